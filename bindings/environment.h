@@ -1,5 +1,5 @@
-// Access to environment variables of a process that opens a world. A text variable that is empty counts as not set. A
-// number that is empty is an error, because a launcher should have set it.
+// Access to environment variables of a process that opens a world. An empty text variable counts as not set. An empty
+// number is an error, because a launcher should have set the number.
 #pragma once
 
 #include <unistd.h>
@@ -21,17 +21,18 @@
 
 namespace lsched {
 
-/// Variables that the local launcher sets: the descriptor of the shared segment, the rank, and the number of ranks. The
-/// launcher may also set a descriptor by which processes that open the world end with their launcher.
+/// Variables that the local launcher (`lsched run`) sets: the descriptor of the shared segment, the rank, and the
+/// number of ranks. The launcher may also set k_run_launcher, a descriptor. A process that opens the world uses this
+/// descriptor to end when the launcher ends.
 inline constexpr const char* k_run_descriptor = "LSCHED_RUN_FD";
 inline constexpr const char* k_run_rank = "LSCHED_RUN_RANK";
 inline constexpr const char* k_run_size = "LSCHED_RUN_SIZE";
 inline constexpr const char* k_run_launcher = "LSCHED_RUN_LAUNCHER";
 
-/// Returns what getenv returns, but null in a program that runs with other rights than its caller (AT_SECURE).
+/// Acts as getenv, but returns null in a program that runs with other rights than its caller (AT_SECURE).
 inline const char* in_environment(const char* variable) { return secure_getenv(variable); }
 
-/// Returns the value of `variable`, or null if it is not set or empty.
+/// Returns the value of `variable`, or null if the variable is not set or is empty.
 inline const char* text_in_environment(const char* variable) {
   const char* const set = in_environment(variable);
   return set == nullptr || *set == '\0' ? nullptr : set;
@@ -43,8 +44,8 @@ inline std::string recorder_in_environment() {
   return set == nullptr ? "" : set;
 }
 
-/// Returns the integer in `variable`, or nothing if it is not set. Returns ARGUMENT, with the name and the value, if
-/// the value is not an integer from `least` to `most`.
+/// Returns the integer in `variable`, or nothing if the variable is not set. Returns ARGUMENT, with the name and the
+/// value, if the value is not an integer from `least` to `most`.
 inline result<std::optional<std::int32_t>> number_in_environment(
     const char* variable, std::int32_t least = 0, std::int32_t most = std::numeric_limits<std::int32_t>::max()) {
   const char* const set = in_environment(variable);
@@ -72,8 +73,8 @@ inline result<std::uint64_t> region_in_environment(std::uint64_t least) {
                                          : words + "not " + std::string(k_size_syntax)};
 }
 
-/// Returns true if `variable` is not set or is `by_default`, and false if it is `other`. Returns ARGUMENT, with the
-/// valid words, for any other value.
+/// Returns true if `variable` is not set or is `by_default`, and false if the value is `other`. Returns ARGUMENT, with
+/// the valid words, for any other value.
 inline result<bool> choice_in_environment(const char* variable, std::string_view by_default, std::string_view other) {
   const char* const set = text_in_environment(variable);
   const std::string_view text = set == nullptr ? by_default : std::string_view(set);
@@ -82,7 +83,8 @@ inline result<bool> choice_in_environment(const char* variable, std::string_view
                                        std::string(by_default) + " nor " + std::string(other)};
 }
 
-/// Returns true if `variable` is 1 or yes, and false if it is 0, no, or not set. Returns ARGUMENT for any other value.
+/// Returns true if `variable` is 1 or yes, and false if the variable is 0, no, or not set. Returns ARGUMENT for any
+/// other value.
 inline result<bool> switch_in_environment(const char* variable) {
   const char* const set = text_in_environment(variable);
   const std::string_view text = set == nullptr ? "0" : std::string_view(set);
@@ -96,12 +98,12 @@ inline result<std::optional<std::int32_t>> cuda_device_in_environment() {
   return number_in_environment("LSCHED_CUDA_DEVICE");
 }
 
-/// Returns true if streams of a GPU wait for rounds, and false if LSCHED_CUDA_STREAMS=host makes the host wait instead.
+/// Returns true if streams of a GPU wait for rounds, and false if the host waits instead (LSCHED_CUDA_STREAMS=host).
 inline result<bool> cuda_streams_in_environment() {
   return choice_in_environment("LSCHED_CUDA_STREAMS", "auto", "host");
 }
 
-/// The variables with which the local launcher started this process.
+/// The values of the variables with which the local launcher started this process.
 struct launch {
   int descriptor = -1;
   rank self = 0;
@@ -109,8 +111,8 @@ struct launch {
   std::optional<std::int32_t> launcher{};  ///< the launcher's descriptor, if the launcher has set it
 };
 
-/// Returns the launch of this process, or nothing if no local launcher started it. An incomplete or invalid set of
-/// variables is ARGUMENT: a world of one rank instead would give wrong sums without an error.
+/// Returns the launch of this process, or nothing if no local launcher started the process. Returns ARGUMENT if the set
+/// of variables is incomplete or invalid, because a world of one rank would then give wrong sums without an error.
 inline result<std::optional<launch>> find_launch() {
   launch found;
   const std::pair<const char*, std::int32_t*> contract[]{

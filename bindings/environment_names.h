@@ -1,4 +1,4 @@
-// The environment variables of the library, and a search for unknown variables with its prefix.
+// The environment variables of the library, and a search for unknown variables that begin with LSCHED_.
 #pragma once
 
 #include <unistd.h>

@@ -11,7 +11,7 @@
 
 namespace lsched {
 
-/// Returns whether the user asks for a world of one rank under any launcher (LSCHED_WORLD=alone). Any other value is
+/// Returns whether LSCHED_WORLD=alone is set, which asks for a world of one rank under any launcher. Any other value is
 /// ARGUMENT.
 inline result<bool> wants_world_of_one() {
   const char* const set = text_in_environment("LSCHED_WORLD");
@@ -21,9 +21,9 @@ inline result<bool> wants_world_of_one() {
 
 /// A launcher that started this process as one of several.
 struct foreign_launch {
-  std::string number;         ///< number of its processes, or "several"
+  std::string number;         ///< number of processes that the launcher started, or "several"
   std::string_view launcher;  ///< name of the launcher, for error texts
-  std::string_view mpi;       ///< the MPI to which the launcher belongs; empty: unknown
+  std::string_view mpi;       ///< the MPI library to which the launcher belongs; empty: unknown
   const char* variable;       ///< the environment variable that shows the launch
   std::string_view call;      ///< the function that opens a world of the launcher's processes
 
@@ -34,9 +34,9 @@ struct foreign_launch {
   }
 };
 
-/// Returns the first such launcher in this order: PMI, Open MPI, torchrun, a step of Slurm, PMIx. Returns nothing if no
-/// launcher started several processes. (A batch script of Slurm is one process, even if its job has several tasks.)
-/// Returns ARGUMENT if a variable that holds a number of processes is not a number.
+/// Searches for a foreign launcher in this order: PMI, Open MPI, torchrun, a step of Slurm, PMIx. Returns the first
+/// one, or nothing if no foreign launcher started several processes. (A batch script of Slurm is one process, even if
+/// its job has several tasks.) Returns ARGUMENT if a variable that holds a number of processes is not a number.
 inline result<std::optional<foreign_launch>> find_foreign_launch() {
   struct row {
     const char* size;    ///< the variable that holds the number of processes
@@ -65,8 +65,8 @@ inline result<std::optional<foreign_launch>> find_foreign_launch() {
   return std::optional<foreign_launch>();
 }
 
-/// Returns UNSUPPORTED if such a launcher started this process. The text names the call that opens the world. Returns
-/// ARGUMENT as find_foreign_launch().
+/// Returns UNSUPPORTED if a foreign launcher started this process as one of several. The text names the function that
+/// opens the world. Returns the failures of find_foreign_launch().
 inline std::optional<failure> refuse_foreign_launch() {
   const auto found = find_foreign_launch();
   if (!found) return found.error();

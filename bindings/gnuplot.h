@@ -1,8 +1,9 @@
 // Pictures that gnuplot draws. The picture NAME.png is drawn by the script NAME.gp from the data NAME.dat. All three
 // files are kept.
 //
-// The diagrams of a picture are stacked, each with its key at the right, outside the data. The caveats below them are
-// facts that a reader must know to judge the numbers. A missing point is marked, and listed among the caveats.
+// The diagrams of a picture are stacked. Each diagram has its key at the right, outside the data. Below the diagrams
+// are caveats: facts that a reader must know to judge the numbers. A missing point is marked in the diagram, and listed
+// among the caveats.
 //
 // Call validate() before long work that ends in a picture.
 #pragma once
@@ -31,7 +32,7 @@
 
 namespace lsched {
 
-/// Returns the path as a string of gnuplot. Single-quoted strings of gnuplot escape only the quote itself.
+/// Returns the path as a string of gnuplot. In single-quoted strings of gnuplot, only the quote must be escaped.
 inline std::string quoted_for_gnuplot(const std::filesystem::path& path) {
   std::string word = "'";
   for (const char c : path.string()) word += c == '\'' ? std::string("''") : std::string(1, c);
@@ -46,24 +47,24 @@ struct plot_curve {
 
 /// One of the diagrams of a picture.
 struct plot_diagram {
-  std::string settings;  ///< lines of gnuplot, without the key. Settings of the diagrams above stay in force
+  std::string settings;  ///< commands of gnuplot, without the key. Settings of preceding diagrams stay in force
   std::vector<plot_curve> curves{};
-  bool shares_x = false;  ///< all curves should have points at the same x, so that missing points are marked
+  bool shares_x = false;  ///< true if all curves should have points at the same x; missing points are then marked
 
-  /// Returns the curve of that name, which is added if it does not exist.
+  /// Returns the curve with that name. Adds the curve if it does not exist.
   plot_curve& named(const std::string& name, const std::string& style) {
     const auto found = std::ranges::find(curves, name, &plot_curve::name);
     return found != curves.end() ? *found : curves.emplace_back(plot_curve{name, style});
   }
 };
 
-/// A point that a curve lacks, or that its axis cannot show.
+/// A point that a curve does not have, or that the axis of the diagram cannot show.
 struct missing_point {
   std::string curve;
   double x = 0;
 };
 
-/// Returns whether one of the curves hides the other.
+/// Returns whether one of the two curves hides the other curve.
 inline bool coincide(const plot_curve& one, const plot_curve& other) {
   constexpr double k_seen = 0.003;
   return one.points.size() > 1 && std::ranges::equal(one.points, other.points, [](const auto& x, const auto& y) {
@@ -96,7 +97,7 @@ class picture {
     script_.replace_extension(".gp");
   }
 
-  /// Returns ARGUMENT if the picture or its files cannot be written. Leaves no new files behind.
+  /// Returns ARGUMENT if one of the three files cannot be written. Leaves no new files behind.
   std::optional<failure> validate() const {
     if (png_ == data_ || png_ == script_)
       return failure{status::argument,
@@ -110,7 +111,7 @@ class picture {
     return std::nullopt;
   }
 
-  /// Writes the data and the script, and runs gnuplot. The caveats are wrapped lines below the diagrams. Returns
+  /// Writes the data and the script, and runs gnuplot. Writes the caveats as wrapped lines below the diagrams. Returns
   /// ARGUMENT if a file cannot be written, UNSUPPORTED if gnuplot is not installed, and TRANSPORT if gnuplot does not
   /// start or refuses the script.
   std::optional<failure> draw(const std::string& title, std::span<const plot_diagram> diagrams,
@@ -123,7 +124,7 @@ class picture {
     return run_gnuplot();
   }
 
-  /// Returns the script, and writes the points of its curves to `data`.
+  /// Returns the script, and writes the points of all curves to `data`.
   std::string script_of(const std::string& title, std::span<const plot_diagram> diagrams,
                         const std::vector<std::string>& caveats, std::ostream& data) const {
     std::vector<bool> is_log;
@@ -141,7 +142,7 @@ class picture {
     for (std::size_t i = 0; i < diagrams.size(); ++i) {
       script << "set origin 0," << (below + k_diagram_height * static_cast<double>(diagrams.size() - 1 - i)) / height
              << "\nset size 1," << k_diagram_height / height << "\n";
-      if (i + 1 == diagrams.size()) add_notes(script, notes, below, height);  // once: each diagram draws all labels
+      if (i + 1 == diagrams.size()) add_notes(script, notes, below, height);  // a diagram draws all labels so far
       add_diagram(script, data, diagrams[i], is_log[i], index);
     }
     script << "unset multiplot\n";
@@ -152,7 +153,7 @@ class picture {
   static constexpr double k_diagram_height = 430, k_title_height = 40, k_note_height = 18;
   static constexpr std::size_t k_first_note = 1000, k_first_mark = 2000;  ///< tags of labels
 
-  /// Returns whether the y axis is logarithmic after these settings. `before` is its state before them.
+  /// Returns whether the y axis is logarithmic after these settings. `before` is the state before these settings.
   static bool has_log_y(const std::string& settings, bool before) {
     const auto last = [&](const char* words) { return settings.rfind(words); };
     const auto place = [](std::size_t found) {

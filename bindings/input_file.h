@@ -15,10 +15,10 @@
 
 namespace lsched {
 
-/// The largest size of a file that a command reads.
+/// The maximum size of a file that a command reads.
 inline constexpr std::uint64_t k_most_file_bytes = std::uint64_t{256} << 20;
 
-/// Returns the system's text of an error for the end of a sentence, such as "is a directory".
+/// Returns the system's text of an errno value, in lower case for the end of a sentence, such as "is a directory".
 inline std::string reason_of(int error) {
   std::string text = std::strerror(error);
   text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));

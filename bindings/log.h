@@ -1,7 +1,7 @@
 // The log of the library: lines "libsched [rank R] LEVEL: text" on standard error.
 //
-// Calls return a status and a diagnostic, so the library logs only events that belong to no call. LSCHED_LOG sets the
-// lowest level that is printed: error, warning (the default) or info.
+// Most errors are returned by calls, as a status and a diagnostic. So the library logs only events that belong to no
+// call. LSCHED_LOG sets the lowest level that is printed: error, warning (the default) or info.
 #pragma once
 
 #include <array>

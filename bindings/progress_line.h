@@ -1,7 +1,8 @@
 // A line on standard error that shows the progress of long work.
 //
 // On a terminal the line overwrites itself, at most five times a second, and is erased before other output is written.
-// Elsewhere nothing is printed by default, or one line a second on request. Work of less than a second prints nothing.
+// If the stream is not a terminal, nothing is printed by default. On request, one line per second is printed. Work of
+// less than a second prints nothing.
 #pragma once
 
 #include <sys/ioctl.h>
@@ -17,19 +18,20 @@
 
 namespace lsched {
 
-/// The progress line of one stream. show() may be called by any thread. Other output must hold the lock of erase().
+/// The progress line of one stream. Any thread may call show(). Code that writes other output must hold the lock that
+/// erase() returns.
 class progress_line {
  public:
   enum class elsewhere : std::uint8_t { nothing, lines };
 
-  /// `how` is the output if `to` is not a terminal.
+  /// `how` selects the output if `to` is not a terminal.
   explicit progress_line(elsewhere how = elsewhere::nothing, std::FILE* to = stderr)
       : to_(to), on_terminal_(isatty(fileno(to)) != 0), is_quiet_(!on_terminal_ && how == elsewhere::nothing) {}
   progress_line(const progress_line&) = delete;
   progress_line& operator=(const progress_line&) = delete;
   ~progress_line() { static_cast<void>(erase()); }
 
-  /// Prints text() if the next line is due, and does not call it otherwise. Any thread.
+  /// If the next line is due, calls text() and prints the result. Otherwise does nothing. Any thread.
   template <class Text>
   void show(const Text& text) {
     if (is_quiet_) return;
@@ -58,7 +60,7 @@ class progress_line {
  private:
   using clock = std::chrono::steady_clock;
 
-  /// Returns the largest number of characters of a line. A line that wraps could not be erased.
+  /// Returns the maximum number of characters of a line. A line that wraps could not be erased.
   std::size_t columns() const {
     winsize window{};
     const bool is_known = ioctl(fileno(to_), TIOCGWINSZ, &window) == 0 && window.ws_col > 1;

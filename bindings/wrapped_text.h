@@ -8,15 +8,15 @@
 
 namespace lsched {
 
-inline constexpr std::size_t k_columns = 100;  ///< longest line of the command's output for people
+inline constexpr std::size_t k_columns = 100;  ///< maximum length of a line of the command's output for people
 
 /// Returns the number of columns of UTF-8 text, one for each code point.
 inline std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-/// Wraps the words of a text into lines of at most `columns`. All lines but the first begin with `indent` spaces. The
-/// caller must print the first line from column `indent` on. A word that is too long gets a line of its own.
+/// Wraps the words of a text into lines of at most `columns`. All lines except the first begin with `indent` spaces.
+/// The caller must begin to print the first line at column `indent`. A word that is too long gets a separate line.
 inline std::string wrapped(std::string_view text, std::size_t indent = 0, std::size_t columns = k_columns) {
   std::string made;
   std::size_t column = indent;

@@ -10,7 +10,7 @@
 namespace lsched {
 namespace {
 
-/// A dense request that is a part of a partial request.
+/// The dense collective that carries one bucket of a partial collective.
 struct bucket_request {
   const algorithm* dense = nullptr;
   shape data;

@@ -43,7 +43,7 @@ bool fits(const collective& of, std::span<const schedule_ptr> world, const shape
   });
 }
 
-/// Returns the elements of the rank's own block. The buffer that holds only this block is the smaller one.
+/// Returns the number of elements of the rank's own block. The buffer that holds only this block is the smaller one.
 std::uint64_t block_in(const schedule& program) {
   const extents both = extents_in(program);
   if (!both.input && !both.output) return 0;
@@ -59,14 +59,15 @@ rank root_in(const collective& of, std::span<const schedule_ptr> world, shape da
   return 0;
 }
 
-/// Returns the schedule of the first rank with such a buffer, or that of rank 0.
+/// Returns the schedule of the first rank that has a buffer with this role. If no rank has one, returns the schedule of
+/// rank 0.
 const schedule& first_with(std::span<const schedule_ptr> world, buffer_role role) {
   const auto found =
       std::ranges::find_if(world, [&](const auto& program) { return first_of(*program, role) != nullptr; });
   return found == world.end() ? *world.front() : **found;
 }
 
-/// Returns the reason if the collective does not have a value that the caller states.
+/// Returns the reason if the caller states a value that the collective does not have.
 std::optional<failure> validate(const collective& of, rank size, const asked& wanted) {
   const auto refuse = [&](const std::string& why) {
     return failure{status::argument, std::string(of.name) + " " + why};
@@ -90,7 +91,7 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world, const 
   for (const buffer_role role : {buffer_role::output, buffer_role::input})
     if (const buffer* first = first_of(first_with(world, role), role)) data.type = first->type, lists = first->lists;
   data.count = block_in(first_with(world, buffer_role::input));
-  if (&of == &k_alltoall) data.count /= world.size();  // both buffers hold all blocks
+  if (&of == &k_alltoall) data.count /= world.size();  // both buffers hold P blocks
   data.what = wanted.what.value_or(kernel::none);
   if (of.reduces)
     for (std::size_t r = 0; r < world.size() && data.what == kernel::none; ++r) data.what = kernel_of(*world[r]);

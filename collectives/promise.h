@@ -1,5 +1,5 @@
-// The postcondition that the schedules of a world must satisfy. It is that of the collective after which the schedules
-// are named, or that of a collective that the caller names.
+// The postcondition that the schedules of a world must satisfy. The postcondition belongs to the collective after which
+// the schedules are named, or to a collective that the caller names.
 #pragma once
 
 #include <optional>
@@ -16,13 +16,13 @@ struct asked {
   std::string_view collective{};  ///< empty: the collective after which the schedules are named
   std::optional<kernel> what{};   ///< the reduction
   std::optional<dtype> type{};
-  std::optional<std::uint64_t> count{};  ///< of the vector, or of a rank's block, as in a shape
+  std::optional<std::uint64_t> count{};  ///< elements of the vector, or of a rank's block (shape::count)
   std::optional<rank> root{};
 };
 
 struct world_promise {
   const collective* of = nullptr;  ///< collective of the postcondition; nullptr: outputs may hold anything
-  const algorithm* by = nullptr;   ///< algorithm whose cost must hold, too; nullptr: any cost
+  const algorithm* by = nullptr;   ///< algorithm whose cost the schedules must have; nullptr: any cost
   shape data{};                    ///< the request
   postcondition what{};
   aliasing in_place = true;  ///< how buffers share memory if the world works in place
@@ -32,13 +32,14 @@ struct world_promise {
 /// the postcondition of the collective after which the schedules are named ("allreduce/tree"). The cost is then
 /// included if the name is that of a registered algorithm. Without such a collective, the postcondition is empty.
 ///
-/// Values that the caller does not state are derived from the schedules. dtype, count, counts and root come from the
-/// first inputs and outputs, and the kernel comes from the first rank that combines anything. All schedules must then
-/// agree with them. Errors that all ranks share are detected only in stated values. For example, a world that takes the
-/// maximum in place of a sum satisfies the derived postcondition. Tensors, owners and lists of blocks cannot be
-/// derived. Therefore nothing is promised for the outputs of collectives that need them (adasum, node_mean, alltoallv,
-/// neighbor_exchange and others). Without a cost, operands may be combined in any order if the kernel commutes. A
-/// partial round that one rank starts must then take P-1 signals.
+/// Values that the caller does not state are derived from the schedules. The type, the counts and the root come from
+/// the first inputs and outputs, and the kernel comes from the first rank that combines anything. All schedules must
+/// then agree with the derived values. An error that all ranks share is detected only if it contradicts a value that
+/// the caller states. For example, a world that takes the maximum in place of a sum satisfies the derived
+/// postcondition. Tensors, owners and lists of blocks cannot be derived. Therefore nothing is promised for the outputs
+/// of collectives that need such values (adasum, node_mean, alltoallv, neighbor_exchange and others). Without a cost,
+/// operands may be combined in any order if the kernel commutes. A partial round that one rank starts must then send
+/// P-1 signals.
 ///
 /// `world` must not be empty. Fails with ARGUMENT if the collective does not exist or cannot be derived, and if the
 /// collective does not have a value that the caller states. Fails too if the caller states a value and nothing is

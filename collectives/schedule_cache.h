@@ -1,4 +1,4 @@
-// Caches choices and schedules for later requests that are equal.
+// Caches the chosen algorithm and the schedule of each request, for later equal requests.
 #pragma once
 
 #include <list>
@@ -14,13 +14,13 @@ struct cached_schedule {
   schedule_ptr program;
 };
 
-/// The cache of one rank of a world. The selection is fixed, so that collective, algorithm, shape and activation are
-/// the whole key. Evicts the least recently used entries. Thread-safe.
+/// The cache of one rank of a world. The key consists of collective, algorithm, shape and activation, because the
+/// selection (selection.h) of a cache never changes. Evicts the least recently used entries. Thread-safe.
 class schedule_cache {
  public:
   static constexpr std::size_t k_most_entries = 64;
   static constexpr std::size_t k_most_ops = std::size_t{1}
-                                            << 20;  ///< of all entries together; a larger schedule is not cached
+                                            << 20;  ///< ops of all entries together; a longer schedule is not cached
 
   schedule_cache(world place, selection by) : place_(place), by_(std::move(by)) {}
 

@@ -49,18 +49,18 @@ failure unknown(std::string_view collective, std::string_view name) {
 /// The work of one rank in a round, as far as its schedule determines the work.
 struct share {
   double messages = 0;  ///< maximum of sent and received messages
-  double far = 0;       ///< fraction that goes to or comes from other nodes
+  double far = 0;       ///< fraction of the messages to or from other nodes
   double bytes = 0;     ///< nanoseconds for copying and combining
   double handling = 0;  ///< nanoseconds for the largest message: copied by one rank, combined by another
 };
 
-/// Converts passes over memory into copies, which are two passes each. If vectors fit into caches, every kernel counts
-/// as one copy, because fetching the lines of another rank takes most of the time.
+/// Converts passes over memory into copies. A copy is two passes. If vectors fit into caches, every kernel counts as
+/// one copy, because fetching the lines of another rank takes most of the time.
 double copies_of(unsigned passes, double vector_bytes) { return vector_bytes > 512 * 1024 ? passes / 2.0 : 1; }
 
 /// Adds up the work of the ops of one rank. A transport copies received data into a buffer. Data that is combined on
-/// arrival is not copied, unless it was sent from memory that peers cannot see. In that case the sender copies every
-/// region once.
+/// arrival is not copied, unless the data was sent from memory that peers cannot read. In that case the sender copies
+/// every region once.
 class account {
  public:
   account(const schedule& program, const topology& around, bool combines)
@@ -117,7 +117,7 @@ class account {
   share total_{};
   double sends_ = 0;
   double receives_ = 0;
-  std::set<std::tuple<std::uint16_t, std::uint64_t, std::uint64_t>> sources_{};  ///< buffer, offset, count
+  std::set<std::tuple<std::uint16_t, std::uint64_t, std::uint64_t>> sources_{};  ///< buffer, offset, count of regions
 };
 
 /// Returns all ranks of a small world. For a large world, returns ranks that together have all roles of all patterns.
@@ -141,8 +141,8 @@ double mixed(double near, double far, double share) { return near + (far - near)
 
 constexpr std::size_t k_most_tensors_modelled = 64;
 
-/// Merges adjacent tensors. The number of tensors hardly changes a prediction, but it determines the time to compute
-/// one.
+/// Merges adjacent tensors. The number of tensors hardly changes a prediction, but it determines how long the
+/// prediction takes.
 std::vector<tensor> in_fewer(const std::vector<tensor>& tensors) {
   const std::size_t each = tensors.size() / k_most_tensors_modelled + 1;
   std::vector<tensor> fewer;
@@ -265,7 +265,7 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
   asked.in_place = of.moves_data && data.room == 0 && std::ranges::any_of(algorithms(), [&](const algorithm& how) {
                      return how.of == &of && how.needs.in_place;
                    });
-  // All algorithms have the same activation, so that it cannot influence the choice.
+  // All algorithms have the same activation, so that the activation cannot influence the choice.
   const activation alike = of.activates ? activation{.policy = activation_policy::full} : starts;
   const shape same = common(of, data);
   std::vector<candidate> all;

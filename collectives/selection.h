@@ -12,16 +12,18 @@
 // know whether other ranks work in place. Therefore "auto" avoids algorithms that cannot work in place if another
 // algorithm can.
 //
-// In the model, a round takes a hop for every message of its longest chain, and the work of its ranks:
+// In the model, the time of a round is one hop for every message of the longest chain, plus the time for the work of
+// the ranks:
 //
 //     hops * hop + mean * k + (longest - mean)        k ranks share a core
 //
-// The work of a rank is messages * k * message, and its bytes times the number of copies. A sum counts as one copy, or
-// as 1.5 copies for vectors that exceed the caches. `mean` is the mean work of all ranks. `longest` is the work of the
-// busiest rank. If other ranks have less work, it includes the messages for which the busiest rank waits. The fewer
-// ranks do the work, the less of it cores can share (Graham, 1966). On a shared core, a message may have to wake its
-// receiver, and a hop takes k^1.5 turns. All k ranks run before the receiver sees the message, and during longer turns
-// more ranks go to sleep.
+// `hop`, `message` and `byte` are costs (wire_costs). The work of a rank is its number of messages times k * `message`,
+// plus `byte` for each byte that the rank copies. A sum counts as one copy, or as 1.5 copies for vectors that exceed
+// the caches. `mean` is the mean work of all ranks. `longest` is the work of the busiest rank. If other ranks have less
+// work, `longest` also includes the handling of messages for which the busiest rank waits. The fewer ranks do the work,
+// the less of the work can be divided among cores (Graham, 1966). On a shared core, a message may have to wake its
+// receiver, and a hop takes k^1.5 turns (topology::turn). The reason is that all k ranks run before the receiver sees
+// the message, and that more ranks go to sleep during longer turns.
 #pragma once
 
 #include <string>
@@ -37,7 +39,7 @@ namespace lsched {
 struct selection {
   topology around{};
   tuning_table table{};
-  std::vector<std::pair<std::string, std::string>> named{};  ///< collective and algorithm
+  std::vector<std::pair<std::string, std::string>> named{};  ///< pairs of collective and algorithm
 };
 
 /// Parses "allreduce=ring,bcast=binomial" into pairs. Fails with ARGUMENT for any other form, and for unknown names.
@@ -45,7 +47,7 @@ result<std::vector<std::pair<std::string, std::string>>> parse_named_algorithms(
 
 struct choice {
   const algorithm* how = nullptr;
-  shape data;          ///< the request, with segment and radix from the tuning table if it has them
+  shape data;          ///< the request, with segment and radix from the tuning table, if given there
   std::string reason;  ///< for users: "named by the caller", "line 7 of the tuning table", …
 };
 
@@ -54,7 +56,7 @@ struct candidate {
   const algorithm* how = nullptr;
   std::optional<failure> error{};
   double predicted_ns = 0;
-  std::uint64_t hops = 0;  ///< length of its longest chain of messages
+  std::uint64_t hops = 0;  ///< number of messages in the longest chain
 };
 
 /// Predictions are considered equal if their ratio is at most this number.
@@ -70,10 +72,10 @@ double predicted_ns(const algorithm& how, rank size, const shape& data, const ac
 std::vector<candidate> candidates(const collective& of, world place, const shape& data, const activation& starts,
                                   const topology& around);
 
-/// Selects an algorithm. `wanted` is the name of an algorithm, or "auto". Fails with `argument` if a name does not
-/// exist (the text lists all names) or if the request is invalid. Fails with `constraint` if the algorithm, or every
-/// algorithm of the collective, cannot serve the request. A name in the environment is binding, like a name from the
-/// caller. A rule of the table is skipped if its algorithm cannot serve the request.
+/// Selects an algorithm by the rules above. `wanted` is the name of an algorithm, or "auto". Fails with `argument` if a
+/// name does not exist (the text lists all names) or if the request is invalid. Fails with `constraint` if the
+/// algorithm, or every algorithm of the collective, cannot serve the request. A name in the environment is binding,
+/// like a name from the caller. A rule of the table is skipped if its algorithm cannot serve the request.
 result<choice> select(std::string_view collective, std::string_view wanted, world place, const shape& data,
                       const activation& starts = {}, const selection& by = {});
 

@@ -25,19 +25,20 @@ namespace lsched {
 
 /// The costs of moving data in nanoseconds. They are parameters of LogGOPS, which lsched simulate --calibrate measures.
 struct wire_costs {
-  double hop = 300;     ///< from an op to the op of another rank that waits for it: L + 2o
+  double hop = 300;     ///< time from an op to the op of another rank that waits for the first op: L + 2o
   double message = 80;  ///< CPU time of a message at either end: o
-  double byte = 0.08;   ///< to copy a byte: G / 2.5, because a copy at one end and a sum at the other end take G
+  double byte = 0.08;   ///< time to copy a byte: G / 2.5, because a copy at one end and a sum at the other take G
   friend bool operator==(const wire_costs&, const wire_costs&) = default;
 };
 
-/// The location of the ranks of a world, as far as the choice of an algorithm depends on it. Equal on all ranks.
+/// The placement of the ranks of a world on cores and nodes, for the choice of an algorithm. All ranks have equal
+/// values.
 struct topology {
   rank ranks_per_core = 1;  ///< maximum over all machines, rounded up; above 1, ranks share cores
   double turn = 450;        ///< nanoseconds for which a rank keeps a shared core, including the switch to the next rank
   std::vector<rank> nodes{};                                 ///< number of the node of each rank; empty: one node
-  wire_costs near{};                                         ///< within a node
-  wire_costs far{.hop = 3000, .message = 500, .byte = 0.1};  ///< between nodes
+  wire_costs near{};                                         ///< costs within a node
+  wire_costs far{.hop = 3000, .message = 500, .byte = 0.1};  ///< costs between nodes
   bool is_one_node() const { return nodes.empty(); }
   bool is_crowded() const { return ranks_per_core > 1; }
 };
@@ -52,7 +53,7 @@ struct tuning_rule {
   std::string algorithm;
   std::uint64_t segment_bytes = 0;  ///< 0: chosen by the algorithm
   rank radix = 0;
-  std::uint32_t line = 0;  ///< of the text, for diagnostics
+  std::uint32_t line = 0;  ///< line number in the text, for diagnostics
   friend bool operator==(const tuning_rule&, const tuning_rule&) = default;
 };
 

@@ -1,9 +1,9 @@
 // The benchmarks of `lsched bench`: options and entry points. docs/reference/benchmarks.md describes how to run them
 // and how to read their results.
 //
-// Every rank of a runtime calls an entry point with equal options, which the command line has validated. It returns the
-// exit status: 0, or 1 if a result was wrong. It throws `agreed` if every rank has the same error and can leave in
-// order, and `failed` otherwise.
+// Every rank of a runtime calls an entry point with equal options, which the command line has validated. An entry point
+// returns the exit status: 0, or 1 if a result was wrong. It throws `agreed` if every rank has the same error and the
+// world stays usable, and `failed` otherwise.
 #pragma once
 
 #include <cstdint>
@@ -40,10 +40,10 @@ int run_fig9(lsched_world* runtime, const fig9_options& options);
 struct partial_options : output_options {
   std::vector<std::string> policies;  ///< activations as in lsched_partial_desc; empty: from solo to full
   std::string skew = "linear";        ///< one of partial_skews()
-  double skew_ms = 0.2;               ///< mean delay, over ranks and rounds
+  double skew_ms = 0.2;               ///< mean delay of a rank in a round
   std::uint64_t rounds = 200;
   std::uint64_t bytes = 65536;  ///< a multiple of 4
-  bool has_barrier = true;      ///< between rounds
+  bool has_barrier = true;      ///< true: a barrier separates the rounds
   bool shows_arrivals = false;  ///< prints a table of the time at which each rank called
 };
 std::span<const std::string_view> partial_skews();
@@ -52,17 +52,17 @@ int run_partial(lsched_world* runtime, const partial_options& options);
 /// Costs of partial rounds without late ranks: rounds in step, offers alone, and processor time. Also the processor
 /// time of ranks that wait for a late rank.
 struct cost_options : output_options {
-  std::vector<std::uint64_t> sizes{8, 1024, 8192, 32768, 65536, 262144, 1048576, 4194304, 16777216};  ///< as in coll
-  double cell_seconds = 0.2;  ///< for each kind of round
-  double seconds = 1;         ///< duration of computation for each size, and of the delay of a late rank
+  std::vector<std::uint64_t> sizes{8, 1024, 8192, 32768, 65536, 262144, 1048576, 4194304, 16777216};  ///< in bytes
+  double cell_seconds = 0.2;  ///< time for each kind of round
+  double seconds = 1;         ///< duration of the computation for each size, and delay of the late rank
   std::string only;           ///< "balanced", "offer", "cpu", "idle"; empty: all four
 };
 int run_cost(lsched_world* runtime, const cost_options& options);
 
-/// Costs inside one process (microbench/engine/engine_parts.h). Creates its own worlds.
+/// Costs of the engine inside one process (microbench/engine/engine_parts.h). The benchmark creates its own worlds.
 struct engine_options : output_options {
   std::string only;           ///< one of engine_parts(); empty: all parts
-  double cell_seconds = 0.2;  ///< part kernels: for each kernel, type and memory level
+  double cell_seconds = 0.2;  ///< time for each kernel, type and memory level (part "kernels")
 };
 std::vector<std::string> engine_parts();
 int run_engine(const engine_options& options);
@@ -70,13 +70,13 @@ int run_engine(const engine_options& options);
 /// Latency of balanced collectives, compared with MPI.
 struct coll_options : output_options {
   std::vector<std::string> collectives{"allreduce"};                              ///< names of exercises()
-  std::string algorithm = "auto";                                                 ///< "all": all supported
-  std::string compared;                                                           ///< with "all": compared with others
+  std::string algorithm = "auto";                                                 ///< "all": all algorithms
+  std::string compared;                                                           ///< compared with all others
   std::vector<std::uint64_t> sizes{8, 64, 1024, 8192, 65536, 1048576, 16777216};  ///< bytes, multiples of 4
   std::uint64_t iterations = 100000;                                              ///< limit for each cell
   double cell_seconds = 0.5;                                                      ///< limit for each cell
   double seconds = 150;      ///< time for each collective if there are many cells
-  bool has_in_place = true;  ///< also measures rounds in place
+  bool has_in_place = true;  ///< true: also measures rounds in place
 };
 int run_coll(lsched_world* runtime, const coll_options& options);
 
@@ -96,22 +96,22 @@ struct adasum_options : output_options {
 };
 int run_adasum(lsched_world* runtime, const adasum_options& options);
 
-/// Sparse allreduces: words, and also times if there are several ranks.
+/// Sparse allreduces: the words that ranks send and receive, and the times if the ranks are processes.
 struct sparse_options : output_options {
-  std::int32_t ranks = 8;  ///< ranks of a count; otherwise the ranks of the runtime
+  std::int32_t ranks = 8;  ///< number of ranks if words are counted in one process
   std::uint64_t n = 1 << 20;
   double density = 0.01;  ///< k / n
   std::string generator = "uniform";
   std::vector<std::string> algorithms{};  ///< empty: all algorithms
-  std::string policy = "both";            ///< for oktopk: "strict", "defer", "both" of these, "reused", or "all"
+  std::string policy = "both";            ///< policy of oktopk: "strict", "defer", "both" (these two), "reused", "all"
   std::uint32_t period = 64;              ///< rounds between two updates of the boundaries
   std::uint32_t reuse = 32;               ///< for "reused": rounds between two updates of the thresholds
-  std::uint32_t bucket = 0;               ///< lists that a rank sends before it waits; 0: all lists
-  std::uint64_t rounds = 0;               ///< 0: two periods
-  std::uint32_t buckets = 8;              ///< for denseovlp
-  double compute_us = 0;                  ///< computation in each round, during which gradients become ready
+  std::uint32_t bucket = 0;               ///< number of lists that a rank sends before it waits; 0: all lists
+  std::uint64_t rounds = 0;               ///< number of rounds; 0: two periods
+  std::uint32_t buckets = 8;              ///< number of buckets of denseovlp
+  double compute_us = 0;                  ///< duration of the computation of a round; gradients become ready meanwhile
 };
-/// Returns the values that these options accept.
+/// Return the values that `generator` and `algorithms` accept.
 std::vector<std::string> sparse_generators();
 std::vector<std::string> sparse_algorithm_names();
 int run_sparse(lsched_world* runtime, const sparse_options& options);
@@ -121,8 +121,8 @@ int count_sparse_world(const sparse_options& options);
 /// Figures of the Ok-Topk paper whose numbers are counts. All ranks are in this process, without messages and clocks.
 struct sparse_figures_options : output_options {
   std::string figure;                     ///< one of sparse_figure_names()
-  std::vector<std::int32_t> ranks{};      ///< empty or 0, here and below: the value of the figure
-  std::uint64_t n = 0;                    ///< for the generator "training" the nearest size that a model can have
+  std::vector<std::int32_t> ranks{};      ///< numbers of ranks. Here and below, empty or 0: the default of the figure
+  std::uint64_t n = 0;                    ///< elements of a gradient; "training": the nearest size of a model
   std::vector<double> densities{};        ///< k / n
   std::vector<std::string> generators{};  ///< from sparse_figure_generators(); "training" only for threshold
   std::uint64_t iterations = 0;
@@ -141,40 +141,41 @@ struct tune_options {
 };
 int run_tune(lsched_world* runtime, const tune_options& options);
 
-/// Overlap of computation with an allreduce, for as long as the allreduce takes alone, compared with MPI_Iallreduce.
+/// Overlap of an allreduce with a computation of the same duration, compared with MPI_Iallreduce.
 struct overlap_options : output_options {
   std::vector<std::uint64_t> sizes{65536, 1048576};   ///< bytes, multiples of 4
   std::vector<std::string> devices{"core", "sleep"};  ///< devices that compute, from overlap_devices()
-  double compute_us = 0;                              ///< duration of the computation; 0: as the allreduce alone
+  double compute_us = 0;                              ///< duration of the computation; 0: that of the allreduce alone
   double cell_seconds = 1;
   std::string remark;  ///< a sentence about this world for the table
 };
-/// A configuration to measure. open() closes the runtime of the previous pass, which has no schedules left. Collective.
+/// A configuration to measure. open() is collective. It closes the runtime of the previous pass, which has no schedules
+/// left, and returns a new runtime.
 struct overlap_pass {
   std::string progress;  ///< "thread", "caller" or "apart": a label for the results
   std::function<lsched_world*()> open;
-  std::optional<unsigned> core{};  ///< core to which this rank's application thread is bound from then on
+  std::optional<unsigned> core{};  ///< core to which this rank's application thread is bound, from this pass on
 };
 /// Returns the devices: "core" computes on the core, "sleep" stands for a device that leaves the core free.
 std::span<const char* const> overlap_devices();
 int run_overlap(const overlap_options& options, std::span<const overlap_pass> passes);
 
-/// Measurements of a GPU: costs of driver calls, speed of kernels and copies, and allreduces of device memory compared
-/// with copies of the whole vector. Each part runs in processes of its own, so that a crash does not end the other
-/// parts.
+/// Measurements of a GPU: costs of driver calls, speed of kernels and copies, and allreduces of device memory. These
+/// allreduces are compared with programs that copy the whole vector to the host. Each part runs in processes of its
+/// own, so that a crash does not end the other parts.
 struct cuda_options : output_options {
   std::string part;         ///< one of cuda_parts()
   std::int32_t ranks = 2;   ///< number of ranks of parts that have ranks
   bool as_threads = false;  ///< runs the ranks as threads of one process
-  double seconds = 60;      ///< time limit; measurements beyond the limit are skipped and named
-  bool quick = false;       ///< uses such small sizes and samples that the numbers mean nothing
+  double seconds = 60;      ///< time limit; later measurements are skipped, and their names are printed
+  bool quick = false;       ///< uses small sizes and few samples: tests the program, measures nothing
 };
 struct cuda_part {
   std::string_view name;
   bool has_ranks;
 };
 std::span<const cuda_part> cuda_parts();
-/// Exit status of all parts if there is no usable GPU. They print the reason.
+/// Exit status of every part if there is no usable GPU. The part prints the reason.
 inline constexpr int k_exit_no_gpu = 77;
 /// Runs a part without ranks, or a part whose ranks are threads.
 int run_cuda(const cuda_options& options);

@@ -37,7 +37,7 @@ float shares_of_ranks(int from, int to) {
   return sum;
 }
 
-/// Returns the number of elements of `output` that differ from factor * base_of(first + i) + term.
+/// Returns the number of elements i of `output` that differ from factor * base_of(first + i, salt) + term.
 std::uint64_t count_unlike(const float* output, std::uint64_t count, std::uint64_t first, std::uint64_t salt,
                            float factor, float term) {
   std::uint64_t wrong = 0;
@@ -83,8 +83,8 @@ std::uint64_t exercise::outputs() const {
   }
 }
 
-// MPI's rules for operation in place: the block of a gather or scatter is at its position in the whole buffer. The
-// result of a reduce_scatter begins where its input began.
+// MPI's rules for collectives in place: the block of a gather or scatter is at its position in the whole buffer. The
+// result of a reduce_scatter begins at the beginning of its input.
 std::uint64_t exercise::input_offset() const {
   const bool gathers = kind_->movement == pattern::allgather || (kind_->movement == pattern::gather && is_root());
   return gathers ? count_ * static_cast<std::uint64_t>(rank_) : 0;

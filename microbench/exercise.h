@@ -1,15 +1,15 @@
-// A collective as an exercise with a known result: the numbers of elements that each rank gives and gets, its input,
-// and its expected output. MPI and libsched work on the same numbers.
+// An exercise is a collective with known inputs and expected outputs. An exercise defines how many elements each rank
+// reads and writes. MPI and libsched run the same exercises.
 //
 // The size of an exercise is the message size of the OSU benchmarks:
 //
 //     allreduce reduce bcast scan exscan         bytes of the vector
-//     reduce_scatter_block reduce_scatter        bytes of the whole vector that each rank gives
+//     reduce_scatter_block reduce_scatter        bytes of the input vector of each rank
 //     allgather allgatherv gather gatherv        bytes that one rank contributes
-//     alltoall alltoallv scatter scatterv        bytes that go to one rank
+//     alltoall alltoallv scatter scatterv        bytes that are sent to one rank
 //     barrier                                    no data
 //
-// The data are floats with whole values that are so small that their sums are exact in any order.
+// The data are floats with whole values. The values are small, so that sums are exact in any order.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@
 
 namespace lsched::bench {
 
-/// The movement of blocks. Collectives with equal results share a pattern: allgatherv with equal counts is allgather.
+/// The movement of blocks. Collectives with equal results share a pattern: allgatherv with equal counts has the pattern
+/// `allgather`.
 enum class pattern : std::uint8_t {
   barrier,
   bcast,
@@ -38,14 +39,14 @@ enum class pattern : std::uint8_t {
 struct exercise_kind {
   const char* name;  ///< name of the collective
   pattern movement;
-  bool has_barriers;  ///< barriers between rounds, for collectives in which a rank could otherwise run ahead
+  bool has_barriers;  ///< true: barriers separate the rounds, because a rank could otherwise run ahead
   bool can_be_in_place;
-  bool ours_can_be = true;  ///< libsched supports it in place where MPI does
+  bool ours_can_be = true;  ///< libsched can be in place where MPI can
 };
 
 /// Returns all collectives that can be measured, in the order of reports.
 std::span<const exercise_kind> exercises();
-/// Returns the kind with this name, which must exist.
+/// Returns the kind with this name. The kind must exist.
 const exercise_kind& exercise_named(std::string_view name);
 
 /// The part of one rank in a collective over blocks of `count` floats. Rank 0 is the root.
@@ -60,16 +61,16 @@ class exercise {
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
 
-  /// Returns the floats of the vector (allreduce, bcast, reduce, scan, exscan), or of one block (all others).
+  /// Returns the number of floats of the vector (allreduce, bcast, reduce, scan, exscan), or of one block (all others).
   std::uint64_t count() const { return count_; }
   /// Returns the number of floats that this rank reads. 0: the rank has no input.
   std::uint64_t inputs() const;
   /// Returns the number of floats that this rank writes. 0: the rank has no output.
   std::uint64_t outputs() const;
-  /// Returns the offset of the input in the buffer of a round in place, which has as many floats as the larger of the
-  /// two.
+  /// Returns the offset of the input in the buffer of a round in place. That buffer is as long as the longer of input
+  /// and output.
   std::uint64_t input_offset() const;
-  /// Returns the offset of the output in that buffer.
+  /// Returns the offset of the output in the buffer of a round in place.
   std::uint64_t output_offset() const;
 
   /// Writes this rank's input, which is different for each salt.

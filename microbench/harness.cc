@@ -41,7 +41,7 @@ void expect_ok(lsched_status answer, const char* call, const lsched_diagnostic& 
   throw failed(std::string(call) + ": " + lsched_status_name(answer) + ": " + detail);
 }
 
-// Uses a short timeout, because an early exit must not wait for ranks that have failed too.
+// Uses a short timeout, because an early exit must not wait for other ranks that have failed.
 void schedule_closer::operator()(lsched_schedule* schedule) const {
   (void)lsched_schedule_destroy(schedule, 1'000'000'000, nullptr);
 }
@@ -110,7 +110,7 @@ void run(const schedule_handle& schedule, const char* purpose) {
   expect_ok(lsched_run(schedule.get(), k_patience_ns, &why), purpose, why);
 }
 
-// Returns a number that identifies this machine, small enough to be exact in a double.
+// Returns a number that identifies this machine. The number is small enough to be exact in a double.
 double machine_number() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
@@ -248,7 +248,8 @@ double cpu_ms() {
   return ms(used.ru_utime) + ms(used.ru_stime);
 }
 
-// On Linux, comm is the name of a thread, and schedstat is "ns on a core, ns waiting for a core, times on a core".
+// On Linux, the file `comm` has the name of a thread. The file `schedstat` has three numbers: ns on a core, ns waiting
+// for a core, and the number of times that the thread was scheduled.
 std::optional<engine_time> read_engine_time() {
   std::optional<engine_time> all;
   std::error_code ignored;
@@ -268,8 +269,8 @@ std::optional<engine_time> read_engine_time() {
 
 namespace {
 
-// Two words on separate cache lines, each written by one of two threads. A thread publishes a number, and the other
-// thread replies with the same number. Release and acquire suffice, because no other data is handed over.
+// Two words on separate cache lines. Each of two threads writes one word. The first thread publishes a number, and the
+// second thread replies with the same number. Release and acquire suffice, because the words publish no other data.
 struct ping_pong {
   alignas(64) std::atomic<std::uint32_t> ping{0};
   alignas(64) std::atomic<std::uint32_t> pong{0};
@@ -278,8 +279,8 @@ struct ping_pong {
 constexpr std::uint32_t k_batch = 500;
 constexpr std::uint32_t k_end = ~0u;
 
-// Waits for `expected` or k_end, and returns the word. On a single core the partner can only reply if this thread
-// yields.
+// Waits until the word is `expected` or k_end, and returns the word. On a single core the other thread can only reply
+// if this thread yields.
 std::uint32_t await(const std::atomic<std::uint32_t>& word, std::uint32_t expected) {
   for (int spins = 0;; ++spins) {
     const std::uint32_t seen = word.load(std::memory_order_acquire);
@@ -316,8 +317,8 @@ std::vector<double> bounce(ping_pong& words) {
 
 }  // namespace
 
-// Binds the threads to two cores, because the scheduler could keep both on one core for the whole probe. If binding
-// fails, the probe measures unbound threads.
+// Binds the two threads to different cores, because the scheduler could otherwise keep both on one core for the whole
+// probe. If binding fails, the probe measures unbound threads.
 double spin_probe_ns(const std::vector<unsigned>& cores) {
   const auto settle = [&cores](std::size_t place) {
     if (place < cores.size()) static_cast<void>(bind_this_thread(cores[place]));

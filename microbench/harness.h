@@ -2,7 +2,8 @@
 //
 // A benchmark is a function that every rank of a world calls. The ranks start a measurement together, by a barrier of
 // the library. Each rank keeps its samples until the end. Then an ordinary allreduce combines the samples. If a call of
-// the library fails, the benchmark throws `failed`. The command prints the text, and exits with an error.
+// the library fails, the benchmark throws `failed`. The command then prints the text of the exception, and exits with
+// an error.
 #pragma once
 
 #include <chrono>
@@ -37,8 +38,8 @@ struct failed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A failure with one reason on every rank, which leaves the world usable. what() is empty if another rank has the
-/// text.
+/// An exception that every rank throws for the same reason. The world stays usable. what() is empty on ranks that need
+/// not print the text, because another rank prints it.
 struct agreed : failed {
   using failed::failed;
 };
@@ -53,7 +54,8 @@ void expect_ok(lsched_status answer, const char* call, const lsched_diagnostic& 
 struct schedule_closer {
   void operator()(lsched_schedule* schedule) const;
 };
-/// Owns a schedule. The deleter is for early exits. Normally `close` ends the schedule, which waits and reports errors.
+/// Owns a schedule. The deleter is for early exits. Normally close() destroys the schedule: it waits for the schedule's
+/// rounds, and throws `failed` for errors.
 using schedule_handle = std::unique_ptr<lsched_schedule, schedule_closer>;
 void close(schedule_handle schedule);
 
@@ -66,7 +68,7 @@ schedule_handle created(const char* name, Create create, const Arguments&... arg
   return schedule_handle(made);
 }
 
-/// Creates an allreduce: the sum of f32, or any reduction of f64.
+/// Create an allreduce: a sum of f32, or any reduction of f64.
 schedule_handle make_allreduce(lsched_world* runtime, const float* input, float* output, std::uint64_t count);
 schedule_handle make_allreduce(lsched_world* runtime, const double* input, double* output, std::uint64_t count,
                                lsched_reduction reduction = LSCHED_SUM);
@@ -76,7 +78,7 @@ void run(lsched_schedule* schedule);
 /// Runs one round by lsched_start and lsched_wait.
 void start_and_wait(lsched_schedule* schedule);
 
-/// Returns the algorithm that "auto" has selected, from the name in the printed schedule: "tree" of "allreduce/tree".
+/// Returns the algorithm that "auto" has selected, such as "tree". The printed schedule has the name "allreduce/tree".
 std::string algorithm_of(const lsched_schedule* schedule);
 
 struct memory_closer {
@@ -87,7 +89,7 @@ struct memory_closer {
 using shared_floats = std::unique_ptr<float[], memory_closer>;
 shared_floats allocate_shared(lsched_world* runtime, std::size_t count);
 
-/// The ranks of a runtime, which proceed in step. All member functions are collective, except for plain getters.
+/// The ranks of a runtime. All member functions except plain getters are collective.
 class team {
  public:
   explicit team(lsched_world* runtime);
@@ -98,11 +100,11 @@ class team {
   bool is_root() const { return rank_ == 0; }
   /// Returns the number of ranks on this machine.
   int local_ranks() const { return local_ranks_; }
-  /// Returns the number of cores that the ranks of this machine could use together when the team was created.
+  /// Returns the number of cores on which ranks of this machine could run when the team was created.
   int cores() const { return cores_; }
-  /// Returns these cores.
+  /// Returns the numbers of the cores() cores.
   const std::vector<unsigned>& core_list() const { return core_list_; }
-  /// Returns true if ranks share cores. The scheduler then preempts a peer that spins while it waits.
+  /// Returns true if ranks share cores. A rank that spins while it waits then takes the core away from its peers.
   bool is_oversubscribed() const { return local_ranks_ > cores_; }
 
   /// Returns when every rank has called this function.
@@ -112,7 +114,7 @@ class team {
   std::vector<double> combine(const std::vector<double>& values, lsched_reduction reduction);
   double combine(double value, lsched_reduction reduction);
 
-  /// Returns the value of rank 0 on every rank. Cheap enough for a call between two iterations.
+  /// Returns the value of rank 0 on every rank. The function is fast enough for a call between two iterations.
   bool root_says(bool value);
 
  private:
@@ -136,24 +138,24 @@ struct summary {
   std::size_t samples = 0;
   double mean = 0, min = 0, median = 0, p95 = 0, max = 0;
 };
-/// Summarises samples, with percentiles by nearest rank. Without samples all numbers are zero.
+/// Returns a summary of the samples, with percentiles by the nearest-rank method. Without samples all numbers are zero.
 summary summarise(std::vector<double> samples);
 /// Returns the mean, or 0 without values.
 double mean_of(const std::vector<double>& values);
-/// Returns the number of positions in which the values of the ranks differ. Collective.
+/// Returns the number of positions at which `values` is not equal on all ranks. Collective.
 std::uint64_t count_disagreements(team& ranks, const std::vector<double>& values);
 
 /// Prevents the compiler from moving work across a clock read, and from dropping a result that is not used.
 inline void keep(const void* result) { asm volatile("" : : "r"(result) : "memory"); }
 
-/// Computes in registers, in place of an application. The compiler cannot predict the result. Only threads that take
-/// the core away prolong the computation.
+/// Computes in registers, as a substitute for an application. The compiler cannot predict the result. The duration is
+/// constant unless other threads use the core.
 void compute(std::uint64_t steps);
 /// Returns the number of steps of compute() that take `us` on the slowest rank while all ranks compute. Collective.
 std::uint64_t steps_for(team& ranks, double us);
 
-/// Separate cores for the application thread and the progress thread of a rank, from the two halves of the cores that
-/// this process may use. There are none if the process may use only one core.
+/// Separate cores for the application thread and the progress thread of a rank. The application thread gets a core of
+/// the first half of the cores that this process may use, the progress thread a core of the second half.
 struct cores_apart {
   unsigned application, progress;
   int applications;  ///< number of cores in the first half
@@ -168,16 +170,16 @@ double cpu_ms();
 /// The processor time of the library's own threads.
 struct engine_time {
   double ns = 0;            ///< time on a core, user and system
-  std::uint64_t turns = 0;  ///< number of times that a thread was put on a core: wake-ups, and returns after preemption
+  std::uint64_t turns = 0;  ///< number of times that a thread was scheduled: wake-ups, and returns after preemption
 };
 
-/// Returns the total of all progress threads of this process since their start. Empty if the system has no such
-/// account.
+/// Returns the total of all progress threads of this process since their start. Returns nothing if the system does not
+/// account for threads.
 std::optional<engine_time> read_engine_time();
 
 /// Returns the median one-way latency in ns of a flag between two threads of this process, on the first two of `cores`.
-/// The number distinguishes a slow mode of the machine from a slow library. More than 1 µs means a single core, or a
-/// busy machine. The probe takes about 20 ms.
+/// The number shows whether the machine or the library is slow. More than 1 µs means a single core, or a busy machine.
+/// The probe takes about 20 ms.
 double spin_probe_ns(const std::vector<unsigned>& cores);
 
 /// Returns a size as text: "64", "4K", "1M" …
@@ -185,7 +187,7 @@ std::string size_text(std::uint64_t bytes);
 /// Parses a size with suffix K, M or G (binary). Throws `failed` for any other text.
 std::uint64_t parse_size(std::string_view text);
 
-/// Divides `count` into parts. If it is not divisible, the first parts have one more element.
+/// Divides `count` elements into `parts` parts. If `count` is not divisible, the first parts have one more element.
 std::vector<std::uint64_t> equal_parts(std::uint64_t count, std::uint32_t parts);
 
 /// Formats a string as printf does.

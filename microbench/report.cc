@@ -17,7 +17,7 @@
 namespace lsched::bench {
 namespace {
 
-// Returns the width in characters of a terminal: the number of bytes that begin a character.
+// Returns the width of a UTF-8 text in characters: the number of bytes that begin a character.
 std::size_t width(std::string_view cell) {
   return static_cast<std::size_t>(
       std::count_if(cell.begin(), cell.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -75,7 +75,8 @@ std::string today() {
   return text.data();
 }
 
-/// Returns a sentence about ranks, machine and date. `common` has no ranks if the benchmark counts in one process.
+/// Returns a sentence about ranks, machine and date. `common` has no key "ranks" if the benchmark counts in one
+/// process.
 std::string words_for_machine(const result& common) {
   std::string words;
   if (common.contains("ranks"))
@@ -166,7 +167,7 @@ void reporter::introduce(team& ranks) {
                   {"pinned", options_.pin},
                   {"oversubscribed", ranks.is_oversubscribed()}});
   if (is_root_) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the other ranks go to sleep in the next barrier
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until the other ranks sleep in the next barrier
     const double spin_ns = spin_probe_ns(ranks.core_list());
     common_["spin_ns"] = std::round(spin_ns * 10) / 10;
     std::array<char, 256> world{};

@@ -21,15 +21,15 @@ namespace lsched::bench {
 
 using result = nlohmann::json;
 
-/// A column of a table, filled from a key of each result. "bytes" is printed as 64K, true as yes, and null as -. Lists
-/// are joined by +. Wrong results are marked. A missing key leaves the cell empty. A key that no row has makes no
-/// column.
+/// A column of a table, filled from a key of each result. Values of the key "bytes" are printed as 64K, true as yes,
+/// and null as -. Lists are joined by +. Wrong results are marked. If a result lacks the key, its cell is empty. If all
+/// results lack the key, the table omits the column.
 struct column {
   const char* heading;
   const char* key;
   int decimals;     ///< decimals of numbers; negative: as in the JSON line
-  double factor;    ///< factor of numbers with decimals
-  const char* per;  ///< key of a divisor, or null
+  double factor;    ///< factor by which numbers with decimals are multiplied
+  const char* per;  ///< key of a number by which values are divided, or null
   const char* unit;
 
   constexpr column(const char* heading_text, const char* key_name, int decimal_places = -1, double times = 1,
@@ -37,21 +37,21 @@ struct column {
       : heading(heading_text), key(key_name), decimals(decimal_places), factor(times), per(divisor), unit(unit_text) {}
 };
 
-/// Column of a fraction of 1, in percent.
+/// Returns a column that prints a fraction of 1 in percent.
 constexpr column percent(const char* heading, const char* key, int decimals = 2) {
   return {heading, key, decimals, 100, nullptr, " %"};
 }
-/// Column of a number of words, in multiples of k.
+/// Returns a column that prints a number of words in multiples of the key `k`.
 constexpr column per_k(const char* heading, const char* key) { return {heading, key, 2, 1, "k"}; }
 
-/// Returns the keys us_min, us_median, us_p95 and rounds.
+/// Returns a result with the keys us_min, us_median, us_p95 and rounds.
 result times_of(const summary& us);
-/// The columns of times_of and the number of wrong results.
+/// Columns for the keys of times_of, and for the number of wrong results.
 inline constexpr column k_us_min("min us", "us_min", 2), k_us_median("median us", "us_median", 2),
     k_us_p95("p95 us", "us_p95", 2), k_rounds("rounds", "rounds"), k_wrong("wrong", "wrong");
 
-/// Rows of text, right-aligned under their headings. Benchmarks choose columns that fit into k_columns
-/// (bindings/wrapped_text.h). JSON has the other columns.
+/// Rows of text, right-aligned under their headings. Benchmarks choose columns that fit into k_columns characters
+/// (bindings/wrapped_text.h). Other numbers are only in the JSON lines.
 class table {
  public:
   explicit table(std::vector<std::string> headings) : rows_{std::move(headings)} {}
@@ -66,20 +66,20 @@ table table_of(std::span<const result> rows, std::span<const column> columns);
 
 class reporter {
  public:
-  /// Opens the files that the options name, validates that the plot can be written, and introduces the world. If JSON
-  /// is "-" it goes to standard output, and all other text to standard error. Collective. If a file cannot be written,
-  /// every rank throws `agreed`.
+  /// Opens the files that the options name, validates that the plot can be written, and calls introduce(). If the JSON
+  /// path is "-", JSON lines go to standard output, and all other text goes to standard error. Collective. If a file
+  /// cannot be written, every rank throws `agreed`.
   reporter(std::string_view name, const output_options& options, team& ranks);
   /// Opens the files for a benchmark of one process. Throws `failed`.
   reporter(std::string_view name, const output_options& options);
 
-  /// Prints the first lines of a report: transport, ranks, cores, and the spin probe, during which other ranks sleep.
-  /// With the option `pin`, binds the application thread of rank r to the r-th core of its machine, round robin. All
-  /// results get these facts as keys. Collective.
+  /// Prints the first lines of a report: transport, ranks, cores, and the result of spin_probe_ns(), during which other
+  /// ranks sleep. These facts become keys of all results. With the option `pin`, binds the application thread of rank r
+  /// to the r-th core of its machine, round robin. Collective.
   void introduce(team& ranks);
 
-  /// Writes a JSON line. Keeps the result for the table, which may show more than the line has. All ranks pass the same
-  /// result. If a result of libsched has violations or is wrong, the exit status becomes 1.
+  /// Writes a JSON line. Keeps the result for the next table, with the additional keys `for_table`. All ranks pass the
+  /// same result. If a result of libsched has violations or is wrong, the exit status becomes 1.
   void add(result line, const result& for_table = {});
   /// Prints a table of the results that were added since the last table.
   void print(std::initializer_list<column> columns);
@@ -92,9 +92,9 @@ class reporter {
   [[gnu::format(printf, 2, 3)]] void progress(const char* format, ...);
 
   /// Draws the plot if the options request one: writes NAME.dat and NAME.gp next to it, and runs gnuplot, on rank 0.
-  /// `caveat` is a restriction that the reader must know. Ranks, machine and date are added to it. If gnuplot rejects
-  /// the script, the exit status becomes 1, but not if gnuplot is missing. Throws `failed` if the files cannot be
-  /// written.
+  /// `caveat` is a restriction that the reader must know. The plot shows it with ranks, machine and date. If gnuplot
+  /// rejects the script, the exit status becomes 1, but not if gnuplot is missing. Throws `failed` if the files cannot
+  /// be written.
   void draw(const std::string& title, std::span<const plot_diagram> diagrams, const std::string& caveat);
 
   /// Returns the exit status. Prints a last line if a result was wrong.

@@ -12,7 +12,7 @@ void call(const std::function<void()>& job) {
   if (job) job();
 }
 
-/// The time at which this rank called in the first round, and the time at which it returned.
+/// The times at which this rank entered and left the first round.
 struct visit {
   clock::time_point from, to;
 };
@@ -37,8 +37,8 @@ std::vector<double> time_rounds(cell& c, team& ranks, std::uint64_t rounds, visi
   return us;
 }
 
-/// Returns 1 if a rank left a barrier before all ranks had entered. Returns 0 if the ranks are on several machines,
-/// whose clocks cannot be compared.
+/// Returns 1 on rank 0 if a rank left a barrier before all ranks had entered the barrier, otherwise 0. Also returns 0
+/// if the ranks are on several machines, because their clocks cannot be compared.
 double left_too_early(team& ranks, const visit& own) {
   const auto ns = [](clock::time_point t) {
     return std::chrono::duration<double, std::nano>(t.time_since_epoch()).count();
@@ -48,8 +48,8 @@ double left_too_early(team& ranks, const visit& own) {
   return ranks.is_root() && ranks.local_ranks() == ranks.size() && first_out < last_in ? 1 : 0;
 }
 
-/// Runs one round on new inputs and checks the results. Returns its duration, which counts only if there is no time for
-/// more rounds, because the inputs have just been written.
+/// Runs one round on new inputs and checks the results. Returns the duration. Because the inputs have just been
+/// written, this duration is used only if there is no time for more rounds.
 double checked_round(cell& c, team& ranks, std::uint64_t salt) {
   if (c.fill) c.fill(salt);
   visit own{};
@@ -59,8 +59,9 @@ double checked_round(cell& c, team& ranks, std::uint64_t salt) {
   return us;
 }
 
-/// Runs rounds in portions that double. Stops when half of the block's time has passed, because the next portion would
-/// take the other half. If ranks share cores, a few rounds cannot predict the duration of many.
+/// Runs rounds in batches. Each batch has twice as many rounds as the previous batch. Stops when half of the block's
+/// time has passed, because the next batch would take the other half. The duration of a batch is not predicted, because
+/// a few rounds cannot predict many rounds if ranks share cores.
 void run_block(cell& c, team& ranks, const turn_limits& limits, std::uint64_t block) {
   const std::uint64_t most = std::max<std::uint64_t>(limits.iterations / k_blocks, 1);
   const auto start = clock::now();
@@ -87,7 +88,8 @@ void run_block(cell& c, team& ranks, const turn_limits& limits, std::uint64_t bl
   if (!c.in_place && c.count_wrong) c.wrong += c.count_wrong(block);
 }
 
-/// Runs a block or warm-up of a cell. Charges the time of rank 0's clock to the cell, after all ranks have finished.
+/// Runs a block or the warm-up of a cell. After all ranks have finished, adds the elapsed time on rank 0's clock to the
+/// cell's time.
 template <class Job>
 void charge(cell& c, team& ranks, turn_limits& limits, const Job& job) {
   const auto start = clock::now();

@@ -11,18 +11,19 @@ namespace lsched {
 /// system does not report them.
 std::vector<unsigned> allowed_cores();
 
-/// Returns the smaller of `cores` and the CPU quota of this process's control group (v1 or v2), rounded up; at least 1.
+/// Returns the smaller of `cores` and the CPU quota of this process's control group (v1 or v2). The quota is rounded
+/// up. The result is at least 1.
 unsigned within_quota(unsigned cores);
 
-/// Returns the number of cores that this process may use: within_quota() of its affinity mask. Reads system files:
-/// slow.
+/// Returns the number of cores that this process may use: the size of its affinity mask, limited by within_quota().
+/// Slow, because this function reads system files.
 unsigned usable_cores();
 
-/// Returns the system's number of the calling thread.
+/// Returns the system's id of the calling thread (gettid).
 int this_thread_number();
 
-/// Returns whether a thread of this process neither runs nor waits for a core. Also true if the system does not report
-/// the state. Takes some microseconds.
+/// Returns true if the thread with id `thread` of this process sleeps: it neither runs nor waits for a core. Also
+/// returns true if the system does not report the thread's state. Takes some microseconds.
 bool is_asleep(int thread);
 
 /// Returns the number of `ranks` per core, rounded up. `cores` is at least 1.
@@ -30,15 +31,16 @@ constexpr unsigned ranks_per_core(unsigned ranks, unsigned cores) { return (rank
 
 // --- pinning.cc: the topology of the machine, from hwloc if available ---
 
-/// Returns a core for the auxiliary thread of a rank whose application thread runs on the caller's present core. The
-/// result is allowed for this process, differs from the caller's core and shares the closest cache with it. Returns
-/// nothing if no such core exists, if `local_ranks` leave no core free, or without hwloc. Then the scheduler decides.
+/// Returns a core for the progress thread of this rank. The rank's application thread must call this function. The
+/// returned core is allowed for this process, differs from the caller's core, and shares the closest cache with the
+/// caller's core. Returns nothing if no such core exists, if the machine's `local_ranks` ranks leave no core free, or
+/// if this build has no hwloc. Without a result, the system's scheduler places the thread.
 std::optional<unsigned> core_near_caller(unsigned local_ranks);
 
 /// Binds the calling thread to one core. Returns false, without effect, if the system refuses.
 bool bind_this_thread(unsigned core);
 
-/// Returns, for example, "hwloc API 2.8.0", or "none".
+/// Returns the name and version of the topology library, for example "hwloc API 2.8.0", or "none".
 std::string topology_library();
 
 }  // namespace lsched

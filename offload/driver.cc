@@ -18,17 +18,17 @@ using namespace std::chrono_literals;
 constexpr auto k_liveness_period = 50ms;
 constexpr auto k_long_wait = 50us;        // after this time the other ranks can read the cause of a wait
 constexpr auto k_first_poll_nap = 50us;   // shortest nap between polls of a transport that cannot ring
-constexpr auto k_longest_poll_nap = 1ms;  // longest such nap, reached while no message arrives
-constexpr auto k_look_period = 1ms;  // between the progress thread's polls for rounds that it leaves to their callers
-constexpr int k_last_looks = 8;      // steps of a leaving owner before it hands over work that keeps coming
-constexpr int k_patience = 64;       // attempts to get the engine before sleeping
+constexpr auto k_longest_poll_nap = 1ms;  // longest nap between such polls, reached while no message arrives
+constexpr auto k_look_period = 1ms;       // period of the progress thread's polls while callers advance their rounds
+constexpr int k_last_looks = 8;           // maximum number of polls of an owner that wants to release the engine
+constexpr int k_patience = 64;            // attempts to get the engine before sleeping
 
 }  // namespace
 
 // --- ownership --------------------------------------------------------------------------------------------------
 
-// Keeps the record of idling: threads that take turns at the engine without moving anything are idle together, and must
-// all go to sleep.
+// Does not reset the idle time. If several threads own the engine in turn and nothing moves, the idle time of the
+// threads is counted together, and all of them must go to sleep.
 void driver::take_over() {
   last_look_ = {};
   if (bell_.polling.load() == 0) bell_.polling.store(1);
@@ -45,11 +45,12 @@ bool driver::auxiliary_listens() const {
   return engine_.is_listening() && has_auxiliary_.load() && !is_left_to_callers();
 }
 
-// Returns whether callers poll for all that is outstanding, so that the progress thread need not be rung.
+// Returns whether callers poll for all outstanding work, so that the progress thread needs no ring.
 bool driver::is_left_to_callers() const { return leaves_rounds_ && engine_.has_only_called_rounds(); }
 
-// Clears `polling` and publishes whether the progress thread wants rings. Then polls once more, for messages whose
-// senders still saw `polling`. Returns whether anything moved or the engine began to listen.
+// Clears `polling` and publishes whether the progress thread wants rings. Then polls once more, for messages of peers
+// that still saw `polling` set and therefore did not ring. Returns whether anything moved or the engine began to
+// listen.
 bool driver::announce_and_look() {
   const bool listened = engine_.is_listening();
   bell_.wanted.store(auxiliary_listens() ? 1 : 0);
@@ -59,10 +60,10 @@ bool driver::announce_and_look() {
   return moved || (engine_.is_listening() && !listened);
 }
 
-// If no thread needs a ring, `polling` stays set. Peers read the word with every message, and a word that changes twice
-// a round would move between the cores just as often. A waiter that sleeps is rung here in any case. A transport that
-// cannot ring must be polled from time to time. The progress thread passes `nap`, which receives the time that it may
-// sleep. Another caller wakes the progress thread instead.
+// Releases the engine. If no thread needs a ring for messages, `polling` stays set. Peers read this word with every
+// message, so each change of the word would move its cache line between cores. A waiter that sleeps is rung here in any
+// case. A transport that cannot ring must be polled from time to time. If the caller is the progress thread, `nap`
+// receives the time that the caller may sleep. If `nap` is null, this function wakes the progress thread instead.
 void driver::let_go(nanoseconds* nap) {
   for (int turns = 1;; ++turns) {
     int looks = 0;
@@ -86,9 +87,9 @@ void driver::let_go(nanoseconds* nap) {
   }
 }
 
-// Clears `wanted` and an earlier `shut_out_`. No message could make anything happen, or the callers poll for their own
-// messages. So no thread is to be rung, and an earlier ring was for a round that has ended or that its caller polls
-// for.
+// Clears `wanted` and `shut_out_`. Called if no message could cause progress, or if callers poll for their own
+// messages. Then peers need not ring. An earlier ring was for a round that has ended, or for a round whose caller
+// polls.
 void driver::expect_nothing() {
   if (bell_.wanted.load() != 0) bell_.wanted.store(0);
   if (shut_out_.load()) shut_out_.store(false);
@@ -110,7 +111,7 @@ void driver::with_engine(const std::function<void()>& job) {
   struct release {  // also if the job throws
     driver& owned;
     ~release() {
-      owned.step();  // without it, a rank that waits in a commit might never serve older schedules
+      owned.step();  // without this step, a rank that waits in a commit might never serve older schedules
       owned.let_go();
     }
   } const at_end{*this};
@@ -179,7 +180,8 @@ driver::nanoseconds driver::nap_before(clock::time_point deadline, bool is_waiti
   if (engine_.has_device_work()) nap = std::min<nanoseconds>(nap, k_longest_poll_nap);  // a ring may be lost
   const bool is_left = !is_waiting && is_left_to_callers();
   if (engine_.is_time_driven() && engine_.is_listening() && !is_left) {
-    // While a round is outstanding a message is due soon. A partial instance that merely serves can wait longer.
+    // While a round is outstanding, a message is expected soon. A partial instance that only serves other ranks can
+    // wait longer.
     const nanoseconds longest = engine_.is_busy() ? nanoseconds(k_first_poll_nap) : nanoseconds(k_longest_poll_nap);
     poll_nap_ = std::clamp<nanoseconds>(poll_nap_ * 2, k_first_poll_nap, longest);
     nap = poll_nap_;
@@ -258,7 +260,8 @@ status driver::wait(const goal& what, clock::time_point deadline) {
 }
 
 // Runs the engine until the round is over, the deadline has passed, another thread wants the engine, or the thread
-// should sleep. In the last two cases returns PENDING, in the last after the sleep. Does not own the engine afterwards.
+// should sleep. Returns PENDING if another thread wants the engine, or after the sleep. The thread does not own the
+// engine afterwards.
 status driver::drive(const goal& what, clock::time_point deadline) {
   for (std::uint32_t polls = 0;; ++polls) {
     const bool moved = step();
@@ -267,8 +270,8 @@ status driver::drive(const goal& what, clock::time_point deadline) {
       is_idle_ = false;
       poll_nap_ = 0ns;
     }
-    // Reading the clock costs as much as a poll. On a shared core every poll is followed by a look at the clock, so
-    // that other threads get the core at once.
+    // Reading the clock costs as much as a poll. On a shared core the thread reads the clock after every poll, so that
+    // other threads get the core at once.
     if (polls % 16 != 15 && (moved || !looks_at_clock())) continue;
     const clock::time_point now = clock::now();
     if (now >= deadline) {
@@ -294,7 +297,8 @@ status driver::drive(const goal& what, clock::time_point deadline) {
   return what.answer();
 }
 
-// Publishes the wait once for each period without movement: after a movement the round waits for something else.
+// Publishes the wait once for each idle period. If anything moves, the round waits for another event afterwards, so the
+// wait is published again.
 void driver::note_long_wait(const goal& what, clock::time_point now) {
   if (what.subject() == nullptr || now - idle_since_ < k_long_wait) return;
   if (noted_.load() == what.subject() && noted_since_ == idle_since_) return;
@@ -307,15 +311,16 @@ void driver::note_long_wait(const goal& what, clock::time_point now) {
   engine_.note_wait(note);
 }
 
-// Any thread may call this: a thread that has slept need not own the engine when its round is over.
+// Withdraws the published wait. Any thread may call this function, because a thread that has slept may not own the
+// engine when its round is over.
 void driver::take_back_note(const goal& what) {
   const void* noted = what.subject();
   if (noted != nullptr && noted_.load() == noted && noted_.compare_exchange_strong(noted, nullptr))
     engine_.note_end_of_wait();
 }
 
-// Puts the owner to sleep: announces the sleep, polls once more, releases the engine and sleeps. The thread stays in
-// `sleepers` while other threads poll.
+// Puts the owner to sleep: announces the sleep, polls once more, releases the engine and sleeps. The thread remains
+// counted in `sleepers` while other threads poll.
 void driver::park(const goal& what, clock::time_point deadline) {
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
@@ -326,8 +331,9 @@ void driver::park(const goal& what, clock::time_point deadline) {
   bell_.sleepers.fetch_sub(1);
 }
 
-// Sleeps while another thread owns the engine. That owner reads `sleepers` when it publishes or releases, and rings. If
-// it did so before this thread was counted, this thread sees the round's end or the release here.
+// Sleeps while another thread owns the engine. The owner reads `sleepers` when it publishes a result or releases the
+// engine, and then rings. If the owner read `sleepers` before this thread was counted, this thread sees the end of the
+// round or the release here.
 void driver::wait_for_owner(const goal& what, clock::time_point deadline) {
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
@@ -361,9 +367,10 @@ bool driver::acquire_or_be_replaced() {
 }
 
 // Decides whether the progress thread leaves rounds to their callers. If no core is free, this thread could only take a
-// core from a thread that computes. So it leaves rounds to their callers, which advance them in wait, and peers do not
-// ring it. It still polls every millisecond, so that a round advances while its caller computes for long. It wants
-// rings again if the caller sleeps, outside the library or in a wait, or if no round has run since the last poll.
+// core from a thread that computes. So the progress thread leaves rounds to their callers, which advance their rounds
+// in wait(), and peers do not ring the progress thread. The progress thread still polls every millisecond, so that a
+// round advances while its caller computes for long. Peers must ring the progress thread again if the caller sleeps,
+// outside the library or in a wait, or if no round has run since the last poll.
 void driver::look_at_caller() {
   if (!policy_.are_cores_taken || engine_.net().is_time_driven()) return;
   const bool goes_on = engine_.is_busy() || engine_.counters().rounds != last_rounds_;

@@ -2,9 +2,9 @@
 //
 // Exactly one thread at a time owns the engine. A thread that waits drives the engine in place, so the latency path has
 // no hand-over. A thread that starts a round runs the engine inline while ops move, then releases it. The progress
-// thread (offload/progress_thread.h, "auxiliary" in names) takes over while the application computes. No thread spins
-// while nothing can happen. doorbell.h explains why no wake-up is lost, docs/inside/threading.md lists every variable
-// that threads share.
+// thread (offload/progress_thread.h, "auxiliary" in names) drives the engine while the application computes. No thread
+// spins while nothing can happen. doorbell.h explains why no wake-up is lost, docs/inside/threading.md lists every
+// variable that threads share.
 //
 //     acquire: owner 0 → 1                    release: polling = 0 if the progress thread is to be rung,
 //     polling = 1, step, step, …                       and one more step; owner 1 → 0; again if something was
@@ -30,24 +30,27 @@ class driver {
   driver(const driver&) = delete;
   driver& operator=(const driver&) = delete;
 
-  /// Runs `job` as the owner of the engine, after waiting for the ownership without a limit. For cold paths. Any thread
-  /// but the owner.
+  /// Waits, without a time limit, until the caller owns the engine, and then runs `job`. For cold paths. Any thread
+  /// except the owner.
   void with_engine(const std::function<void()>& job);
 
-  /// Starts the next round of an ordinary instance and sets *round. Never blocks: runs the engine inline if it is free.
-  /// STATE if a round is outstanding; the verdict if the instance has failed.
+  /// Starts the next round of an ordinary (not partial) instance and sets *round. Never blocks. Runs the engine in the
+  /// calling thread if no other thread owns the engine. Returns STATE if a round is outstanding, or the error of the
+  /// instance if the instance has failed.
   status start(instance& inst, round_no* round);
 
-  /// Starts the next round with other memory (engine::bind). Waits for the ownership of the engine.
+  /// Starts the next round with the buffers in `memory` in place of the present buffers (engine::bind). Waits until the
+  /// caller owns the engine.
   status start(instance& inst, const binding& memory, round_no* round);
 
-  /// Starts the next round after all work that is in the stream by now (round_gate.h). The instance has a gate. BUSY:
-  /// k_most_ahead rounds are outstanding. One call at a time for an instance.
+  /// Calls for the next round. The round begins when all work that is now in `stream` has completed. The instance must
+  /// have a gate between rounds and streams (libsched/engine/round_gate.h). Returns BUSY if round_gate::k_most_ahead
+  /// rounds are outstanding. At most one thread at a time may call this function for an instance.
   status start_behind(instance& inst, void* stream, round_no* round);
 
-  /// Runs `job`, a short function that posts work to the engine and returns whether it has posted any. If the engine is
-  /// free, the caller owns it from the beginning. Peers that send meanwhile then need not wake the progress thread,
-  /// because the caller polls at the end.
+  /// Runs `job`, a short function that posts work to the engine and returns whether it has posted any. If no other
+  /// thread owns the engine, the caller acquires the engine before `job`. Then peers that send during `job` need not
+  /// wake the progress thread, because the caller polls after `job`.
   template <class Job>
   void run_posting(const Job& job) {
     const bool is_owner = try_acquire();
@@ -56,13 +59,13 @@ class driver {
     if (is_owner || (has_posted && try_acquire())) look_and_let_go();
   }
 
-  /// Runs the engine inline if it is free, after work was posted.
+  /// Call this after posting work. Runs the engine in the calling thread if no other thread owns the engine.
   void run_posted() {
     if (try_acquire()) look_and_let_go();  // otherwise the owner checks for posts after the release
   }
 
-  /// Waits until `round` of the instance has ended. TIMEOUT after `deadline`; the verdict if the instance has failed.
-  /// Any number of threads. Makes at least one attempt at progress.
+  /// Waits until `round` of the instance has ended. Returns TIMEOUT after `deadline`, or the error of the instance if
+  /// the instance has failed. Any number of threads may wait. Makes at least one attempt at progress.
   status wait(const instance& inst, round_no round, clock::time_point deadline) {
     return wait({inst.finished, inst.verdict, round, &inst}, deadline);
   }
@@ -72,17 +75,17 @@ class driver {
     return wait({commit.finished, inst.verdict, 1, nullptr}, deadline);
   }
 
-  /// Waits for a common step of the ranks, such as a commit. The other ranks can read `note`, which may be null, while
-  /// this rank waits.
+  /// Waits for a common step of the ranks, such as a commit. While this rank waits, the other ranks can read `note`,
+  /// which may be null.
   status wait(const common_step& what, clock::time_point deadline, const wait_note* note = nullptr) {
     return wait({what.finished, what.verdict, 1, nullptr, note}, deadline);
   }
 
-  /// Gives the engine a device. Waits for the ownership of the engine. Any thread but the owner.
+  /// Attaches a device to the engine. Waits until the caller owns the engine. Any thread except the owner.
   void attach(device& gpu);
 
-  /// Starts a round, sets *round and waits for its end, without releasing the engine in between. STATE if a round is
-  /// outstanding, the verdict if the instance has failed; *round is then unchanged.
+  /// Starts a round, sets *round and waits for its end, without releasing the engine in between. Returns STATE if a
+  /// round is outstanding, or the error of the instance if the instance has failed. In both cases *round is unchanged.
   status run(instance& inst, round_no* round, clock::time_point deadline);
 
   /// Runs the progress thread until `stop` is set: owns the engine while no other thread does, and sleeps while nothing
@@ -99,18 +102,19 @@ class driver {
  private:
   using nanoseconds = std::chrono::nanoseconds;
 
-  /// The event that a thread waits for: `round` rounds have ended, or an error.
+  /// The event that a thread waits for: `finished` has reached `round`, or `verdict` is an error.
   struct goal {
     const std::atomic<round_no>& finished;
     const std::atomic<status>& verdict;
     round_no round;
-    const instance* whose;            ///< null: the wait is not for a round
-    const wait_note* note = nullptr;  ///< of a wait for no round; null: the other ranks do not learn of the wait
+    const instance* whose;  ///< instance of the awaited round; null: the wait is not for a round
+    /// Published description of a wait that is not for a round; null: the wait is not published.
+    const wait_note* note = nullptr;
 
-    /// Identifies the wait; null: the other ranks do not learn of the wait.
+    /// Returns an address that identifies the wait; null: the wait is not published to the other ranks.
     const void* subject() const { return whose != nullptr ? static_cast<const void*>(whose) : note; }
     bool is_over() const { return finished.load() >= round || verdict.load() != status::ok; }
-    /// Loads the verdict first, because an instance may fail after the round has ended well.
+    /// Loads the verdict first, because an instance may fail after the round has ended without an error.
     status answer() const {
       const status failed = verdict.load();
       return finished.load() >= round ? status::ok : failed;
@@ -153,22 +157,24 @@ class driver {
   std::atomic<std::uint32_t> contenders_{0};  ///< threads that want the engine while another thread owns it
   std::atomic<bool> has_auxiliary_{false};
   std::atomic<bool> is_beside_device_;
-  std::atomic<const void*> noted_{nullptr};  ///< subject of the wait that the other ranks can read
+  std::atomic<const void*> noted_{nullptr};  ///< goal::subject() of the wait that is published to the other ranks
   std::atomic<bool> shut_out_{false};        ///< the progress thread was woken but could not acquire the engine
-  std::atomic<int> caller_{0};               ///< the thread that has started the last round
+  std::atomic<int> caller_{0};               ///< id of the thread that has started the last round
 
-  // State of the owner:
+  // State that only the owner of the engine uses:
   clock::time_point idle_since_{};
   bool is_idle_ = false;
   std::uint32_t yields_ = 0;       ///< number of yields since idle_since_
-  clock::time_point last_look_{};  ///< the last poll that found nothing since the engine was acquired; epoch: none
+  clock::time_point last_look_{};  ///< time of the owner's last poll that found nothing; epoch: none so far
   core_sharing sharing_{};
-  bool is_core_shared_ = false;      ///< as of the last poll
-  clock::time_point noted_since_{};  ///< beginning of the wait that the other ranks can read
+  bool is_core_shared_ = false;      ///< other programs used the core at the last poll
+  clock::time_point noted_since_{};  ///< beginning of the published wait
   clock::time_point last_check_{};
-  nanoseconds poll_nap_{0};        ///< grows while a transport that must be polled stays silent
-  bool leaves_rounds_ = false;     ///< the progress thread naps and is not rung for rounds; written by that thread
-  std::uint64_t last_rounds_ = 0;  ///< rounds that had ended at the progress thread's last poll
+  nanoseconds poll_nap_{0};  ///< time between polls of a transport that cannot ring; grows while idle
+  /// True if callers advance their own rounds, and the progress thread is not woken for rounds. Written by the progress
+  /// thread.
+  bool leaves_rounds_ = false;
+  std::uint64_t last_rounds_ = 0;  ///< number of rounds that had ended at the progress thread's last poll
 };
 
 }  // namespace lsched

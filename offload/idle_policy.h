@@ -14,20 +14,22 @@ namespace lsched {
 
 enum class idle_mode : std::uint8_t { automatic, spin, yield, park };
 
-/// The time to spin, then the time to yield, before sleeping. A limit of `forever` never ends.
+/// The time for which an idle thread spins, and then the time for which it yields, before it sleeps. `forever`: without
+/// a limit.
 ///
 /// If ranks share cores, a yield lasts as long as other threads have work. Such a yield costs the waiter nothing.
-/// Sleeping instead would cost the waiter two context switches and its peer a system call. So the limit there is
-/// `turns` yields, not a time. If other threads compute for long, `patience` limits the time of these yields.
+/// Sleeping instead would cost the waiter two context switches and its peer a system call. So on shared cores the
+/// number of yields is limited to `turns`. Because other threads may compute for long, the yields also end after an
+/// idle time of `patience`.
 struct idle_policy {
   static constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
   std::chrono::nanoseconds spin{0};
   std::chrono::nanoseconds yield{0};
   std::uint32_t turns = 0;
   std::chrono::nanoseconds patience{0};
-  /// No core is left for progress threads while all ranks compute.
+  /// True: while all ranks compute, no core is left for progress threads.
   bool are_cores_taken = false;
-  /// If other programs use the core (core_sharing), the thread sleeps at once.
+  /// True: the thread sleeps at once if other programs use its core (core_sharing).
   bool gives_way = false;
 
   /// Returns whether the thread yields after every poll that finds nothing.
@@ -36,10 +38,11 @@ struct idle_policy {
 
 /// Detects that other programs use the core on which a thread polls.
 ///
-/// Two polls that find nothing follow each other within microseconds. If a poll comes a millisecond after the last
-/// poll, another program has had the core meanwhile. Then a thread that spins or yields uses up its time slice and
-/// waits for whole slices of others. A thread that has slept gets the core as soon as a message wakes it. So the thread
-/// stops polling for a while, and then tries again. The pause is long enough for tries to cost 5 % of the time.
+/// Consecutive polls that find nothing are microseconds apart. If a poll comes a millisecond after the previous poll,
+/// another program has used the core meanwhile. On such a core, a thread that spins or yields uses up its time slice,
+/// and then waits while other programs use whole time slices. A thread that has slept gets the core as soon as a
+/// message wakes the thread. So the thread pauses polling, and then tries to poll again. The pause is 20 times as long
+/// as the time that was lost, so tries cost about 5 % of the time.
 class core_sharing {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -64,7 +67,8 @@ std::optional<idle_mode> parse_idle_mode(std::string_view text);
 /// Returns the policy for `local_ranks` ranks that share `cores` cores.
 idle_policy make_idle_policy(idle_mode mode, unsigned local_ranks, unsigned cores);
 
-/// Idles for one step. `idle_for` and `yields` describe the idle time so far. Returns false if the thread should sleep.
+/// Idles for one step: spins, or yields and increments `yields`. `idle_for` is the time since the thread became idle,
+/// and `yields` the number of yields in this time. Returns false if the thread should sleep.
 bool idle_once(const idle_policy& policy, std::chrono::nanoseconds idle_for, std::uint32_t& yields);
 
 }  // namespace lsched

@@ -77,8 +77,8 @@ void job_board::serve() {
 
 namespace {
 
-// Orders writes before a call of a worker with the worker's reads. oneTBB also orders them, but the thread sanitizer
-// does not see into a library that was compiled without it.
+// Orders the owner's writes, before a request for a worker, with the worker's reads. oneTBB also orders them, but the
+// thread sanitizer does not see into a library that was compiled without it.
 std::atomic<std::uint64_t> g_calls{0};
 
 }  // namespace

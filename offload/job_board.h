@@ -1,9 +1,11 @@
-// The jobs of a lane, cut into pieces that any thread may execute. The engine's owner submits jobs and polls for their
-// ends. Workers execute pieces, and so does the owner when it has nothing else to do.
+// The jobs of a lane (a pool of threads for arithmetic, libsched/engine/lane.h). Jobs are cut into pieces that any
+// thread may execute. The engine's owner submits jobs and polls for completed jobs. Workers execute pieces, and so does
+// the owner when it has nothing else to do.
 //
-// A thread claims a piece in `unclaimed` and reports its completion in `unfinished`. Nothing else in a slot changes
-// between submit() and the poll() that reports the job. A worker may arrive late, after its job has ended and the slot
-// holds another job. The worker then finds either no piece or a piece of that other job, and both are correct.
+// Each job is in a slot. A thread claims a piece in the slot's counter `unclaimed`, and reports the completed piece in
+// the counter `unfinished`. Nothing else in the slot changes between submit() and the poll() that reports the job. A
+// worker may arrive late, after its job has ended and the slot holds another job. The worker then finds either no piece
+// or a piece of that other job, and both are correct.
 //
 // The end of a job reaches the owner like a message. The worker that completes the last piece writes `unfinished`, then
 // checks whether any thread polls (ring_if_needed). A thread that is about to sleep announces the sleep, then reads
@@ -28,7 +30,7 @@ class job_board {
 
   // --- the engine's owner: the contract is libsched/engine/lane.h --------------------------------------------------
 
-  /// Returns the number of pieces. 0: refused, because all slots are taken.
+  /// Returns the number of pieces. 0: the job was refused, because all slots are taken.
   std::uint64_t submit(const lane_job& job);
   std::size_t poll(std::span<std::uint64_t> out);
   bool help();
@@ -40,12 +42,12 @@ class job_board {
 
   // --- workers ----------------------------------------------------------------------------------------------------
 
-  /// Executes pieces until none is unclaimed. Any thread, several at once, also after close().
+  /// Executes pieces until all pieces are claimed. Any thread, several threads at once, also after close().
   void serve();
 
  private:
   static constexpr std::size_t k_jobs = 16;
-  static constexpr std::uint64_t k_piece_bytes = 128 << 10;  // of one operand: about ten microseconds
+  static constexpr std::uint64_t k_piece_bytes = 128 << 10;  // bytes of one operand; a piece takes about 10 µs
 
   enum class outcome : std::uint8_t { none, did_piece, ended_job };
 
@@ -54,8 +56,8 @@ class job_board {
     std::atomic<std::uint64_t> unfinished{0};  ///< unclaimed or running pieces
     lane_job what{};
     std::uint64_t pieces = 0;
-    std::uint64_t in_piece = 0;  ///< elements of a piece; the last piece may have fewer
-    bool is_taken = false;       ///< used by the owner only: submitted and not yet reported
+    std::uint64_t in_piece = 0;  ///< number of elements in a piece; the last piece may have fewer
+    bool is_taken = false;       ///< submitted and not yet reported; used by the owner only
   };
 
   static outcome do_piece(slot& from);
@@ -65,20 +67,20 @@ class job_board {
   std::array<slot, k_jobs> slots_;
 };
 
-/// A board with shared ownership: the owner and every worker that was called hold a reference, because a worker may
-/// start late. Always on the heap.
+/// A board with shared ownership: the owner and every requested worker hold a reference, because a worker may start
+/// late. Create the board with new: the last reference deletes the board.
 class shared_job_board final : public job_board {
  public:
   using job_board::job_board;
 
-  /// Adds a reference for a worker. Called by the owner before each call of a worker.
+  /// Adds a reference for a worker. The owner calls this function before each request for a worker.
   void expect_worker();
 
-  /// Serves and drops the worker's reference. Called by the worker.
+  /// Executes pieces (serve), then drops the worker's reference. Called by the worker.
   void work();
 
-  /// Waits until every called worker has dropped its reference, at most for `limit`. Called by the owner after close(),
-  /// so that no worker is left at the end of the process.
+  /// Waits, at most for `limit`, until every requested worker has dropped its reference. Called by the owner after
+  /// close(), so that no worker is left at the end of the process.
   void await_workers(std::chrono::nanoseconds limit) const;
 
   /// Drops the owner's reference. Called once, after close().

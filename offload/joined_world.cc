@@ -10,7 +10,7 @@ namespace lsched {
 namespace {
 
 constexpr std::chrono::milliseconds k_longest_read{100};
-constexpr std::chrono::seconds k_longest_job{2};  ///< of a device job
+constexpr std::chrono::seconds k_longest_job{2};  ///< time limit for a device job
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// The choice of a rank's lane: the user's setting, and a worker for each free core.
+// The choice of a rank's lane, the worker threads that do arithmetic (libsched/engine/lane.h). The user sets the number
+// of workers, or the rank gets a worker for each free core.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@
 
 namespace lsched {
 
-/// A constant below, or a number of oneTBB workers. The values are those of lsched_lane_mode.
+/// One of the constants below, or a number of oneTBB workers. The values are those of lsched_lane_mode.
 using lane_choice = std::int32_t;
 inline constexpr lane_choice k_lane_auto = 0;
 inline constexpr lane_choice k_lane_inline = -1;
@@ -25,14 +26,16 @@ std::optional<lane_choice> parse_lane(std::string_view text);
 /// Returns UNSUPPORTED if this build cannot provide the lane, else ok.
 status validate_lane(lane_choice choice);
 
-/// Returns the number of workers of a rank whose machine has `local_ranks` ranks and `cores` cores. With "auto" a rank
-/// gets an equal share, in whole cores, of the cores that no rank needs. So it gets none if cores are as many as ranks.
+/// Returns the number of workers of a rank whose machine has `local_ranks` ranks and `cores` cores. With "auto" the
+/// cores that no rank needs are shared equally, in whole cores. So a rank gets no worker if the machine has fewer than
+/// two cores for each rank.
 unsigned lane_workers(lane_choice choice, unsigned local_ranks, unsigned cores);
 
-/// Returns the reason why arithmetic is inline, for example "no core is free". Call only if there are no workers.
+/// Returns the reason why the engine's thread does the arithmetic itself (inline), for example "no core is free". Call
+/// only if there are no workers.
 std::string_view why_inline(lane_choice choice);
 
-/// Returns null if there are no workers. The choice must be valid (validate_lane).
+/// Creates the lane; null: the rank has no workers (lane_workers). `choice` must be valid (validate_lane).
 std::unique_ptr<lane> make_lane(lane_choice choice, unsigned local_ranks, unsigned cores, doorbell& bell);
 
 }  // namespace lsched

@@ -42,7 +42,8 @@ topology load_topology() {
 std::optional<unsigned> core_near_caller(unsigned local_ranks) {
   const std::vector<unsigned> allowed = allowed_cores();
   const int here = sched_getcpu();
-  // With fewer than two cores a rank, any core may run another rank's application thread, so do not pin there.
+  // If there are fewer than two cores for each rank, any core may run another rank's application thread, so do not pin
+  // there.
   if (here < 0 || allowed.size() < 2 * local_ranks) return std::nullopt;
 
   const topology machine = load_topology();

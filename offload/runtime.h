@@ -1,5 +1,6 @@
-// The part of a process that all of its worlds share: endpoint, engine, driver, lane, progress thread and trace. They
-// are built from the bottom up and torn down in reverse. The part of each world is in offload/joined_world.h.
+// The part of a process that all of its worlds share: endpoint, engine, driver, lane, progress thread and trace. These
+// parts are built from the bottom up and torn down in reverse order. The objects that each world has of its own are in
+// offload/joined_world.h.
 #pragma once
 
 #include <unistd.h>
@@ -23,7 +24,7 @@ namespace lsched {
 struct runtime_options {
   bool wants_thread = true;
   idle_mode idle = idle_mode::automatic;
-  std::optional<unsigned> core;  ///< of the progress thread; nothing: core_near_caller() chooses
+  std::optional<unsigned> core;  ///< core of the progress thread; empty: core_near_caller() chooses a core
   lane_choice arithmetic = k_lane_auto;
 };
 
@@ -43,18 +44,19 @@ class runtime {
   bool is_in_its_process() const { return getpid() == process_; }
   bool wants_thread() const { return options_.wants_thread; }
 
-  /// Opens a GPU, once. Afterwards buffers may be in its memory. STATE: a GPU was opened before. Any thread.
+  /// Opens the GPU of this process. Afterwards buffers may be in the GPU's memory. STATE: a GPU was opened before. Any
+  /// thread.
   std::optional<failure> attach(gpu_choice which);
   /// Allocates memory of the attached GPU. Null: no memory is left. Any thread.
   std::byte* allocate_on_device(std::uint64_t bytes);
-  /// Frees memory of allocate_on_device(). Returns false if the memory was not allocated there. Any thread.
+  /// Frees memory from allocate_on_device(). Returns false for all other memory. Any thread.
   bool deallocate_on_device(std::byte* memory);
   /// Copies to or from the GPU's memory and waits for the copy. Any thread.
   status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes);
-  /// Returns null if no GPU is attached. Any thread.
+  /// Returns the attached GPU; null: no GPU is attached. Any thread.
   const device* gpu() const { return gpu_.load(); }
 
-  /// Returns one line for logs about this process as a rank of a world.
+  /// Returns one line for logs. The line describes this process and its rank in the world `place`.
   std::string describe(const world& place) const;
 
   engine_counters counters();
@@ -62,8 +64,9 @@ class runtime {
   /// Returns the health of the endpoint; OK in a forked child, which has no endpoint. Any thread.
   status health();
 
-  // Recording; one thread at a time. write_trace ends the recording that start_trace has begun. If write_trace fails
-  // after the file was created, the file is incomplete, and the failure names the file and the system's error.
+  // Recording of events. One thread at a time may call these three functions. write_trace ends the recording that
+  // start_trace has begun. If write_trace fails after the file was created, the file is incomplete, and the failure
+  // names the file and the system's error.
   void start_trace(std::uint64_t events);
   bool is_traced() const { return trace_ != nullptr; }
   std::optional<failure> write_trace(const std::string& path);

@@ -1,4 +1,5 @@
-// Blocking calls of sessions: a driver waits for the rounds that libsched/session/session.h names.
+// Blocking calls of sessions. A call in libsched/session/session.h does not block, but returns the round to wait for.
+// In the functions below, a driver waits for this round.
 #pragma once
 
 #include "libsched/session/session.h"
@@ -6,8 +7,8 @@
 
 namespace lsched {
 
-/// Repeats a call of a session until the call succeeds or fails. TIMEOUT after the deadline: the next such call then
-/// continues the interrupted call.
+/// Repeats `call`, which calls a session, until `call` succeeds or fails. Returns TIMEOUT after the deadline. A later
+/// complete() with an equal `call` then continues the interrupted call.
 template <class Call>
 call_progress complete(driver& by, driver::clock::time_point deadline, const Call& call) {
   for (;;) {
@@ -21,8 +22,9 @@ call_progress complete(driver& by, driver::clock::time_point deadline, const Cal
   }
 }
 
-/// Makes an offer of a session. Copying a short contribution takes no longer than waking a thread (20 µs), so the
-/// caller owns the engine meanwhile. During a longer copy the progress thread may serve the other ranks.
+/// Offers a contribution to a session. Copying a short contribution takes no longer than waking a thread (20 µs), so
+/// the caller owns the engine during the copy. During a longer copy the engine stays free, so that the progress thread
+/// can serve the other ranks.
 template <class Call>
 status offer_by(driver& by, std::uint64_t copied_bytes, const Call& offer) {
   constexpr std::uint64_t k_short_offer = std::uint64_t{1} << 18;

@@ -20,7 +20,7 @@ namespace lsched {
 namespace {
 
 // Throws if the system refuses `number` threads. oneTBB workers start each other, and oneTBB ends the process if the
-// system refuses a thread. So this test starts as many threads first.
+// system refuses a thread. So this function first starts the same number of threads as a test.
 void expect_threads(unsigned number) {
   std::atomic_flag may_end;
   std::vector<std::jthread> threads;
@@ -34,7 +34,7 @@ void expect_threads(unsigned number) {
 }  // namespace
 
 // The arena has no place for the submitting thread, which continues to poll. oneTBB limits its workers to one fewer
-// than the cores, so a larger number raises this limit.
+// than the cores. If the lane has more workers, `limit` raises this limit.
 struct tbb_lane::arena {
   explicit arena(unsigned workers) : places(static_cast<int>(workers), 0) {
     if (static_cast<int>(workers) >= oneapi::tbb::info::default_concurrency())
@@ -62,7 +62,8 @@ tbb_lane::~tbb_lane() {
 
 std::string tbb_lane::name() const { return counted(workers_, "oneTBB worker"); }
 
-// Three operands of this size exceed a core's second-level cache, and computing them takes several times a wake-up.
+// Three operands of this size exceed a core's second-level cache. The arithmetic takes several times as long as the
+// wake-up of a thread.
 std::uint64_t tbb_lane::least_bytes() const { return 1 << 20; }
 
 // If oneTBB cannot start a worker, the engine's owner executes that worker's pieces (help).

@@ -1,7 +1,9 @@
-// A lane on a oneTBB arena. Only in builds with LSCHED_HAVE_TBB. This header includes no oneTBB header.
+// A lane (a pool of threads for arithmetic) that uses a oneTBB arena. Only in builds with LSCHED_HAVE_TBB. This header
+// includes no oneTBB header.
 //
-// The workers sleep while there is no job. The engine's owner executes pieces, too (libsched/engine/lane.h, help()). So
-// a worker that is late, because its core was busy, costs no more than the time that it would have saved.
+// The workers sleep while there is no job. Jobs are cut into pieces, and the engine's owner executes pieces, too
+// (libsched/engine/lane.h, help()). So a worker that is late, because its core was busy, costs at most the time that
+// the worker would have saved.
 #pragma once
 
 #include <memory>
@@ -36,7 +38,7 @@ class tbb_lane final : public lane {
   void call(std::uint64_t workers);
 
   const unsigned workers_;
-  /// Shared with called workers that are still to arrive.
+  /// The board of the jobs. A requested worker that is yet to start also holds a reference to the board.
   const std::unique_ptr<shared_job_board, let_go> board_;
   std::unique_ptr<arena> arena_;
 };

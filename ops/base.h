@@ -16,21 +16,24 @@ using rank = std::int32_t;
 /// Index of an op inside its schedule.
 using op_id = std::uint32_t;
 
-/// Number of an execution of an instance. Rounds start at 1 and only grow. 0 means "none yet".
+/// Number of a round: one execution of an instance (a schedule bound to memory). Numbers start at 1 and only grow. 0
+/// means "none yet".
 using round_no = std::uint64_t;
 
 inline constexpr op_id k_no_op = ~op_id{0};
 inline constexpr rank k_no_rank = -1;
 
-/// A rank and the size of its world. A generator receives no other facts about the place of its rank.
+/// A rank and the size of its world. A generator (code that builds the schedule of one rank) gets no other information
+/// about the position of its rank.
 struct world {
   rank self = 0;
   rank size = 1;
   friend bool operator==(const world&, const world&) = default;
 };
 
-/// Element types. f16 and bf16 are storage formats, and their arithmetic is done in f32. An item is an index and a
-/// value, an element of a list of a sparse vector (ops/sparse/sparse.h). There is no arithmetic on items.
+/// Element types. f16 and bf16 are storage formats, and their arithmetic is done in f32. The item types store an index
+/// and a value: one element of a sparse vector in coordinate format (ops/sparse/sparse.h). There is no arithmetic on
+/// items.
 enum class dtype : std::uint8_t { i8, u8, i32, i64, u64, f16, bf16, f32, f64, item_f16, item_bf16, item_f32, item_f64 };
 
 /// The dtypes of numbers.
@@ -54,16 +57,17 @@ constexpr std::string_view name_of(dtype type) {
 constexpr bool is_floating(dtype type) { return type >= dtype::f16 && type <= dtype::f64; }
 constexpr bool is_item(dtype type) { return type >= dtype::item_f16; }
 
-/// Returns the item type whose values are of the floating type `value`.
+/// Returns the item type for values of the floating type `value`.
 constexpr dtype item_of(dtype value) {
   return static_cast<dtype>(static_cast<int>(dtype::item_f16) + static_cast<int>(value) - static_cast<int>(dtype::f16));
 }
 
-/// Location of a buffer's bytes, which decides whether the host or a device can access them. (docs/reference/device.md)
+/// Location of a buffer's bytes. The location decides whether the host, a device or both can access the bytes.
+/// (docs/reference/device.md)
 enum class memory_space : std::uint8_t {
   host,
-  device,   ///< memory of a GPU, which only the GPU accesses
-  staging,  ///< pinned host memory, which host and GPU access
+  device,   ///< memory of a GPU; only the GPU accesses this memory
+  staging,  ///< pinned host memory; host and GPU access this memory
 };
 
 inline constexpr std::array<memory_space, 3> k_all_spaces{memory_space::host, memory_space::device,

@@ -1,4 +1,4 @@
-// Text for counts and lists, in messages for users.
+// Functions that write counts and lists as text, for messages to users.
 #pragma once
 
 #include <concepts>

@@ -5,8 +5,8 @@
 // inherits the mode of its creator. Equal operands give equal bits on all ranks only in equal modes. So the library
 // computes in the default mode: round to nearest even, keep subnormals, trap nothing.
 //
-// The engine sets the mode once per step, a lane once per piece, an offer once per merge, and the C interface once per
-// cold call.
+// The default mode is set once for each step of the engine, for each piece of work of a helper thread (lane), for each
+// merge of contributions, and for each C call outside the data path.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@
 
 namespace lsched {
 
-/// The control bits of this thread. Exception flags are not among them.
+/// The control bits of this thread, without the exception flags.
 class float_control {
  public:
 #if defined(__x86_64__)
-  // MXCSR has both: bits 0 to 5 are flags, and in the default mode all exceptions are masked.
+  // MXCSR contains control bits and exception flags. Bits 0 to 5 are the flags. In the default mode all exceptions are
+  // masked.
   static constexpr std::uint64_t k_default = 0x1F80;
   static std::uint64_t read() { return __builtin_ia32_stmxcsr() & ~k_flags; }
   static void write(std::uint64_t control) {
@@ -45,8 +46,8 @@ class float_control {
 };
 
 /// Switches this thread to the default mode while the object exists, and then restores the previous mode. Exception
-/// flags that are raised meanwhile stay raised. Always reads the control register, but writes it only if the modes
-/// differ.
+/// flags that are raised meanwhile stay raised. The constructor always reads the control register. The register is
+/// written only if the modes differ.
 class default_float_mode {
  public:
   default_float_mode() : before_(float_control::read()) { restore_default(before_); }

@@ -1,19 +1,21 @@
 // The kernel table, with a row for each kernel that a compute op can request, and the arithmetic of the host.
 //
-// Other code takes all facts about a kernel from its row. A new kernel needs an enumerator, a row, and a kernel_fn that
-// find() returns.
+// All other code reads the properties of a kernel from the kernel's row. A new kernel needs an enumerator, a row, and a
+// kernel_fn that find() returns.
 //
-// Kernels depend on elements, never on ranks. `reduce` is elementwise: c[i] = a[i] (op) b[i] for i < count. a, b and c
-// are either identical or disjoint (c == a and c == b are both allowed). They need only the alignment of their element,
-// and may be null only if count is 0. All kernels are pure functions of their operands. In the default floating-point
-// environment (round to nearest, subnormals kept), equal input bits give equal output bits, at every SIMD level and on
-// every rank. So kernels make a choice where IEEE 754 leaves one open:
+// The result of a kernel depends on elements, never on ranks. A reduction is elementwise: c[i] = a[i] (op) b[i] for i <
+// count. Any two of the arrays a, b and c are either identical or disjoint (c == a and c == b are both allowed).
+// Pointers need only the alignment of an element, and may be null only if count is 0. All kernels are pure functions of
+// their operands. In the default floating-point environment (round to nearest, subnormals kept), equal input bits give
+// equal output bits, at every SIMD level and on every rank. So these rules define every result, also where IEEE 754
+// permits several results:
 //
-//   - Integer sum and prod wrap around. land, lor and lxor treat any non-zero as true and return 0 or 1.
-//   - f16 and bf16 are widened to f32, combined, and rounded once to nearest even; overflow is infinity.
-//   - A floating result that is NaN is always the positive quiet NaN without payload (f32: 0x7FC00000),
-//     for any NaNs in the operands.
-//   - min and max are IEEE 754-2019 minimum and maximum: NaN if either operand is NaN, and -0 < +0.
+//   - Integer sum and prod wrap around. land, lor and lxor treat every value except 0 as true, and return 0 or 1.
+//   - f16 and bf16 are converted to f32, combined, and rounded once to nearest even. An overflow gives infinity.
+//   - A floating-point result that is NaN is always the positive quiet NaN without payload (f32: 0x7FC00000), whatever
+//     NaNs the operands contain.
+//   - min and max are the operations minimum and maximum of IEEE 754-2019: the result is NaN if an operand is NaN, and
+//     -0 < +0.
 #pragma once
 
 #include <array>
@@ -41,14 +43,14 @@ enum class kernel : std::uint8_t {
   bor,
   bxor,
   user,
-  dot_norms,  ///< the three sums of a and b that Adasum needs (adasum.h)
-  adasum,     ///< Adasum of a and b, by the sums of the vectors of which a and b are parts (adasum.h)
-  divide,     ///< a divided by a number of ranks, which turns sums into means
+  dot_norms,  ///< the three dot products of a and b that Adasum needs (adasum.h)
+  adasum,     ///< Adasum of a and b, parts of two vectors whose dot products are in s (adasum.h)
+  divide,     ///< a divided by a number, which turns a sum over ranks into a mean
   measure,    ///< the lengths of the lists in a, in items
-  lay_out,    ///< sets the lengths of the lists in c to a; their items have no values yet
-  split,      ///< function of the instance: splits a into parts, the elements of c
-  fold,       ///< function of the instance: combines the elements of a, the same part of several sources, in order
-  join,       ///< function of the instance: joins the elements of a, all parts of a whole, to that whole
+  lay_out,    ///< sets the lengths of the lists in c to the numbers in a; the items of c have no values yet
+  split,      ///< function of the instance: splits a into parts; each part is an element of c
+  fold,       ///< function of the instance: combines the elements of a, the same part of different sources, in order
+  join,       ///< function of the instance: joins the elements of a, which are all parts of one whole
   derive      ///< function of the instance: computes numbers from a
 };
 
@@ -61,14 +63,14 @@ inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::p
 /// Presence of an operand.
 enum class operand_need : std::uint8_t { never, always, optional };
 
-/// Content of an operand. `elements`: elements of the op's type, as many as the op's count. `sums`: the k_dot_sums sums
-/// of an adaptive sum, of f64. `lengths`: the lengths of lists, a u64 for each list.
+/// Content of an operand. `elements`: elements of the op's type; the op's count is their number. `sums`: the k_dot_sums
+/// dot products that an adaptive sum needs, as f64. `lengths`: the lengths of lists, as u64.
 enum class operand_type : std::uint8_t { elements, sums, lengths };
 
 struct operand_rule {
   operand_need need = operand_need::never;
   operand_type type = operand_type::elements;
-  bool steers = false;  ///< controls how the other operands are combined; follows "by" in the text form
+  bool steers = false;  ///< controls how the other operands are combined; written after "by" in the text form
 
   constexpr bool is_needed() const { return need == operand_need::always; }
   constexpr dtype type_in(dtype elements) const {
@@ -78,15 +80,15 @@ struct operand_rule {
 
 enum class parameter_type : std::uint8_t { integer, real };
 
-/// A number that a compute takes in addition to its operands. Integers are u64, real numbers are finite f64.
+/// A number that a compute uses in addition to the operands. Integers are u64, real numbers are finite f64.
 struct parameter_rule {
   std::string_view name{};  ///< empty: no parameter
   parameter_type type = parameter_type::integer;
-  std::uint64_t least = 0;  ///< least valid value of an integer
+  std::uint64_t least = 0;  ///< minimum valid value of an integer
   constexpr bool exists() const { return !name.empty(); }
 };
 
-/// Value of a parameter. The kernel's row decides whether the value is an integer or real.
+/// Value of a parameter. The kernel's row defines whether the value is an integer or a real number.
 class parameter {
  public:
   constexpr parameter() = default;
@@ -106,40 +108,41 @@ class parameter {
 /// Values of all parameters of a compute, in the order of the kernel's row.
 using parameter_values = std::array<parameter, 2>;
 
-/// The result of a kernel if an operand is null. Contributions of absent ranks are null.
+/// Defines the result of a kernel if an operand is null. A null operand contains no contribution, because all ranks
+/// whose contributions belong there were absent.
 enum class null_rule : std::uint8_t {
-  either,   ///< the result is the operand that is not null; null if both are
+  either,   ///< the result is the operand that is not null; if both operands are null, the result is null
   keep,     ///< the result is null
   present,  ///< the kernel is called with null pointers for null operands, and the result is never null
-  partly,   ///< as `present`, but the result is null if all operands are
+  partly,   ///< as `present`, but the result is null if all operands are null
 };
 
-/// Symbolic value of the result in verify. (libsched/verify)
+/// Symbolic value that the verifier computes for the result (libsched/verify).
 enum class symbolic_rule : std::uint8_t {
   nothing,   ///< only for `none`
   copy,      ///< the contributions in a
   joined,    ///< the contributions in a and b, combined
-  weighted,  ///< the contributions in a and b, combined by the sums in s of the vectors of which a and b are parts
+  weighted,  ///< the contributions in a and b, combined by the dot products in s
   quotient,  ///< the contributions in a, changed by the parameters
-  sums,      ///< sums of products of a and b, which are no contribution
-  lengths,   ///< the lengths of the lists in a, which are no contribution
-  layout,    ///< no content yet; only lists of the lengths in a may be written there
-  part,      ///< function: the parts of a, where a is a whole node or one element of a node
-  fold,      ///< function: one element, the same of every node in a, combined in order
-  whole,     ///< function: the whole of which the elements of a are all parts
-  opaque,    ///< function: numbers that follow from a, which are no contribution
+  sums,      ///< dot products of a and b, which are not contributions
+  lengths,   ///< the lengths of the lists in a, which are not contributions
+  layout,    ///< no content yet; later only lists with the lengths in a may be written to the result
+  part,      ///< function: the parts of a; a is a whole expression (node, libsched/verify), or one element of a node
+  fold,      ///< function: the combination, in order, of the elements of a, which are the same part of several nodes
+  whole,     ///< function: the whole node, of which a contains all parts
+  opaque,    ///< function: numbers that follow from a, and are not contributions
 };
 
 enum class trait : std::uint8_t {
-  reduction,    ///< elementwise and associative, with two operands, so that collectives can reduce by it
-  merges,       ///< can combine offers that missed their round with later offers
-  function,     ///< calls a function of the instance (functions.h), with whole buffers of any type
-  elementwise,  ///< operands may be cut anywhere without changing bits, so a lane may compute the parts
-  on_devices,   ///< devices compute it, too, with the same bits; functions only if those of the instance use devices
+  reduction,    ///< elementwise and associative, with two operands, so that collectives can use it in reductions
+  merges,       ///< can combine late contributions of a rank, which missed their round, with later contributions
+  function,     ///< calls a function of the instance (functions.h), whose operands are whole buffers of any type
+  elementwise,  ///< operands may be cut anywhere without changing result bits, so several threads may compute the parts
+  on_devices,   ///< GPUs have the kernel, too, with the same bits; functions only if functions::use_devices()
 };
 
-/// Laws that the bits of results obey for all elements, including NaNs, zeros of either sign and subnormals.
-/// tests/ops/laws_test.cc checks them on every SIMD target.
+/// Algebraic laws that hold bit for bit for all elements, including NaNs, zeros of either sign and subnormals.
+/// tests/ops/laws_test.cc checks these laws on every SIMD target.
 enum class law : std::uint8_t {
   commutative,  ///< b (op) a = a (op) b
   associative,  ///< a (op) (b (op) c) = (a (op) b) (op) c
@@ -149,7 +152,8 @@ enum class law : std::uint8_t {
 /// For each law, a bit mask of the dtypes for which the law holds.
 using law_table = std::array<std::uint32_t, 3>;
 
-/// Properties of a kernel, for builder, text form, checks, verify, models of time and engine.
+/// Properties of a kernel. The builder, the text form, the checks, the verifier, the time models and the engine read
+/// these properties.
 struct kernel_row {
   kernel what = kernel::none;
   std::string_view name{};
@@ -158,7 +162,7 @@ struct kernel_row {
   std::uint32_t dtypes = 0;  ///< bit mask of the supported dtypes
   null_rule null = null_rule::present;
   symbolic_rule symbol = symbolic_rule::nothing;
-  std::uint8_t passes = 0;   ///< cost: number of vectors that are read or written, without optional operands
+  std::uint8_t passes = 0;   ///< cost: number of vectors that the kernel reads or writes, without optional operands
   std::uint32_t traits = 0;  ///< bit mask
   law_table laws{};
 
@@ -208,7 +212,8 @@ constexpr kernel_row reduction(kernel what, std::string_view name, std::uint32_t
           .laws = laws};
 }
 
-/// Not elementwise, because the caller's arithmetic may work on units of several elements.
+/// Returns the row of `user`. The kernel is not elementwise, because the caller's reduction may work on units of
+/// several elements.
 constexpr kernel_row user_reduction() {
   kernel_row row = reduction(kernel::user, "user", k_numbers, k_no_law);
   row.traits &= ~bits_of(std::array{trait::elementwise, trait::on_devices});
@@ -313,7 +318,7 @@ static_assert(is_in_order());
 /// All kernels, in the order of the enumeration; the first is `none`.
 inline constexpr std::span<const kernel_row> k_kernel_rows{kernel_table::k_rows};
 
-/// Returns the row of a kernel, or the row of `none` for a number that is no kernel.
+/// Returns the row of a kernel. Returns the row of `none` if the number is not in the enumeration.
 constexpr const kernel_row& row_of(kernel what) {
   const auto index = static_cast<std::size_t>(what);
   return k_kernel_rows[index < k_kernel_rows.size() ? index : 0];
@@ -329,25 +334,26 @@ constexpr bool is_function(kernel what) { return row_of(what).is(trait::function
 
 // --- host kernels --------------------------------------------------------------------------------------------
 
-/// Number of sums that dot_norms computes and adasum reads: a.b, a.a and b.b, as f64.
+/// Number of dot products that dot_norms computes and adasum reads: a.b, a.a and b.b, as f64.
 inline constexpr std::uint64_t k_dot_sums = 3;
 
 /// Computes c[i] = a[i] (op) b[i]. `a` is the operand of the lower rank.
 using reduce_fn = void (*)(const void* a, const void* b, void* c, std::size_t count);
 
-/// A reduction of the application, for kernel::user. The rules for operands above apply, and a and b hold whole units.
+/// A reduction of the application, for kernel::user. The rules for operands at the top of this file apply. `count` is a
+/// multiple of the unit (user_kernel::unit).
 using user_fn = void (*)(const void* a, const void* b, void* c, std::uint64_t count, void* context);
 
-/// The reduction that an instance runs for kernel::user. The caller passes it at commit. It is never part of a
-/// schedule.
+/// The reduction that an instance runs for kernel::user. The caller passes this structure when the instance is created
+/// (commit). A schedule never contains the reduction.
 struct user_kernel {
   user_fn run = nullptr;  ///< nullptr: no reduction
   void* context = nullptr;
-  std::uint64_t unit = 1;  ///< elements of a unit, at least 1; counts and offsets are multiples of it
+  std::uint64_t unit = 1;  ///< elements of a unit, at least 1; counts and offsets are multiples of the unit
 };
 
 /// Arguments of a call of any kernel. Absent and null operands are nullptr. Only kernels whose row has
-/// `null_rule::present` or `partly` receive null operands. The rules for operands above apply.
+/// `null_rule::present` or `partly` receive null operands. The rules for operands at the top of this file apply.
 struct kernel_call {
   const std::byte* a = nullptr;
   const std::byte* b = nullptr;
@@ -360,17 +366,18 @@ struct kernel_call {
 using kernel_fn = void (*)(const kernel_call& call);
 
 /// Returns the best kernel that this machine's processor can run. Returns nullptr if `supports` returns false, and for
-/// kernels without arithmetic: copy, and the kernels of lists and functions. Thread-safe and cheap, and does not
-/// allocate. Commit looks a kernel up once, and the data path calls the pointer.
+/// kernels without arithmetic: copy, measure, lay_out and functions. Thread-safe. Does not allocate. The engine calls
+/// find() once for each op when an instance is created, and then calls the returned pointer in every round.
 kernel_fn find(kernel what, dtype type);
 
-/// Returns a reduction as a function of its operands. Returns nullptr if `find` does, for `user`, and for other
-/// kernels.
+/// Returns a reduction as a function of its operands. Returns nullptr if `find` returns nullptr, and for kernels other
+/// than reductions.
 reduce_fn find_reduce(kernel what, dtype type);
 
-/// Computes c[i] = a[i] / divisor. The exact quotient is rounded once, to nearest even in the element's type,
-/// subnormals included. So the mean of equal numbers is that number, if their sum is exact. A divisor is at least 1,
-/// and 1 changes only NaNs. c is identical with a, or disjoint. find_divide returns nullptr for items.
+/// Computes c[i] = a[i] / divisor. The exact quotient is rounded once, to nearest even in the element's type, also if
+/// the result is subnormal. So the mean of equal numbers is that number, if their sum is exact. The divisor must be at
+/// least 1. Division by 1 changes only NaNs. c must be identical with a, or disjoint from a. find_divide returns
+/// nullptr for items.
 using divide_fn = void (*)(const void* a, void* c, std::size_t count, std::uint64_t divisor);
 divide_fn find_divide(dtype type);
 

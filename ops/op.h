@@ -1,7 +1,7 @@
 // The op: one record of a schedule, and the types of its fields.
 //
-// An op refers to buffers by number, never by address, so a schedule can be compared, printed, proved,
-// simulated and bound to new memory. The record is one cache line.
+// An op refers to buffers by number, never by address. So a schedule can be compared, printed, verified, simulated and
+// bound to new memory. The record fits in one cache line.
 #pragma once
 
 #include <array>
@@ -18,13 +18,14 @@ namespace lsched {
 
 /// Kinds of ops.
 ///
-/// A *signal* is not a message of length 0 but a kind of its own: a signal edge is a monotone 64-bit register at the
-/// receiver, "the highest round known active". signal_recv is satisfied in round t iff its register holds at least t.
-/// With peer == self the register is the application's own call. `capture` takes the pending contribution of the
-/// application into the op's buffer `c`, or makes that buffer null.
+/// A *signal* is not a message of length 0. Each signal edge has a 64-bit register at the receiver, which holds the
+/// highest round that the sender has signalled and never decreases. A signal_recv completes in round t once its
+/// register holds at least t. If the peer is the rank itself, the register holds the latest round for which the
+/// application has called. `capture` moves the pending contribution of the application to region `c`, or marks `c` as
+/// null (without a contribution) if none is pending.
 enum class op_kind : std::uint8_t { nop, send, recv, compute, signal_send, signal_recv, capture };
 
-/// Properties of a kind of op. The operands of a compute depend on its kernel instead (ops/kernel.h).
+/// Properties of a kind of op. For computes, the kernel's row lists the operands (ops/kernel.h).
 struct kind_row {
   std::string_view name;
   bool reads_a = false;
@@ -56,7 +57,7 @@ constexpr bool is_payload(op_kind kind) { return is_communication(kind) && !is_s
 inline constexpr std::uint16_t k_no_buffer = 0xffff;
 inline constexpr std::uint64_t k_max_count = (std::uint64_t{1} << 48) - 1;
 
-/// The start of a region in a buffer: buffer number and offset in elements. The op's count is the length.
+/// The start of a region in a buffer: buffer number and offset in elements. The length of the region is the op's count.
 class region {
  public:
   constexpr region() = default;
@@ -76,56 +77,58 @@ class region {
 /// | nop         |        |        |      |         |      |     |
 /// | send        | source |        |      |         | to   | yes |
 /// | recv        |        |        |      | target  | from | yes |
-/// | compute     | lower  | higher | sums | target  |      |     |  see below; the tag is the index of its parameters
+/// | compute     | lower  | higher | sums | target  |      |     |  see below; the tag is the index of the parameters
 /// | signal_send |        |        |      |         | to   | yes |
-/// | signal_recv |        |        |      |         | from | yes |  from == self: the application's call
+/// | signal_recv |        |        |      |         | from | yes |  from this rank: the application's call
 /// | capture     |        |        |      | target  |      |     |
 ///
-/// The kernel's row (ops/kernel.h) lists the operands and parameters of a compute, which computes c:
+/// A compute sets region c. The kernel's row (ops/kernel.h) lists the other operands and the parameters:
 ///
 ///   copy        c = a
 ///   reduction   c = a (op) b
-///   dot_norms   c = the k_dot_sums sums of a and b
-///   adasum      c = x a + y b, where x and y follow from such sums in s
+///   dot_norms   c = the k_dot_sums dot products of a and b (ops/kernel.h)
+///   adasum      c = x a + y b; x and y follow from the dot products in s
 ///   divide      c = a / divisor
 ///   measure     c = the lengths of the lists in a
-///   lay_out     c gets lists of the lengths in a
+///   lay_out     c becomes lists that have the lengths in a
 ///
-/// A function reads the whole buffers of a and, if it exists, b, of any type, and writes the whole buffer of c.
-/// operands_of (schedule.h) returns these regions.
+/// An op whose kernel is a function of the instance (functions.h) reads the whole buffer of a and, if b exists, the
+/// whole buffer of b. The op writes the whole buffer of c. These buffers may have any type. operands_of (schedule.h)
+/// returns all regions of an op.
 struct op {
   op_kind kind = op_kind::nop;
   kernel what = kernel::none;
   dtype type = dtype::u8;
   bool in_place : 1 = false;   ///< recv: the payload may stay where the transport put it (set by compile)
-  std::uint8_t guard : 7 = 0;  ///< number of the op's guard in the schedule; 0: none (schedule.h)
+  std::uint8_t guard : 7 = 0;  ///< number of the op's guard (a condition on rounds, schedule.h); 0: no guard
   rank peer = k_no_rank;
-  std::uint32_t need = 0;  ///< incoming tokens that the op waits for: in-degree = all, 1 = any, between = quorum
-  /// Communication: a number, unique per (peer, direction, payload or signal) within a schedule. Compute whose kernel
-  /// has parameters: index of their values in the schedule's side array.
+  std::uint32_t need = 0;  ///< number of completed deps that the op waits for; the in-degree means all, 1 means any
+  /// Communication op: a number that is unique within the schedule for each peer, direction and kind (payload or
+  /// signal). Compute whose kernel has parameters: index of the parameter values in schedule::parameters().
   std::uint32_t tag = 0;
   std::uint64_t count = 0;  ///< elements
   region a{}, b{}, c{}, s{};
-  /// Set by compile. Compute: the in-place recv whose payload is `a`. Send: the copy from device memory that produces
-  /// the source of this send alone. The copy can be left out if the receiver reads device memory.
+  /// Set by compile. Compute op: the in-place recv whose payload this op reads as `a`, and which is released after this
+  /// op. Send: the copy from device memory that produces the source of this send and has no other reader. The copy can
+  /// be left out if the receiver reads device memory.
   op_id releases_a = k_no_op;
-  op_id releases_b = k_no_op;  ///< set by compile; compute: the in-place recv whose payload is `b`
+  op_id releases_b = k_no_op;  ///< set by compile; compute op: as releases_a, for operand `b`
   friend bool operator==(const op&, const op&) = default;
 };
 static_assert(sizeof(op) <= 64);
 
-/// One region that an op reads or writes, with its type and length.
+/// A region that an op reads or writes, with the region's type and length.
 struct operand {
   region op::*which = nullptr;
   region at{};
   dtype type = dtype::u8;
   std::uint64_t count = 0;  ///< elements
   bool is_written = false;
-  bool is_sums = false;  ///< the operand holds the sums of an adaptive sum
+  bool is_sums = false;  ///< the operand holds the dot products of an adaptive sum (operand_type::sums)
 };
 
-/// The operands of an op, in the order of access: the op first reads a, b and s, then writes c. Contains only regions
-/// that exist.
+/// The operands of an op, in the order of access: the op first reads a, b and s, then writes c. Absent operands are not
+/// in the list.
 class operand_list {
  public:
   constexpr void add(const operand& it) { all_[size_++] = it; }
@@ -140,14 +143,14 @@ class operand_list {
 /// Returns an error text if the op's kernel does not support its dtype or parameters, else an empty string.
 std::string validate_kernel(const op& what, const parameter_values& with);
 
-/// Returns the operands of an op that calls no function.
+/// Returns the operands of an op whose kernel is no function of the instance.
 operand_list own_operands_of(const op& what);
 
-/// Returns true if two regions overlap, unless they are identical and neither holds sums. No kernel accepts such
-/// operands.
+/// Returns true if no kernel accepts the two operands together, because their regions overlap. Identical regions are
+/// accepted if neither holds sums.
 bool straddle(const operand& x, const operand& y);
 
-/// Returns "region a", and so on.
+/// Returns "region a", "region b", "region s" or "region c".
 std::string name_of(region op::*which);
 
 }  // namespace lsched

@@ -10,8 +10,8 @@
 namespace lsched {
 namespace {
 
-/// Returns the targets of this build that this CPU runs, from best to worst. The list is made before any target is
-/// forced.
+/// Returns the targets that this build contains and this CPU supports, from best to worst. The list is created at the
+/// first call, before force_simd_target restricts the targets.
 const std::vector<std::int64_t>& runnable_targets() {
   static const std::vector<std::int64_t> all = hwy::SupportedAndGeneratedTargets();
   return all;

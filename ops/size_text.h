@@ -12,8 +12,8 @@ namespace lsched {
 /// Description of the syntax, for error texts.
 inline constexpr std::string_view k_size_syntax = "a number of bytes such as 64, 64K, 1MiB or 2G";
 
-/// Parses a number of bytes: a whole number, optionally followed by K, M, G or T for powers of 1024, which may be
-/// followed by iB. Letters may be lower case. Returns nothing for any other text, and for numbers above 2^64 - 1.
+/// Parses a number of bytes: a whole number, then optionally K, M, G or T (powers of 1024), then optionally iB. Letters
+/// may be lower case. Returns nullopt for any other text, and for numbers above 2^64 - 1.
 inline std::optional<std::uint64_t> parse_size(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -1,9 +1,10 @@
-// Jobs of a device in a round of a sparse allreduce whose vectors are in device memory: the first step and the last.
-// The host runs the steps in between, which process lists.
+// Jobs for a device in a round of a sparse allreduce whose vectors are in device memory. The device runs the first step
+// and the last step. The host runs the steps between them, which process lists of items.
 //
-// The application owns gradient and update, the schedule owns the residual. All three are in device memory. Lists are
-// in staging memory, 4-byte aligned, and their indices count from the first element of the vectors. The results have
-// the same bits as the kernels of the same names (sparse.h).
+// The application owns the vectors `gradient` and `update`. The schedule owns the vector `residual`, the part of the
+// gradients that has not been sent yet. All three vectors are in device memory. Lists of items are in staging memory
+// and 4-byte aligned. An item's index is relative to the first element of the vectors. The results have the same bits
+// as those of the host's kernels (sparse.h).
 #pragma once
 
 #include <cstdint>
@@ -13,26 +14,26 @@
 
 namespace lsched {
 
-/// The first step, which is `top_k` without a hint: residual += scale * gradient, then the first k elements of the
-/// order by magnitude, without zeros, ascending by index.
+/// The first step, which computes the same as `top_k` without a hint. It adds scale * gradient to the residual. Then it
+/// writes the k elements with the largest magnitudes as items, ascending by index. Zeros are never written.
 struct sparse_selection {
   dtype type = dtype::f32;  ///< type of gradient and items
   void* residual = nullptr;
-  const void* gradient = nullptr;  ///< nullptr: nothing is added
+  const void* gradient = nullptr;  ///< nullptr: the residual is only read
   double scale = 1;
   std::uint64_t count = 0;  ///< elements
   std::uint64_t k = 0;      ///< at most `count`
   bool ignores_nan = false;
-  std::byte* items = nullptr;      ///< room for k
-  std::uint64_t* found = nullptr;  ///< number of items written, in staging memory
+  std::byte* items = nullptr;      ///< array of the results; its capacity is at least k items
+  std::uint64_t* found = nullptr;  ///< result: number of items written; in staging memory
 };
 
 /// The last step, in this order:
 ///
-///   drop    residual[i] = 0 if its magnitude is at least `least_dropped`, unless that is 0
-///   clear   update = 0: all of it, or at the indices of the list `cleared`
-///   put     update[index] = value / divisor, for the items of `result`
-///   leave   residual[index] is settled (sparse.h), for the items of `leaving`
+///   drop    residual[i] = 0 if its magnitude is at least `least_dropped`; skipped if `least_dropped` is 0
+///   clear   update[i] = 0 for every i if `clears_all`, else for the indices of the list `cleared`
+///   put     update[index] = value / divisor, for each item of `result`
+///   leave   the sent value is removed from residual[index] (`settle` in sparse.h), for each item of `leaving`
 struct sparse_settlement {
   struct list {
     const std::byte* items = nullptr;

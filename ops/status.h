@@ -1,7 +1,8 @@
-// Results of calls: a status code, and for cold paths a failure with details.
+// Results of calls: a status code on the data path, and a failure with details on all other (cold) paths.
 //
-// The numbers are those of the C API (`lsched_status`). New codes are appended, and numbers never change. The first
-// function that detects a fault fills in the details (op, peer, text). Its callers pass them on unchanged.
+// Status codes have the same numbers as in the C API (`lsched_status`). New codes are appended, and numbers never
+// change. The first function that detects a fault fills in the details (op, peer, text). Callers of this function pass
+// the details on unchanged.
 #pragma once
 
 #include <string>
@@ -15,20 +16,20 @@ namespace lsched {
 
 enum class [[nodiscard]] status : int{
     ok = 0,
-    pending = 1,       ///< not an error: not finished yet
+    pending = 1,       ///< not an error: the operation is still in progress
     argument = -1,     ///< a parameter is null, negative or meaningless
-    bounds = -2,       ///< a region exceeds its buffer, or a list its room
-    state = -3,        ///< the call does not fit the object's present state
+    bounds = -2,       ///< a region exceeds its buffer, or a list exceeds its capacity
+    state = -3,        ///< the call is not valid in the object's current state
     cycle = -4,        ///< the deps of a schedule form a cycle
     unmatched = -5,    ///< sends and receives of the world do not pair up
-    mismatch = -6,     ///< ranks committed different things
-    constraint = -7,   ///< the generator cannot do this P, count, dtype or op
-    unsupported = -8,  ///< meaningful, but not offered by this build or transport
+    mismatch = -6,     ///< ranks made different requests, such as different collectives
+    constraint = -7,   ///< the algorithm does not support this number of ranks, count, dtype or kernel
+    unsupported = -8,  ///< valid, but this build or transport does not implement it
     no_memory = -9,
-    transport = -10,  ///< the medium below failed
-    peer = -11,       ///< a peer died or closed without leaving
+    transport = -10,  ///< the network or shared memory below the transport failed
+    peer = -11,       ///< a peer died, or closed its world without leaving first
     timeout = -12,
-    busy = -13,        ///< refused for now: the object is still in use
+    busy = -13,        ///< refused because the object is still in use; may succeed later
     version = -14,     ///< caller and library disagree about the ABI
     internal = -15,    ///< an invariant of the library is broken
     not_finite = -16,  ///< the result of a round is not finite, and the caller asked to refuse such results
@@ -42,7 +43,7 @@ std::string_view name_of(status code);
 /// Returns a short description for users.
 std::string_view text_of(status code);
 
-/// A failed cold-path call. `op` and `peer` are k_no_op and k_no_rank if they do not apply.
+/// A failed cold-path call. `op` is k_no_op if no op is concerned, and `peer` is k_no_rank if no peer is concerned.
 struct failure {
   status code = status::internal;
   std::string text{};
@@ -50,7 +51,7 @@ struct failure {
   op_id op = k_no_op;
 };
 
-/// A value or a failure. For cold paths only, because the data path returns plain status codes.
+/// A value or a failure. For cold paths only: functions on the data path return plain status codes.
 template <class T>
 class [[nodiscard]] result {
  public:

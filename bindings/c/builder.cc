@@ -7,10 +7,11 @@
 #include "libsched/schedule/schedule_file.h"
 
 struct lsched_builder {
-  lsched_world* world;  ///< null: the builder was made without a world, and cannot be committed
+  lsched_world* world;  ///< null: the builder was made by lsched_builder_create_at, and cannot be committed
   lsched::builder content;
   std::string name;
-  std::optional<lsched::failure> refusal{};  ///< the first error, if it was found here and not by `content`
+  std::optional<lsched::failure> refusal{};  ///< the builder's first error, if it was found in this file and not by
+                                             ///< `content`
   lsched::user_kernel user{};                ///< the reduction of all ops that combine by a user_op
 };
 
@@ -23,8 +24,9 @@ lsched_status state_of(const lsched_builder& b) {
   return error == nullptr ? LSCHED_OK : report(kept_diagnostic(), *error);
 }
 
-/// Refuses an argument that `content` cannot represent. The error is kept like any other first error, because commit
-/// must not succeed without the op that the caller meant. Returns the status of the builder's first error.
+/// Refuses an argument that `content` cannot represent. Keeps the error if it is the builder's first error, because
+/// commit must not succeed without the op that the caller wanted to add. Returns the status of the builder's first
+/// error.
 lsched_status refuse(lsched_builder& b, failure why) {
   if (state_of(b) == LSCHED_OK) b.refusal = std::move(why);
   return state_of(b);
@@ -43,7 +45,7 @@ lsched_status add_slot(lsched_builder* b, buffer_role role, lsched_dtype type, s
   });
 }
 
-/// Returns ARGUMENT for regions in a slot that does not exist, regions above the largest count, and regions of
+/// Returns ARGUMENT for regions in a slot that does not exist, regions above the maximum count, and regions of
 /// different lengths. Commit makes all other checks.
 std::optional<failure> validate_regions(const lsched_builder& b, const char* whose,
                                         std::initializer_list<lsched_region> regions) {

@@ -22,7 +22,8 @@ struct collective_request {
   user_kernel user{};               ///< for kernel::user
 };
 
-/// Returns the collective with lists as blocks that implements `kind` with a capacity. Null if `kind` cannot have one.
+/// Returns the collective that implements `kind` if the request has a capacity. Its blocks are lists, whose lengths may
+/// change in every round. Returns null if `kind` cannot have a capacity.
 const collective* collective_of_lists(const collective& kind) {
   if (&kind == &k_gatherv) return &k_gather;
   if (&kind == &k_scatterv) return &k_scatter;
@@ -46,7 +47,7 @@ std::optional<failure> validate_capacity(const collective& kind, const lsched_co
                       kind.name);
 }
 
-/// Returns ARGUMENT if a member is missing, or is set although the collective would ignore it.
+/// Returns ARGUMENT if a member is missing, or is set although the collective does not use it.
 std::optional<failure> validate_members(const collective& kind, const lsched_collective_desc& desc) {
   const bool has_counts = kind.has_counts || kind.has_blocks;
   const bool has_neighbors = &kind == &k_neighbor_exchange;  // without neighbors, counts may be null
@@ -172,10 +173,10 @@ std::optional<failure> validate_memory(const collective_request& request, std::u
   return argument("input and output overlap, but are not in place");
 }
 
-/// Reads the caller's memory. The root of a bcast may give its buffer as input or as output.
+/// Reads the caller's memory. The root of a bcast may pass its buffer as input or as output.
 std::optional<failure> read_memory(collective_request& request, world place, const lsched_collective_desc& desc) {
   request.buffers = request.kind->extents_of(place, request.data);
-  if (request.data.room != 0) return std::nullopt;  // memory comes with each round
+  if (request.data.room != 0) return std::nullopt;  // the caller passes memory with each round
   const void* const input = desc.input == nullptr && request.kind == &k_bcast ? desc.output : desc.input;
   if (request.buffers.input) request.input = static_cast<const std::byte*>(input);
   if (request.buffers.output) request.output = static_cast<std::byte*>(desc.output);
@@ -222,8 +223,8 @@ bool is_visible(lsched_world& world, const collective_request& request) {
   return is_shown(request.input, request.buffers.input) && is_shown(request.output, request.buffers.output);
 }
 
-/// Size of the segments of device memory. The start of a copy would dominate shorter segments. Copies of longer
-/// segments would not overlap with computation. (docs/inside/cuda.md, 11)
+/// Segment size in device memory. With shorter segments, the start of each copy would dominate the time. With longer
+/// segments, copies would not overlap with computation. (docs/inside/cuda.md, 11)
 constexpr std::uint64_t k_device_segment_bytes = std::uint64_t{4} << 20;
 
 bool is_on_device(const lsched_world& world, const collective_request& request) {
@@ -236,9 +237,9 @@ bool is_on_device(const lsched_world& world, const collective_request& request) 
          (is_there(request.input, request.buffers.input) || is_there(request.output, request.buffers.output));
 }
 
-/// Chooses the algorithm and makes its schedule. If the caller has not set a segment size, device memory uses segments
-/// of its own size, but only if that changes the number of messages. Otherwise this rank makes the same schedule as
-/// ranks with host memory, which do not know of the device memory here.
+/// Chooses the algorithm and makes its schedule. If the caller has not set a segment size and the buffers are in device
+/// memory, uses k_device_segment_bytes, but only if that changes the number of messages. Otherwise this rank must make
+/// the same schedule as ranks with buffers in host memory.
 result<cached_schedule> make_schedule(lsched_world& world, const collective_request& request, const char* algorithm) {
   const collective& kind = *request.kind;
   const std::string_view wanted = algorithm == nullptr ? "auto" : algorithm;

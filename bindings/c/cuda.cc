@@ -45,7 +45,8 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
 
 // --- rounds in the order of streams --------------------------------------------------------------------------------
 
-/// Returns OK if rounds of the schedule can follow a stream. Otherwise reports the reason and returns its status.
+/// Returns OK if rounds of the schedule can follow a stream. Otherwise reports the reason and returns the status of the
+/// failure.
 lsched_status may_use_streams(const lsched_schedule& schedule) {
   if (schedule.world->process.gpu() == nullptr)
     return fail(status::state, "no device is attached: call lsched_cuda_attach (in Python World.attach_cuda) first");
@@ -58,8 +59,8 @@ lsched_status may_use_streams(const lsched_schedule& schedule) {
   return LSCHED_OK;
 }
 
-/// Makes the schedule's gate at the first call. Two threads may call at the same time: STATE means that the other
-/// thread has made the gate.
+/// Makes the schedule's gate (which lets rounds begin at their place in a stream) at the first call. If two threads
+/// call at the same time, one of them gets STATE from the engine, because the other thread has made the gate.
 status need_gate(const lsched_schedule& schedule) {
   instance& runs = *schedule.instance;
   if (runs.has_gate.load()) return status::ok;
@@ -69,7 +70,7 @@ status need_gate(const lsched_schedule& schedule) {
   return answer == status::state ? status::ok : answer;
 }
 
-/// Releases the streams that wait for a schedule that has failed, also if it has failed during the call.
+/// If the schedule has failed, even during this call, releases the streams that wait for its rounds.
 void release_if_failed(const instance& runs) {
   if (runs.verdict.load() != status::ok) runs.gate->release(runs.called.load());
 }

@@ -16,8 +16,8 @@
  *     attempt.
  *  4. Structs. A struct that may grow begins with `struct_size`. Set it to sizeof(the struct), or call the _init
  *     function. The caller and the library may then be compiled with different headers of the same LSCHED_ABI.
- *     If the caller fills in the struct, missing members have their defaults (zero unless stated otherwise). Members
- *     that the library does not know must be zero, else the call returns LSCHED_ERR_VERSION.
+ *     If the caller fills in the struct, members that lie beyond struct_size have their defaults (zero unless stated
+ *     otherwise). Members that the library does not know must be zero, else the call returns LSCHED_ERR_VERSION.
  *     If the library fills in the struct, it writes nothing beyond struct_size, and sets members that it does not know
  *     to zero.
  *     A struct_size below the first published size or above 4096 causes LSCHED_ERR_ARGUMENT. A diagnostic with such a
@@ -27,11 +27,13 @@
  *  6. Reference. The comment of each function states which threads may call it (Thread) and how long it may block
  *     (Blocks). It also states the ownership and lifetime of memory (Memory), and the errors without the prefix
  *     LSCHED_ERR_ (Errors). "Any" means any thread at any time. Functions on different worlds never exclude each other.
- *     Every function that starts, waits or commits can return PEER, TRANSPORT and INTERNAL, which are not repeated.
- *     PEER means that a rank of this node died. It names the first member that was found dead, on all ranks the same.
+ *     Every function that starts, waits or commits can return PEER, TRANSPORT and INTERNAL, which (Errors) does not
+ *     repeat. PEER means that a rank of this node died. The diagnostic then names the rank that was found dead first,
+ *     which is the same on all ranks.
  *  7. Collective functions. All ranks of the world call them, in the same order. A rank whose own arguments are invalid
- *     still takes part: every rank returns, with an error that names both sides. A NULL world or builder is the only
- *     exception. The call returns at once, and the other ranks wait until their commit timeout expires.
+ *     still takes part: every rank returns, with an error that names the rank and its invalid argument. A NULL world or
+ *     builder is the only exception: that call returns at once, and the other ranks wait until their commit timeout
+ *     expires.
  *  8. Floating point. Arithmetic on the host runs in the default mode: round to nearest even, keep subnormals, trap
  *     nothing. The modes of the caller's threads (fesetround, flush to zero) do not change results, and no call changes
  *     a mode. Any call may raise exception flags (fetestexcept).
@@ -52,7 +54,7 @@
 #if (defined(__cplusplus) && __cplusplus >= 201703L) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
 #define LSCHED_CHECKED [[nodiscard]] LSCHED_API
 #elif defined(__GNUC__) && __GNUC__ >= 10 && !defined(__clang__) && !defined(__cplusplus)
-#define LSCHED_CHECKED __extension__ [[nodiscard]] LSCHED_API /* unlike the next form, silenced by a cast to void */
+#define LSCHED_CHECKED __extension__ [[nodiscard]] LSCHED_API /* a cast to void silences only this form */
 #elif defined(__GNUC__)
 #define LSCHED_CHECKED LSCHED_API __attribute__((warn_unused_result))
 #else
@@ -68,8 +70,9 @@ extern "C" {
 #define LSCHED_VERSION_MAJOR 0
 #define LSCHED_VERSION_MINOR 1
 #define LSCHED_VERSION_PATCH 0
-/** The version of the binary interface. It changes with the meaning of this interface, and with its layout except for
- * structs that grow (convention 4). Opening a world compares the caller's version with the library's. */
+/** The version of the binary interface. The version changes if the meaning or the layout of the interface changes.
+ * Structs that only grow (convention 4) do not change the version. Opening a world compares the caller's version with
+ * the library's. */
 #define LSCHED_ABI 3
 
 /** Returns the package version of the library, such as "0.1.0".
@@ -86,16 +89,16 @@ typedef enum lsched_status {
   LSCHED_OK = 0,
   LSCHED_PENDING = 1,          /* not finished yet; not an error */
   LSCHED_ERR_ARGUMENT = -1,    /* an argument is null, negative or meaningless */
-  LSCHED_ERR_BOUNDS = -2,      /* a region exceeds its buffer, or the data of a round exceeds the room for it */
+  LSCHED_ERR_BOUNDS = -2,      /* a region exceeds its buffer, or the data of a round exceeds its capacity */
   LSCHED_ERR_STATE = -3,       /* the call does not fit the object's present state */
   LSCHED_ERR_CYCLE = -4,       /* the dependencies form a cycle */
-  LSCHED_ERR_UNMATCHED = -5,   /* sends and receives of the world do not pair up */
-  LSCHED_ERR_MISMATCH = -6,    /* ranks committed different things, or in a different order */
+  LSCHED_ERR_UNMATCHED = -5,   /* sends and receives of the ranks do not match */
+  LSCHED_ERR_MISMATCH = -6,    /* ranks committed different requests, or in a different order */
   LSCHED_ERR_CONSTRAINT = -7,  /* the algorithm does not support this world, count, dtype or operation */
   LSCHED_ERR_UNSUPPORTED = -8, /* not offered by this build or transport */
   LSCHED_ERR_NOMEM = -9,
   LSCHED_ERR_TRANSPORT = -10, /* the transport failed */
-  LSCHED_ERR_PEER = -11,      /* a rank died, or closed without leaving */
+  LSCHED_ERR_PEER = -11,      /* a rank died, or closed its world while others still needed it */
   LSCHED_ERR_TIMEOUT = -12,
   LSCHED_ERR_BUSY = -13,       /* the object is still in use */
   LSCHED_ERR_VERSION = -14,    /* caller and library differ in LSCHED_ABI, or a struct has unknown members */
@@ -113,19 +116,20 @@ LSCHED_API const char* lsched_status_name(lsched_status status);
  * Thread: any. Blocks: never. Memory: static; never NULL. */
 LSCHED_API const char* lsched_status_text(lsched_status status);
 
-/** The details of a failure or a timeout, or the warning of a call that succeeded (status LSCHED_OK). Other calls leave
- * the struct unchanged. The caller owns the struct. */
+/** The details of a failure or a timeout, or the warning of a call that succeeded (status LSCHED_OK). A call that
+ * succeeds without a warning leaves the struct unchanged. The caller owns the struct. */
 typedef struct lsched_diagnostic {
   size_t struct_size;
   lsched_status status;
-  int32_t rank;   /* the rank that caused the failure or is waited for; -1: none */
-  uint32_t op;    /* the op of the schedule; UINT32_MAX: none */
+  int32_t rank;   /* the rank that caused the failure, or that the call waited for; -1: none */
+  uint32_t op;    /* the op of the schedule that the failure concerns; UINT32_MAX: none */
   uint64_t round; /* 0: none */
   char text[512]; /* one line, always terminated */
 } lsched_diagnostic;
 
-/** Returns the details of the latest failure, in the calling thread, of a function without a diagnostic parameter, such
- * as lsched_start or lsched_world_close. The status is LSCHED_OK if no such function has failed in this thread.
+/** Returns the details of the latest failure in the calling thread. This covers only functions without a diagnostic
+ * parameter, such as lsched_start or lsched_world_close. The status is LSCHED_OK if no such function has failed in this
+ * thread.
  * Thread: any. Blocks: never.
  * Memory: owned by the thread. The next failure in this thread overwrites the details. */
 LSCHED_API const lsched_diagnostic* lsched_last_failure(void);
@@ -139,7 +143,7 @@ LSCHED_API void lsched_diagnostic_init_sized(lsched_diagnostic* diagnostic, size
 /* ---- Data types and reductions -------------------------------------------------------------------------------- */
 
 typedef enum lsched_dtype {
-  LSCHED_DTYPE_NONE = 0, /* not set; refused wherever a dtype is needed */
+  LSCHED_DTYPE_NONE = 0, /* not set; functions that need a dtype refuse this value */
   LSCHED_I8,
   LSCHED_U8,
   LSCHED_I32,
@@ -152,7 +156,7 @@ typedef enum lsched_dtype {
 } lsched_dtype;
 
 /** An elementwise reduction. Logical and bit operations take integers only. f16 and bf16 are combined in f32, and
- * rounded once per combination. 0 is no reduction, and is refused wherever a reduction is needed. */
+ * rounded once per combination. The value 0 stands for no reduction. Functions that need a reduction refuse it. */
 typedef enum lsched_reduction {
   LSCHED_SUM = 2,
   LSCHED_PROD,
@@ -171,15 +175,16 @@ typedef enum lsched_reduction {
  * rounded to the nearest integer, half to even. So if all P ranks contribute x and P x is exact, the mean is x. */
 typedef enum lsched_divisor {
   LSCHED_DIVIDE_BY_NONE = 0,
-  LSCHED_DIVIDE_BY_RANKS,        /* the size of the world at create, as in Li et al., PPoPP 2020 */
-  LSCHED_DIVIDE_BY_CONTRIBUTORS, /* the contributors of the round. Partial schedules with LSCHED_LATEST only, because
-                                    other results may cover several rounds */
-  LSCHED_DIVIDE_BY_OFFERS        /* the calls of lsched_offer in the result; partial schedules only */
+  LSCHED_DIVIDE_BY_RANKS,        /* the size of the world at create, which Li et al. (PPoPP 2020) use */
+  LSCHED_DIVIDE_BY_CONTRIBUTORS, /* the number of contributors of the round; only for partial schedules with
+                                    LSCHED_LATEST, because results of other schedules may cover several rounds */
+  LSCHED_DIVIDE_BY_OFFERS        /* the number of lsched_offer calls that the result contains; only for partial
+                                    schedules */
 } lsched_divisor;
 
 /** The function of an lsched_user_op: target = lower (op) higher for `count` elements, unit by unit. `count` is a
- * multiple of the unit. `lower` comes from ranks below those of `higher`. `target` may be equal to `lower` or `higher`,
- * but does not overlap them in part. Memory is aligned to the dtype, not to a whole unit.
+ * multiple of the unit. `lower` comes from lower ranks than `higher`. `target` may be equal to `lower` or `higher`, but
+ * never overlaps them partly. Memory is aligned to the dtype, not to a whole unit.
  * The thread that drives the world calls the function while a round runs: a thread inside an lsched call, or the
  * progress thread. A world makes one such call at a time.
  * The function must return. It must not throw, jump out or call this library. It runs in the default floating-point
@@ -193,8 +198,7 @@ typedef struct lsched_user_op {
   lsched_combine combine;
   void* context;
   lsched_dtype dtype;     /* type of the elements */
-  uint64_t unit;          /* number of elements that belong together and are never separated, at least 1; 6 for a struct
-                             of 6 floats */
+  uint64_t unit;          /* number of elements that are never separated, at least 1; for a struct of 6 floats: 6 */
   int32_t is_commutative; /* 1: operands may be exchanged; 0: operands are combined in the order of ranks */
 } lsched_user_op;
 
@@ -216,35 +220,37 @@ typedef enum lsched_progress_mode {
 } lsched_progress_mode;
 
 typedef enum lsched_idle_mode {
-  LSCHED_IDLE_AUTO = 0, /* spin if each local rank has a core, otherwise yield, then sleep; sleep at once while other
-                           programs use the core */
+  LSCHED_IDLE_AUTO = 0, /* if each local rank has a core: spin; otherwise yield, then sleep. While other programs use
+                           the core: sleep at once */
   LSCHED_IDLE_SPIN,
   LSCHED_IDLE_YIELD,
   LSCHED_IDLE_PARK
 } lsched_idle_mode;
 
 typedef enum lsched_lane_mode {
-  LSCHED_LANE_AUTO = 0,    /* large arithmetic also uses cores that no rank of this machine needs; as INLINE if there is
-                              no such core */
-  LSCHED_LANE_INLINE = -1, /* the thread that drives the world does all arithmetic */
-  LSCHED_LANE_TBB = -2     /* as AUTO, but with at least one worker, even if no core is free */
+  LSCHED_LANE_AUTO = 0,    /* large computations also use cores that no rank of this machine needs; without such a core
+                              as INLINE */
+  LSCHED_LANE_INLINE = -1, /* the thread that drives the world does all computations */
+  LSCHED_LANE_TBB = -2     /* as AUTO, but with at least one oneTBB worker, even if no core is free */
 } lsched_lane_mode;
 
 typedef struct lsched_config {
   size_t struct_size;
   int32_t progress;           /* an lsched_progress_mode */
   int32_t idle;               /* an lsched_idle_mode */
-  int32_t progress_core;      /* core of the progress thread; -1: a free core, or the choice of the scheduler */
-  int32_t lane;               /* an lsched_lane_mode, or the number of oneTBB workers for large arithmetic */
-  uint64_t region_bytes;      /* address space of this rank's region, at least 1 MiB, which the library uses too; 0: as
-                                 much as the machine's memory, at most 64 TiB for all ranks, or half of `ulimit -v` */
+  int32_t progress_core;      /* core of the progress thread; -1: a free core if there is one, otherwise chosen by the
+                                 operating system */
+  int32_t lane;               /* an lsched_lane_mode, or the number of oneTBB workers for large computations */
+  uint64_t region_bytes;      /* size of this rank's region, the address space for memory of lsched_alloc and of the
+                                 library; at least 1 MiB; 0: the size of the machine's memory, at most 64 TiB for all
+                                 ranks, or half of `ulimit -v` */
   uint64_t commit_timeout_ns; /* timeout of the collective create functions */
 } lsched_config;
 
 /** Fills in the defaults: progress thread, automatic idling and lane, 60 s for commits. Environment variables replace
- * them: LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park, LSCHED_LANE=auto|inline|tbb|tbb:WORKERS,
- * LSCHED_REGION=BYTES such as 64M. If a variable has another value, opening a world fails with ARGUMENT. Under
- * `lsched run` the launcher sets the size of the region.
+ * these defaults: LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park,
+ * LSCHED_LANE=auto|inline|tbb|tbb:WORKERS, LSCHED_REGION=BYTES such as 64M. If a variable has another value, opening a
+ * world fails with ARGUMENT. Under `lsched run` the launcher sets region_bytes.
  * Thread: any. Blocks: never. */
 #define lsched_config_init(config) lsched_config_init_sized((config), sizeof(lsched_config))
 /** The function behind lsched_config_init. `bytes` is the size of the struct in the caller's header. */
@@ -252,7 +258,7 @@ LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
 
 /** Joins the world that `lsched run -n P` prepared for this process. If no launcher started the process, or if
  * LSCHED_WORLD=alone is set, opens a world of one rank. If `config` is NULL, the defaults apply. A rank joins its world
- * once, and cannot return after it has closed the world. When `lsched run` ends, the processes that have joined its
+ * once, and cannot join again after it has closed the world. When `lsched run` ends, the processes that have joined its
  * world are killed (SIGKILL).
  * Thread: any, once per process and world.
  * Blocks: until all ranks have joined, at most LSCHED_START_TIMEOUT seconds if that variable is set, else
@@ -268,23 +274,24 @@ LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
 LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
                                                    lsched_diagnostic* diagnostic);
 
-/** The largest number of bytes that an lsched_exchange carries for each rank. */
+/** The maximum of `bytes` in calls of an lsched_exchange. */
 #define LSCHED_EXCHANGE_BYTES 256
-/** An all-gather that the caller of lsched_world_open_with provides. It copies `mine`, which has `bytes` bytes, of each
- * rank r to all + r * bytes on all ranks, and blocks until `all` is complete. It returns 0, or another number if it
- * failed. lsched_world_open_with calls it at most twice, on every rank and in the thread that opens the world. */
+/** An all-gather function that the caller of lsched_world_open_with provides. The function copies the `bytes` bytes at
+ * `mine` of each rank r to all + r * bytes on all ranks, and blocks until `all` is complete. It returns 0, or another
+ * number if it failed. lsched_world_open_with calls it at most twice, on every rank and in the thread that opens the
+ * world. */
 typedef int (*lsched_exchange)(const void* mine, void* all, uint64_t bytes, void* context);
 
 /** Joins a world of `size` ranks, as `rank`, under any launcher. The ranks find each other by `exchange`, for example
- * through a store, a pipe or PMI. All ranks must be processes of one user on one machine: they find each other's memory
- * through /proc, without a name.
+ * through a store, a pipe or PMI. All ranks must be processes of one user on one machine, because they map each other's
+ * memory through /proc.
  * Thread: any.
  * Blocks: as long as the exchange does.
  * Memory: as lsched_world_open; the caller owns `context`.
  * Errors: UNSUPPORTED (the ranks are on several hosts, two of which are named, or belong to several users or process
  * name spaces: use lsched_world_open_mpi); MISMATCH (the ranks differ in size or build); ARGUMENT; VERSION; NOMEM;
  * TRANSPORT (the exchange failed). If one rank fails, all ranks fail with its reason. Only `rank`, `size` and
- * `exchange` themselves are checked before the exchange, so that an error in them is local. */
+ * `exchange` are checked before the exchange: if one of them is invalid, only this rank fails. */
 #define lsched_world_open_with(rank, size, exchange, context, config, world, diagnostic) \
   lsched_world_open_with_abi(LSCHED_ABI, (rank), (size), (exchange), (context), (config), (world), (diagnostic))
 /** The function behind lsched_world_open_with, with the LSCHED_ABI of the caller's header. */
@@ -292,10 +299,11 @@ LSCHED_CHECKED lsched_status lsched_world_open_with_abi(int abi, int32_t rank, i
                                                         void* context, const lsched_config* config,
                                                         lsched_world** world, lsched_diagnostic* diagnostic);
 
-/** Opens a world of `ranks` ranks in this process. worlds[r] is rank r, and each rank is used by one or more threads.
+/** Opens a world of `ranks` ranks in this process. worlds[r] is the handle of rank r. Each handle may be used by any
+ * number of threads.
  * Thread: any.
  * Blocks: never.
- * Memory: `worlds` has room for `ranks` pointers. Each world is closed separately.
+ * Memory: `worlds` is an array of `ranks` pointers. Each world is closed separately.
  * Errors: ARGUMENT, VERSION, NOMEM. */
 #define lsched_world_open_threads(ranks, config, worlds, diagnostic) \
   lsched_world_open_threads_abi(LSCHED_ABI, (ranks), (config), (worlds), (diagnostic))
@@ -304,11 +312,11 @@ LSCHED_CHECKED lsched_status lsched_world_open_threads_abi(int abi, int32_t rank
                                                            lsched_world** worlds, lsched_diagnostic* diagnostic);
 
 /** Splits a world: the ranks with equal `color` form a new world. They are ordered by `key`, and by their rank in
- * `world` if keys are equal. A rank with a negative color joins no new world: *made is NULL. Collective over `world`,
- * in the order of its creates.
- * A new world is used like a world that was opened. It has its own ranks from 0 on. Its schedules, errors and creates
- * do not affect `world`, which may be closed first. All worlds of a process share engine, progress thread and memory. A
- * world costs about 5 KiB, and no thread or descriptor.
+ * `world` if keys are equal. A rank with a negative color joins no new world: *made is NULL. Collective over `world`:
+ * all ranks call their creates and splits in the same order.
+ * A new world is used like a world that was opened. Its ranks are numbered from 0. Its schedules, errors and creates do
+ * not affect `world`, which may be closed before the new world. All worlds of a process share engine, progress thread
+ * and memory. A new world needs about 5 KiB, and no thread or file descriptor.
  * Thread, Blocks: as lsched_barrier_create.
  * Memory: the caller owns *made until lsched_world_close.
  * Errors: ARGUMENT, and as lsched_barrier_create. */
@@ -317,13 +325,13 @@ LSCHED_CHECKED lsched_status lsched_split(lsched_world* world, int32_t color, in
 
 /** Creates a world of the `count` ranks in the list, in that order. Each of these ranks calls the function with the
  * same list and tag, and no other rank takes part. The tag distinguishes worlds of the same ranks that are created at
- * the same time. Creates and splits of `world` may proceed meanwhile.
+ * the same time. Other creates and splits of `world` may run at the same time.
  * Thread: any, one call with the same list and tag at a time.
  * Blocks: until all listed ranks have called, at most commit_timeout_ns.
  * Memory: as lsched_split.
  * Errors: PEER; NOMEM; ARGUMENT (no such rank, a rank is listed twice, or this rank is not listed); TIMEOUT (names a
- * rank that did not call with this list and tag; over MPI only the first listed rank knows which). After TIMEOUT no
- * world has been created, and a later call may succeed. */
+ * rank that did not call with this list and tag; over MPI only the diagnostic of the first listed rank names one).
+ * After TIMEOUT no world has been created, and a later call may succeed. */
 LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int32_t count, int32_t tag,
                                                 lsched_world** made, lsched_diagnostic* diagnostic);
 
@@ -335,29 +343,29 @@ LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32
  * Thread: any, one call at a time.
  * Blocks: until all survivors have called, at most timeout_ns.
  * Memory: as lsched_split.
- * Errors: TIMEOUT (names a rank that is alive and did not call, the same on all callers; a later call starts anew);
- * UNSUPPORTED (the members share no memory: over MPI a death ends the job); ARGUMENT; NOMEM. */
+ * Errors: TIMEOUT (names a rank that is alive and did not call, the same rank on all callers; the call may be
+ * repeated); UNSUPPORTED (the members share no memory: over MPI a death ends the job); ARGUMENT; NOMEM. */
 LSCHED_CHECKED lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_world** survivors,
                                            lsched_diagnostic* diagnostic);
 
 /** Lists the ranks of `world` that are known to be lost, in the order in which the losses were noticed. A rank that has
- * closed its world counts as lost once another rank has waited for it in vain. Over MPI a rank knows only of losses on
- * its own node. *count holds the room in `ranks` before the call, and the number of lost ranks after it. If the room is
- * too small, `ranks` receives the first ones.
+ * closed its world counts as lost once another rank has waited for that rank in vain. Over MPI a rank knows only of
+ * losses on its own node. Before the call, *count is the capacity of `ranks`. After the call, *count is the number of
+ * lost ranks. If the capacity is too small, `ranks` receives the ranks that were lost first.
  * Thread: any. Blocks: never.
  * Memory: the caller owns `ranks`, which may be NULL if *count is 0.
  * Errors: ARGUMENT (world or count is NULL, *count is negative, or *count is positive but ranks is NULL). */
 LSCHED_API lsched_status lsched_world_lost(const lsched_world* world, int32_t* ranks, int32_t* count);
 
-/** Returns the rank that rank `rank` of `world` has in `other`, or -1 if it is not in `other`. Both worlds belong to
- * this process.
+/** Translates a rank: returns the number in `other` of the process that has number `rank` in `world`, or -1 if this
+ * process is not in `other`. Both worlds belong to this process.
  * Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const lsched_world* other);
 
-/** Leaves a world. The progress thread ends with the last world of the process. NULL is OK.
+/** Closes a world. When the last world of the process is closed, the progress thread ends. NULL is OK.
  * Thread: any, once, with no other call on this world.
  * Blocks: until the progress thread has ended (one step).
- * Memory: the handle becomes invalid. The last world of the process frees all memory of lsched_alloc.
+ * Memory: the handle becomes invalid. Closing the last world of the process frees all memory of lsched_alloc.
  * Errors: BUSY (schedules or mailboxes of the world exist; nothing has changed); STATE (ranks communicated through MPI,
  * and MPI_Finalize preceded this call; the world is closed nevertheless). */
 LSCHED_CHECKED lsched_status lsched_world_close(lsched_world* world);
@@ -370,15 +378,15 @@ LSCHED_API int32_t lsched_rank(const lsched_world* world);
 LSCHED_API int32_t lsched_size(const lsched_world* world);
 
 /** The node of a rank, and the rank's place on it. A node is a set of ranks that share memory, or k neighbouring ranks
- * (LSCHED_RANKS_PER_NODE=k). Nodes are numbered from 0 in the order of their lowest ranks, and the places on a node in
- * the order of its ranks. */
+ * (LSCHED_RANKS_PER_NODE=k). Nodes are numbered from 0, in the order of their lowest ranks. Places on a node are
+ * numbered from 0, in the order of the ranks. */
 typedef struct lsched_node {
   size_t struct_size;
   int32_t number;
   int32_t place;       /* place of the rank, 0 … ranks-1 */
   int32_t ranks;       /* number of ranks on this node */
   int32_t nodes;       /* number of nodes in the world */
-  int32_t least_ranks; /* number of ranks on the smallest node: every node has the places below this number */
+  int32_t least_ranks; /* number of ranks on the smallest node: places below this number exist on every node */
 } lsched_node;
 
 /** Fills in *node for any rank of the world. All ranks get the same result.
@@ -386,14 +394,14 @@ typedef struct lsched_node {
  * Errors: ARGUMENT (no such rank, a null pointer, or an invalid struct_size). */
 LSCHED_CHECKED lsched_status lsched_node_of(const lsched_world* world, int32_t rank, lsched_node* node);
 
-/** Makes one pass of the engine in the calling thread. *moved (optional) receives 1 if an op, message or call made
- * progress, else 0. If another thread drives the engine, the call returns at once.
+/** Makes one pass of the engine in the calling thread. *moved (optional) receives 1 if the pass made progress with an
+ * op, a message or a call, else 0. If another thread drives the engine, the call returns at once.
  * Thread: any. Blocks: never.
  * Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_progress(lsched_world* world, int* moved);
 
-/** Allocates memory that local ranks can read directly, so that large messages leave such buffers without a copy. The
- * memory is 64-byte aligned, has unspecified contents, and is left out of core dumps.
+/** Allocates memory that ranks of this node can read directly, so that large messages from this memory need no staging
+ * copy. The memory is 64-byte aligned, has unspecified contents, and is left out of core dumps.
  * Thread: any. Blocks: never.
  * Memory: valid until lsched_free, or until the last world of the process is closed.
  * Errors: NOMEM, ARGUMENT. */
@@ -408,14 +416,14 @@ typedef struct lsched_stats {
   uint64_t rounds;        /* finished rounds of all schedules */
   uint64_t ops;           /* fired ops */
   uint64_t messages_sent; /* payload messages, null messages included */
-  uint64_t nulls_sent;    /* messages without payload, because there was no contribution */
-  uint64_t bytes_sent;    /* payload, without headers of transports (MPI adds 64 bytes a message) */
+  uint64_t nulls_sent;    /* null messages: messages without payload, because there was no contribution */
+  uint64_t bytes_sent;    /* payload bytes, without headers of transports (MPI adds 64 bytes per message) */
   uint64_t signals_sent;
   uint64_t steps; /* passes of the engine */
 } lsched_stats;
 
-/** Returns the counters of the engine that serves this world, since the engine was started. A world that was split from
- * another shares its engine.
+/** Returns the counters of the engine that serves this world, since the engine was started. All worlds that were split
+ * from one world share its engine and its counters.
  * Thread: any.
  * Blocks: for at most one step of the engine.
  * Errors: ARGUMENT. */
@@ -427,28 +435,29 @@ LSCHED_CHECKED lsched_status lsched_get_stats(lsched_world* world, lsched_stats*
  * Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_world_describe(lsched_world* world, char* text, size_t bytes);
 
-/** Describes the schedules of this rank that wait now or have failed. The text has one line for each of them, as a
- * timeout or a failure would report it, and is empty if there is no such schedule. *rank (optional) receives the rank
- * to blame, or -1 if no rank is known. *needed (optional) receives the size of the text with its terminator. At most
- * `bytes` bytes are written, always terminated if bytes > 0.
+/** Describes the schedules of this rank that wait now or have failed. The text has one line for each of these
+ * schedules, in the form of a timeout's or a failure's diagnostic. The text is empty if there is no such schedule.
+ * *rank (optional) receives the rank that causes the wait or the failure, or -1 if no rank is known. *needed (optional)
+ * receives the size of the text with its terminator. At most `bytes` bytes are written, always terminated if bytes > 0.
  * Thread: any.
  * Blocks: for at most one step of the engine.
  * Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_diagnose(lsched_world* world, int32_t* rank, char* text, size_t bytes,
                                              size_t* needed);
 
-/** Starts to record all ops of this rank's schedules, with their times. The memory is reserved by this call: 48 bytes
- * an event. An op takes one or two events, and a round takes two. Recording stops when the memory is full, and the file
- * states that. LSCHED_TRACE=PREFIX in the environment records every world from open to close into PREFIX.RANK.json.
+/** Starts to record all ops of this rank's schedules, with their times. This call reserves the memory: 48 bytes for
+ * each of `events` events. An op is recorded as one or two events, and a round as two. Recording stops when the memory
+ * is full. The file then states that it is incomplete. LSCHED_TRACE=PREFIX in the environment records every world from
+ * open to close into PREFIX.RANK.json.
  * Thread: any, one trace call at a time per world.
  * Blocks: for at most one step of the engine.
  * Memory: reserved until lsched_trace_write or lsched_world_close.
  * Errors: ARGUMENT (events is 0 or above 2^40); STATE (already recording); NOMEM. */
 LSCHED_CHECKED lsched_status lsched_trace_start(lsched_world* world, uint64_t events);
 
-/** Ends the recording and writes it to the file `path`, which is replaced if it exists. The format is the JSON of
- * Perfetto and chrome://tracing. The file has the events of this rank only. `lsched trace FILE...` joins the files of
- * all ranks.
+/** Ends the recording and writes the events to the file `path`, which is replaced if it exists. The format is the JSON
+ * of Perfetto and chrome://tracing. The file has the events of this rank only. `lsched trace FILE...` joins the files
+ * of all ranks.
  * Thread: as lsched_trace_start.
  * Blocks: while it writes.
  * Errors: STATE (not recording); ARGUMENT (the file cannot be opened; recording continues); TRANSPORT (the file cannot
@@ -457,37 +466,39 @@ LSCHED_CHECKED lsched_status lsched_trace_write(lsched_world* world, const char*
 
 /* ---- Ready-made schedules -------------------------------------------------------------------------------- */
 
-/** Sets whether the collective creates of this world wait for the other ranks. With on = 0, as after open, they wait.
- * With on = 1 the creates are queued in the order of the calls and return at once, as nonblocking collectives of MPI
- * do. A world that is split from this one begins with the same setting. A split itself always waits.
- * A schedule accepts all calls before the ranks have agreed on it. A round that was started runs once all ranks have
- * made the create, and two ranks may use two worlds in opposite order. A create still returns errors in its own
- * arguments. If the ranks do not agree, every later call on the schedule returns the error. No timeout applies except
- * those of calls that wait.
+/** Sets whether the collective create functions of this world wait for the other ranks. With on = 0, the default,
+ * create functions wait. With on = 1 they return at once, as nonblocking collectives of MPI do, and the creates take
+ * place in the order of the calls. A world that is split from this one begins with the same setting. A split itself
+ * always waits.
+ * With on = 1, a schedule accepts all calls before the ranks have agreed on its create. A round that was started runs
+ * once all ranks have called the create function. Two ranks may create schedules in two worlds in opposite order. A
+ * create function still returns errors in its own arguments. If the ranks do not agree, every later call on the
+ * schedule returns the error. commit_timeout_ns does not apply to such a create.
  * Thread: any. Blocks: never.
  * Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_set_nonblocking(lsched_world* world, int32_t on);
 
-/** Asks for a proof of each schedule of this world before it is committed (on = 1), or no longer asks (on = 0). With
- * LSCHED_VERIFY=1 in the environment a world asks from its opening on. A world that is split from this one begins with
+/** Asks for a proof of each schedule of this world before the schedule is committed (on = 1), or no longer asks (on =
+ * 0). With LSCHED_VERIFY=1 in the environment, on = 1 is the default. A world that is split from this one begins with
  * the same setting.
- * Without a proof, a commit checks the schedule of each rank separately, and that messages pair up. With a proof all
- * ranks also exchange their schedules as text, and each rank proves the whole world as lsched_verify does: no deadlock,
- * no race, and the contents of the collective that the schedules are named after ("allreduce/mine"). All ranks prove if
- * one rank asks. If the proof fails, all ranks refuse the schedule, and the diagnostic has the finding, its rank and
- * its op. The status is UNMATCHED (messages), CYCLE (ranks wait for each other) or ARGUMENT (all other findings). It is
- * UNSUPPORTED if all texts together exceed 16 MiB.
- * The proof takes as much time and memory as lsched_verify. Rounds of other schedules wait while a rank proves. The
- * rounds of a proved schedule cost nothing more.
+ * Without a proof, a commit checks the schedule of each rank separately, and checks that sends and receives match. With
+ * a proof all ranks also exchange their schedules as text, and each rank proves the schedules of all ranks as
+ * lsched_verify does: that there is no deadlock and no race, and that the outputs have the contents of the collective
+ * that the schedules are named after ("allreduce/mine"). All ranks prove if one rank asks. If the proof fails, all
+ * ranks refuse the schedule, and the diagnostic names the reason, the rank and the op. The status is UNMATCHED
+ * (messages), CYCLE (ranks wait for each other) or ARGUMENT (all other reasons). The status is UNSUPPORTED if all texts
+ * together exceed 16 MiB.
+ * The proof takes as much time and memory as lsched_verify. Rounds of other schedules wait while a rank proves. A proof
+ * does not slow down the rounds of the schedule.
  * Thread: any. Blocks: never.
  * Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_set_verify(lsched_world* world, int32_t on);
 
-/** Waits until all ranks have made the create of a schedule, or until the create has failed.
+/** Waits until all ranks have called the create function of a schedule, or until the create has failed.
  * Thread: any number.
  * Blocks: at most timeout_ns.
- * Errors: ARGUMENT; TIMEOUT (names a rank that did not make the create, over MPI perhaps none; nothing has changed, and
- * the call may be repeated); CANCELLED; PEER; and the errors of the create. */
+ * Errors: ARGUMENT; TIMEOUT (names a rank that did not call the create function, but over MPI may name no rank; nothing
+ * has changed, and the call may be repeated); CANCELLED; PEER; and the errors of the create function. */
 LSCHED_CHECKED lsched_status lsched_create_wait(lsched_schedule* schedule, uint64_t timeout_ns,
                                                 lsched_diagnostic* diagnostic);
 
@@ -495,30 +506,31 @@ LSCHED_CHECKED lsched_status lsched_create_wait(lsched_schedule* schedule, uint6
  * Thread: any, one collective create at a time per world.
  * Blocks: until all ranks have committed, at most commit_timeout_ns. Never after lsched_set_nonblocking(world, 1).
  * Memory: the caller owns *schedule until lsched_schedule_destroy.
- * Errors: MISMATCH; PEER (names a rank that died); NOMEM; TIMEOUT (on all ranks, names a rank that did not come; the
- * world stays usable). Over MPI a TIMEOUT may name no rank, and if rank 0 came late, the schedule may exist there,
- * cancelled. */
+ * Errors: MISMATCH; PEER (names a rank that died); NOMEM; TIMEOUT (on all ranks; names a rank that did not call; the
+ * world stays usable). Over MPI a TIMEOUT may name no rank. If rank 0 called too late, the schedule may exist on rank
+ * 0, but is cancelled. */
 LSCHED_CHECKED lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** schedule,
                                                    lsched_diagnostic* diagnostic);
 
-/** Refuses the collective call that the other ranks make next. A binding calls this function if its own checks have
- * failed before it could make that call. This rank takes part with the error `code` and the reason `text`. Every rank
- * returns `code`, the others with a text that names this rank and the reason. The next collective call is paired as
- * usual. Collective, in the order of the world's creates.
+/** Takes part in the next collective call of the other ranks, and makes that call fail on all ranks. A language binding
+ * calls this function if the binding's own checks of the arguments have failed. Every rank returns `code`. The
+ * diagnostics of the other ranks name this rank and the reason `text`. Later collective calls are not affected.
+ * Collective, in the order of the world's creates.
  * Thread, Blocks: as lsched_barrier_create.
- * Errors: always `code`; ARGUMENT, on all ranks too, if `code` is no error or `text` is NULL. */
+ * Errors: always `code`, or ARGUMENT on all ranks if `code` is no error or `text` is NULL. */
 LSCHED_API lsched_status lsched_refuse(lsched_world* world, lsched_status code, const char* text,
                                        lsched_diagnostic* diagnostic);
 
 typedef struct lsched_allreduce_desc {
   size_t struct_size;
-  const void* input; /* count elements; equal to output: in place */
+  const void* input; /* `count` elements; equal to `output`: in place */
   void* output;      /* count elements */
   uint64_t count;
   lsched_dtype dtype;
   lsched_reduction reduction;
   const char* algorithm;  /* a name that `lsched list` shows; NULL or "auto": chosen by the library */
-  lsched_divisor divisor; /* LSCHED_DIVIDE_BY_RANKS: the mean over all ranks in place of the sum; 0: none */
+  lsched_divisor divisor; /* LSCHED_DIVIDE_BY_RANKS: the result is the mean over all ranks instead of the sum; 0: no
+                             division */
   int32_t reserved;       /* 0 */
   uint64_t segment_bytes; /* segment size of pipelined algorithms, the same on all ranks; 0: chosen by the library */
 } lsched_allreduce_desc;
@@ -526,8 +538,8 @@ typedef struct lsched_allreduce_desc {
 /** Creates an allreduce: output[i] on every rank is the reduction of input[i] over all ranks, with the same bits on
  * every rank. Collective.
  * Thread, Blocks: as lsched_barrier_create.
- * Memory: the caller owns input and output, which must outlive the schedule or the next lsched_rebind. Their contents
- * belong to the schedule while a round runs.
+ * Memory: the caller owns input and output, and must keep both until the schedule is destroyed or lsched_rebind has
+ * bound other memory. While a round runs, the caller may neither write to the input nor use the output.
  * Errors: ARGUMENT (a null buffer with count > 0, no dtype or reduction, partly overlapping buffers, or an unknown
  * algorithm); CONSTRAINT; MISMATCH (the ranks differ in count, dtype, reduction or algorithm); and as
  * lsched_barrier_create. */
@@ -536,163 +548,177 @@ LSCHED_CHECKED lsched_status lsched_allreduce_create(lsched_world* world, const 
 
 /* ---- Any collective -------------------------------------------------------------------------------------- */
 
-/** A part of a vector that an adaptive sum treats separately. */
+/** A part of a vector. An adaptive sum combines each such part separately. */
 typedef struct lsched_tensor {
-  uint64_t begin; /* its first element in the vector */
-  uint64_t count; /* elements; may be 0 */
+  uint64_t begin; /* index of the tensor's first element in the vector */
+  uint64_t count; /* number of elements; may be 0 */
 } lsched_tensor;
 
 /** The request of lsched_collective_create. Members that a collective does not use must be zero. In the table, n is
- * count, or this rank's counts[rank] if there are counts, and P is the number of ranks. Brackets enclose buffers that
+ * `count`, or counts[rank] of this rank if `counts` is given. P is the number of ranks. Brackets enclose buffers that
  * only the root has.
  *
- *   collective            input        output                                  takes               in place
+ *   collective            input        output                                  members used        in place
  *   allreduce             n            n: combined over all ranks              count reduction     input == output
  *   reduce                n            [n: combined over all ranks]            ... and root        at the root
  *   scan, exscan          n            n: combined over ranks 0 to r, or r-1   count reduction     input == output
  *   reduce_scatter_block  P * n        n: block r combined over all ranks      count reduction     input == output
  *   reduce_scatter        all blocks   counts[r]: block r, combined            counts reduction    input == output
- *   bcast                 [n]          n, at all others                        count root          one buffer anyway
+ *   bcast                 [n]          n, at all others                        count root          one buffer per rank
  *   gather(v)             n            [all blocks]                            count(s) root       input in the output
  *   scatter(v)            [all blocks] n                                       count(s) root       output in the input
  *   allgather(v)          n            all blocks                              count(s)            input in the output
  *   alltoall              P * n        P * n: block s comes from rank s        count               input == output
  *   alltoallv             sum(counts)  sum(recv_counts)                        counts recv_counts  no
- *   neighbor_exchange     sum(counts)  sum(recv_counts)                        all but root, count no
+ *   neighbor_exchange     sum(counts)  sum(recv_counts)                        counts recv_counts  no
+ *                                                                              destinations sources
  *   adasum                n            n: adaptive sum over all ranks          count tensors       input == output
  *   node_mean             n            [n: mean over the owner's node]         count root          input == output
  *   node_adasum           [n]          n: adaptive sum over all owners         count root tensors  input == output
  *   barrier               -            -                                       -                   -
  *
- * Blocks are contiguous, in the order of ranks (neighbor_exchange: of `destinations` and `sources`). In place, gather,
- * allgather and scatter expect this rank's own block at its position in the larger buffer, and leave it there. exscan
- * does not change the output of rank 0. A user_op that does not commute is applied in the order of ranks. Other
- * reductions are applied in an order that depends on the algorithm. All ranks that receive a combined element receive
- * the same bits.
+ * Blocks are contiguous and in the order of ranks. For neighbor_exchange they are in the order of `destinations` and
+ * `sources`. In place, gather, allgather and scatter expect this rank's own block at its position in the larger buffer,
+ * and do not move that block. exscan does not change the output of rank 0. A user_op that does not commute is applied
+ * in the order of ranks. Other reductions are applied in an order that depends on the algorithm. All ranks that receive
+ * a combined element receive the same bits.
  *
- * adasum (Maleki and others, MLSys 2021) takes floating types and reduction 0. Each tensor of the vector becomes the
- * sum of the orthogonal parts of the ranks' contributions and the mean of their parallel parts. A contribution of zeros
- * does not change the result. Elements outside all tensors become those of some rank. An element that is not finite
- * makes its tensor NaN on all ranks, and no other tensor. docs/reference/adasum.md defines the order of ranks.
- * Algorithm "two_level" combines the means of nodes. On one node its result is the mean, as the schedule's name and the
- * diagnostic of the create state.
+ * adasum (Maleki and others, MLSys 2021) requires a floating dtype and reduction 0. Each tensor of the result is the
+ * sum of the orthogonal parts and the mean of the parallel parts of the ranks' contributions. A contribution of zeros
+ * does not change the result. An element outside all tensors gets the value that some rank has contributed. An element
+ * that is not finite makes its own tensor NaN on all ranks. Other tensors are not affected. docs/reference/adasum.md
+ * defines the order of ranks. Algorithm "two_level" combines the means of nodes. In a world of one node its result is
+ * the mean over all ranks. The schedule's name and a warning of the create function report this.
  *
- * node_mean and node_adasum take floating types and reduction 0. Every node has an owner, the rank at place `root`
- * (lsched_node_of), and every node must have that place. Brackets enclose buffers that only owners have. On one node
- * the result of node_adasum is the owner's input, as the schedule's name and the diagnostic of the create state. */
+ * node_mean and node_adasum require a floating dtype and reduction 0. The owner of a node is the rank at place `root`
+ * of that node (lsched_node_of). Every node must have more than `root` ranks. For these two collectives, brackets
+ * enclose buffers that only owners have. In a world of one node the result of node_adasum is the owner's input. The
+ * schedule's name and a warning of the create function report this. */
 typedef struct lsched_collective_desc {
   size_t struct_size;
   const char* collective; /* a name from the table */
   const void* input;
   void* output;
   uint64_t count;
-  /** Elements by rank, the same on all ranks. For alltoallv, elements of this rank's block for each rank. For
-   * neighbor_exchange, elements of this rank's block for each entry of `destinations`. */
+  /** Number of elements of each rank's block, the same on all ranks. For alltoallv: number of elements that this rank
+   * sends to each rank. For neighbor_exchange: number of elements that this rank sends to each entry of
+   * `destinations`. */
   const uint64_t* counts;
-  /** For alltoallv, elements of the block from each rank. For neighbor_exchange, elements of the block from each entry
-   * of `sources`. */
+  /** For alltoallv: number of elements that this rank receives from each rank. For neighbor_exchange: number of
+   * elements that this rank receives from each entry of `sources`. */
   const uint64_t* recv_counts;
-  const int32_t* destinations; /* neighbor_exchange: receivers of this rank's blocks. A rank may be listed repeatedly,
-                                  and may be this rank */
-  const int32_t* sources;      /* neighbor_exchange: senders of blocks for this rank, with the same freedom */
+  const int32_t* destinations; /* neighbor_exchange: ranks to which this rank sends blocks. The list may contain a rank
+                                  repeatedly, and may contain this rank */
+  const int32_t* sources;      /* neighbor_exchange: ranks that send blocks to this rank. The list may contain a rank
+                                  repeatedly, and may contain this rank */
   int32_t destination_count;
   int32_t source_count;
   lsched_dtype dtype;
   lsched_reduction reduction;
   int32_t root;
-  const char* algorithm;         /* a name that `lsched list` shows; NULL or "auto": chosen, the same on all ranks */
-  uint64_t segment_bytes;        /* segment size of pipelined algorithms, not of adasum and node_mean; 0: chosen */
-  int32_t radix;                 /* radix of trees and multiplying steps, not of adasum and node_mean; 0: chosen */
-  const lsched_user_op* user_op; /* in place of reduction, which must be 0; all counts are multiples of its unit */
-  const lsched_tensor* tensors;  /* adaptive sums: ascending and disjoint, the same on all ranks; NULL: one tensor */
+  const char* algorithm;         /* a name that `lsched list` shows, the same on all ranks; NULL or "auto": chosen by
+                                    the library */
+  uint64_t segment_bytes;        /* segment size of pipelined algorithms; must be 0 for adasum and node_mean; 0: chosen
+                                    by the library */
+  int32_t radix;                 /* radix of trees and of recursive multiplying; must be 0 for adasum and node_mean; 0:
+                                    chosen by the library */
+  const lsched_user_op* user_op; /* the caller's reduction, or NULL. If given, `reduction` must be 0, and all counts
+                                    must be multiples of user_op->unit */
+  const lsched_tensor* tensors;  /* tensors of an adaptive sum, ascending and disjoint, the same on all ranks; NULL: one
+                                    tensor */
   uint64_t tensor_count;
-  /** For gatherv, scatterv, allgatherv and alltoallv, in place of counts and recv_counts: the largest number of
-   * elements of any block, the same on all ranks, or LSCHED_ANY_COUNT. Memory and counts then come with each round
-   * (lsched_start_with), and each rank needs to know its own counts only. */
+  /** For gatherv, scatterv, allgatherv and alltoallv: the maximum number of elements of any block, the same on all
+   * ranks, or LSCHED_ANY_COUNT. If `capacity` is set, counts and recv_counts must be NULL. The caller then passes
+   * memory and counts to each round (lsched_start_with), and each rank needs to know only its own counts. */
   uint64_t capacity;
   /** Number of rounds that may be outstanding at once, up to 8, the same on all ranks. 0 means 1. With a depth above 1
-   * memory comes with each round, and is in place if the memory of the create was. */
+   * the caller passes memory to each round (lsched_start_with). That memory must be in place if the memory at create
+   * was in place. */
   int32_t depth;
-  lsched_divisor divisor; /* allreduce, reduce, reduce_scatter(_block): LSCHED_DIVIDE_BY_RANKS makes means of sums */
-  /** Meaning of the elements if dtype does not express it, such as "complex". If the text differs between ranks, the
-   * create returns MISMATCH. NULL or "": no other meaning. */
+  lsched_divisor divisor; /* allreduce, reduce, reduce_scatter(_block): LSCHED_DIVIDE_BY_RANKS turns sums into means; 0:
+                             no division */
+  /** The meaning of the elements, such as "complex", if `dtype` does not express it. The library only compares this
+   * text: if the text differs between ranks, the create function returns MISMATCH. NULL or "": no further meaning. */
   const char* elements;
 } lsched_collective_desc;
 
-/** The largest capacity: 2^32 elements. */
+/** The maximum capacity: 2^32 elements. */
 #define LSCHED_ANY_COUNT UINT64_MAX
 
 /** Creates a persistent collective, which can run any number of times. Collective.
- * Thread, Blocks, Memory: as lsched_allreduce_create. Arrays of counts and ranks are not kept.
+ * Thread, Blocks, Memory: as lsched_allreduce_create. Arrays of counts and ranks are not needed after the call.
  * Errors: as lsched_allreduce_create; MISMATCH (a member that must be equal on all ranks differs); UNMATCHED (the two
- * ends of a block have different counts); CONSTRAINT also if the named algorithm cannot keep the order of ranks and
- * user_op does not commute. */
+ * ends of a block have different counts); CONSTRAINT also if user_op does not commute and the named algorithm does not
+ * keep the order of ranks. */
 LSCHED_CHECKED lsched_status lsched_collective_create(lsched_world* world, const lsched_collective_desc* desc,
                                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
-/** Creates a collective, runs one round, and destroys the schedule. This function is for a collective that is needed
- * once. In a loop, a schedule that is created once is faster, because each create exchanges the requests of all ranks.
- * Collective.
+/** Creates a collective, runs one round, and destroys the schedule. Use this function for a collective that runs only
+ * once. In a loop, create a schedule once and run it often, which is faster: each create exchanges messages between all
+ * ranks. Collective.
  * Thread: as lsched_collective_create.
  * Blocks: until all ranks have called, at most commit_timeout_ns, and then at most timeout_ns for the round.
  * Memory: desc, input and output belong to the caller again at return, also after a failure.
- * Errors: as lsched_collective_create and lsched_run; ARGUMENT for a capacity or a depth. If the round fails, for
+ * Errors: as lsched_collective_create and lsched_run; ARGUMENT if `capacity` or `depth` is set. If the round fails, for
  * example by TIMEOUT, the collective is cancelled on all ranks, and the other ranks return CANCELLED. */
 LSCHED_CHECKED lsched_status lsched_once(lsched_world* world, const lsched_collective_desc* desc, uint64_t timeout_ns,
                                          lsched_diagnostic* diagnostic);
 
 /* ---- Running --------------------------------------------------------------------------------------------- */
 
-/** The name of a round of a schedule. A ticket is a small value that needs no release. */
+/** A ticket identifies a round of a schedule, as an MPI_Request does. A ticket is a small value and is never freed. */
 typedef struct lsched_ticket {
   lsched_schedule* schedule;
   uint64_t round;
 } lsched_ticket;
 
-/** Starts the next round over the bound memory. One round may be outstanding. Schedules with a depth above 1 or a
+/** Starts the next round over the bound memory. Only one round may be outstanding. Schedules with a depth above 1 or a
  * capacity use lsched_start_with.
  * Thread: any, one at a time per schedule.
- * Blocks: never, but runs the ops inline that can run at once.
+ * Blocks: never, but runs those ops that are ready at once.
  * Memory: the bound buffers belong to the schedule until the round has ended.
- * Errors: STATE (a round is outstanding; the schedule is partial: use lsched_offer; or each round needs memory of its
- * own: use lsched_start_with). */
+ * Errors: STATE (a round is outstanding; the schedule is partial: use lsched_offer; or the caller must pass memory to
+ * each round: use lsched_start_with). */
 LSCHED_CHECKED lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket);
 
-/** The blocks of a round of a schedule with a capacity: numbers of elements, one for each block. The input has one
- * block (gatherv, allgatherv) or one for each rank (scatterv at the root, alltoallv). The output has one block
- * (scatterv) or one from each rank (gatherv at the root, allgatherv, alltoallv). Members of a buffer that this rank
- * does not have are NULL. */
+/** The sizes and positions of the blocks in one round of a schedule with a capacity. The input has one block (gatherv,
+ * allgatherv), or one block for each rank (scatterv at the root, alltoallv). The output has one block (scatterv), or
+ * one block from each rank (gatherv at the root, allgatherv, alltoallv). Members of a buffer that this rank does not
+ * have are NULL. */
 typedef struct lsched_counts {
   size_t struct_size;
-  const uint64_t* send_counts;        /* elements of each block of the input */
+  const uint64_t* send_counts;        /* number of elements of each block of the input */
   const uint64_t* send_displacements; /* offsets from the beginning of the input; NULL: blocks are contiguous */
-  const uint64_t* recv_counts;        /* room for each block of the output; a block may turn out shorter */
+  const uint64_t* recv_counts;        /* capacity of each block of the output, in elements; a received block may be
+                                         shorter */
   const uint64_t* recv_displacements; /* offsets from the beginning of the output; NULL: blocks are contiguous. Blocks
                                          must not overlap */
-  uint64_t* received;                 /* receives the elements of each block before the round ends; may be NULL */
+  uint64_t* received;                 /* output array: receives the number of elements of each received block before the
+                                         round ends; may be NULL */
 } lsched_counts;
 
-/** Starts the next round over memory of its own. The call acts as lsched_rebind and lsched_start, but only the round
- * `depth` before it must have ended. Tickets may be waited for in any order.
+/** Starts the next round t over the memory that is passed. The call acts as lsched_rebind and lsched_start, except that
+ * only round t - depth must have ended. The rounds may be waited for in any order.
  * `inputs` and `outputs` are in the order of the slots. A collective has at most one of each. If both are NULL, the
- * round uses the memory of the round `depth` before it. `counts` is NULL except for schedules with a capacity, which
- * only this function can start. No rank needs to know the counts of another rank, and counts may change in every round.
+ * round uses the memory of round t - depth. `counts` is NULL except for schedules with a capacity, whose rounds only
+ * this function can start. No rank needs to know the counts of another rank, and counts may change in every round.
  * Input and output must not overlap, with one exception: the block that a rank of a gatherv, scatterv or allgatherv
- * sends to itself may be at the same place in both, and is then not copied.
+ * sends to itself may have the same address in input and output. That block is then not copied.
  * Thread: any, one at a time per schedule.
  * Blocks: for at most one step of the engine.
  * Memory: buffers, counts, displacements and `received` belong to the schedule until the round has ended.
- * Errors: STATE (the round `depth` before is outstanding, or both inputs and outputs are NULL in one of the first
- * `depth` rounds); ARGUMENT (as lsched_rebind; counts or memory are missing, or are given for a buffer that this rank
- * does not have; or an array of lsched_counts is in device memory); BOUNDS (a count exceeds the capacity, or this
- * rank's block for itself exceeds its room). No round is started then, and nothing is sent. A round ends with BOUNDS,
- * and names the sender, on a receiver that has too little room for a block. */
+ * Errors: STATE (round t - depth is outstanding, or both inputs and outputs are NULL in one of the first `depth`
+ * rounds); ARGUMENT (as lsched_rebind; counts or memory are missing, or are given for a buffer that this rank does not
+ * have; or an array of lsched_counts is in device memory); BOUNDS (a count exceeds the capacity, or the block that this
+ * rank sends to itself exceeds its recv_counts entry). After these errors no round was started, and nothing was sent.
+ * If a received block exceeds its recv_counts entry, the round ends with BOUNDS on the receiver, and the diagnostic
+ * names the sender. */
 LSCHED_CHECKED lsched_status lsched_start_with(lsched_schedule* schedule, const void* const* inputs,
                                                void* const* outputs, const lsched_counts* counts,
                                                lsched_ticket* ticket);
 
-/** Returns LSCHED_OK once the round has ended, and LSCHED_PENDING before. Makes progress if there is no progress
- * thread.
+/** Returns LSCHED_OK if the round has ended, else LSCHED_PENDING. Without a progress thread the call also drives the
+ * engine.
  * Thread: any. Blocks: never.
  * Memory: as lsched_wait.
  * Errors: as lsched_wait, without TIMEOUT. */
@@ -702,19 +728,19 @@ LSCHED_CHECKED lsched_status lsched_test(lsched_ticket ticket);
  * TIMEOUT.
  * Thread: any number.
  * Blocks: at most timeout_ns.
- * Memory: after TIMEOUT the buffers still belong to the schedule. After OK they belong to the caller. The same holds
- * after an error that has ended the round (PEER, CANCELLED, BOUNDS, TRANSPORT, DEVICE): no other rank reads or writes
- * the buffers then. Over MPI, buffers of more than 16 KiB may be overwritten after such an error, but must exist until
- * the world is closed.
- * Errors: TIMEOUT (the diagnostic names the schedule, the round of the ticket, the unfired ops, and the ranks that they
- * wait for); STATE (the round was not started); BOUNDS and NOT_FINITE (the round was refused); and the error with which
- * the schedule has failed. */
+ * Memory: after TIMEOUT the buffers still belong to the schedule. After OK the buffers belong to the caller. After an
+ * error that has ended the round (PEER, CANCELLED, BOUNDS, TRANSPORT, DEVICE) they also belong to the caller, and no
+ * other rank reads or writes them. Over MPI the caller may overwrite buffers of more than 16 KiB after such an error,
+ * but must not free them before the world is closed.
+ * Errors: TIMEOUT (the diagnostic names the schedule, the round of the ticket, the ops that have not started, and the
+ * ranks that these ops wait for); STATE (the round was not started); BOUNDS and NOT_FINITE (the data of the round was
+ * refused); and the error with which the schedule has failed. */
 LSCHED_CHECKED lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
-/** Starts a round and waits for its end, without releasing the engine in between. This is the fastest way to run a
- * round.
- * Thread, Blocks, Memory, Errors: as lsched_start and lsched_wait. After TIMEOUT the round is still outstanding, and
- * the diagnostic's `round` is its number: {schedule, round} is the ticket. */
+/** Starts a round and waits for its end. This is the fastest way to run a round, because the calling thread keeps the
+ * engine in between.
+ * Thread, Blocks, Memory, Errors: as lsched_start and lsched_wait. After TIMEOUT the round is still outstanding. Its
+ * ticket is {schedule, round}, with the member `round` of the diagnostic. */
 LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
 /** Binds a schedule to other memory. `inputs` and `outputs` are in the order of the slots. A collective has at most one
@@ -724,33 +750,34 @@ LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t time
  * Memory: as at create.
  * Errors: STATE (a round is outstanding); ARGUMENT (an in-place schedule is given separate buffers or the reverse, the
  * offset between input and output differs from that at create, or an output overlaps with other memory); UNSUPPORTED (a
- * partial schedule, which owns its buffers, or a schedule whose rounds have memory of their own); and the error with
- * which the schedule has failed. */
+ * partial schedule, which owns its buffers, or a schedule that gets memory with each round); and the error with which
+ * the schedule has failed. */
 LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs);
 
-/** Cancels a schedule on all ranks, for example after a round has timed out. Rounds that a rank has finished stay
- * finished. Every other call on the schedule returns CANCELLED there, and names the rank that cancelled first. Other
- * schedules and the world are not affected. A cancelled schedule can only be destroyed. Before that, lsched_withdraw
- * may be called on a partial schedule. docs/reference/cancel.md has the details.
+/** Cancels a schedule on all ranks, for example after a round has timed out. A round that a rank has finished stays
+ * finished on that rank. Every other call on the schedule returns CANCELLED, and the diagnostic names the rank that
+ * cancelled first. Other schedules and the world are not affected. A cancelled schedule can only be destroyed, except
+ * that lsched_withdraw may be called on a partial schedule first. docs/reference/cancel.md has the details.
  * Thread: any, except inside a combine function. Waits on the schedule in other threads return.
- * Blocks: until the engine is free and this rank's lane has finished its jobs. After that, at most 100 ms for peers
- * that read this rank's memory, and 2 s for jobs of this rank's device.
- * Memory: this rank's buffers belong to the caller again, and no rank reads or writes them.
+ * Blocks: until the engine is free and this rank's worker threads have finished the computations of the schedule. After
+ * that, at most 100 ms for peers that read this rank's memory, and 2 s for jobs of this rank's device.
+ * Memory: this rank's buffers belong to the caller again. No rank reads or writes these buffers any more.
  * Errors: BUSY (a peer, which is named, still reads a buffer: call again); UNSUPPORTED (MPI still moves a message of
  * more than 16 KiB, and the buffers stay in use until the world is closed); DEVICE (this rank's device hangs, and the
- * buffers stay in use until it has finished its jobs). The schedule is cancelled in all these cases. */
+ * buffers stay in use until the device has finished its jobs). The schedule is cancelled in all these cases. */
 LSCHED_CHECKED lsched_status lsched_cancel(lsched_schedule* schedule, lsched_diagnostic* diagnostic);
 
 /** Destroys a schedule. NULL is OK. The call is local for an ordinary schedule, which must have no outstanding round,
- * and for a schedule that has failed or was cancelled. The call is collective for a partial schedule: it leaves if
- * lsched_leave has not been called, and serves the other ranks until all have left.
+ * and for a schedule that has failed or was cancelled. The call is collective for any other partial schedule: this rank
+ * leaves, unless lsched_leave was called before, and serves the other ranks until all ranks have left.
  * Thread: any, with no other call on this schedule.
  * Blocks: never (ordinary schedule); at most timeout_ns (partial schedule, or a schedule that still awaits the
  * agreement of the ranks: lsched_set_nonblocking); as lsched_cancel (failed schedule).
  * Memory: the handle becomes invalid, and the buffers belong to the caller again.
  * Errors: BUSY (a round is outstanding: wait for it, or cancel the schedule; or the schedule has failed and a peer,
- * which is named, reads a buffer); TIMEOUT. Nothing is destroyed then, and the call may be repeated. UNSUPPORTED and
- * DEVICE (the schedule had failed; it is destroyed, but its buffers stay in use as described at lsched_cancel). */
+ * which is named, reads a buffer); TIMEOUT. After BUSY and TIMEOUT nothing has been destroyed, and the call may be
+ * repeated. UNSUPPORTED and DEVICE (the schedule had failed; the schedule is destroyed, but its buffers stay in use as
+ * described at lsched_cancel). */
 LSCHED_CHECKED lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns,
                                                      lsched_diagnostic* diagnostic);
 
@@ -765,20 +792,21 @@ LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedu
 
 /* ---- Adaptive sums: non-finite tensors ----------------------------------------------------------------------- */
 
-/** Finds the non-finite tensors in the result of the last round of an "adasum" or "node_adasum". is_non_finite[i] is 1
- * if tensor i is non-finite, else 0, and *number (optional) is the number of such tensors. All ranks get the same
- * result without a message. A tensor is non-finite if
- *   - it is NaN, in a world of several ranks: an element was not finite on some rank, or did not remain finite (an f16
- *     beyond 65504 in an intermediate sum; docs/reference/adasum.md);
- *   - any of its elements is not finite, if tensors are not combined: in a world of one rank, and on one node by
- *     "two_level", which is the mean, and by node_adasum, which is one contribution.
- * If a result overflows in the last combination, only that element is infinite, and its tensor does not count. The
- * function reads one element of each tensor, or all elements in the second case. Without tensors in the desc there is
- * one tensor. `is_non_finite` has room for `tensor_count` values, the number of tensors of the schedule. NULL and 0
- * return the number only.
+/** Finds the non-finite tensors in the last result of an "adasum" or "node_adasum". is_non_finite[i] is 1 if tensor i
+ * is non-finite, else 0, and *number (optional) is the number of such tensors. All ranks get the same result, and no
+ * message is sent. A tensor is non-finite if
+ *   - it is NaN, in a world of several ranks: some rank contributed a non-finite element, or an intermediate sum became
+ *     non-finite (for f16, beyond 65504; docs/reference/adasum.md);
+ *   - one of its elements is not finite, if the algorithm does not combine tensors. This is the case in a world of one
+ *     rank. In a world of one node this is also the case for "two_level", which returns the mean, and for node_adasum,
+ *     which returns one contribution.
+ * If an element overflows in the last combination, only this element is infinite, and its tensor does not count as
+ * non-finite. The function reads one element of each tensor, or all elements in the second case. A schedule whose desc
+ * has no tensors has one tensor. `is_non_finite` is an array of `tensor_count` values, the number of tensors of the
+ * schedule. With NULL and 0 the function only returns the number.
  * Thread: any, but not while a round is started or memory is bound.
  * Blocks: never.
- * Memory: reads the bound output, so call before the output is changed.
+ * Memory: reads the bound output, so call this function before you change the output.
  * Errors: ARGUMENT (the schedule is not an "adasum" or "node_adasum", or has another number of tensors); STATE (a round
  * is outstanding, or none has ended since the create or the last lsched_rebind); UNSUPPORTED (a partial schedule, a
  * depth above 1, or an output in device memory). */
@@ -787,11 +815,13 @@ LSCHED_CHECKED lsched_status lsched_non_finite_tensors(const lsched_schedule* sc
 
 /* ---- Messages -------------------------------------------------------------------------------------------------- */
 
-/** A mailbox: messages between two ranks of a world, outside schedules. Messages from one rank to another arrive in the
- * order in which they were posted. A receive takes the first message that matches its rank and its tag. Unexpected
- * messages are kept in memory of the receiver's process. docs/reference/messages.md has the details. */
+/** A mailbox sends and receives messages between pairs of ranks of a world, outside schedules. Messages from one rank
+ * to another arrive in the order in which they were posted. A receive takes the first message that matches its rank and
+ * its tag. Unexpected messages are kept in memory of the receiver's process. docs/reference/messages.md has the
+ * details. */
 typedef struct lsched_mailbox lsched_mailbox;
-/** A posted send or receive. The handle becomes invalid when its end has been reported. */
+/** A posted send or receive. The handle becomes invalid when lsched_message_wait or lsched_message_test has reported
+ * the end of the message. */
 typedef struct lsched_message lsched_message;
 
 /** Matches a message of any rank (lsched_receive_post). */
@@ -799,28 +829,32 @@ typedef struct lsched_message lsched_message;
 /** Matches a message with any tag (lsched_receive_post). */
 #define LSCHED_ANY_TAG (-1)
 
-/** A message that has ended. */
+/** The description of a message that has ended. */
 typedef struct lsched_arrival {
   size_t struct_size;
   int32_t rank; /* the sender; for a message that this rank sent, the receiver */
   int32_t tag;
-  uint64_t bytes; /* length of the message, even if the receive had less room */
+  uint64_t bytes; /* length of the message, even if that exceeds the receive's `room` */
 } lsched_arrival;
 
-/** Creates a mailbox. Collective: every rank of the world gets one. Messages may be posted at once if creates do not
- * wait (lsched_set_nonblocking). A world may have several mailboxes, whose messages are independent of each other.
+/** Creates a mailbox. Collective: every rank of the world gets one. If creates do not wait (lsched_set_nonblocking),
+ * messages may be posted before the other ranks have created the mailbox. Messages of different mailboxes are
+ * independent of each other.
  * Thread, Blocks, Errors: as lsched_barrier_create.
- * Memory: the caller owns *mailbox until lsched_mailbox_destroy. A mailbox has about 17 KB for each other rank (48 KB
- * over MPI). Pages that are not used are not touched. */
+ * Memory: the caller owns *mailbox until lsched_mailbox_destroy. A mailbox reserves about 17 KB for each other rank (48
+ * KB over MPI). Only the pages that it uses occupy physical memory. */
 LSCHED_CHECKED lsched_status lsched_mailbox_create(lsched_world* world, lsched_mailbox** mailbox,
                                                    lsched_diagnostic* diagnostic);
 
-/** Posts a send of `bytes` bytes, 0 to 2^45, to rank `to`, which may be this rank. The message ends when `data` belongs
- * to the caller again: a short message is in flight then, and a long message has been read.
+/** Posts a send of `bytes` bytes, 0 to 2^45, to rank `to`, which may be this rank. The send ends when `data` belongs to
+ * the caller again. At that time a short message may still be in flight, but a long message has been read by the
+ * receiver.
  * Thread: any.
  * Blocks: for at most one step of the engine.
- * Memory: data belongs to the message until the message has ended. The caller owns *message until its end is reported.
- * Errors: ARGUMENT (no such rank, a negative tag, or no data); UNSUPPORTED (data in device memory); NOMEM. */
+ * Memory: `data` belongs to the message until the message has ended. The caller owns *message until the end of the
+ * message is reported.
+ * Errors: ARGUMENT (no such rank, a negative tag, or `data` is NULL); UNSUPPORTED (`data` is in device memory);
+ * NOMEM. */
 LSCHED_CHECKED lsched_status lsched_send_post(lsched_mailbox* mailbox, int32_t to, int32_t tag, const void* data,
                                               uint64_t bytes, lsched_message** message);
 
@@ -829,14 +863,14 @@ LSCHED_CHECKED lsched_status lsched_send_post(lsched_mailbox* mailbox, int32_t t
 LSCHED_CHECKED lsched_status lsched_receive_post(lsched_mailbox* mailbox, int32_t from, int32_t tag, void* data,
                                                  uint64_t room, lsched_message** message);
 
-/** Waits until a message has ended. On every status except TIMEOUT and ARGUMENT the end is reported: the handle is
- * released, *message becomes NULL, and *what (may be NULL) describes the message.
+/** Waits until a message has ended. Every status except TIMEOUT and ARGUMENT reports the end of the message: the handle
+ * is released, *message becomes NULL, and *what (may be NULL) describes the message.
  * Thread: any, one at a time per message.
  * Blocks: at most timeout_ns.
- * Errors: TIMEOUT (names the rank; nothing has changed: call again, or call lsched_message_cancel); BOUNDS (the message
- * is longer than the room, and `data` is unchanged); PEER (the rank, which is named, is lost or has destroyed its
- * mailbox); NOMEM (a message of that rank could not be kept, and no later message of the rank will be received); and
- * the errors of the create. */
+ * Errors: TIMEOUT (names the other rank; nothing has changed: call again, or call lsched_message_cancel); BOUNDS (the
+ * message is longer than the receive's `room`, and `data` is unchanged); PEER (the other rank, which is named, is lost
+ * or has destroyed its mailbox); NOMEM (an unexpected message of the other rank could not be stored, and no later
+ * message of that rank will be received); and the errors of the create. */
 LSCHED_CHECKED lsched_status lsched_message_wait(lsched_message** message, uint64_t timeout_ns, lsched_arrival* what,
                                                  lsched_diagnostic* diagnostic);
 
@@ -850,8 +884,8 @@ LSCHED_CHECKED lsched_status lsched_message_test(lsched_message** message, lsche
  * Errors: BUSY (the message is being transferred or has ended: wait for it). */
 LSCHED_CHECKED lsched_status lsched_message_cancel(lsched_message** message);
 
-/** Destroys a mailbox. NULL is OK. The call is local: ranks that send to this rank, or wait for it, get PEER from now
- * on. Messages that have arrived without a receive are lost.
+/** Destroys a mailbox. NULL is OK. The call is local: from now on, ranks that send to this rank or wait for its
+ * messages get PEER. Messages that have arrived without a receive are lost.
  * Thread: any, with no other call on this mailbox.
  * Blocks: as lsched_send_post.
  * Errors: BUSY (a message is outstanding, its end was not reported yet, or the mailbox still transfers a message). */
@@ -859,53 +893,59 @@ LSCHED_CHECKED lsched_status lsched_mailbox_destroy(lsched_mailbox* mailbox);
 
 /* ---- Sparse allreduces ----------------------------------------------------------------------------------------- */
 
-/** The room that the owner of a region has for the items of other ranks. */
+/** The capacity for items (pairs of index and value) at the owner of a region. "oktopk" divides the vector into one
+ * region per rank. The owner of a region adds up all items in that region. */
 typedef enum lsched_capacity {
-  LSCHED_STRICT = 0, /* room for all items: the lists have exactly the k largest items of every rank */
+  LSCHED_STRICT = 0, /* capacity for all items: every rank sends exactly its k largest items */
   LSCHED_DEFER       /* a rank sends every owner at most its share of k, the largest items first. Other items stay in
                         its residual. With LSCHED_BALANCE_BY_COST or _ALWAYS a rank sends and receives at most
                         6 k (P-1)/P words for any gradients, and 1 + log2 P more items if k is below some hundreds */
 } lsched_capacity;
 
-/** The boundaries of the regions. */
+/** The method that sets the boundaries of the regions. */
 typedef enum lsched_boundaries {
   LSCHED_POOLED = 0, /* quantiles of the items of all ranks together */
-  LSCHED_AVERAGED    /* means of the quantiles of each rank, as published */
+  LSCHED_AVERAGED    /* averages over the ranks of each rank's own quantiles, as in the paper */
 } lsched_boundaries;
 
 /** The condition for dividing the results into equal shares before they are gathered. */
 typedef enum lsched_balance {
-  LSCHED_BALANCE_BY_COST = 0, /* if that moves fewer words */
-  LSCHED_BALANCE_PUBLISHED,   /* if an owner has more than four times the mean, as published */
+  LSCHED_BALANCE_BY_COST = 0, /* if the division reduces the number of words moved */
+  LSCHED_BALANCE_PUBLISHED,   /* if an owner has more than four times the average number of items, as in the paper */
   LSCHED_BALANCE_ALWAYS,
   LSCHED_BALANCE_NEVER
 } lsched_balance;
 
 /** The treatment of NaN and infinities in gradients and sums. */
 typedef enum lsched_nan_policy {
-  LSCHED_NAN_PROPAGATE = 0, /* count as the largest elements, so that they are sent and all ranks see them */
-  LSCHED_NAN_IGNORE,        /* NaN stay in the residual until the caller overwrites them; infinities are sent */
-  LSCHED_NAN_ERROR          /* as PROPAGATE, but all ranks refuse a round whose sum is not finite */
+  LSCHED_NAN_PROPAGATE = 0, /* NaN and infinities count as the largest elements: they are sent, and all ranks see
+                               them */
+  LSCHED_NAN_IGNORE,        /* NaN stay in the residual until the caller overwrites these elements; infinities are
+                               sent */
+  LSCHED_NAN_ERROR          /* as LSCHED_NAN_PROPAGATE, but a round with a non-finite sum ends with NOT_FINITE on all
+                               ranks */
 } lsched_nan_policy;
 
-/** The elements that a rank sends, and the sums that form the result. */
+/** The rule that selects the elements that a rank sends, and the sums that form the result. */
 typedef enum lsched_selection {
-  LSCHED_EXACT = 0, /* the k largest, in every round */
-  LSCHED_REUSED     /* as published: the k largest in rounds 1, 1 + reuse, ... Other rounds take all elements and sums
-                       whose magnitude is at least the k-th of the last such round, but at most 4 k elements of a rank.
-                       Rounds 1, 1 + reuse, ... gather all sums, which exceeds the bound of LSCHED_DEFER */
+  LSCHED_EXACT = 0, /* the k largest elements and sums, in every round */
+  LSCHED_REUSED     /* as in the paper: the k largest in rounds 1, 1 + reuse, ... The k-th largest magnitude of such a
+                       round is the threshold for the rounds after it, which select all elements and sums above or at
+                       the threshold, but at most 4 k elements of a rank. Rounds 1, 1 + reuse, ... gather all sums,
+                       which exceeds the bound of LSCHED_DEFER */
 } lsched_selection;
 
 typedef struct lsched_sparse_desc {
   size_t struct_size;
-  const void* gradient;  /* count elements, only read */
-  void* update;          /* count elements, disjoint from the gradient */
-  uint64_t count;        /* up to 2^32 */
-  uint64_t k;            /* the largest number of items that a rank sends; values above count mean count */
+  const void* gradient;  /* `count` elements; the library only reads them */
+  void* update;          /* `count` elements; must not overlap the gradient */
+  uint64_t count;        /* number of elements of the vector, up to 2^32 */
+  uint64_t k;            /* maximum number of items that a rank sends; values above `count` mean `count` */
   lsched_dtype dtype;    /* F16, BF16, F32 or F64 */
-  const char* algorithm; /* "oktopk" or "topka"; NULL or "auto": the algorithm with the lower estimated time, which
-                            the schedule's name states */
-  double scale;          /* factor of gradients that enter the residual: 1, or the learning rate; 0 means 1 */
+  const char* algorithm; /* "oktopk" or "topka"; NULL or "auto": the algorithm with the lower estimated time. The
+                            schedule's name contains the choice */
+  double scale;          /* factor by which gradients are multiplied before they are added to the residual: 1, or the
+                            learning rate; 0 means 1 */
   lsched_nan_policy nans;
   /* Members for "oktopk". They must be zero for other algorithms. */
   lsched_capacity capacity;
@@ -914,9 +954,10 @@ typedef struct lsched_sparse_desc {
   lsched_balance balance;
   lsched_selection selection;
   uint32_t reuse;  /* LSCHED_REUSED: rounds between two updates of the thresholds; 0: 32. Otherwise zero */
-  uint32_t bucket; /* number of lists that a rank sends to owners before it waits for as many; 0: all lists */
-  /* The image of lsched_sparse_save to continue from, saved with the same number of ranks. The create reads it. NULL:
-   * the residual is zero. */
+  uint32_t bucket; /* number of lists that a rank sends to owners before it waits to receive the same number of lists;
+                      0: all lists */
+  /* An image that lsched_sparse_save has written, with the same number of ranks. The schedule continues from that
+   * state. The create function only reads the image. NULL: the residual begins as zero. */
   const void* image;
   size_t image_bytes;
 } lsched_sparse_desc;
@@ -930,59 +971,62 @@ typedef struct lsched_sparse_desc {
  *     residual -= the items of this rank that are in the update
  *
  * The result of "oktopk" is the k largest sums (but see lsched_selection). The result of "topka" is all sums. No
- * element is lost: an element that is not in the update is in the residual of some rank. A round that fails leaves
- * residual + scale * gradient.
+ * element is lost: an element that is not in the update is in the residual of some rank. After a round that fails, the
+ * residual is the old residual + scale * gradient.
  *
- * With LSCHED_NAN_ERROR a round ends with NOT_FINITE on all ranks if an element that was sent, or a sum, is not finite.
- * lsched_run, lsched_wait and lsched_test return NOT_FINITE, and the diagnostic names the first element. The update is
- * zero everywhere. Elements of the residuals that are not finite, or not finite as `dtype`, become zero on every rank,
- * and nothing else changes. The schedule stays usable. Finite elements whose sum overflows remain in the residuals, so
- * the next round may be refused too. Only the last refused round is remembered: an older ticket returns OK if it is
- * tested again.
+ * With LSCHED_NAN_ERROR a round ends with NOT_FINITE on all ranks if a sent element or a sum is not finite. lsched_run,
+ * lsched_wait and lsched_test return NOT_FINITE, and the diagnostic names the first non-finite element. The update is
+ * zero everywhere. On every rank, elements of the residual that are not finite, or would overflow if converted to
+ * `dtype`, become zero. Nothing else changes. The schedule stays usable. Finite elements whose sum overflows remain in
+ * the residuals, so the next round may end with NOT_FINITE too. Only the last such round is remembered: lsched_test of
+ * an older ticket returns OK.
  *
  * Gradient and update are both in device memory (lsched_cuda.h), or both in host memory. The residual is in the same
- * memory, and all bits are the same. LSCHED_REUSED is UNSUPPORTED in device memory.
+ * kind of memory. Results have the same bits in both kinds. LSCHED_REUSED is UNSUPPORTED in device memory.
  *
- * The schedule runs as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind). With an image of the same
- * round on each rank, it continues as the saved schedule: equal gradients give equal bits. docs/reference/sparse.md has
- * the details. Collective.
+ * The schedule runs as any other schedule (lsched_start, lsched_wait, lsched_run, lsched_rebind). If every rank passes
+ * an image of the same round, the new schedule continues the saved one, and equal gradients give equal bits.
+ * docs/reference/sparse.md has the details. Collective.
  * Thread, Blocks: as lsched_barrier_create.
- * Memory: as lsched_allreduce_create. The whole update is written in the first round and after lsched_rebind, and then
- * only where it changes, so the caller must not write to it. Besides the residual the schedule has a dense vector for
- * sums, and lists of about 2 P k items (LSCHED_DEFER: a few times k). Sums of F16 and BF16 travel in that type. Their
- * rounding is lost, and a sum beyond the type is infinite even if a P-th of it would not be. Scale gradients
- * accordingly.
- * Errors: ARGUMENT (also for a nonzero member that the algorithm does not use, and for an invalid image); VERSION (of
- * the image); MISMATCH (the ranks differ in more than memory and scale, or have images of different rounds, or the
- * image is of another dtype, count or number of ranks); and as lsched_barrier_create. */
+ * Memory: as lsched_allreduce_create. The first round, and the first round after lsched_rebind, write the whole update.
+ * Other rounds write only the elements that change, so the caller must not write to the update. Besides the residual
+ * the schedule allocates a dense vector for sums, and lists of about 2 P k items (LSCHED_DEFER: a few times k). Sums of
+ * F16 and BF16 are sent in `dtype`. The error of this rounding is lost, and a sum that overflows `dtype` is infinite,
+ * even if the sum divided by P is not. Scale gradients accordingly.
+ * Errors: ARGUMENT (also for a nonzero member that the algorithm does not use, and for an invalid image); VERSION (the
+ * image is of another version); MISMATCH (the ranks differ in a member other than memory and scale, the ranks have
+ * images of different rounds, or the image is of another dtype, count or number of ranks); and as
+ * lsched_barrier_create. */
 LSCHED_CHECKED lsched_status lsched_sparse_create(lsched_world* world, const lsched_sparse_desc* desc,
                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
-/** The data that this rank has sent and received in all rounds, without headers of transports (lsched_stats). */
+/** Counters of the data that this rank has sent and received in all rounds, without headers of transports
+ * (lsched_stats). */
 typedef struct lsched_sparse_stats {
   size_t struct_size;
   uint64_t rounds;              /* finished rounds */
-  uint64_t item_bytes_sent;     /* indices and values; items that a rank keeps are not sent */
-  uint64_t item_bytes_received; /* indices and values */
-  uint64_t other_bytes_sent;    /* counters, lengths, bitmaps; for partial schedules also the count of contributors */
+  uint64_t item_bytes_sent;     /* bytes of indices and values; a rank does not send the items of its own region */
+  uint64_t item_bytes_received; /* bytes of indices and values */
+  uint64_t other_bytes_sent;    /* bytes of counters, lengths and bitmaps; for partial schedules also of the number of
+                                   contributors */
   uint64_t other_bytes_received;
-  uint64_t messages_sent;     /* messages without bytes included */
-  uint64_t messages_received; /* messages without bytes included */
+  uint64_t messages_sent;     /* includes messages without bytes */
+  uint64_t messages_received; /* includes messages without bytes */
 } lsched_sparse_stats;
 
 /** Returns the statistics of a sparse schedule.
  * Thread: any.
  * Blocks: for at most one step of the engine.
- * Errors: ARGUMENT (also if the schedule was not created by lsched_sparse_create, by lsched_coo_allreduce_create or
- * with `sparse`). */
+ * Errors: ARGUMENT (also if the schedule was created neither by lsched_sparse_create, nor by
+ * lsched_coo_allreduce_create, nor by lsched_partial_create with `sparse`). */
 LSCHED_CHECKED lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats);
 
-/** Returns the residual, between rounds: *residual points to `count` elements of type *dtype, which the caller may read
- * and write. They are in device memory if the gradient is.
- * A round of a partial schedule lasts from the capture of this rank's contribution to its end, and any rank may start
- * the next round. So flush on all ranks, use the residual or save it, and then let all ranks pass a barrier or another
- * lsched_flush before any rank offers.
- * After a round has failed, no other round can start, but the residual can still be saved.
+/** Returns the residual, which the caller may read and write between rounds. *residual points to `count` elements of
+ * type *dtype. The residual is in device memory if the gradient is.
+ * In a partial schedule any rank may start the next round, which then also changes the residual of this rank. So call
+ * lsched_flush on all ranks, and then use or save the residual. No rank may offer again before all ranks have passed a
+ * barrier or another lsched_flush.
+ * After the failure of a round no further round can start, but the residual can still be saved.
  * Thread: any, not while a round runs.
  * Blocks: never; for at most one step of the engine if the schedule is partial.
  * Memory: the schedule owns the residual.
@@ -991,59 +1035,63 @@ LSCHED_CHECKED lsched_status lsched_sparse_residual(const lsched_schedule* sched
                                                     lsched_dtype* dtype);
 
 /** Saves the state that the schedule keeps between rounds, for a checkpoint: residual, boundaries and thresholds.
- * *needed (optional) receives the size of the image. The image is written only if there is room for all of it.
- * lsched_sparse_create continues from the image. For partial schedules see lsched_sparse_residual: the images of the
- * ranks belong together only if no round ran in between.
+ * *needed (optional) receives the size of the image. The image is written only if `bytes` is at least that size.
+ * lsched_sparse_create continues from the image. The images of the ranks belong together only if no rank ran a round
+ * between the saves of any two ranks. For partial schedules see lsched_sparse_residual.
  * Thread: any, not while a round runs.
  * Blocks: as lsched_sparse_residual, and for a copy from device memory.
  * Errors: ARGUMENT (too little room); DEVICE; STATE (a round is outstanding). */
 LSCHED_CHECKED lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes,
                                                 size_t* needed);
 
-/** The assignment of indices to the ranks that add them up. It does not change the sums, but time and memory. */
+/** The assignment of indices to owners. The owner of an index is the rank that adds up the values of this index. The
+ * assignment affects time and memory, but not the sums. */
 typedef enum lsched_regions {
-  LSCHED_EQUAL_REGIONS = 0, /* all regions have equal length; the owner of a region may have to hold P * room items */
-  LSCHED_BALANCED_REGIONS   /* boundaries follow from samples of all ranks' indices in each round, so that no owner gets
-                               more than about 2 * room items. This takes two more exchanges, of 2 P numbers and of one
-                               number a rank, and count is up to 2^32 */
+  LSCHED_EQUAL_REGIONS = 0, /* all owners have equally many consecutive indices; an owner may have to store P * room
+                               items */
+  LSCHED_BALANCED_REGIONS   /* each round samples the indices of all ranks, and sets the boundaries so that no owner
+                               gets more than about 2 * room items. The samples need two more exchanges, of 2 P numbers
+                               and of one number per rank. `count` is at most 2^32 */
 } lsched_regions;
 
 typedef struct lsched_coo_desc {
   size_t struct_size;
-  const uint64_t* indices;    /* `room` indices, of which the first *item_count are valid; in any order, repetitions
-                                 allowed */
-  const void* values;         /* the values of the indices */
-  const uint64_t* item_count; /* number of valid items, at most room; read when a round begins */
+  const uint64_t* indices;    /* array of `room` indices, of which the first *item_count are valid; any order,
+                                 repetitions allowed */
+  const void* values;         /* array of the values that belong to `indices` */
+  const uint64_t* item_count; /* number of valid items, at most `room`; read when a round begins */
   uint64_t room;
-  uint64_t* out_indices; /* room for out_room indices of the result, which are ascending and distinct */
-  void* out_values;      /* the values of the result */
+  uint64_t* out_indices; /* array for `out_room` indices of the result, which are ascending and distinct */
+  void* out_values;      /* array of the values that belong to `out_indices` */
   uint64_t* out_count;   /* number of items of the result, written when a round ends */
-  uint64_t out_room;     /* the smaller of count and P * room always suffices */
-  void* dense;        /* NULL, or count elements: the result as a vector, with zeros where it has no item. All of it is
-                         written in the first round and after lsched_rebind, and then only where it changes. The caller
-                         must not write to it */
-  uint64_t count;     /* length of the vector, so that all indices are below it; up to P * 2^32; takes no memory */
+  uint64_t out_room;     /* capacity of out_indices and out_values; the minimum of `count` and P * room always
+                            suffices */
+  void* dense;        /* NULL, or `count` elements that receive the result as a vector, with zeros at all other indices.
+                         The first round, and the first round after lsched_rebind, write the whole vector. Other rounds
+                         write only the elements that change, so the caller must not write to the vector */
+  uint64_t count;     /* length of the vector: all indices are below `count`; up to P * 2^32. Does not affect the memory
+                         of the schedule */
   lsched_dtype dtype; /* type of the values: F16, BF16, F32 or F64 */
   lsched_regions regions; /* 0: equal */
 } lsched_coo_desc;
 
 /** Creates the exact sum of sparse vectors that the ranks contribute, such as gradients of embeddings. No item is
- * selected or left out, so there is no residual. The result has every index that any rank has given, even if its sum is
- * zero. The value of an index is the sum of rank 0's values in the order of its items, plus rank 1's, and so on. F16
- * and BF16 are added up in f32, and rounded once at the end. The bits are the same on every rank.
+ * selected or left out, so there is no residual. The result contains every index that any rank has given, even if the
+ * sum of its values is zero. The value of an index is the sum of rank 0's values in the order of its items, plus rank
+ * 1's, and so on. F16 and BF16 are added up in f32, and rounded once at the end. The bits are the same on every rank.
  *
- * A round ends with BOUNDS on all ranks if a rank has more than `room` items or an index that is not below count, or if
- * the result has more than out_room items. lsched_run, lsched_wait and lsched_test return BOUNDS, and the diagnostic
- * names the rank or the number of items. Such a round changes only *out_count: the number of items of the result, or 0
- * if a rank's items were invalid. The schedule stays usable. Only the last such round is remembered: an older ticket
- * returns OK if it is tested again.
+ * A round ends with BOUNDS on all ranks if a rank has more than `room` items or an index that is not below `count`, or
+ * if the result has more than `out_room` items. lsched_run, lsched_wait and lsched_test return BOUNDS, and the
+ * diagnostic names the rank or the number of items. Such a round writes only *out_count: the number of items of the
+ * result, or 0 if a rank's items were invalid. The schedule stays usable. Only the last such round is remembered:
+ * lsched_test of an older ticket returns OK.
  *
  * For lsched_rebind the inputs are indices, values and item_count. The outputs are out_indices, out_values, out_count
- * and, if it was given, dense. lsched_sparse_get_stats returns the data sent and received. Collective.
+ * and, if not NULL, dense. lsched_sparse_get_stats returns the data sent and received. Collective.
  * Thread, Blocks: as lsched_barrier_create.
- * Memory: as lsched_allreduce_create. Outputs are disjoint from each other and from inputs. The schedule takes
- * P * min(room, ceil(count / P)) items of f32 or f64 (about 2 * room if balanced), at least 16 bytes for each item of
- * room, and three times out_room items.
+ * Memory: as lsched_allreduce_create. Outputs must not overlap each other or the inputs. The schedule allocates
+ * P * min(room, ceil(count / P)) items for received lists (about 2 * room items if balanced), at least 16 * room bytes
+ * for this rank's items, and 3 * out_room items for sums. An item is an index and an f32 or f64 value.
  * Errors: ARGUMENT; NOMEM; UNSUPPORTED (count exceeds P * 2^32, or 2^32 if balanced); CONSTRAINT (an integer dtype);
  * MISMATCH (the ranks differ in room, out_room, count, dtype or regions; dense is each rank's own choice); and as
  * lsched_barrier_create. */
@@ -1053,125 +1101,131 @@ LSCHED_CHECKED lsched_status lsched_coo_allreduce_create(lsched_world* world, co
 /* ---- Floating formats ----------------------------------------------------------------------------------------- */
 
 /** Converts between floating dtypes, which may be equal: output[i] = factor * input[i]. The product is computed in f64
- * and rounded to nearest even, subnormals included. A product that is too large becomes an infinity. There is only one
- * rounding if the factor is a power of two.
+ * and rounded to nearest even, subnormals included. A product that is too large becomes an infinity. If the factor is a
+ * power of two, the result is rounded only once.
  * Thread: any.
  * Blocks: never.
- * Memory: the caller owns input and output, which have `count` elements each and are disjoint.
- * Errors: ARGUMENT (a null buffer with count > 0, a buffer in device memory (lsched_cuda.h), or no floating dtype). */
+ * Memory: the caller owns input and output, which have `count` elements each and must not overlap.
+ * Errors: ARGUMENT (a null buffer with count > 0, a buffer in device memory (lsched_cuda.h), or a dtype that is not
+ * floating). */
 LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input, uint64_t count, double factor,
                                             lsched_dtype to, void* output);
 
 /* ---- Partial collectives: wait-avoiding rounds ----------------------------------------------------------- */
 
-/* The activation decides what starts a round:
- *   "full"         every rank's own call starts its part: no rank is left out
- *   "solo"         the first call of a round
- *   "majority"     the call of one rank, drawn for each round from the seed: on average half of the ranks have called
- *   "first_of(M)"  the first call of M ranks that are drawn for each round
- *   "all_of(M)"    the last call of M ranks that are drawn for each round
- *   "quorum(K)"    the K-th call
- *   "deadline(T)"  every rank's own call starts its part, as with "full". But a rank that has waited in lsched_collect
- *                  for T microseconds since its call starts the parts of all ranks. If T is "auto", a rank waits for a
- *                  fifth of the median time between two of its last 64 calls, and without limit before there are 8
- *                  such times
+/* The activation decides what starts a round. Every rank has its part of a round, which begins when the round starts.
+ * Ranks are drawn pseudo-randomly from `seed`, so that all ranks draw the same.
+ *   "full"         each rank's own call starts only its own part, so that no rank is left out
+ *   "solo"         the first call of a round starts it
+ *   "majority"     the call of one rank, drawn for each round, starts it: on average half of the ranks have called then
+ *   "first_of(M)"  the first call of M ranks that are drawn for each round starts it
+ *   "all_of(M)"    the last call of M ranks that are drawn for each round starts it
+ *   "quorum(K)"    the K-th call starts it
+ *   "deadline(T)"  as "full". But a rank that has waited in lsched_collect for T microseconds since its call starts the
+ *                  parts of all ranks. If T is "auto", the limit is a fifth of the median time between successive
+ *                  calls among the last 64 calls of the rank. Before there are 8 such times, there is no limit
  * "+every(T)" may follow: rounds T, 2T, … wait for every rank's call, so that no rank falls further behind. A rank that
- * has left is not drawn, and is not waited for. */
+ * has left is not drawn, and no round waits for its call. */
 
-/** The treatment of a result that was not collected before the next result exists. */
+/** The treatment of an old result that was not collected before the next result exists. */
 typedef enum lsched_lag {
-  LSCHED_LATEST = 0, /* the next result replaces it */
-  LSCHED_ACCUMULATE, /* it is combined into the next result, so that no round is dropped */
-  LSCHED_HISTORY     /* both are kept, and are collected one after the other. If the limit is reached, the last kept
-                        result and the next result are combined */
+  LSCHED_LATEST = 0, /* the next result replaces the old result */
+  LSCHED_ACCUMULATE, /* the old result is combined into the next result, so that no round is dropped */
+  LSCHED_HISTORY     /* all results are kept, up to the limit `history`, and are collected one after the other. At the
+                        limit, the newest kept result and the next result are combined */
 } lsched_lag;
 
 typedef struct lsched_partial_desc {
   size_t struct_size;
-  /** The collective, with the elements of contribution and result. n is count, and P is the number of ranks.
-   *  - "allreduce", also if NULL: n to n, reduced over all ranks.
+  /** The name of the collective. Each line gives the numbers of elements of contribution and result. n is `count`, and
+   * P is the number of ranks.
+   *  - "allreduce", or NULL: n to n, reduced over all ranks.
    *  - "reduce_scatter_block": P * n to n, block r of all ranks, reduced.
    *  - "adasum": n to n, adaptive sum over all ranks, tensor by tensor.
-   *  - "allgather": n to P * n, block r from rank r. The block is zero if rank r has contributed nothing. A lag other
+   *  - "allgather": n to P * n, block r from rank r. The block is zero if rank r has contributed nothing. A `lag` other
    *    than LSCHED_LATEST combines results, and requires LSCHED_SUM.
    *  - "sparse_allreduce": n to n, gradient to update. Requires `sparse`. */
   const char* collective;
   uint64_t count;
-  /** For an allreduce, if not NULL: elements of each of bucket_count parts of the vector, which add up to count. The
-   * parts are reduced side by side, with one call, one draw, one set of contributors and one report. The same on all
-   * ranks. */
+  /** The numbers of elements of `bucket_count` parts (buckets) of the vector, which add up to `count`. Only for an
+   * allreduce, and the same on all ranks. The buckets are reduced at the same time. They share one call, one draw of
+   * ranks, one set of contributors and one report. NULL: the vector is one bucket. */
   const uint64_t* buckets;
   uint32_t bucket_count;
   lsched_dtype dtype;
-  /** The reduction, which also merges late contributions with later ones. For an adasum it only merges late
-   * contributions: 0 (merged by adasum, too) or LSCHED_SUM. Results of several rounds of an adasum are added up. */
+  /** The reduction, which also combines late contributions with the next contribution of their rank. For an adasum this
+   * member is 0 or LSCHED_SUM and only selects how late contributions are combined: by adasum or by a sum. Results of
+   * several rounds of an adasum are added up. */
   lsched_reduction reduction;
-  const char* activation;       /* an activation, see above */
+  const char* activation;       /* text of an activation, from the list above */
   uint64_t seed;                /* seed of the draws, the same on all ranks */
   lsched_lag lag;               /* each rank's own choice */
-  uint32_t history;             /* LSCHED_HISTORY: number of results that are kept, 1 … 60; otherwise 0 */
+  uint32_t history;             /* for LSCHED_HISTORY: maximum number of results that are kept, 1 … 60; otherwise 0 */
   lsched_divisor divisor;       /* each rank's own choice */
   const char* algorithm;        /* a name that `lsched list` shows; NULL or "auto": chosen by the library */
-  int32_t averages_weights;     /* 1: allows lsched_model_sync, for sums of f32 and f64 only. Takes memory for six more
+  int32_t averages_weights;     /* 1: allows lsched_model_sync, for sums of f32 and f64 only, and allocates six more
                                    vectors. The same on all ranks */
-  const lsched_tensor* tensors; /* adasum: as in lsched_collective_desc, but without gaps */
+  const lsched_tensor* tensors; /* tensors of an adasum, as in lsched_collective_desc, but without gaps */
   uint64_t tensor_count;
-  /** The request of a sparse_allreduce, NULL for other collectives. If it is given, NULL for `collective` means
-   * "sparse_allreduce". Its gradient and update must be NULL, and its count and dtype must equal those of this struct.
-   * It names the algorithm, so that `algorithm` of this struct is NULL. `reduction` is LSCHED_SUM. `divisor` is 0,
-   * because an update is always divided by P. */
+  /** The request of a sparse_allreduce, NULL for other collectives. If `sparse` is given, NULL for `collective` means
+   * "sparse_allreduce". sparse->gradient and sparse->update must be NULL, and sparse->count and sparse->dtype must be
+   * equal to `count` and `dtype`. `algorithm` must be NULL, because sparse->algorithm names the algorithm. `reduction`
+   * must be LSCHED_SUM. `divisor` must be 0, because an update is always divided by P. */
   const lsched_sparse_desc* sparse;
-  const char* elements; /* as in lsched_collective_desc; not for a sparse_allreduce */
+  const char* elements; /* meaning of the elements, as in lsched_collective_desc; NULL for a sparse_allreduce */
 } lsched_partial_desc;
 
-/** A round: the same bytes on every rank that has collected up to it. */
+/** A report about one round. All ranks whose last collected round is this round get the same bytes. */
 typedef struct lsched_round_report {
   uint64_t round;
-  uint64_t contributors; /* ranks that contributed; 0: the round has no result, except in a sparse_allreduce */
-  uint64_t offers;       /* calls of lsched_offer in the round */
-  uint64_t ranks;        /* size of the world of the round */
+  uint64_t contributors; /* number of ranks that contributed; 0: the round has no result, except in a
+                            sparse_allreduce */
+  uint64_t offers;       /* number of lsched_offer calls that the round contains */
+  uint64_t ranks;        /* size of the world in which the round ran */
 } lsched_round_report;
 
-/** The result of a collect on this rank. */
+/** A report about the result that a collect call returns on this rank. */
 typedef struct lsched_report {
   size_t struct_size;
-  lsched_round_report last; /* round `to` */
-  uint64_t from, to;        /* the rounds (from, to] are covered; from == to: nothing new, the result is unchanged */
-  uint64_t round;     /* the last round that is over: `to`, unless a history has more results. After a flush it is the
-                         same on every rank, unless a rank leaves meanwhile */
-  uint64_t offers;    /* calls of lsched_offer in the result */
-  uint64_t mine;      /* this rank's calls of lsched_offer that were sent in rounds (from, to] */
-  uint64_t staleness; /* for the calls in `mine`, the largest number of rounds between the round that was called for and
-                         the round that took the contribution */
-  int32_t has_result; /* 0: the result is unchanged, because no rank contributed, or nothing is new (in a
-                         sparse_allreduce the only reason) */
+  lsched_round_report last; /* the report of round `to` */
+  uint64_t from, to;        /* the result contains the rounds from + 1 to `to`; from == to: no new round, the result is
+                               unchanged */
+  uint64_t round;     /* the last round that is over: `to`, or a later round if the history has more results. After a
+                         flush this number is the same on every rank, unless a rank leaves meanwhile */
+  uint64_t offers;    /* number of lsched_offer calls that the result contains */
+  uint64_t mine;      /* number of this rank's lsched_offer calls that the rounds from + 1 to `to` contain */
+  uint64_t staleness; /* maximum over the calls in `mine` of the number of rounds between the round that was called for
+                         and the round that contains the contribution */
+  int32_t has_result; /* 0: the result is unchanged, because no rank contributed or there is no new round. In a
+                         sparse_allreduce: because there is no new round */
 } lsched_report;
 
 /** Creates a partial collective, which need not wait for the slowest rank (Li et al., PPoPP 2020). The schedule owns
- * its buffers, and is served in the background from its creation on. With any policy but "full" a rank takes part in a
- * round even without a call. It then contributes its pending offers, or nothing (null), which moves no bytes.
- * Collective.
+ * its buffers. The engine serves the schedule in the background from its creation on. With any activation except "full"
+ * a rank takes part in a round even without a call. The rank then contributes its pending offers. If no offer is
+ * pending, the rank contributes nothing and its messages have no payload. Collective.
  * In a sparse allreduce a rank that has offered nothing sends from its residual (lsched_sparse_create), so that every
- * round has an update. With 0 contributors the update has no new gradient. lsched_sparse_get_stats,
- * lsched_sparse_residual and lsched_sparse_save work on the schedule.
+ * round has an update. A round with 0 contributors has an update that contains no new gradient.
+ * lsched_sparse_get_stats, lsched_sparse_residual and lsched_sparse_save work on the schedule.
  * Thread, Blocks, Memory: as lsched_barrier_create.
- * Errors: as lsched_allreduce_create; UNSUPPORTED (a policy other than "full" without a progress thread, unless the
- * configuration asks for LSCHED_PROGRESS_CALLER). */
+ * Errors: as lsched_allreduce_create; UNSUPPORTED (an activation other than "full" without a progress thread, unless
+ * lsched_config asks for LSCHED_PROGRESS_CALLER). */
 LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const lsched_partial_desc* desc,
                                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
-/** Deposits a contribution and calls for the next round of this rank. Let c be the number of the call, and E the open
- * round.
- *   - If c < E, round c is over, and the contribution goes into the next round.
- *   - If c == E, this rank joins round E, and starts the round if the policy permits.
- *   - If c > E, the call is remembered, but the contribution joins the next capture, perhaps of round E.
- * So a round, even of "full", may have fewer contributors than ranks, and an earlier round several offers of one rank.
- * Contributions that missed their round are combined with later ones: each contribution counts exactly once.
+/** Offers a contribution to the schedule, and calls for a round: the c-th call of a rank calls for round c. Let E be
+ * the open round, the first round that is not over.
+ *   - If c < E, round c is over, and the contribution goes into the next round that captures it.
+ *   - If c == E, this rank joins round E, and starts the round if the activation permits it.
+ *   - If c > E, the call counts for round c later, but the contribution may already go into round E.
+ * So a round, even with "full", may have fewer contributors than ranks, and may contain several offers of one rank. A
+ * contribution that missed its round is combined with the rank's next contribution. Each contribution is counted
+ * exactly once.
  * Thread: any, one at a time per schedule.
- * Blocks: never. Makes one pass over the data, or two if a round captures meanwhile.
- * Memory: `contribution` is copied, and belongs to the caller again at return. NULL is a call without a contribution,
- * for a rank whose gradients have overflowed or that has no data in this step. Earlier offers that are pending still go
- * into the round.
+ * Blocks: never. Makes one pass over the data, or two if a round captures this rank's offers at the same time.
+ * Memory: `contribution` is copied, and belongs to the caller again at return. NULL means a call without a
+ * contribution, for example if the rank's gradients have overflowed or the rank has no data in this step. Earlier
+ * offers that are pending still go into the round.
  * Errors: ARGUMENT; UNSUPPORTED (device memory); STATE (an ordinary schedule, after lsched_leave, or while lsched_flush
  * or lsched_model_sync is incomplete). */
 LSCHED_CHECKED lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket);
@@ -1182,45 +1236,45 @@ LSCHED_CHECKED lsched_status lsched_offer(lsched_schedule* schedule, const void*
 LSCHED_CHECKED lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const* buckets,
                                                   lsched_ticket* ticket);
 
-/** Copies one bucket of a contribution while other buckets are still computed. The order of the buckets is free, and
- * the last copy of a bucket counts. When all buckets that are not empty have been copied, lsched_offer_end deposits the
- * contribution. lsched_withdraw discards an incomplete contribution.
+/** Copies one bucket of a contribution while other buckets are still computed. The order of the buckets is free. A
+ * second copy of a bucket replaces the first. When all buckets that are not empty have been copied, call
+ * lsched_offer_end, which offers the contribution. lsched_withdraw discards an incomplete contribution.
  * Thread, Blocks, Memory: as lsched_offer.
  * Errors: as lsched_offer; ARGUMENT (no such bucket). */
 LSCHED_CHECKED lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint32_t index, const void* bucket);
-/** Deposits the buckets that lsched_offer_bucket has copied, and calls for the next round.
+/** Offers the contribution whose buckets lsched_offer_bucket has copied, and calls for the next round as lsched_offer
+ * does.
  * Thread, Blocks: as lsched_offer.
- * Errors: as lsched_offer; STATE (a bucket is missing). Until the contribution is complete, lsched_offer, lsched_flush
- * and lsched_model_sync return STATE as well. */
+ * Errors: as lsched_offer; STATE (a bucket is missing). From the first lsched_offer_bucket until lsched_offer_end,
+ * lsched_offer, lsched_flush and lsched_model_sync return STATE. */
 LSCHED_CHECKED lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket);
 
-/** Skips calls: the rounds up to `last` that are over count as called for, so that the next lsched_offer of this rank
+/** Skips calls: the rounds up to `last` that are over count as called for by this rank. The next lsched_offer then
  * calls for a later round. *skipped (optional) receives the number of these rounds. Contributions are not affected.
- * A loop that ends with round N skips up to N - 1 before each offer. A late rank then joins the open round instead of
- * calling for rounds that are over, and no rank calls for a round after N. Once round N is over on a rank, the rank may
- * flush.
+ * A loop that ends with round N skips up to N - 1 before each offer. A late rank then joins the open round and does not
+ * call for rounds that are over. No rank calls for a round after N. A rank may flush once round N is over on that rank.
  * Thread: as lsched_offer. Blocks: never.
  * Errors: as lsched_offer. */
 LSCHED_CHECKED lsched_status lsched_skip(lsched_schedule* schedule, uint64_t last, uint64_t* skipped);
 
-/** Saves the offers of this rank that no round has taken yet, for a checkpoint. *needed (optional) receives the size of
- * the image. The image is written only if there is room for all of it. A round may take the pending offers at any time,
- * so the image has what is pending at that moment.
+/** Saves the pending offers of this rank, which no round has captured yet, for a checkpoint. *needed (optional)
+ * receives the size of the image. The image is written only if `bytes` is at least that size. A round may capture the
+ * pending offers at any time, so the image has the offers that are pending at the moment of the save.
  * Thread: as lsched_offer. Blocks: never.
  * Errors: ARGUMENT (too little room); STATE (an ordinary schedule). */
 LSCHED_CHECKED lsched_status lsched_pending_save(const lsched_schedule* schedule, void* image, size_t bytes,
                                                  size_t* needed);
-/** Adds an image of lsched_pending_save to the pending offers of a schedule with the same dtype and count, without a
- * call. If it fails, nothing has changed.
+/** Adds the offers in an image of lsched_pending_save to the pending offers of a schedule with the same dtype and
+ * count. This does not count as a call. After an error nothing has changed.
  * Thread: as lsched_offer. Blocks: never.
  * Errors: ARGUMENT (an invalid image); VERSION; MISMATCH; and as lsched_offer. */
 LSCHED_CHECKED lsched_status lsched_pending_load(lsched_schedule* schedule, const void* image, size_t bytes);
 
-/** Waits until the ticket's round is over, and copies the result that was not collected yet. With LSCHED_HISTORY each
- * call copies the oldest result that is kept.
+/** Waits until the ticket's round is over, and copies the result if it has not been collected yet. With LSCHED_HISTORY
+ * each call copies the oldest result that is kept.
  * Thread: any, one at a time per schedule; another thread may offer meanwhile.
  * Blocks: at most timeout_ns.
- * Memory: `result` has room for the result. NULL drops the data. `report` may be NULL.
+ * Memory: `result` has the size of the result. NULL drops the data. `report` may be NULL.
  * Errors: TIMEOUT (as lsched_wait); ARGUMENT; UNSUPPORTED (device memory); STATE (a ticket of an ordinary schedule). */
 LSCHED_CHECKED lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns,
                                             lsched_report* report, lsched_diagnostic* diagnostic);
@@ -1230,28 +1284,28 @@ LSCHED_CHECKED lsched_status lsched_collect(lsched_ticket ticket, void* result, 
 LSCHED_CHECKED lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
                                                     lsched_report* report, lsched_diagnostic* diagnostic);
 
-/** Acts as lsched_collect without a copy: *result points to the result, or is NULL if no result exists. A result with a
- * divisor is written to separate memory first.
+/** Acts as lsched_collect without a copy: *result points to the result in the schedule's memory, or is NULL if no
+ * result exists. If the schedule has a divisor, the call first writes the quotient to separate memory of the schedule.
  * Thread, Blocks: as lsched_collect.
- * Memory: the caller may read the result until the next collect (of any kind), flush or model_sync that returns
- * something new, or until the schedule ends. The caller must not write to it, because ranks that lack the result after
- * a death take it from here.
+ * Memory: the caller may read the result until the schedule ends, or until a collect call, lsched_flush or
+ * lsched_model_sync returns a new result. The caller must not write to this memory: after the death of a rank, other
+ * ranks may copy the result from it.
  * Errors: as lsched_collect; STATE (lsched_flush or lsched_model_sync is incomplete). */
 LSCHED_CHECKED lsched_status lsched_collect_view(lsched_ticket ticket, const void** result, uint64_t timeout_ns,
                                                  lsched_report* report, lsched_diagnostic* diagnostic);
 
-/** Withdraws and discards the pending offers of this rank. *offers (optional) receives their number.
+/** Discards the pending offers of this rank. *offers (optional) receives the number of these offers.
  * Thread: as lsched_offer. Blocks: never.
  * Errors: STATE (an ordinary schedule, or lsched_flush or lsched_model_sync is incomplete). */
 LSCHED_CHECKED lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers);
 
-/** Runs a round that contains all earlier offers, and copies the result that was not collected yet, as lsched_collect.
- * With LSCHED_HISTORY it copies the oldest result, and the others remain to be collected. All ranks are at the same
- * round afterwards. Collective over the ranks without lsched_leave. Offers of a rank that leaves meanwhile may come a
- * round later.
+/** Runs a round that contains all earlier offers, and then acts as lsched_collect. With LSCHED_HISTORY the call copies
+ * the oldest result, and the caller can collect the other results later. Afterwards all ranks are at the same round.
+ * Collective over the ranks that have not called lsched_leave. If a rank leaves meanwhile, its offers may be in the
+ * following round.
  * Thread: as lsched_offer and lsched_collect.
- * Blocks: at most timeout_ns. After TIMEOUT the call must be repeated. Until then offers and lsched_withdraw return
- * STATE, but lsched_collect and lsched_leave are allowed.
+ * Blocks: at most timeout_ns. After TIMEOUT the call must be repeated. Until the repeated call returns OK, offers and
+ * lsched_withdraw return STATE, but lsched_collect and lsched_leave are allowed.
  * Memory: `result` is written only if the call returns OK. NULL drops the data.
  * Errors: TIMEOUT; ARGUMENT; UNSUPPORTED (device memory); STATE (an ordinary schedule, after lsched_leave, while
  * lsched_model_sync is incomplete, or between lsched_offer_bucket and lsched_offer_end). */
@@ -1263,8 +1317,8 @@ LSCHED_CHECKED lsched_status lsched_flush(lsched_schedule* schedule, void* resul
 LSCHED_CHECKED lsched_status lsched_flush_buckets(lsched_schedule* schedule, void* const* buckets, uint64_t timeout_ns,
                                                   lsched_report* report, lsched_diagnostic* diagnostic);
 
-/** Replaces `weights` by their mean over the participating ranks, with the same bits on all ranks. Pending offers, and
- * results that were not collected, are dropped. Collective over the ranks without lsched_leave. This is the periodic
+/** Replaces `weights` by their mean over the participating ranks, with the same bits on all ranks. Pending offers and
+ * uncollected results are dropped. Collective over the ranks that have not called lsched_leave. This is the periodic
  * synchronisation of Li et al. (PPoPP 2020). report->last.contributors is the number of ranks in the mean, which may
  * include a rank that leaves meanwhile.
  * Thread, Blocks: as lsched_flush.
@@ -1273,34 +1327,36 @@ LSCHED_CHECKED lsched_status lsched_flush_buckets(lsched_schedule* schedule, voi
 LSCHED_CHECKED lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns,
                                                lsched_report* report, lsched_diagnostic* diagnostic);
 
-/** Leaves a partial schedule: from now on no round waits for a call of this rank, and the rank is not drawn. Pending
- * offers are still sent. The rank serves the others until lsched_schedule_destroy. A second call is OK.
+/** Leaves a partial schedule: from now on no round waits for a call of this rank, and no draw chooses this rank.
+ * Pending offers are still sent. The rank keeps taking part in the rounds of the other ranks until
+ * lsched_schedule_destroy. A second call is OK.
  * Thread: as lsched_offer. Blocks: never.
  * Errors: STATE (an ordinary schedule). */
 LSCHED_CHECKED lsched_status lsched_leave(lsched_schedule* schedule);
 
-/** Moves a partial schedule into a world of some of its ranks, after lsched_shrink. For the schedule the other ranks
- * are gone, and all outstanding waits end with PEER. If no rank is missing, the schedule must have failed. The handle
- * and its tickets stay valid, and waits that failed must be repeated. Collective over `survivors`, in the order of its
- * creates.
- * The last round that any member has ended is over on all members, with the same result. All other offers of members
- * are pending, and calls without a round still count. A quorum or a number of candidates above the size of the world
- * becomes that size. Results are still divided by the number of ranks with which the schedule was created.
+/** Moves a partial schedule into `survivors`, a world of some or all ranks of the schedule, such as lsched_shrink
+ * makes. Ranks outside `survivors` no longer belong to the schedule, and all outstanding waits end with PEER. If
+ * `survivors` has all ranks of the schedule, the schedule must have failed. The handle and its tickets stay valid.
+ * Repeat the waits that ended with an error. Collective over `survivors`, in the order of its creates.
+ * Afterwards, every round that was over on any member is over on all members, with the same result. All other offers of
+ * members are pending, and calls for rounds that are not over stay valid. A quorum or a number of drawn ranks that
+ * exceeds the size of `survivors` is reduced to that size. Results are still divided by the number of ranks with which
+ * the schedule was created.
  * Thread: any, while no other thread uses the schedule.
  * Blocks: as lsched_barrier_create.
  * Memory: the schedule's old world may be closed once all its schedules have been carried or destroyed.
  * Errors: PEER (another rank has died: shrink the first world again); UNSUPPORTED (an ordinary or sparse schedule, a
- * reduce_scatter_block or an allgather); STATE (no rank is missing although the schedule works, or all ranks have left
- * it); BUSY (a rank still uses the memory of another); ARGUMENT (a rank of `survivors` is not in the schedule's world);
- * and as lsched_barrier_create. All members return the same error, except for ARGUMENT. After an error nothing has
- * changed, and the schedule may be carried to another world. */
+ * reduce_scatter_block or an allgather); STATE (`survivors` has all ranks of a schedule that has not failed, or all
+ * ranks have left the schedule); BUSY (a rank still uses the memory of another rank); ARGUMENT (a rank of `survivors`
+ * is not in the schedule's world); and as lsched_barrier_create. All members return the same error, except for
+ * ARGUMENT. After an error nothing has changed, and the schedule may be carried to another world. */
 LSCHED_CHECKED lsched_status lsched_carry(lsched_schedule* schedule, lsched_world* survivors,
                                           lsched_diagnostic* diagnostic);
 
 /** The number of bins of an lsched_histogram. */
 #define LSCHED_HISTOGRAM_BINS 40
-/** A histogram by binary digits: bins[0] counts zeros, and bins[b] the values from 2^(b-1) to 2^b - 1. The last bin
- * also counts all larger values. */
+/** A histogram of values by powers of two. bins[0] is the number of zeros. bins[b] is the number of values from 2^(b-1)
+ * to 2^b - 1. The last bin also includes all larger values. */
 typedef struct lsched_histogram {
   uint64_t sum, max;
   uint64_t bins[LSCHED_HISTOGRAM_BINS];
@@ -1308,40 +1364,42 @@ typedef struct lsched_histogram {
 
 /** The number of bins of lsched_partial_stats.contributors. */
 #define LSCHED_CONTRIBUTOR_BINS 65
-/** Statistics of one rank about the rounds that are over. The gate of a rank is the op that captures its offers, with
- * which its part of a round begins. */
+/** Statistics of one rank about the rounds that are over. A rank's part of a round begins with an op that captures the
+ * rank's pending offers. This op is the rank's gate. */
 typedef struct lsched_partial_stats {
   size_t struct_size;
   uint64_t rounds;
-  /* Contributors by round, the same on every rank. contributors[n] counts the rounds with n contributors. In a world of
-   * more than 64 ranks, n is the number of contributors times 64 / ranks, rounded up. */
+  /* Contributors by round, the same on every rank. contributors[n] is the number of rounds with n contributors. In a
+   * world of more than 64 ranks, n is the number of contributors times 64 / ranks, rounded up. */
   uint64_t contributors_sum, contributors_min, contributors_max;
   uint64_t contributors[LSCHED_CONTRIBUTOR_BINS];
-  lsched_histogram staleness; /* rounds, as in reports; one value for each round with a contribution of this rank */
-  /* This rank's calls in relation to its gates: three numbers that add up to `rounds`, and the time differences. No
-   * time is kept for a call that is about 1,000 rounds or more from its gate. */
-  uint64_t in_time;               /* rounds for which this rank called before its gate */
-  uint64_t late;                  /* rounds for which this rank called after its gate */
-  uint64_t uncalled;              /* rounds without a call of this rank, except by leaving */
-  lsched_histogram early_ns;      /* in_time: time from the call to the gate */
-  lsched_histogram late_ns;       /* late: time from the gate to the call */
+  lsched_histogram staleness; /* staleness in rounds, as in lsched_report; one value for each round with a contribution
+                                 of this rank */
+  /* This rank's calls compared with its gates. The three numbers add up to `rounds`. The histograms have the time
+   * differences, except for calls that are about 1,000 rounds or more before or after their gate. */
+  uint64_t in_time;               /* number of rounds for which this rank called before its gate */
+  uint64_t late;                  /* number of rounds for which this rank called after its gate */
+  uint64_t uncalled;              /* number of rounds for which this rank has not called; leaving is no call */
+  lsched_histogram early_ns;      /* for rounds in `in_time`: time from the call to the gate */
+  lsched_histogram late_ns;       /* for rounds in `late`: time from the gate to the call */
   lsched_histogram completion_ns; /* time from the gate to the end of the round */
-  /* Messages of this rank, those of the open round included: payload without headers, as in lsched_stats. */
+  /* Messages that this rank has sent, including messages of the open round. Bytes are payload without headers, as in
+   * lsched_stats. */
   uint64_t messages_sent; /* null messages included */
   uint64_t nulls_sent;
   uint64_t bytes_sent;
-  uint64_t bytes_saved; /* bytes that null messages would have had */
+  uint64_t bytes_saved; /* payload bytes that the null messages would have had with a contribution */
 } lsched_partial_stats;
 
-/** Returns the statistics of a partial schedule since its creation. Rounds of lsched_flush and lsched_model_sync count.
- * The messages by which ranks agree on such a round do not count.
+/** Returns the statistics of a partial schedule since its creation. Rounds of lsched_flush and lsched_model_sync are
+ * included. The messages by which ranks agree on such a round are not included.
  * Thread: any.
  * Blocks: for at most one step of the engine.
  * Errors: ARGUMENT; STATE (an ordinary schedule). */
 LSCHED_CHECKED lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_partial_stats* stats);
 
 /** Writes the statistics of lsched_schedule_stats as one JSON object with the names of the members. Trailing bins that
- * are 0 are omitted. Room as for lsched_schedule_print, but the text may be longer at the next call.
+ * are 0 are omitted. `bytes` and `needed` are as for lsched_schedule_print, but a later text may be longer.
  * Thread, Blocks, Errors: as lsched_schedule_stats. */
 LSCHED_CHECKED lsched_status lsched_schedule_stats_print(const lsched_schedule* schedule, char* text, size_t bytes,
                                                          size_t* needed);
@@ -1362,17 +1420,18 @@ typedef struct lsched_region {
   uint64_t count;
 } lsched_region;
 
-/** Creates an empty schedule of this rank. Slot, add and set functions keep the builder's first error, so that a
- * sequence of them may be checked once, at commit. Each of them also returns that error, and compilers do not warn if
- * it is ignored. `name` must be the same on all ranks. NULL means "custom".
- * Thread: any. A builder may be used by one thread at a time, in all functions below.
- * Blocks: never, in all functions below except commit.
+/** Creates an empty schedule of this rank. The builder keeps the first error of its lsched_slot_, lsched_add_ and
+ * lsched_set_ functions, and commit returns that error. So a sequence of these functions needs one check only, at
+ * commit. Each function also returns the error, and compilers do not warn if the status is ignored. `name` must be the
+ * same on all ranks. NULL means "custom".
+ * Thread: any thread, but only one at a time for each builder. This holds for all builder functions.
+ * Blocks: never. This holds for all builder functions except commit.
  * Memory: the caller owns *builder until commit or destroy.
  * Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_builder_create(lsched_world* world, const char* name, lsched_builder** builder);
 
-/** Creates an empty schedule of any rank of a world that need not exist. The schedule can be printed, and its text can
- * be proved, simulated, drawn and loaded. lsched_builder_commit refuses it.
+/** Creates an empty schedule of rank `rank` in a world of `ranks` ranks that need not exist. The schedule can be
+ * printed, and the text can be proved, simulated, drawn and loaded. lsched_builder_commit refuses this builder.
  * Thread, Blocks, Memory: as lsched_builder_create.
  * Errors: ARGUMENT (no such rank). */
 LSCHED_CHECKED lsched_status lsched_builder_create_at(int32_t rank, int32_t ranks, const char* name,
@@ -1380,8 +1439,8 @@ LSCHED_CHECKED lsched_status lsched_builder_create_at(int32_t rank, int32_t rank
 /** Destroys a builder that will not be committed. NULL is OK. */
 LSCHED_API void lsched_builder_destroy(lsched_builder* builder);
 
-/** Declares a buffer that the schedule only reads. Inputs and outputs are bound at commit, in the order of their
- * declaration.
+/** Declares a buffer that the schedule only reads. lsched_builder_commit binds memory to inputs and outputs, in the
+ * order of their declaration.
  * Errors: ARGUMENT (no dtype, or a count of 2^48 or more). */
 LSCHED_API lsched_status lsched_slot_input(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
 /** Declares a buffer that the schedule writes; see lsched_slot_input. */
@@ -1389,8 +1448,8 @@ LSCHED_API lsched_status lsched_slot_output(lsched_builder* b, lsched_dtype dtyp
 /** Declares a buffer that the schedule owns; see lsched_slot_input. */
 LSCHED_API lsched_status lsched_slot_scratch(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
 
-/** Adds an op that does nothing. The following applies to all add functions: `op` (optional) receives the new op. A tag
- * is used once per peer and direction. A peer is another rank, and lsched_add_copy moves data within a rank.
+/** Adds an op that does nothing. The following applies to all add functions. `op` (optional) receives the new op. A tag
+ * may be used once per peer and direction. A peer must be another rank: lsched_add_copy moves data within a rank.
  * Errors: ARGUMENT (a slot that does not exist). Peers, bounds, dtypes and tags are checked at commit. */
 LSCHED_API lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op);
 /** Adds an op that sends a region to rank `to`. */
@@ -1399,36 +1458,38 @@ LSCHED_API lsched_status lsched_add_send(lsched_builder* b, int32_t to, uint32_t
 /** Adds an op that receives a region from rank `from`. */
 LSCHED_API lsched_status lsched_add_recv(lsched_builder* b, int32_t from, uint32_t tag, lsched_region target,
                                          lsched_op* op);
-/** Adds an op that computes target = lower (reduction) higher, elementwise. The three counts must be equal, and the
- * regions equal or disjoint. If the ops of two ranks each combine a dtype by a single reduction, it must be the same
- * reduction, as commit checks. A rank that combines no elements, or uses several reductions, is not compared. */
+/** Adds an op that computes target = lower (reduction) higher, elementwise. The three counts must be equal, and any two
+ * regions must be equal or disjoint. Commit compares the reductions of ranks: if two ranks each use only one reduction
+ * for a dtype, both reductions must be equal. A rank that combines no elements, or uses several reductions, is not
+ * compared. */
 LSCHED_API lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower,
                                            lsched_region higher, lsched_region target, lsched_op* op);
-/** Adds an op that combines by the caller's own reduction. All such ops of a schedule use the same user_op. Offsets and
- * counts are multiples of its unit. */
+/** Adds an op that combines by the caller's own reduction. All such ops of a schedule must use the same user_op.
+ * Offsets and counts must be multiples of user_op->unit. */
 LSCHED_API lsched_status lsched_add_user_reduce(lsched_builder* b, const lsched_user_op* user_op, lsched_region lower,
                                                 lsched_region higher, lsched_region target, lsched_op* op);
 /** Adds an op that copies a region to another region of this rank. Counts and dtypes must be equal. */
 LSCHED_API lsched_status lsched_add_copy(lsched_builder* b, lsched_region source, lsched_region target, lsched_op* op);
 
-/** Adds a dependency: `before` completes before a token reaches `after`.
+/** Adds a dependency: when `before` completes, it gives a token to `after`.
  * Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_add_dep(lsched_builder* b, lsched_op before, lsched_op after);
 
-/** Sets the number of incoming tokens at which an op fires: 1 for any of its deps, 0 for all of them (the default). An
- * op fires once a round, and later tokens are absorbed.
+/** Sets the number of incoming tokens (lsched_add_dep) at which an op starts. 1 means that the op starts after any of
+ * its dependencies, 0 (the default) that it starts after all of them. An op starts once per round, and later tokens
+ * have no effect.
  * Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32_t tokens);
 
-/** Compiles, binds and connects a schedule. Consumes the builder, also on failure. Collective, also for ranks whose
- * builder has an error.
+/** Compiles, binds and connects a schedule. Consumes the builder, also on failure. Collective: ranks whose builder has
+ * an error must call, too.
  * Outputs must not overlap with other memory, except in place. In place, either the first input lies within the first
- * output or the reverse, and each further input begins where the output of the same number begins. (lsched_verify
+ * output or the reverse. Each further input begins at the same address as the output of the same number. (lsched_verify
  * proves whether a schedule is correct in place.)
  * Thread, Blocks, Memory: as lsched_allreduce_create; `inputs` and `outputs` hold one pointer per slot.
  * Errors: the builder's first error; CYCLE; BOUNDS; ARGUMENT (also for other overlaps); UNMATCHED (sends and receives
- * of the world do not pair up in peer, tag, dtype and size; the diagnostic names one without a counterpart); MISMATCH
- * (for example, ranks combine by different reductions); the finding of a proof (lsched_set_verify); and as
+ * of the ranks do not match in peer, tag, dtype and size; the diagnostic names an unmatched send or receive); MISMATCH
+ * (for example, ranks combine by different reductions); the errors of a proof (lsched_set_verify); and as
  * lsched_barrier_create. */
 LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs,
                                                    void* const* outputs, lsched_schedule** schedule,
@@ -1436,17 +1497,17 @@ LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, cons
 
 /** Writes the schedule that lsched_builder_commit would run as a schedule file (docs/reference/schedule_file.md). The
  * builder stays valid. The concatenated texts of all ranks are input for lsched_verify, lsched_simulate and
- * lsched_schedule_load. Room as for lsched_schedule_print.
+ * lsched_schedule_load. `bytes` and `needed` are as for lsched_schedule_print.
  * Thread, Blocks: as lsched_builder_create.
  * Errors: the builder's first error; CYCLE, BOUNDS, ARGUMENT, as lsched_builder_commit. */
 LSCHED_CHECKED lsched_status lsched_builder_print(const lsched_builder* builder, char* text, size_t bytes,
                                                   size_t* needed, lsched_diagnostic* diagnostic);
 
 /** Compiles, binds and connects a schedule from text, as lsched_schedule_print and `lsched show` write it and
- * docs/reference/schedule_file.md describes it. The text has the schedule of this rank, or the schedules of a whole
- * world (`lsched show --all`), of which each rank takes its own. Collective, also for ranks whose text is invalid.
- * A text does not state whether it was made for memory in place, for which an algorithm writes another schedule. If the
- * bound memory does not fit, results may be wrong.
+ * docs/reference/schedule_file.md describes it. The text has the schedule of this rank, or the schedules of all ranks
+ * (`lsched show --all`), from which each rank takes its own. Collective: ranks whose text is invalid must call, too.
+ * An algorithm may have different schedules for memory in place and for separate memory, and a text does not state
+ * whether it is for memory in place. If the bound memory is of the other kind, results may be wrong.
  * Thread, Blocks: as lsched_builder_commit.
  * Memory: as lsched_builder_commit, with one pointer per `input` and per `output` buffer. `text` has `bytes` bytes,
  * needs no NUL, and is not kept.
@@ -1459,11 +1520,11 @@ LSCHED_CHECKED lsched_status lsched_schedule_load(lsched_world* world, const cha
 
 /* ---- Algorithms of your own ---------------------------------------------------------------------------------- */
 
-/** Registers the algorithm of an algorithm file (docs/reference/algorithm_file.md) for the rest of the process. Its
- * name is then valid for `algorithm` in every desc. The algorithm takes part in "auto" where its schedules are proved,
- * and has a partial form where that is proved. LSCHED_ALGORITHM_FILES in the environment registers files when a world
- * is opened. All ranks must register the same texts before they create. A text that was registered before is accepted
- * again.
+/** Registers the algorithm of an algorithm file (docs/reference/algorithm_file.md) for the rest of the process. The
+ * name of the algorithm is then valid for `algorithm` in every desc. "auto" can choose the algorithm where a proof of
+ * its schedules succeeds. Partial collectives can use the algorithm where a proof of its partial form succeeds.
+ * LSCHED_ALGORITHM_FILES in the environment registers files when a world is opened. All ranks must register the same
+ * texts before they create schedules. Registering a text again has no effect.
  * Thread: any. Blocks: never.
  * Memory: `text` has `bytes` bytes, needs no NUL, and is not kept.
  * Errors: ARGUMENT (the diagnostic names line, column and reason); UNSUPPORTED (another version of the format, or a
@@ -1472,37 +1533,43 @@ LSCHED_CHECKED lsched_status lsched_algorithm_load(const char* text, uint64_t by
 
 /* ---- Proofs ---------------------------------------------------------------------------------------------------- */
 
-/* A proof covers the schedules of a whole world, in every execution: any order in which messages arrive, any eager
- * limit, and any rank that calls first (docs/reference/verify.md). Nothing runs, and no world is needed. The outcome is
- * the member `holds`: LSCHED_OK alone only means that there is an outcome. */
+/* A proof covers the schedules of all ranks of a world, in every execution: for every order in which messages arrive,
+ * for every eager limit, and whichever rank calls first (docs/reference/verify.md). Nothing runs, and no lsched_world
+ * is needed. The member `holds` is 1 if the proof succeeds. The status LSCHED_OK only means that the proof has an
+ * outcome. */
 
-/** The outcome of a proof, with counts that are complete if the world holds. */
+/** The outcome of a proof. The counts are complete only if `holds` is 1. */
 typedef struct lsched_verification {
   size_t struct_size;
-  int32_t holds; /* 1: proved; 0: the world does not hold */
+  int32_t holds; /* 1: the proof succeeded; 0: the proof failed, and findings have the reasons */
   int32_t ranks;
-  const char* collective;       /* the collective whose contents were checked, a static string; NULL: none */
-  const char* algorithm;        /* the algorithm whose declared cost was checked, a static string; NULL: none */
-  int32_t is_synchronising;     /* 1: no rank leaves a round before every rank has entered it, declared or not */
-  int32_t is_eager_safe;        /* 1: with unlimited buffers every round ends; 0 implies that holds is 0 */
-  uint64_t messages;            /* payload messages of all ranks in one round */
-  uint64_t bytes;               /* payload, if no contribution is null */
-  uint64_t signals;             /* signals if every rank's own call counts */
-  uint64_t signals_of_one;      /* signals if one rank's call counts */
-  uint64_t hops;                /* the longest chain of messages and signals */
-  uint64_t unexpected_messages; /* for the worst rank, an upper bound of messages that arrive before their receives are
-                                   posted */
+  const char* collective;       /* name of the collective that defined the expected contents of outputs, a static
+                                   string; NULL: contents were not checked */
+  const char* algorithm;        /* name of the algorithm whose declared cost was checked, a static string; NULL: cost
+                                   was not checked */
+  int32_t is_synchronising;     /* 1: no rank ends a round before every rank has begun it, whether or not the schedule
+                                   declares this */
+  int32_t is_eager_safe;        /* 1: with unlimited buffers every round ends; 0 implies that `holds` is 0 */
+  uint64_t messages;            /* number of payload messages of all ranks in one round */
+  uint64_t bytes;               /* payload bytes of all ranks in one round, if every rank contributes */
+  uint64_t signals;             /* number of signals (messages without data) in a round if every rank calls */
+  uint64_t signals_of_one;      /* number of signals in a round if one rank calls */
+  uint64_t hops;                /* length of the longest chain of dependent messages and signals */
+  uint64_t unexpected_messages; /* upper bound, over all ranks, of the number of messages that arrive at a rank before
+                                   their receives are posted */
   uint64_t unexpected_bytes;    /* bytes of these messages */
-  uint64_t findings;            /* number of findings written: the reasons why the world does not hold */
-  uint64_t notes;               /* number of notes written after the findings: legal, but fragile */
-  uint64_t count;     /* elements that each rank contributes or receives, if contents were checked; 0 if ranks differ */
-  lsched_dtype dtype; /* 0: no data is moved, or contents were not checked */
-  lsched_reduction reduction; /* 0: no data is combined, or by an adaptive sum or a user_op */
-  int32_t root;               /* 0 if there is no root */
+  uint64_t findings;            /* number of findings written: reasons why the proof failed */
+  uint64_t notes;               /* number of notes written after the findings: properties that are legal, but fragile */
+  uint64_t count;     /* number of elements that each rank contributes or receives, if contents were checked; 0 if ranks
+                         differ */
+  lsched_dtype dtype; /* dtype of the data; 0: no data is moved, or contents were not checked */
+  lsched_reduction reduction; /* reduction of the data; 0: data is not combined, or is combined by an adaptive sum or a
+                                 user_op */
+  int32_t root;               /* the root; 0 if there is no root */
   int32_t reserved;           /* 0 */
 } lsched_verification;
 
-/** One reason why a world does not hold, or one note. */
+/** One reason why a proof failed, or one note. */
 typedef struct lsched_finding {
   const char* property; /* the kind: "form", "matching", "progress", "holding", "activation", "hazard", "contents",
                            "expression", "cost" or "synchronising"; static */
@@ -1511,34 +1578,38 @@ typedef struct lsched_finding {
   uint32_t op;          /* op of `rank`; UINT32_MAX: none */
   uint32_t buffer;      /* buffer of `rank`; UINT32_MAX: none */
   uint64_t begin, end;  /* elements [begin, end) of the buffer */
-  char text[2048];      /* the explanation, with the ops on the path to it; one line, truncated if it is longer */
+  char text[2048];      /* the explanation, with the ops that lead to the fault; one line, truncated to this size */
 } lsched_finding;
 
-/** The request of lsched_verify: the schedules of a text, or a collective that the library provides, whose contents and
- * cost are proved. */
+/** The request of lsched_verify. It asks for a proof of the schedules of a text, or of a collective that the library
+ * provides. The second kind also proves contents and cost. */
 typedef struct lsched_verify_desc {
   size_t struct_size;
   const char* text; /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order; NULL: none */
-  uint64_t bytes;   /* bytes of text, which needs no NUL and is not kept */
+  uint64_t bytes;   /* size of `text`, which needs no NUL and is not needed after the call */
   /** A collective of `lsched list`. The outputs of a text must have the contents of this collective. NULL, for a text:
-   * the collective after which the schedules are named ("allreduce/mine"), with its cost if they name a registered
-   * algorithm. Nothing is checked then if there is no such collective. lsched_verification has the collective that was
-   * checked. Compare it, or require one by `asked`. */
+   * the contents are checked against the collective after which the schedules are named ("allreduce/mine"), and the
+   * cost is checked if the schedules name a registered algorithm. If there is no such collective, contents are not
+   * checked. So compare lsched_verification.collective with the collective that you expect, or require a check by
+   * `asked`. */
   const char* collective;
-  int32_t in_place;      /* 0 or 1; 1: inputs and outputs share memory, at the offset of the collective, or beginning
-                            together if there is no collective */
-  int32_t ranks;         /* at most 2^20. Ignored if there is a text, as are algorithm and activation */
+  int32_t in_place;      /* 0 or 1; 1: inputs and outputs share memory. The collective defines where they overlap;
+                            without a collective, both begin at the same address */
+  int32_t ranks;         /* number of ranks, at most 2^20. If `text` is given, `ranks`, `algorithm` and `activation` are
+                            ignored */
   const char* algorithm; /* an algorithm of the collective; NULL or "auto": the algorithm with the fewest hops */
   uint64_t count;        /* elements of a rank; 0 for a barrier, which ignores dtype and reduction */
   lsched_dtype dtype;
   lsched_reduction reduction;
   const char* activation; /* for a partial collective; otherwise NULL */
-  uint32_t asked;       /* for a text: LSCHED_ASKED_… bits of the members that its outputs are checked against. Other
-                           members are taken from the text itself. 0 without a text */
+  uint32_t asked;       /* for a text: LSCHED_ASKED_… bits. For each bit, the outputs of the text are checked against
+                           that member of this desc. Other members are taken from the text. Without a text: 0 */
   int32_t root;         /* used if LSCHED_ASKED_ROOT is set */
-  uint64_t eager_bytes; /* the largest message that may rely on a buffer; without buffers, sends wait for their
-                           receives. 0: no message, or any message if there are slots */
-  uint32_t slots;       /* buffers from each rank to each other, used in turn; 0: unlimited if eager_bytes is not 0 */
+  uint64_t eager_bytes; /* maximum size of messages that may be sent into a buffer of the receiver. The send of a longer
+                           message waits for its receive. 0: all sends wait or, if `slots` is not 0, every message may
+                           use a buffer */
+  uint32_t slots;       /* number of buffers for each pair of sender and receiver, used in turn; 0: unlimited if
+                           eager_bytes is not 0 */
   uint32_t reserved;    /* 0 */
 } lsched_verify_desc;
 
@@ -1547,14 +1618,16 @@ typedef struct lsched_verify_desc {
 #define LSCHED_ASKED_DTYPE 2u
 #define LSCHED_ASKED_COUNT 4u
 #define LSCHED_ASKED_ROOT 8u
-#define LSCHED_ASKED_PROMISE 16u /* requires that contents are checked at all; otherwise the call returns ARGUMENT */
+#define LSCHED_ASKED_PROMISE 16u /* if contents cannot be checked, lsched_verify returns ARGUMENT */
 
-/** Proves the schedules of a world. lsched_schedule_print and lsched_builder_print write their text. `findings` has
- * room for `most_findings` findings and notes, and may be NULL if that is 0.
+/** Proves the schedules of all ranks of a world. lsched_schedule_print and lsched_builder_print write texts of
+ * schedules. `findings` is an array of `most_findings` elements for findings and notes, and may be NULL if
+ * `most_findings` is 0.
  * Thread: any, any number at once.
- * Blocks: until the world is proved or refuted. The time is linear in the number of ops. But the order of the k ops of
- * a rank takes k^2/8 bytes (beyond 1 GiB: a finding), and a partial schedule is examined once for each rank.
- * Memory: the caller owns all of it, and nothing is kept.
+ * Blocks: until the proof has succeeded or failed. The time is linear in the number of ops. A rank with k ops needs
+ * k^2/8 bytes of memory for the order of its ops. If these exceed 1 GiB, the proof fails with a finding. A partial
+ * schedule is examined once for each rank.
+ * Memory: the caller owns all memory, and the library needs none of it after the call.
  * Errors: ARGUMENT (an unknown collective, a rank that is missing or duplicate, an invalid text, or an `asked` bit for
  * a member that the collective does not have), BOUNDS and UNSUPPORTED (another version of the text): the diagnostic
  * names line, column and reason. CONSTRAINT (the algorithm does not support this world or count); NOMEM. */
@@ -1564,35 +1637,37 @@ LSCHED_CHECKED lsched_status lsched_verify(const lsched_verify_desc* desc, lsche
 
 /* ---- Simulation ------------------------------------------------------------------------------------------------ */
 
-/* A simulation computes how long one round takes on a modelled machine (LogGOPS, docs/reference/simulate.md). It times
- * the schedules themselves, by the rules of the engine, and `lsched simulate` gives the same times. Nothing runs, and
- * no world is needed. */
+/* A simulation computes how long one round takes on a modelled machine (LogGOPS, docs/reference/simulate.md). The
+ * simulation applies the rules of the engine to the schedules themselves. `lsched simulate` gives the same times.
+ * Nothing runs, and no lsched_world is needed. */
 
 /** The request of lsched_simulate. Exactly one of `text`, `collective` and `sparse` is not NULL. */
 typedef struct lsched_simulate_desc {
   size_t struct_size;
   const char* text;                 /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order */
-  uint64_t bytes;                   /* bytes of text, which needs no NUL */
-  const char* collective;           /* a name that `lsched list` shows; for a sparse one see `sparse` */
+  uint64_t bytes;                   /* size of `text`, which needs no NUL */
+  const char* collective;           /* a name that `lsched list` shows, except sparse collectives (see `sparse`) */
   const char* algorithm;            /* algorithm of `collective`; NULL or "auto": the algorithm with the fewest hops */
   const lsched_sparse_desc* sparse; /* a sparse allreduce; gradient and update are ignored */
-  int32_t ranks;                    /* for collective or sparse: 1 … 2^24. Ignored if there is a text */
-  int32_t root;                     /* this member and those up to activation apply to `collective` only */
+  int32_t ranks;                    /* number of ranks for `collective` or `sparse`: 1 … 2^24. Ignored if `text` is
+                                       given */
+  int32_t root;                     /* the members from `root` to `activation` apply to `collective` only */
   uint64_t count;                   /* elements of a rank; 0 for a barrier, which ignores dtype and reduction */
   lsched_dtype dtype;
   lsched_reduction reduction;
   const char* activation;    /* for a partial collective; otherwise NULL */
-  int32_t initiator;         /* the rank whose call counts if a partial round has one candidate ("majority") */
+  int32_t initiator;         /* the rank whose call starts the round if the activation draws one rank ("majority") */
   int32_t reserved;          /* 0 */
-  uint64_t round;            /* at least 1; a sparse allreduce does more in some rounds than in others */
-  const uint64_t* starts_ns; /* the time at which each rank begins, or calls; NULL: all at 0 */
-  double L, o, g;            /* ns: latency of the wire, CPU time of a message at either end, gap between messages */
-  double G, O, compute;      /* ns per byte: gap, CPU time of a message, a reduction or copy */
-  uint64_t S;                /* bytes of the largest eager message; longer messages use a rendezvous */
+  uint64_t round;            /* number of the round, at least 1; a sparse allreduce does more work in some rounds than
+                                in others */
+  const uint64_t* starts_ns; /* the time at which each rank begins the round, or calls for it; NULL: all times are 0 */
+  double L, o, g;            /* in ns: latency of the wire, CPU time of a message at either end, gap between messages */
+  double G, O, compute;      /* in ns per byte: gap, CPU time of a message, time of a reduction or copy */
+  uint64_t S;                /* maximum size of an eager message in bytes; longer messages use a rendezvous */
 } lsched_simulate_desc;
 
-/** Fills in the defaults: round 1, and the machine of `lsched simulate`, which is LogGOPSim's (L 2500, o 1500, g 1000,
- * G 6, O 0, compute 0, S 65535). All other members are zero. NULL is OK.
+/** Fills in the defaults: round 1, and the default machine of `lsched simulate` and of LogGOPSim (L 2500, o 1500, g
+ * 1000, G 6, O 0, compute 0, S 65535). All other members are zero. NULL is OK.
  * Thread: any. Blocks: never. */
 #define lsched_simulate_desc_init(desc) lsched_simulate_desc_init_sized((desc), sizeof(lsched_simulate_desc))
 /** The function behind lsched_simulate_desc_init. `bytes` is the size of the struct in the caller's header. */
@@ -1601,24 +1676,24 @@ LSCHED_API void lsched_simulate_desc_init_sized(lsched_simulate_desc* desc, size
 typedef struct lsched_simulation {
   size_t struct_size;
   int32_t ranks;
-  int32_t active;    /* ranks that had called when the round took their contribution */
-  uint64_t messages; /* payload messages of all ranks */
-  uint64_t bytes;    /* payload */
+  int32_t active;    /* number of ranks that had called when the round captured their contribution */
+  uint64_t messages; /* number of payload messages of all ranks */
+  uint64_t bytes;    /* payload bytes of all ranks */
   uint64_t signals;
-  uint64_t nic_waits; /* messages that had to wait for their receiver's network interface */
+  uint64_t nic_waits; /* number of messages that had to wait for their receiver's network interface */
   uint64_t last_ps;   /* time at which the last rank has finished, in picoseconds */
 } lsched_simulation;
 
-/** Times one round. `finish_ps` receives the times in picoseconds at which ranks 0 … most_ranks-1 have finished, as far
- * as these ranks exist, and may be NULL if most_ranks is 0.
+/** Simulates one round. `finish_ps` receives the times in picoseconds at which ranks 0 … most_ranks-1 finish the round,
+ * as far as these ranks exist. `finish_ps` may be NULL if most_ranks is 0.
  * Thread: any, any number at once.
- * Blocks: until the round is timed: about 100 ns a message, and at least 10 us for the schedule of each rank of a
- * collective.
- * Memory: the caller owns all of it, and nothing is kept.
- * Errors: ARGUMENT (also an unknown collective, an invalid text, a time that is not from 0 to 1e12, or times with which
- * a message takes no time at all); CONSTRAINT (the algorithm does not support this world or count); BOUNDS; UNSUPPORTED
- * (another version of the text, more than 26 days, or 2^64 bytes); UNMATCHED (a message without a receive); STATE (a
- * rank waits forever, and the diagnostic names it); NOMEM. */
+ * Blocks: until the round is simulated: about 100 ns per message, and for a `collective` at least 10 us for the
+ * schedule of each rank.
+ * Memory: the caller owns all memory, and the library needs none of it after the call.
+ * Errors: ARGUMENT (also an unknown collective, an invalid text, a time that is not from 0 to 1e12, or parameters with
+ * which a message takes no time at all); CONSTRAINT (the algorithm does not support this world or count); BOUNDS;
+ * UNSUPPORTED (another version of the text, more than 26 days, or 2^64 bytes); UNMATCHED (a message without a receive);
+ * STATE (a rank waits forever, and the diagnostic names it); NOMEM. */
 LSCHED_CHECKED lsched_status lsched_simulate(const lsched_simulate_desc* desc, lsched_simulation* simulation,
                                              uint64_t* finish_ps, uint64_t most_ranks, lsched_diagnostic* diagnostic);
 

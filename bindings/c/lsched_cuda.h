@@ -1,34 +1,37 @@
 /** @file
- * libsched over GPU memory, by CUDA. C11, and also valid C++. Programs need no header and no library of CUDA, because
+ * Schedules over GPU memory, by CUDA. C11, and also valid C++. Programs need no header and no library of CUDA, because
  * the driver is loaded at run time. Every build of libsched has these functions. If CUDA cannot be used, they return
  * LSCHED_ERR_UNSUPPORTED, and the diagnostic has the reason.
  *
  * Buffers. Once a rank has attached a device, buffers of its schedules may be in device memory. Every create,
  * lsched_rebind and lsched_start_with recognise such pointers. Results have the same bits as in host memory. Some ranks
- * of a schedule may use device memory while others do not. But segments are 4 MiB long in device memory, and shorter in
- * host memory. If an algorithm cuts the vector, such ranks must all set the same segment_bytes (lsched_collective_desc,
- * lsched_allreduce_desc), or the create returns MISMATCH. A rank reads the device memory of those peers that attached
- * before it created the schedule, so all ranks should attach before any rank creates.
+ * of a schedule may use device memory while others use host memory. By default, pipelined algorithms use segments of 4
+ * MiB in device memory, and shorter segments in host memory. If both kinds of memory meet in such an algorithm, all
+ * ranks must set the same segment_bytes (lsched_collective_desc, lsched_allreduce_desc). Otherwise the create function
+ * returns MISMATCH. A rank can read a peer's device memory directly only if the peer attached its device before the
+ * rank created the schedule. So attach the devices of all ranks before any rank creates a schedule.
  *
  * Limits. Device memory causes LSCHED_ERR_UNSUPPORTED for
  *   - contributions and results of partial schedules,
  *   - lists with a capacity, and sparse vectors of lsched_coo_allreduce_create,
- *   - vectors of a sparse allreduce with LSCHED_REUSED, or only one of its two vectors,
+ *   - vectors of a sparse allreduce with LSCHED_REUSED, and one vector of a sparse allreduce if the other is in host
+ *     memory,
  *   - buffers that a user_op combines.
  *
  * Device memory causes LSCHED_ERR_ARGUMENT for buffers of lsched_convert, and for arrays of counts, displacements,
  * ranks, buckets and tensors.
  *
- * Streams. lsched_start_on_stream and lsched_wait_on_stream put a round into the order of a stream: the round begins
- * when the stream reaches it, and the stream continues when the round has ended. Neither call waits for a round, except
- * as stated below. A `stream` is a CUstream or a cudaStream_t of the attached device. NULL is the legacy default
- * stream, and CU_STREAM_PER_THREAD is the default stream of the calling thread. If streams wait for rounds of several
- * schedules, all ranks must request these rounds in the same order, as with blocking calls.
+ * Streams. lsched_start_on_stream lets a round begin when all earlier work in a stream is done. lsched_wait_on_stream
+ * lets later work in a stream wait for the end of a round. The host waits for a round only in the cases that are stated
+ * at lsched_wait_on_stream. A `stream` is a CUstream or a cudaStream_t of the attached device. NULL is the legacy
+ * default stream, and CU_STREAM_PER_THREAD is the default stream of the calling thread. If streams wait for rounds of
+ * several schedules, all ranks must request these rounds in the same order, as with blocking calls.
  *
- * Failures. If a device fails, its schedules fail: with DEVICE and the driver's text on this rank, and with CANCELLED,
- * which names this rank, on the others. Schedules over host memory are not affected. If the driver does not let this
- * rank read the device memory of a peer, only the schedule that needed it fails. Schedules that are created later copy
- * their messages as long as the driver refuses.
+ * Failures. If a device fails, its schedules fail. On the rank of the device the error is DEVICE with the driver's
+ * text. On other ranks the error is CANCELLED, and the diagnostic names the rank of the device. Schedules over host
+ * memory are not affected. If the driver does not let this rank read the device memory of a peer, only the schedule
+ * that needed this memory fails. As long as the driver refuses, schedules that are created later copy their messages
+ * through host memory.
  *
  * No memory may be freed while a schedule is bound to it, as with host memory. A child process must not use the device
  * after a fork.
@@ -42,24 +45,26 @@
 extern "C" {
 #endif
 
-/** The device memory that ranks of a node read in place, on the device that they share, instead of through pinned host
- * memory. */
+/** Selects the device memory that ranks of one node read directly if they share a device. All other device memory goes
+ * through pinned host memory. */
 typedef enum lsched_cuda_peers {
-  LSCHED_CUDA_PEERS_AUTO = 0,   /* memory of lsched_cuda_alloc, and memory that the library owns */
-  LSCHED_CUDA_PEERS_ALWAYS = 1, /* also other memory, if CUDA can share it between processes. CUDA does not define the
-                                   effect on a reader if the owner frees the memory or dies meanwhile. Memory that the
-                                   application frees stays on the device until each of its readers has destroyed that
-                                   schedule, or has read other memory in its place in a later round */
+  LSCHED_CUDA_PEERS_AUTO = 0,   /* memory of lsched_cuda_alloc, and device memory of the library */
+  LSCHED_CUDA_PEERS_ALWAYS = 1, /* also other memory that CUDA can share between processes. If the owner frees the
+                                   memory or dies while a rank reads, CUDA does not define the result. Memory that the
+                                   application frees remains allocated on the device until every rank that has read it
+                                   has destroyed the schedule, or has read other memory of that schedule instead in a
+                                   later round */
   LSCHED_CUDA_PEERS_NEVER = 2   /* none */
 } lsched_cuda_peers;
 
 typedef struct lsched_cuda_config {
   size_t struct_size;
-  int32_t device;         /* CUDA's number of the device; -1: the device of the caller's current context, or else the
-                             place of the rank among the ranks of the machine, modulo the number of devices */
+  int32_t device;         /* CUDA's number of the device; -1: the device of the caller's current context; without a
+                             context, the place of the rank among the ranks of the machine, modulo the number of
+                             devices */
   int32_t host_waits;     /* 1: lsched_wait_on_stream waits on the host, even if streams can wait */
   int32_t peers;          /* an lsched_cuda_peers */
-  uint64_t staging_bytes; /* pinned memory for messages that is reserved at a time; 0: 64 MiB */
+  uint64_t staging_bytes; /* size of each allocation of pinned memory for messages; 0: 64 MiB */
 } lsched_cuda_config;
 
 /** Fills in the defaults, or the values of LSCHED_CUDA_DEVICE (a number) and LSCHED_CUDA_STREAMS (auto, host).
@@ -68,38 +73,40 @@ typedef struct lsched_cuda_config {
 /** The function behind lsched_cuda_config_init. `bytes` is the size of the struct in the caller's header. */
 LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t bytes);
 
-/** Attaches a device, so that buffers of this rank may be in its memory from now on: in `world`, and in all worlds of
- * the process that share its engine. Uses the device's primary context, as the CUDA run time does, and does not change
- * the caller's current context. If `config` is NULL, the defaults apply.
+/** Attaches a device. From now on, buffers of this rank may be in the memory of the device, in `world` and in all
+ * worlds of the process that share its engine. Uses the device's primary context, as the CUDA run time does, and does
+ * not change the caller's current context. If `config` is NULL, the defaults apply.
  * Thread: any, once for each world that was opened.
  * Blocks: while kernels are loaded (seconds, the first time).
- * Memory: the device stays attached until the last world is closed. That close waits for the device, a few seconds at
- * most. If any stream of the device, also of the application, is busy for more than two seconds, the device's memory,
- * streams and kernels are kept until the process ends. The close returns OK nevertheless.
+ * Memory: the device stays attached until the last world is closed. Closing the last world waits for the device, a few
+ * seconds at most. If any stream of the device, even one of the application, is busy for more than two seconds, the
+ * library frees the device's memory, streams and kernels only when the process ends. lsched_world_close returns OK
+ * nevertheless.
  * Errors: UNSUPPORTED (a build without CUDA, no driver, a driver that is too old, or no device); ARGUMENT (no such
  * device); STATE (a device is already attached); NOMEM; DEVICE. */
 LSCHED_CHECKED lsched_status lsched_cuda_attach(lsched_world* world, const lsched_cuda_config* config,
                                                 lsched_diagnostic* diagnostic);
 
-/** Allocates device memory that the ranks of the node can read in place. The memory is 256-byte aligned, and its
- * contents are unspecified.
+/** Allocates device memory that ranks of the node can read directly. The memory is 256-byte aligned, and its contents
+ * are unspecified.
  * Thread: any.
  * Blocks: for at most one step of the engine.
  * Memory: valid until lsched_cuda_free, or until the last world is closed.
  * Errors: STATE (no device is attached); NOMEM; ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_cuda_alloc(lsched_world* world, uint64_t bytes, void** memory);
 /** Frees memory of lsched_cuda_alloc. NULL is OK. No schedule may still be bound to the memory. A later attempt to bind
- * to it returns ARGUMENT.
+ * a schedule to this memory returns ARGUMENT.
  * Thread, Blocks: as lsched_cuda_alloc.
  * Errors: ARGUMENT (also for memory that is not from lsched_cuda_alloc, or was freed before). */
 LSCHED_CHECKED lsched_status lsched_cuda_free(lsched_world* world, void* memory);
 
 /** Requests the next round, which begins on this rank when all earlier work in `stream` is done. Up to 16 rounds may be
- * requested in advance. They run one after the other. (lsched_start ignores streams: its buffers must be ready when it
- * is called, as for MPI.)
+ * requested in advance, and run one after the other. (lsched_start ignores streams: buffers must be ready when
+ * lsched_start is called, as for MPI.)
  * Thread: any, one call at a time for a schedule.
- * Blocks: the first stream call of a schedule for at most one step of the engine; later calls never.
- * Memory: the bound buffers belong to the schedule from this place in the stream until the round has ended.
+ * Blocks: for at most one step of the engine in the first stream call of a schedule; never in later calls.
+ * Memory: the bound buffers belong to the schedule from the end of earlier work in the stream until the round has
+ * ended.
  * Errors: BUSY (16 rounds are outstanding); STATE (no device is attached); UNSUPPORTED (a partial schedule, a schedule
  * whose memory comes with each round, no progress thread, or a stream that is being captured); CONSTRAINT (a stream of
  * another device); ARGUMENT; NOMEM; DEVICE. After an error nothing has changed. */
@@ -109,16 +116,16 @@ LSCHED_CHECKED lsched_status lsched_start_on_stream(lsched_schedule* schedule, v
  * lsched_start. If the round fails, the stream continues, and outputs are unspecified. So call lsched_test(ticket),
  * which returns the error, before the outputs are used.
  * Thread: any.
- * Blocks: as lsched_start_on_stream. But if streams of the device cannot wait, or if the largest number of waiting
- * streams of the process is reached, until the round has ended. lsched_world_describe shows that number.
+ * Blocks: as lsched_start_on_stream. But the call blocks until the round has ended if streams of the device cannot
+ * wait, or if the process already has the maximum number of waiting streams. lsched_world_describe shows this maximum.
  * Errors: STATE (the round was not requested, or no device is attached); UNSUPPORTED (as lsched_start_on_stream);
  * CONSTRAINT; ARGUMENT; NOMEM; DEVICE. */
 LSCHED_CHECKED lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream);
 
 typedef struct lsched_cuda_stats {
   size_t struct_size;
-  uint64_t jobs;           /* copies and kernels of schedules */
-  uint64_t messages_shown; /* sent messages whose receivers read this rank's device memory themselves */
+  uint64_t jobs;           /* number of copies and kernels of schedules */
+  uint64_t messages_shown; /* number of sent messages whose receivers read this rank's device memory directly */
 } lsched_cuda_stats;
 
 /** Returns the counters of this rank since the world was opened.

@@ -22,8 +22,8 @@ result<open_options> read_options(lsched_mpi_transport transport, const lsched_c
   return lsched_private_calls.read_config(config);
 }
 
-/// Returns whether MPI_COMM_WORLD has one rank. Either mpiexec started one process, or the launcher belongs to another
-/// MPI.
+/// Returns whether MPI_COMM_WORLD has one rank. This is so if mpiexec started one process, or if the launcher belongs
+/// to another MPI library.
 bool is_alone_in_mpi() {
   int size = 0;
   return MPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1;
@@ -39,8 +39,9 @@ std::optional<failure> refuse_other_launcher() {
                                           "LSCHED_WORLD=alone"};
 }
 
-/// Returns whether this process is a rank of `lsched run` that is alone in MPI_COMM_WORLD. Returns UNSUPPORTED for
-/// launchers of another MPI, and for LSCHED_MPI_ONLY, because these ranks do not reach each other through MPI.
+/// Returns whether this process is a rank of `lsched run` that is alone in MPI_COMM_WORLD. Returns UNSUPPORTED if the
+/// launcher belongs to another MPI library. Also returns UNSUPPORTED for LSCHED_MPI_ONLY, because ranks of `lsched run`
+/// cannot communicate through MPI.
 result<bool> joins_local_world(lsched_mpi_transport transport) {
   const auto is_wanted_alone = wants_world_of_one();
   if (!is_wanted_alone) return is_wanted_alone.error();
@@ -91,14 +92,14 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
 
 using namespace lsched;
 
-// A rank that cannot open a world still takes part in the agreement, because the other ranks wait there for it.
+// A rank that cannot open a world still takes part in the agreement, because the other ranks wait for this rank there.
 extern "C" lsched_status lsched_world_open_mpi_abi(int abi, const char* mpi, MPI_Comm comm,
                                                    lsched_mpi_transport transport, const lsched_config* config,
                                                    lsched_world** world, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (abi != LSCHED_ABI)
       return report(diagnostic, {status::version, "the caller was compiled for another ABI of libsched"});
-    // First, because a communicator of one MPI is no argument for calls of another.
+    // This check comes first, because a communicator of one MPI library must not be passed to another.
     if (const auto why = refuse_mixed_mpi(mpi == nullptr ? "" : mpi, LSCHED_MPI_HEADER, mpi_library()))
       return report(diagnostic, *why);
     if (const auto why = validate_world(comm)) return report(diagnostic, *why);

@@ -15,7 +15,7 @@
 
 #include "lsched.h"
 
-/* Returns the diagnostic of the calling thread, unchanged since the last call that used it. */
+/* Returns the diagnostic of the calling thread, without initialising the diagnostic. */
 static inline lsched_diagnostic* lsched_why_kept(void) {
 #ifdef __cplusplus
   static thread_local lsched_diagnostic why;
@@ -38,8 +38,9 @@ static inline lsched_diagnostic* lsched_why(void) {
  *
  *     rank 2: LSCHED_ERR_TIMEOUT: allreduce/ring #0, round 1: unfired ops 1,3; waits for rank 1
  *
- * and ends the program by exit(1). The launcher, if there is one, has set the rank. The text is that of lsched_why(),
- * of lsched_last_failure() for a call without a diagnostic, or else lsched_status_text().
+ * and ends the program by exit(1). The rank is from the environment variable of a launcher, and is omitted without a
+ * launcher. The text is from lsched_why(). For a call without a diagnostic the text is from lsched_last_failure(), or
+ * else from lsched_status_text().
  * Thread: any. Blocks: never. */
 static inline void lsched_must(lsched_status status) {
   static const char* const ranks[] = {"LSCHED_RUN_RANK",      "PMI_RANK", "PMIX_RANK",

@@ -59,7 +59,8 @@ result<caller_spaces> spaces_of(const lsched_world& world, const schedule& progr
   return all;
 }
 
-// This may be on the path of a round, so it makes no system call, and uses a GPU driver only if one is loaded.
+// This function may be called for every round, so it makes no system call, and uses a GPU driver only if a driver is
+// loaded.
 result<binding> read_next_memory(const lsched_schedule& schedule, const void* const* inputs, void* const* outputs) {
   const lsched::schedule& program = *schedule.instance->program;
   auto memory = read_pointers(program, inputs, outputs);

@@ -24,7 +24,7 @@ failure not_a_rank(const launch& where, std::int32_t starter) {
                              ") and is not a rank; set LSCHED_WORLD=alone to open a world of its own"};
 }
 
-/// Returns the failure for a process in which the launcher's descriptor is closed, or refers to another file.
+/// Returns the failure for a process whose descriptor from the launcher is closed or refers to another file.
 failure lacks_segment(const launch& where) {
   if (const std::int32_t starter = find_user_above(0); starter != 0) return not_a_rank(where, starter);
   return {status::transport, std::string(k_run_descriptor) + "=" + std::to_string(where.descriptor) +
@@ -33,8 +33,8 @@ failure lacks_segment(const launch& where) {
                                  std::to_string(where.self) + " has closed that descriptor, and must pass it on"};
 }
 
-/// Maps the segment. The descriptor keeps its number, but programs that this process executes do not inherit it,
-/// because they would keep the memory of all ranks.
+/// Maps the launcher's segment. Then makes sure that programs which this process executes do not inherit the
+/// descriptor, because they would keep the memory of all ranks allocated. The descriptor keeps its number.
 result<std::shared_ptr<shm_segment>> adopt_from_launcher(const launch& where) {
   const int copy = fcntl(where.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const bool is_refused = copy < 0 && errno != EBADF;
@@ -51,9 +51,9 @@ result<std::shared_ptr<shm_segment>> adopt_from_launcher(const launch& where) {
   return segment;
 }
 
-/// Makes the kernel kill this process when its launcher ends, also if another process is its parent. The launcher has
-/// set the signal of the descriptor to SIGKILL (F_SETSIG), which identifies the descriptor. This function makes this
-/// process the receiver of the signal (F_SETOWN).
+/// Makes the kernel kill this process when its launcher ends, even if the launcher is not its parent. The launcher has
+/// set the signal of the descriptor to SIGKILL (F_SETSIG), by which this function recognizes the descriptor. The
+/// function makes this process the receiver of that signal (F_SETOWN).
 std::optional<failure> end_with_launcher(int descriptor) {
   if (fcntl(descriptor, F_GETSIG) != SIGKILL)
     return failure{status::argument, std::string(k_run_launcher) + " names no descriptor of a launcher"};
@@ -71,8 +71,8 @@ lsched_status report_opened(const shm_segment& segment, const open_options& opti
   return shortage.empty() ? LSCHED_OK : report(diagnostic, {status::ok, shortage});
 }
 
-/// Attaches this process to the segment as its rank. In a child that the rank has forked, an ancestor process already
-/// holds the rank: the failure then names that process.
+/// Attaches this process to the segment, as the rank in `where`. If this process is a child that the rank has forked,
+/// another process already has this rank, and the failure names that process.
 result<std::unique_ptr<shm_endpoint>> take_place(const std::shared_ptr<shm_segment>& segment, const launch& where,
                                                  const shm_options& options) {
   auto net = shm_endpoint::open(segment, where.self, options);

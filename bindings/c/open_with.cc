@@ -16,16 +16,16 @@
 namespace lsched {
 namespace {
 
-/// The record that each rank sends to all others. The layout of its plain bytes is that of one build, so `build` is
-/// compared first.
+/// The record that each rank sends to all other ranks, as plain bytes. Only ranks of the same build have the same
+/// layout of this record, so `build` is compared first.
 struct introduction {
   std::array<char, 32> build;  ///< LSCHED_BUILD, truncated
   std::int32_t size;
-  std::int32_t code;             ///< status of this rank
+  std::int32_t code;             ///< status of the sender; its failure is `text`
   std::array<char, 40> machine;  ///< boot id, which identifies the machine
   std::uint64_t processes;       ///< inode of the process name space
   std::uint32_t user;
-  segment_source segment;     ///< set by rank 0 only
+  segment_source segment;     ///< the shared segment; only rank 0 sets it
   std::array<char, 48> host;  ///< host name, for error texts
   std::array<char, 88> text;  ///< reason of `code`, for error texts
 };

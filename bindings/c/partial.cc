@@ -1,4 +1,4 @@
-// Partial collectives of the C interface: creation, offers and collects, and the calls that all ranks make together
+// Partial collectives of the C interface: creation, offers, collect calls, and the calls that all ranks make together
 // (libsched/session/session.h).
 #include <algorithm>
 #include <cstring>
@@ -115,12 +115,14 @@ struct dense_request {
   shape data;
   activation starts;
   lag_rule lag;
-  std::optional<shape> weights;  ///< shape of the weights that lsched_model_sync averages; nothing: none
-  std::string elements;          ///< as lsched_partial_desc::elements
+  std::optional<shape> weights;  ///< shape of the weights that lsched_model_sync averages; not set: lsched_model_sync
+                                 ///< is not allowed
+  std::string elements;          ///< text of lsched_partial_desc::elements
 
   result<creation> make(lsched_world& world) const;
   result<creation> make_for_survivors(lsched_world& world) const;
-  /// Returns whether all ranks have the same result, whose length does not depend on the number of ranks.
+  /// Returns whether the schedule can be carried to survivors: all ranks have the same result, and its length does not
+  /// depend on the number of ranks.
   bool survives_ranks() const { return kind == &k_partial_allreduce || kind == &k_partial_adasum; }
 };
 
@@ -167,7 +169,7 @@ result<creation> describe_dense(lsched_world& world, const lsched_partial_desc& 
   return made;
 }
 
-/// Returns ARGUMENT if another member of the desc contradicts the sparse allreduce in it.
+/// Returns ARGUMENT if another member of the desc contradicts its member `sparse`.
 std::optional<failure> validate_sparse(const lsched_partial_desc& desc, const lsched_sparse_desc& sparse) {
   if (desc.collective != nullptr && desc.collective != std::string_view("sparse_allreduce"))
     return argument("sparse: \"" + std::string(desc.collective) + "\" is not sparse_allreduce");
@@ -241,8 +243,8 @@ lsched_report report_of(const collect_report& report) {
           .has_result = result.null ? 0 : 1};
 }
 
-/// Makes a call of the schedule's session, waits until it is done, and fills in the report if there is one. `wanted` is
-/// the error text if the schedule has no session.
+/// Makes a call of the schedule's session, waits until the call is done, and fills in the report if the caller wants
+/// one. `wanted` is the error text for a schedule without session.
 template <class Call>
 lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::uint64_t timeout_ns,
                            lsched_report* report_to, lsched_diagnostic* diagnostic, const Call& call) {
@@ -257,7 +259,8 @@ lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::u
   });
 }
 
-/// The caller's memory for a result, in one part. Null means no part, so that the data is dropped.
+/// The caller's memory for a whole result, which is not divided into buckets. If the memory is null, the data is
+/// dropped.
 class whole_result {
  public:
   whole_result(const session& from, void* result)
@@ -285,10 +288,10 @@ lsched_status deposit(lsched_schedule& schedule, std::span<const source_part> co
   return explain_offer(schedule, answer);
 }
 
-/// Returns the progress of a session's call that has an invalid argument.
+/// Returns the call_progress of a call that failed because of an invalid argument.
 call_progress wrong_argument(std::string_view reason) { return {.answer = status::argument, .reason = reason}; }
 
-/// The error text for device memory. The host copies contributions and results.
+/// The error text for device memory, which is refused because the host copies contributions and results.
 constexpr const char k_on_device[] = "a partial schedule's data cannot be in device memory";
 
 /// Makes a session's call over `parts` pointers to the caller's memory. Returns UNSUPPORTED for device memory.

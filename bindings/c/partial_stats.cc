@@ -1,4 +1,4 @@
-// Statistics of a rank about a partial schedule.
+// Statistics of a partial schedule on one rank, for the C interface.
 #include <algorithm>
 #include <span>
 #include <string>

@@ -1,5 +1,5 @@
-// The functions of libsched.so that libsched_mpi.so calls. They are C++ functions, whose binary interface is the same
-// only in libraries of one build. So the first member, in every build, is the name of the build.
+// The functions of libsched.so that libsched_mpi.so calls. These C++ functions have the same binary interface only in
+// libraries of the same build. So the first member is the name of the build, whatever members the build has.
 #pragma once
 
 #include "bindings/c/world.h"

@@ -15,7 +15,7 @@ namespace {
 /// The instance that runs a round of a ticket, and the number of the round in that instance.
 struct round_of_flight {
   const instance& runs;
-  round_no round;  ///< k_last_round: the flight has no instance any more
+  round_no round;  ///< number in `runs`; k_last_round if the instance was already removed
 };
 
 round_of_flight round_of(const lsched_ticket& ticket) {
@@ -27,15 +27,15 @@ round_of_flight round_of(const lsched_ticket& ticket) {
   return {*runs, (ticket.round - 1) / depth + 1};
 }
 
-/// Returns whether no start has returned this ticket. A wait would never end, because no rank would run the round.
+/// Returns whether the round of this ticket was never started. Waiting for such a round would never end.
 bool is_unstarted(const lsched_ticket& ticket, const round_of_flight& asked) {
   return !ticket.schedule->is_partial() && (ticket.round == 0 || asked.round > asked.runs.called.load());
 }
 
 // --- rounds that were refused --------------------------------------------------------------------------------
 
-/// Returns the outcome of a round that has ended: OK, or BOUNDS or NOT_FINITE if the round was refused. All ranks get
-/// the same outcome.
+/// Returns the outcome of a round that has ended: OK, or BOUNDS or NOT_FINITE if the data of the round was refused. All
+/// ranks get the same outcome.
 lsched_status verdict_on(const lsched_schedule& schedule, round_no round) {
   const auto& coo = schedule.extras.coo;
   const auto& sparse = schedule.extras.sparse;
@@ -100,8 +100,8 @@ lsched_status explain_failure(const lsched_schedule& schedule, const awaited_rou
   });
 }
 
-/// Describes what the awaited round waits for. The engine knows the open round, which may be an earlier round, and
-/// numbers the rounds of each flight separately.
+/// Describes what the awaited round waits for. The engine describes the open round of the instance, which may be an
+/// earlier round. The engine also numbers rounds per instance, not per schedule.
 failure describe_timeout(const lsched_schedule& schedule, const awaited_round& awaited) {
   failure why{status::timeout};
   schedule.world->process.driver().with_engine([&] {
@@ -112,8 +112,8 @@ failure describe_timeout(const lsched_schedule& schedule, const awaited_round& a
   return in_both_numberings(*schedule.world, std::move(why));
 }
 
-/// Reports a TIMEOUT, or how the round has ended meanwhile: with OK, or with the failure of its schedule. The text
-/// is written first, so that the round is known not to have ended while its wait was described.
+/// Reports a TIMEOUT. If the round has ended meanwhile, returns OK or the failure of the schedule instead. The text is
+/// written before that check, so that it describes a round that has not ended.
 lsched_status explain_timeout(const lsched_schedule& schedule, const awaited_round& awaited,
                               lsched_diagnostic* diagnostic) {
   failure why{status::timeout};
@@ -137,8 +137,8 @@ bool has_result(const lsched_schedule& schedule) {
   return finished > schedule.bound_after && finished == schedule.instance->called.load();
 }
 
-/// Finds the non-finite tensors in the result of an adaptive sum, which has one output. If tensors were combined, the
-/// first element of a tensor suffices, because a NaN coefficient makes all its elements NaN.
+/// Finds the non-finite tensors in the result of an adaptive sum, which has one output. If tensors were combined, it is
+/// enough to read the first element of each tensor: one NaN coefficient makes all elements of a tensor NaN.
 std::uint64_t find_in_result(const lsched_schedule& schedule, std::uint8_t* is_non_finite) {
   const auto buffers = schedule.instance->program->buffers();
   const auto output = std::ranges::find(buffers, buffer_role::output, &buffer::role);
@@ -158,7 +158,8 @@ bool is_result_on_device(const lsched_schedule& schedule) {
 
 bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
 
-/// Returns whether rounds of the schedule start over the bound memory.
+/// Returns whether lsched_start and lsched_run may start rounds of the schedule: it is ordinary, and its rounds use the
+/// bound memory.
 bool is_startable(const lsched_schedule* schedule) {
   return is_ordinary(schedule) && !schedule->is_started_with_memory();
 }
@@ -169,7 +170,7 @@ std::vector<instance**> instances_of(lsched_schedule& schedule) {
   if (!schedule.session) {
     std::vector<instance**> all;
     for (flight& one : schedule.flights) all.push_back(&one.runs);
-    std::ranges::reverse(all);  // remove the first one, lsched_schedule::instance, last
+    std::ranges::reverse(all);  // so that lsched_schedule::instance, the first one, is removed last
     return all;
   }
   const auto all = schedule.session->instances();
@@ -229,7 +230,7 @@ using namespace lsched;
 
 namespace {
 
-/// Returns whether a round is outstanding.
+/// Returns whether a round of this flight is outstanding.
 bool is_under_way(const flight& one) {
   return one.runs != nullptr && one.runs->verdict.load() == status::ok &&
          one.runs->called.load() != one.runs->finished.load();
@@ -244,7 +245,8 @@ lsched_status refuse_run(const lsched_schedule* schedule, lsched_diagnostic* dia
                 diagnostic);
 }
 
-/// Waits until all ranks have agreed on the schedule, or until it has failed. The creation has no round number.
+/// Waits until all ranks have agreed on the schedule, or until the schedule has failed. The diagnostic has no round
+/// number.
 lsched_status await_agreement(const lsched_schedule& schedule, driver::clock::time_point deadline,
                               lsched_diagnostic* diagnostic) {
   const common_step& agreement = schedule.commit->progress();

@@ -1,4 +1,5 @@
-// Recovery after a death: the world of the survivors, and partial schedules in it (docs/reference/shrink.md).
+// Recovery after the death of a rank: creates the world of the survivors, and carries partial schedules into that world
+// (docs/reference/shrink.md).
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -10,8 +11,8 @@
 namespace lsched {
 namespace {
 
-/// Returns the errors in the arguments, without informing the other ranks. Ranks with the same arguments find the same
-/// error. Other ranks wait for this rank until their timeout.
+/// Checks the arguments locally: the other ranks are not informed of an error. Ranks with the same arguments find the
+/// same error. Ranks with valid arguments wait for this rank until their timeout.
 std::optional<failure> validate_carry(const lsched_schedule& schedule, const lsched_world& to) {
   const std::string& label = schedule.instance->label;
   if (!schedule.is_partial())
@@ -26,8 +27,9 @@ std::optional<failure> validate_carry(const lsched_schedule& schedule, const lsc
   return std::nullopt;
 }
 
-/// Makes the schedule fail with PEER, for the first member that is not in the other world, unless it has failed before.
-/// Returns the reason if the schedule cannot be carried. The other ranks must learn of that reason.
+/// Makes the schedule fail with PEER, unless it has failed before. The failure names the first member that is not in
+/// the other world. Returns the reason if the schedule cannot be carried. The caller must commit that reason, so that
+/// the other ranks fail too.
 std::optional<failure> fail_of_missing(const lsched_schedule& schedule, const lsched_world& to) {
   const membership& members = schedule.world->joined.members();
   const auto is_missing = [&](rank home) { return to.joined.members().rank_of(home) == k_no_rank; };
@@ -53,7 +55,8 @@ std::optional<failure> await_readers(lsched_world& world, std::span<instance** c
   return why;
 }
 
-/// Commits the schedule's new instances in the other world. The schedule takes them over if the commit succeeds.
+/// Commits the schedule's new instances in the other world. If the commit succeeds, the schedule owns the new
+/// instances.
 std::optional<failure> commit_anew(lsched_schedule& schedule, lsched_world& to, commit_request& request) {
   const session_instances before = schedule.session->all();
   request.options.predecessor = before.rounds;

@@ -1,9 +1,9 @@
-// Access to structs of callers that may have been compiled with an older or a newer lsched.h. `struct_size` is the
-// number of bytes that the caller's struct has.
+// Access to structs of callers that may have been compiled with an older or a newer lsched.h. The member `struct_size`
+// is the size of the struct in the caller's header.
 //
 // lsched.h must keep these rules: `struct_size` is the first member. A struct grows only at its end, and never into
-// padding, because older callers do not set padding. The value zero, or the default that is passed to read_struct,
-// gives a new member the behaviour from before the member existed.
+// padding, because older callers do not set padding. If a new member is zero, or has the default that is passed to
+// read_struct, the library behaves as if the member did not exist.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace lsched {
 
-/// The name of a struct, and its size when it was first published, which is the smallest valid size.
+/// The name of a public struct and its minimum size `least`, which is the size when the struct was first published.
 struct published {
   std::string_view name;
   std::size_t least;
@@ -46,14 +46,14 @@ constexpr published published_as(const lsched_cuda_config*) { return {"lsched_cu
 constexpr published published_as(const lsched_cuda_stats*) { return {"lsched_cuda_stats", 24}; }
 constexpr published published_as(const lsched_simulation*) { return {"lsched_simulation", 56}; }
 
-/// The largest valid struct_size. A larger value means that the caller did not set the member.
+/// The maximum valid struct_size. A larger value means that the caller did not initialise struct_size.
 inline constexpr std::size_t k_most_struct_bytes = 4096;
 
 constexpr bool is_size_of(const published& what, std::size_t bytes) {
   return bytes >= what.least && bytes <= k_most_struct_bytes;
 }
 
-/// Returns whether the struct exists and has a valid struct_size.
+/// Returns whether the pointer is not null and the struct has a valid struct_size.
 template <class Struct>
 bool is_there(const Struct* to) {
   return to != nullptr && is_size_of(published_as(to), to->struct_size);
@@ -68,8 +68,8 @@ failure refusal_of(const Struct* to) {
                                 ": set it to sizeof(" + std::string(name) + "), at least " + std::to_string(least)};
 }
 
-/// Copies a caller's struct. Members that the caller's struct lacks keep the values of `known`. Returns ARGUMENT if
-/// is_there() is false, and VERSION if members that this library does not know are not zero.
+/// Returns a copy of a caller's struct. Members that the caller's header does not have get the values of `known`.
+/// Returns ARGUMENT if is_there() is false, and VERSION if members that this library does not know are not zero.
 template <class Struct>
 result<Struct> read_struct(const Struct* caller, Struct known = {}) {
   if (!is_there(caller)) return refusal_of(caller);
@@ -83,8 +83,8 @@ result<Struct> read_struct(const Struct* caller, Struct known = {}) {
   return known;
 }
 
-/// Fills in a caller's struct: the members of `from` that it has, and zeros for the members that this library does not
-/// know. is_there(to) must hold.
+/// Copies `from` to a caller's struct, as far as the caller's struct_size allows. Members that this library does not
+/// know become zero. is_there(to) must be true.
 template <class Struct>
 void write_struct(Struct* to, Struct from) {
   const std::size_t theirs = from.struct_size = to->struct_size;
@@ -115,7 +115,7 @@ inline lsched_status report(lsched_diagnostic* diagnostic, const failure& why, r
 /// The diagnostic of functions without a diagnostic parameter: the storage behind lsched_last_failure().
 lsched_diagnostic* kept_diagnostic();
 
-/// Reports the failure of a function without a diagnostic parameter, and returns its status.
+/// Reports a failure in a function without a diagnostic parameter, and returns `code` as lsched_status.
 inline lsched_status fail(status code, const char* reason) { return report(kept_diagnostic(), {code, reason}); }
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// Sparse allreduces of the C interface, sums of users' sparse vectors (coo), and access to the state that persists
+// Sparse allreduces of the C interface, sums of users' sparse vectors (coo), and access to the state that is kept
 // between rounds.
 #include <algorithm>
 #include <array>
@@ -79,7 +79,8 @@ std::string agreement_of(const sparse_problem& problem, std::string_view algorit
   return text + ", bucket " + std::to_string(problem.bucket);
 }
 
-/// The state of a sparse allreduce and the functions that use it, in one object so that they have the same lifetime.
+/// The state of a sparse allreduce together with the functions that use this state, so that both have the same
+/// lifetime.
 struct local_part {
   explicit local_part(const sparse_problem& problem) : state(problem) {}
   sparse_state state;
@@ -164,8 +165,8 @@ status fetch_residual(const lsched_schedule& schedule, sparse_state& state) {
                                               state.residual_bytes());
 }
 
-/// Calls `look` with the state if no round is outstanding, else returns STATE. For a partial schedule this thread owns
-/// the engine during the call, because any rank may start a round.
+/// Calls `look` with the state if no round is outstanding, else returns STATE. For a partial schedule, this thread
+/// holds the engine during the call, because any rank may start a round at any time.
 template <class Look>
 lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
   if (schedule == nullptr || schedule->extras.residual == nullptr)

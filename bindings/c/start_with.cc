@@ -1,4 +1,4 @@
-// Rounds that start over memory of their own, and rounds that bring their counts (lsched_start_with).
+// Starts rounds with memory, and with counts, that the caller passes for one round (lsched_start_with).
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -16,7 +16,7 @@ namespace {
 
 using numbers = std::span<const std::uint64_t>;
 
-/// The send or the receive side of a caller's counts. `side` is the prefix of the members of lsched_counts.
+/// The send side or the receive side of the caller's lsched_counts. `side` is the prefix of that side's members.
 struct caller_lists {
   std::string_view side;
   const std::uint64_t* counts;
@@ -24,13 +24,13 @@ struct caller_lists {
   std::uint64_t* received;
 };
 
-/// Returns the first buffer of the role, or null. A collective has at most one.
+/// Returns the first buffer with that role, or null. A collective has at most one such buffer.
 const buffer* find_buffer(const schedule& program, buffer_role role) {
   const auto found = std::ranges::find(program.buffers(), role, &buffer::role);
   return found == program.buffers().end() ? nullptr : &*found;
 }
 
-/// Reads the lists of one side. If the caller gives no displacements, they are computed into `begins`.
+/// Reads the blocks of one side. If the caller passes no displacements, computes them into `begins`.
 result<list_binding> read_lists(const buffer* under, const caller_lists& given, const void* memory,
                                 std::vector<std::uint64_t>& begins) {
   const std::string side(given.side);
@@ -58,7 +58,7 @@ result<list_binding> read_lists(const buffer* under, const caller_lists& given, 
   return made;
 }
 
-/// The addresses [begin, end).
+/// The interval of addresses [begin, end).
 struct interval {
   std::uintptr_t begin, end;
 };
@@ -68,12 +68,12 @@ interval interval_of(const void* memory, const list_binding& lists, std::size_t 
   return {begin, begin + lists.counts[i] * width};
 }
 
-/// Returns whether two intervals share an address. An empty interval never does.
+/// Returns whether two intervals have an address in common. An empty interval has none.
 bool overlap(const interval& x, const interval& y) { return std::max(x.begin, y.begin) < std::min(x.end, y.end); }
 
-/// Returns whether input and output permit that no block is written before it has been sent. If both sides have several
-/// blocks, the ranges around them must be disjoint. If one side has a single block, the blocks must be disjoint, except
-/// that a rank's block for itself may be at the same place on both sides.
+/// Returns whether input and output are placed so that no block is overwritten before it was sent. If both sides have
+/// several blocks, the ranges around them must be disjoint. If one side has a single block, the blocks must be
+/// disjoint, except that the block that a rank sends to itself may have the same address on both sides.
 bool lie_apart(const schedule& program, const binding& memory) {
   const list_binding &sent = memory.input_lists.front(), &received = memory.output_lists.front();
   const buffer &from = *find_buffer(program, buffer_role::input), &to = *find_buffer(program, buffer_role::output);
@@ -100,7 +100,7 @@ bool lie_apart(const schedule& program, const binding& memory) {
   return true;
 }
 
-/// Returns BOUNDS if the block that this rank sends to itself is larger than the room that the rank gives to the block.
+/// Returns BOUNDS if the block that this rank sends to itself is longer than the recv_counts entry for this block.
 std::optional<failure> validate_own_block(const schedule& program, const binding& memory) {
   const auto own = [&](buffer_role role, const list_binding& lists) {
     const std::uint64_t blocks = find_buffer(program, role)->count;
@@ -113,8 +113,8 @@ std::optional<failure> validate_own_block(const schedule& program, const binding
                                      ", but recv_counts gives the block room for " + std::to_string(room)};
 }
 
-/// Reads the memory and counts of a round of a schedule with a capacity into next.memory. Returns the reason if they
-/// are invalid.
+/// Reads the memory and counts of a round of a schedule with a capacity into next.memory. If these are invalid, returns
+/// the reason.
 std::optional<failure> read_round_of_lists(const schedule& program, flight& next, const void* const* inputs,
                                            void* const* outputs, const lsched_counts* counts) {
   const auto known = read_struct(counts);
@@ -157,8 +157,8 @@ std::optional<failure> read_round(const lsched_schedule& schedule, flight& next,
   return std::nullopt;
 }
 
-/// Starts the next round of a flight. Checks for an outstanding round before it reads the arguments, because the last
-/// round of the flight may still use the memory for displacements.
+/// Starts the next round of a flight. Refuses the call while the flight's last round is outstanding. This check comes
+/// before the arguments are read, because that round may still use the flight's memory for displacements.
 lsched_status start(lsched_schedule& schedule, flight& next, const void* const* inputs, void* const* outputs,
                     const lsched_counts* counts, round_no* round) {
   driver& drives = schedule.world->process.driver();

@@ -111,7 +111,7 @@ namespace {
 
 constexpr std::string_view k_segment = " segment ";
 
-/// Returns a hash that represents a long list in an agreement text.
+/// Returns a hash of a list, for agreement texts, which must be short.
 std::string digest_of(std::span<const std::uint64_t> numbers) {
   std::uint64_t hash = 0;
   for (const std::uint64_t number : numbers) hash = (hash ^ number) * 0x9e3779b97f4a7c15u;

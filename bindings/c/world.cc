@@ -32,7 +32,7 @@ using namespace std::chrono_literals;
   LSCHED_TEXT_OF(major) "." LSCHED_TEXT_OF(minor) "." LSCHED_TEXT_OF(patch)
 constexpr char k_version[] = LSCHED_VERSION_TEXT(LSCHED_VERSION_MAJOR, LSCHED_VERSION_MINOR, LSCHED_VERSION_PATCH);
 
-/// Values of members whose environment variables are invalid. lsched_config_init cannot fail, but opening a world can.
+/// Values for invalid environment variables: lsched_config_init cannot fail, but opening a world then fails.
 constexpr int k_misspelt = 99;
 constexpr int k_misspelt_lane = INT32_MIN;
 constexpr std::uint64_t k_misspelt_region = UINT64_MAX;
@@ -94,7 +94,7 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
     made->request.program = placed_in_memory(*world, *made->request.program, made->request);
   if (!made) made = creation{{"refused arguments", made.error()}};
   made->request.proof = proof_of(*world, *made);
-  auto handle = std::make_unique<lsched_schedule>();  // before the commit: all ranks still learn of a lack of memory
+  auto handle = std::make_unique<lsched_schedule>();  // before the commit, so that all ranks fail if this fails
   const bool waits = world->creates_wait.load();
   auto queued = world->joined.queue(made->request);
   const auto& instances = queued.instances;
@@ -221,7 +221,7 @@ selection chosen_as_in(const lsched_world& parent, const membership& made) {
   return by;
 }
 
-/// Returns ARGUMENT if the list names a rank that does not exist, names a rank twice, or lacks this rank.
+/// Returns ARGUMENT if the list names a rank that does not exist, names a rank twice, or does not contain this rank.
 std::optional<failure> validate_ranks(const world& place, std::span<const rank> listed) {
   std::vector<rank> sorted(listed.begin(), listed.end());
   std::ranges::sort(sorted);
@@ -234,7 +234,7 @@ std::optional<failure> validate_ranks(const world& place, std::span<const rank> 
   return std::nullopt;
 }
 
-/// Returns the selection of the options with the topology of the transport. The tuning table's wire costs are kept.
+/// Returns the selection of the options, with the topology of the transport. Wire costs from the tuning table are kept.
 selection chosen_by(const open_options& options, const neighbourhood& around) {
   selection by = options.choose_by;
   by.around.ranks_per_core = around.ranks_per_core;
@@ -257,8 +257,8 @@ void write_trace_at_close(runtime& recorded, const std::string& prefix) noexcept
   }
 }
 
-/// Starts the runtime, which ends with the last world of the process. That world's close writes the trace of
-/// LSCHED_TRACE.
+/// Starts the runtime, which ends when the last world of the process is closed. Closing that world also writes the
+/// trace of LSCHED_TRACE.
 std::shared_ptr<runtime> open_runtime(std::unique_ptr<endpoint> net, const open_options& options,
                                       const neighbourhood& around) {
   auto opened = std::make_unique<runtime>(std::move(net), options.process, around);

@@ -1,5 +1,5 @@
 // The objects behind the C handles, and the helpers of the C functions. The C functions check arguments, call C++ and
-// translate failures. They have no logic of their own.
+// translate failures, and have no further logic.
 #pragma once
 
 #include <algorithm>
@@ -29,52 +29,61 @@
 
 namespace lsched {
 
-/// The options of a world, after defaults, environment variables and checks have been applied.
+/// The validated options of a world, with defaults and environment variables applied.
 struct open_options {
   runtime_options process;
-  std::string trace_prefix{};  ///< LSCHED_TRACE; empty: no trace is recorded
+  std::string trace_prefix{};  ///< value of LSCHED_TRACE; empty: no trace is recorded
   std::uint64_t region_bytes = 0;
   std::string recorder{};  ///< file for `lsched postmortem`; empty: none
   std::chrono::nanoseconds commit_timeout{};
   std::chrono::nanoseconds start_timeout{};  ///< timeout of the wait for all ranks to open the world
   shm_options shm;
   bool proves_at_commit = false;  ///< LSCHED_VERIFY
-  selection choose_by;            ///< everything except the topology
+  selection choose_by;            ///< data for choosing algorithms, except the topology
   rank ranks_per_node = 0;        ///< size of the groups of neighbouring ranks that act as nodes; 0: real nodes
 };
 
-/// Reads a caller's config. Null means the defaults and the environment. ARGUMENT names the invalid field.
+/// Reads a caller's config. If `config` is null, uses the defaults and the environment. Returns ARGUMENT, with the
+/// name, for an invalid field.
 result<open_options> read_config(const lsched_config* config);
 
 failure wrong_abi(int abi);
 
-/// Returns the deadline after a timeout from now. LSCHED_FOREVER, and timeouts above 100 years, never expire.
+/// Returns the time at which a timeout that begins now expires. LSCHED_FOREVER, and timeouts above 100 years, never
+/// expire.
 driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
 
 struct creation;
 
-/// Data of a schedule besides its instance.
+/// Data that a handle of a schedule keeps besides the instance (the object that runs rounds).
 struct schedule_extras {
-  /// Creates a partial schedule again from the same desc, in a world of its survivors. Empty: it cannot be carried.
+  /// Creates a partial schedule again from the same desc, in a world of survivors (lsched_carry). Empty: the schedule
+  /// cannot be carried.
   std::function<result<creation>(lsched_world&)> anew{};
   memory_layout layout{};
-  std::vector<tensor> tensors{};               ///< ordinary adaptive sums: at least one tensor; others: empty
-  bool looks_at_tensors = true;                ///< false if an adaptive sum combines no tensors: one rank, or a mean
-  std::shared_ptr<sparse_state> residual{};    ///< sparse allreduces: the state that persists between rounds
-  std::shared_ptr<sparse_functions> sparse{};  ///< sparse allreduces: records refused rounds
-  std::shared_ptr<coo_functions> coo{};        ///< sums of users' sparse vectors: records refused rounds
-  bool has_lists = false;                      ///< the blocks are lists whose places and lengths come with each round
+  std::vector<tensor> tensors{};               ///< tensors of an ordinary adaptive sum, at least one; empty for other
+                                               ///< schedules
+  bool looks_at_tensors = true;                ///< false if an adaptive sum combines no tensors, in a world of one rank
+                                               ///< or if the result is a mean
+  std::shared_ptr<sparse_state> residual{};    ///< state of a sparse allreduce between rounds
+  std::shared_ptr<sparse_functions> sparse{};  ///< kernels of a sparse allreduce, which also record refused rounds
+  std::shared_ptr<coo_functions> coo{};        ///< kernels of an lsched_coo_allreduce_create, which also record refused
+                                               ///< rounds
+  bool has_lists = false;                      ///< true if the caller passes positions and lengths of blocks with each
+                                               ///< round
 };
 
-/// One instance of a schedule of depth d, which runs every d-th round. Outstanding rounds need separate instances.
+/// One of the d instances of a schedule of depth d. Each instance runs every d-th round, because outstanding rounds
+/// need separate instances.
 struct flight {
   instance* runs = nullptr;
-  // Kept between rounds, so that rounds of lists do not allocate.
-  binding memory{};                                            ///< the memory of the last round that brought its own
-  std::vector<std::uint64_t> input_begins{}, output_begins{};  ///< displacements of contiguous lists
+  // The following members are kept between rounds, so that rounds with lsched_counts do not allocate.
+  binding memory{};                                            ///< the memory that was passed with a round last
+  std::vector<std::uint64_t> input_begins{}, output_begins{};  ///< displacements of blocks, computed if the caller
+                                                               ///< passes none
 };
 
-/// Options of a partial schedule's session.
+/// Options of the session of a partial schedule (offload/session_calls.h).
 struct session_choice {
   divisor by = divisor::none;
   std::vector<std::uint64_t> buckets{};
@@ -84,33 +93,35 @@ struct session_choice {
 struct creation {
   commit_request request;
   schedule_extras extras{};
-  std::optional<session_choice> session{};  ///< partial schedules; the companions in `request` belong to the session
-  std::string remark{};                     ///< a warning for the caller of a create that succeeds
+  std::optional<session_choice> session{};  ///< options of the session, only for partial schedules; the companion
+                                            ///< instances in `request` belong to the session
+  std::string remark{};                     ///< warning for the caller if the create succeeds
 };
 
 /// Reads the caller's memory for a program's buffers: one pointer per input and per output, in their order. Returns
 /// ARGUMENT if a buffer that is not empty has no memory.
 result<binding> read_pointers(const schedule& program, const void* const* inputs, void* const* outputs);
 
-/// Makes a creation from a program and the caller's memory. Returns the failure of the program if there is one. Returns
-/// ARGUMENT if a buffer that is not empty has no memory, or if an output overlaps with other memory except in place
-/// (libsched/session/memory_layout.h).
+/// Makes a creation from a program (a compiled schedule) and the caller's memory. If `program` is a failure, returns
+/// that failure. Returns ARGUMENT if a buffer that is not empty has no memory, or if an output overlaps with other
+/// memory except in place (libsched/session/memory_layout.h).
 result<creation> bind_program(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
                               void* const* outputs);
 
-/// Reads the memory for another round of a schedule, which must have the layout and the memory spaces of the memory at
-/// create. Fails with ARGUMENT, or as spaces_of().
+/// Reads the memory for a round of an existing schedule. That memory must have the same layout and the same memory
+/// spaces as the memory at create. Fails with ARGUMENT, or as spaces_of().
 result<binding> read_next_memory(const lsched_schedule& schedule, const void* const* inputs, void* const* outputs);
 
-/// Returns the space of each buffer's memory: host or device. The failure names the buffer: ARGUMENT for device memory
-/// if no device is attached, or the failure of device::space_of.
+/// Returns the space of each buffer's memory: host or device. Returns ARGUMENT for device memory if no device is
+/// attached, or the failure of device::space_of. A failure names the buffer.
 result<caller_spaces> spaces_of(const lsched_world& world, const schedule& program, const binding& memory);
 
-/// Returns whether `memory` is in device memory, for calls that access it on the host. They return UNSUPPORTED, or
-/// ARGUMENT if such memory makes no sense. The check costs one load if the process has no GPU driver, or had none when
-/// the called object was created.
+/// Returns whether `memory` is in device memory. Calls that access memory on the host use this check to refuse device
+/// memory with UNSUPPORTED or ARGUMENT. The check costs one load if no GPU driver had been loaded when a world or
+/// schedule was last created.
 inline bool is_on_device(const void* memory) { return is_known_gpu_memory({&memory, 1}); }
-/// Returns whether any of the pointers is in device memory, for the same cost. Null means no pointers.
+/// Returns whether any of `number` pointers is in device memory. The cost is that of is_on_device. If `memory` is null,
+/// returns false.
 inline bool is_any_on_device(const void* const* memory, std::size_t number) {
   return memory != nullptr && is_known_gpu_memory({memory, number});
 }
@@ -121,38 +132,41 @@ struct named_array {
   const void* place;
 };
 
-/// Returns ARGUMENT with the name of the first array that is in device memory. Looks for a GPU driver if any array
-/// is given.
+/// Returns ARGUMENT with the name of the first array that is in device memory. Looks for a GPU driver if any array is
+/// not null.
 std::optional<failure> first_on_device(std::initializer_list<named_array> arrays);
 
-/// Returns the program placed for the memory spaces of the request's buffers (libsched/place).
+/// Returns the program with its scratch buffers placed in host or device memory, as the spaces of the request's buffers
+/// require (libsched/place).
 result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program,
                                       const commit_request& request);
 
-/// Returns the proof of a creation, which takes place if any rank asks for the proof.
+/// Returns the data for the proof of a creation. Commit makes the proof if any rank asks for it.
 commit_proof proof_of(const lsched_world& world, const creation& made);
 
-/// Completes a create: commits, waits for the other ranks if creates of the world wait, and makes the handle. A rank
-/// with invalid arguments commits its failure, because the other ranks must learn of it.
+/// Completes a create function: commits, waits for the other ranks if creates of the world wait, and makes the handle.
+/// If `made` is a failure, commits the failure, so that the other ranks fail too.
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
-/// Adds to the text the number that the failure's rank has in the world that was opened, if it is different there.
+/// Adds to the text the number that the failing rank has in the world that was opened, if that number differs from the
+/// number in `world`.
 failure in_both_numberings(const lsched_world& world, failure why);
 
-/// A round that a caller waits for.
+/// A round that a caller waits for. The instance and the caller number rounds differently.
 struct awaited_round {
   const instance& runs;
   round_no round;  ///< as the instance counts rounds
   round_no shown;  ///< as the caller counts rounds; 0: the caller waits for the creation or the end of the schedule
 };
 
-/// Turns the result of a wait into the caller's status, and reports why the wait failed. The diagnostic covers
-/// `awaited` only. Returns OK if the round has ended after its wait had returned TIMEOUT.
+/// Turns the result `answer` of a wait into the caller's status, and reports why the wait failed. The diagnostic covers
+/// only `awaited`. If the round has ended since the wait returned TIMEOUT, returns OK.
 lsched_status explain(const lsched_schedule& schedule, const awaited_round& awaited, status answer,
                       lsched_diagnostic* diagnostic);
 
-/// Does the same for the result of a session's call. After OK the call must be repeated.
+/// Turns the result of a session's call into the caller's status, and reports why the call failed. If OK is returned,
+/// the caller must repeat the call.
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic);
 
 /// Repeats a call of a partial schedule's session until it is done, has failed, or the timeout has expired. Reports
@@ -165,12 +179,12 @@ lsched_status complete(const lsched_schedule& schedule, std::uint64_t timeout_ns
 /// whole text with its terminator.
 void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size_t* needed);
 
-/// Returns the schedule's instances in the order of their removal.
+/// Returns the pointers to the schedule's instances, in the order in which the instances must be removed.
 std::vector<instance**> instances_of(lsched_schedule& schedule);
 
 /// Returns ARGUMENT for a missing schedule, and STATE for a schedule of the other kind (ordinary or partial).
 lsched_status refuse(const lsched_schedule* schedule);
-/// Does the same, and reports the reason.
+/// Returns the same status, and reports `reason`.
 lsched_status refuse(const lsched_schedule* schedule, const char* reason, lsched_diagnostic* diagnostic);
 
 /// Reports a failed start, offer or rebind of an instance to lsched_last_failure(), and returns its status.
@@ -178,7 +192,7 @@ lsched_status explain_start(const lsched_schedule& schedule, const instance& sta
 
 /// Runs a call that is not on the path of a round, and reports exceptions as failures. Only the standard library
 /// throws, and no exception crosses the C interface. The call runs in the default floating-point mode, because choices
-/// and conversions must be equal on all ranks. The call is not a cancellation point of the thread.
+/// and conversions must be equal on all ranks. pthread_cancel does not take effect during the call.
 template <class Call>
 lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
   const default_float_mode here;
@@ -196,7 +210,8 @@ lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
   }
 }
 
-/// Runs a create function. `describe` reads the arguments and returns a result<creation> for the world.
+/// Runs the body of a C create function. `describe` reads the caller's arguments and returns a result<creation> for the
+/// world.
 template <class Describe>
 lsched_status create(lsched_world* world, lsched_schedule** schedule, lsched_diagnostic* diagnostic,
                      const Describe& describe) {
@@ -217,7 +232,8 @@ struct lsched_world {
   lsched_world(const lsched_world& parent, lsched::new_world made);
 
  private:
-  const std::shared_ptr<lsched::runtime> runtime_;  ///< shared by all worlds of the process; ends with the last world
+  const std::shared_ptr<lsched::runtime> runtime_;  ///< shared by all worlds of the process; destroyed with the last
+                                                    ///< world
 
  public:
   lsched::runtime& process;
@@ -225,10 +241,10 @@ struct lsched_world {
   lsched::joined_world joined;
   lsched::schedule_cache schedules_made;
   std::atomic<bool> creates_wait{true};
-  std::atomic<bool> proves_at_commit{false};  ///< this rank asks for proofs of its schedules
+  std::atomic<bool> proves_at_commit{false};  ///< true if this rank asks for proofs of its schedules
 
   lsched::world place() const { return joined.place(); }
-  /// The node of each rank, as in shape::nodes.
+  /// Returns the node of each rank, as in shape::nodes.
   const std::vector<lsched::rank>& nodes() const { return schedules_made.by().around.nodes; }
 };
 
@@ -239,10 +255,10 @@ struct lsched_schedule {
   std::size_t next_flight = 0;            ///< the flight of the next round
   std::shared_ptr<const lsched::schedule_commit> commit{};
   lsched::schedule_extras extras{};
-  lsched::round_no bound_after = 0;          ///< number of rounds before the present memory was bound
+  lsched::round_no bound_after = 0;          ///< number of rounds that were started before the present memory was bound
   std::optional<lsched::session> session{};  ///< only in partial schedules
   bool is_partial() const { return instance->program->is_partial(); }
-  /// Returns whether every round has memory of its own.
+  /// Returns whether the caller passes memory with each round (lsched_start_with).
   bool is_started_with_memory() const { return flights.size() > 1 || extras.has_lists; }
 };
 

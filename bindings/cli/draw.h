@@ -1,4 +1,4 @@
-// `--svg FILE` of `lsched show`.
+// The option `--svg FILE` of `lsched show`.
 #pragma once
 
 #include <span>
@@ -8,8 +8,9 @@
 
 namespace lsched::cli {
 
-/// Draws the schedules of all ranks in steps (picture/builders.h) into a file; "-" is standard output. `initiator` is
-/// the rank whose call starts the round under majority. Returns the exit status. Throws command_failure.
+/// Draws the schedules of all ranks in steps (picture/builders.h) into the file `path`. The path "-" means standard
+/// output. If the activation is "majority", the call of rank `initiator` starts the round. Returns the exit status.
+/// Throws command_failure.
 int draw_schedules(std::span<const schedule_ptr> world, rank initiator, const std::string& path);
 
 }  // namespace lsched::cli

@@ -108,7 +108,7 @@ json describe_duration(std::chrono::nanoseconds time) {
   return time == idle_policy::forever ? json("forever") : json(time.count());
 }
 
-/// Returns the idle policy that a runtime of `ranks` local ranks would choose here.
+/// Returns the idle policy that a world of `ranks` local ranks would choose on this machine.
 json describe_idle(unsigned ranks) {
   const char* wish = text_in_environment("LSCHED_IDLE");
   const auto mode = parse_idle_mode(wish != nullptr ? wish : "auto");

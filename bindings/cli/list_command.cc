@@ -20,10 +20,10 @@ namespace {
 using json = nlohmann::ordered_json;
 
 struct list_options {
-  std::string collective;  ///< empty: all
+  std::string collective;  ///< name of a collective; empty: all collectives
   request_options request;
   std::string tuning;
-  rank ranks_per_core = 0;  ///< 0: computed from the cores of this machine
+  rank ranks_per_core = 0;  ///< number of ranks per core; 0: computed from the cores of this machine
   bool explains = false;
   std::string json;
 };
@@ -32,14 +32,15 @@ activation starts_of(const collective& of, const request_options& request) {
   return of.activates ? activation_of(request.activation, 0) : activation{};
 }
 
-/// Returns the reason why a create refuses a mean. Collectives that combine nothing ignore --mean, as they ignore --op.
+/// Returns the reason why the create function of a collective refuses a mean. Collectives that do not reduce ignore
+/// --mean, as they ignore --op.
 std::optional<std::string> objection_to_mean(const collective& of, const request_options& request) {
   if (!request.is_mean || !of.reduces || of.has_means) return std::nullopt;
   if (of.adapts || !of.activates) return std::string(of.name) + " has no means: leave --mean out";
   return request.reduction == kernel::sum ? std::nullopt : std::optional<std::string>("--mean needs --op sum");
 }
 
-/// Describes an algorithm, with its cost for the request or the reason why it cannot serve the request.
+/// Describes an algorithm, with its cost for the request or the reason why the algorithm cannot run the request.
 json describe(const algorithm& how, const request_options& request) {
   const collective& of = *how.of;
   const constraints& needs = how.needs;
@@ -48,7 +49,7 @@ json describe(const algorithm& how, const request_options& request) {
   json entry{{"collective", of.name},
              {"algorithm", how.name},
              {"constraints",
-              {{"power_of_two", false},  // every algorithm serves any number of ranks and any count
+              {{"power_of_two", false},  // every algorithm supports any number of ranks and any count
                {"needs_commutative", needs.needs_commutative},
                {"moves_data", of.moves_data},
                {"activates", of.activates},
@@ -74,7 +75,8 @@ json describe(const algorithm& how, const request_options& request) {
   return entry;
 }
 
-/// Describes a sparse algorithm. Its cost depends on the values in the vectors, so that there is only an estimate.
+/// Describes a sparse algorithm. The cost of the algorithm depends on the values in the vectors, so only an estimate is
+/// shown.
 json describe(const sparse_algorithm& how, const request_options& request) {
   const sparse_problem problem = problem_of(request);
   json entry{{"collective", k_sparse_allreduce},
@@ -98,7 +100,8 @@ json describe(const sparse_algorithm& how, const request_options& request) {
 
 bool serves(const json& entry) { return entry["objection"].is_null(); }
 
-/// Prints each algorithm that serves the request. `columns` has the names and widths of the numbers of entry[estimate].
+/// Prints each algorithm that can run the request. `columns` has the names and widths of the numbers of
+/// entry[estimate].
 void print(const json& list, const char* estimate, const std::vector<std::pair<const char*, int>>& columns) {
   for (const json& entry : list) {
     if (!serves(entry)) continue;
@@ -108,7 +111,7 @@ void print(const json& list, const char* estimate, const std::vector<std::pair<c
   }
 }
 
-/// Prints each reason for which a create refuses the request, and the algorithms for which it does.
+/// Prints each reason why algorithms cannot run the request, with the names of these algorithms.
 void print_refused(const json& dense, const json& sparse) {
   std::vector<std::pair<std::string, std::string>> reasons;  // reason, algorithms
   for (const json* list : {&dense, &sparse})
@@ -144,7 +147,8 @@ void print(const json& dense, const json& sparse, const request_options& request
 
 // --- --explain ---------------------------------------------------------------------------------------------
 
-/// Returns the data from which "auto" chooses: from the options, else from the environment as in every runtime.
+/// Returns the data from which "auto" chooses an algorithm. The data is from the options, or else from the environment,
+/// as in every world.
 selection selection_of(const list_options& options) {
   if (!options.tuning.empty()) setenv("LSCHED_TUNING", options.tuning.c_str(), 1);
   selection by = require(read_selection());

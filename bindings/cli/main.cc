@@ -11,7 +11,7 @@ namespace {
 void add_commands(CLI::App& app, command_context& context) {
   add_sparse_baselines();
   add_linear_adasum();
-  context.flaws_of_files = load_algorithm_files();  // before commands list the names of algorithms
+  context.flaws_of_files = load_algorithm_files();  // must precede commands that list the names of algorithms
   add_info_command(app, context);
   add_doctor_command(app, context);
   add_list_command(app, context);

@@ -1,4 +1,4 @@
-// `lsched postmortem`: prints the place of each rank of a node, now or when the rank ended.
+// `lsched postmortem`: prints at which schedule, round and op each rank of a node is, or was when it ended.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 33;
 
 struct postmortem_options {
   std::string source;
-  std::string json, trace;  ///< output files
+  std::string json, trace;  ///< paths of output files
 };
 
 struct owned_file {
@@ -47,8 +47,8 @@ struct owned_file {
 
 // --- finding the recording -------------------------------------------------------------------------------------
 
-/// Reads the recording from the segment that a process has created. The process is `lsched run`, or the first rank of a
-/// node under MPI.
+/// Reads the recording from the shared segment of a process. That process is `lsched run` or, under MPI, the first rank
+/// of a node.
 std::string content_from_process(const std::string& number) {
   const std::filesystem::path folder = "/proc/" + number + "/fd";
   std::error_code error;
@@ -93,17 +93,17 @@ std::string state_of(const recording& all, const recorded_rank& one) {
   }
 }
 
-/// A schedule, and the ranks that delay the latest round that any rank has called for.
+/// A schedule, and the ranks that delay its latest round. This is the latest round that any rank has called for.
 struct late_ranks {
   std::string label;
   round_no round = 0;
-  std::vector<rank> late;     ///< ranks whose call for that round is missing
-  std::vector<rank> without;  ///< ranks that lack the schedule: not yet created, or destroyed
+  std::vector<rank> late;     ///< ranks that have not called for that round
+  std::vector<rank> without;  ///< ranks that have not yet created the schedule, or have destroyed it
   std::size_t ranks = 0;      ///< number of ranks that have the schedule
-  bool is_of_all = true;      ///< all ranks are members of its world
+  bool is_of_all = true;      ///< true if the world of the schedule has all ranks
 };
 
-/// Returns, by number, the schedules that at least one rank has.
+/// Returns the schedules that at least one rank has, by number of the schedule.
 std::map<std::uint64_t, late_ranks> find_schedules(const recording& all) {
   std::map<std::uint64_t, late_ranks> found;
   for (const recorded_rank& one : all.ranks)
@@ -192,7 +192,8 @@ void print_json(const recording& all) {
   std::printf("%s\n", json_text(out).c_str());
 }
 
-/// Prints open waits as events. They end now if a rank still runs, else at the last time in the recording.
+/// Writes waits that have not ended as events. Such an event ends now if any rank still runs, else at the last time in
+/// the recording.
 void print_trace(const recording& all) {
   std::uint64_t end = 0;
   trace_context context{.remark = "open waits of a recording"};

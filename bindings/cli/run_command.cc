@@ -69,7 +69,8 @@ void add_run_command(CLI::App& app, command_context& context) {
       ->check(whole_number(1, k_longest_start_s));
   group.add_flag("--pin", options->bind, "Pin rank r to the r-th core this process may use, round robin");
   group.add_flag("--prepend-rank", options->prepends_rank, "Begin each line that rank R writes with \"R: \"");
-  // Only for the help text: main() has removed these words, because the parser must not see them.
+  // This option only appears in the help text: main() has removed PROGRAM and its words, because the parser must not
+  // see them.
   command->add_option("PROGRAM", context.program, "The program, and its arguments")->type_name("");
   command->footer(
       "The program finds its world through lsched_world_open. Standard input goes to rank 0; SIGINT,\n"

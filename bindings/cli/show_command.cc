@@ -19,14 +19,14 @@ namespace {
 using json = nlohmann::ordered_json;
 
 struct show_options {
-  std::vector<schedule_ptr> given{};  ///< from a file; empty: schedules are generated
+  std::vector<schedule_ptr> given{};  ///< schedules from a file; empty: schedules are generated
   std::string collective;
   std::string algorithm = "auto";
   request_options request{.ranks = 4};
   rank self = 0;
   bool all = false;
   std::uint64_t seed = 1;
-  std::string dot, json, goal, svg, algorithm_file;  ///< output files
+  std::string dot, json, goal, svg, algorithm_file;  ///< paths of output files
   goal_scenario scenario;
 };
 
@@ -98,7 +98,7 @@ std::vector<schedule_ptr> compile_world(const show_options& options) {
   return world;
 }
 
-/// Writes the whole world, because the format does not support single ranks.
+/// Writes the schedules of all ranks, because the format does not support single ranks.
 int show_goal(const show_options& options) {
   const std::vector<schedule_ptr> world = compile_world(options);
   const goal_export made = require(export_goal(world, options.scenario));
@@ -107,9 +107,10 @@ int show_goal(const show_options& options) {
   return 0;
 }
 
-/// Writes the text of an algorithm file, into which an MSCCL program is converted.
+/// Writes the text of an algorithm file. An MSCCL program is converted into an algorithm file.
 int show_algorithm_file(const show_options& options) {
-  const std::string text = algorithm_text_of(options.collective);  // first, because the output may be the same file
+  const std::string text = algorithm_text_of(options.collective);  // read before the output is opened, because both may
+                                                                   // be the same file
   print_to(options.algorithm_file);
   std::fputs(text.c_str(), stdout);
   return 0;
@@ -129,7 +130,9 @@ void take_file(const CLI::App& command, show_options& options) {
                  k_own_of_schedules);
   options.collective = given.collective;
   options.algorithm = given.algorithm;
-  if (given.program && !is_given(command, "--compute")) options.scenario.ns_per_byte = 1;  // the rate of schedules_of()
+  if (given.program && !is_given(command, "--compute"))
+    options.scenario.ns_per_byte = 1;  // schedules_of() assumes
+                                       // this rate
   options.given = schedules_of(std::move(given), path);
   if (!is_given(command, "--ranks"))
     options.request.ranks = usual_ranks(options.collective, options.algorithm, options.request.ranks);
@@ -149,7 +152,7 @@ int show(const show_options& options) {
   for (rank self = first; self < end; ++self) {
     const schedule_ptr program = compile(options, self);
     for (const std::string* file : {&options.json, &options.dot})
-      if (self == first) print_to(*file);  // after compile(), whose failure leaves the file unchanged
+      if (self == first) print_to(*file);  // after compile(), so that a failure leaves the file unchanged
     if (!options.json.empty())
       list.push_back(describe(*program));
     else

@@ -1,4 +1,5 @@
-// `lsched trace`: joins the traces of single ranks, so that messages between them become arrows, or draws them.
+// `lsched trace`: joins the traces of single ranks into one trace, in which messages between ranks are arrows, or draws
+// a picture of the traces.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -30,16 +31,17 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr int k_deepest = 8;  // traces of libsched nest to 4
+constexpr int k_deepest = 8;  // maximum depth of JSON nesting; traces of libsched have depth 4
 constexpr int k_depth_of_events = 2;
-constexpr std::size_t k_most_drawn = 2000;  ///< events of a picture without --round
+constexpr std::size_t k_most_drawn = 2000;  ///< maximum number of events of a picture without --round
 
-/// The largest time in microseconds, 142 years. The sum of two such times in nanoseconds fits a signed 64-bit number.
+/// The maximum time in microseconds, 142 years. The sum of two such times in nanoseconds fits a signed 64-bit number.
 constexpr double k_largest_us = 0x1p52;
 
 bool is_time(const json& us) { return us.is_number() && std::abs(us.get<double>()) <= k_largest_us; }
 
-/// Returns the reason why a value is not an event of the Trace Event Format. An event gives an empty text.
+/// Returns the reason why a value is not an event of the Trace Event Format. Returns an empty text if the value is an
+/// event.
 std::string flaw_of(const json& event) {
   if (!event.is_object()) return "not an object";
   const auto has = [&](const char* key, bool (json::*is)() const noexcept) {
@@ -76,12 +78,12 @@ class trace_parser {
   }
 
  private:
-  /// A position in the file; both numbers count from 1.
+  /// A position in the file. Lines and columns are numbered from 1.
   struct place {
     std::size_t line = 1, column = 1;
   };
 
-  /// Returns the place of the character that was read last.
+  /// Returns the position of the character that was read last.
   place position() {
     const std::streamoff read = stream_.rdbuf()->pubseekoff(0, std::ios::cur, std::ios::in);
     const auto last = static_cast<std::size_t>(std::max<std::streamoff>(read - 1, 0));
@@ -125,13 +127,15 @@ class trace_parser {
 
   const std::string& path_;
   std::istringstream stream_;
-  bool is_event_ = false;  ///< the parser is in "traceEvents"
+  bool is_event_ = false;  ///< true while the parser is in "traceEvents"
   std::string flaw_;
   place place_of_flaw_;
 };
 
 int join(const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) trace_parser(path).parse();  // first, so that no partial document is written
+  for (const std::string& path : paths)
+    trace_parser(path).parse();  // parse all files first, so that no partial
+                                 // document is written
   std::uint64_t lost = 0;
   std::uint64_t cut = 0;
   const char* separator = "\n";
@@ -163,9 +167,9 @@ struct trace_options {
 struct recorded_run {
   std::vector<trace_event> events;
   std::map<std::uint32_t, std::string> names;
-  std::map<std::string, std::uint32_t> numbers;  ///< of schedules, by name, in order of appearance
+  std::map<std::string, std::uint32_t> numbers;  ///< numbers of schedules, by name, in order of appearance
   std::uint64_t lost = 0, cut = 0;
-  std::size_t strange = 0;  ///< slices of other programs
+  std::size_t strange = 0;  ///< number of slices that other programs have written
   std::string remark;
 };
 
@@ -237,7 +241,7 @@ std::string names_of(const recorded_run& run) {
   return text + (said > k_most ? " and " + std::to_string(said - k_most) + " more" : "");
 }
 
-/// Removes the events that are not drawn. Returns a text that describes the remaining events.
+/// Removes the events that are not to be drawn. Returns a text that describes the remaining events.
 std::string choose(recorded_run& run, const trace_options& options) {
   const std::string known = names_of(run);
   const auto keep = [&](const auto& is_kept) {

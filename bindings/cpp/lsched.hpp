@@ -1,14 +1,14 @@
-// libsched for C++20: owners for the handles of <lsched.h>, spans for buffers, exceptions for errors.
+// libsched for C++20: objects that own the handles of <lsched.h>, spans for buffers, exceptions for errors.
 //
-// This header calls only functions of <lsched.h>, and works with every library of the same LSCHED_ABI. The comments
-// there state threads, blocking, memory and errors of each function. The comments here state the differences:
+// This header calls only functions of <lsched.h>, and works with every library of the same LSCHED_ABI. The comments of
+// lsched.h state threads, blocking, memory and errors of each function. The comments here state only the differences:
 //  - A failure throws lsched::error in the caller's own translation unit. LSCHED_PENDING is not a failure.
 //  - Objects own their handle, and can be moved but not copied. A moved-from object may only be destroyed or assigned
 //    to.
 //  - Destructors never throw. If a round is outstanding, or other ranks still use a partial schedule, the destructor
-//    cancels the schedule on all ranks (lsched_cancel, at most 100 ms). No thread writes to its buffers afterwards. A
-//    partial schedule ends on all ranks together, so end it with close(). A world whose schedules still exist stays
-//    open.
+//    cancels the schedule on all ranks (lsched_cancel, at most 100 ms). Afterwards no thread writes to the buffers of
+//    that schedule. All ranks must end a partial schedule together, so end it with close(). The destructor of a world
+//    does not close a world that still has schedules.
 //  - Buffers are spans. As in C, the caller owns them, and they must outlive the schedule.
 #ifndef LSCHED_HPP
 #define LSCHED_HPP
@@ -37,7 +37,8 @@
 #include <vector>
 
 namespace lsched {
-// An inline namespace, so that the symbols differ from those of a program with its own namespace lsched.
+// An inline namespace, so that these symbols cannot collide with symbols of a program that has its own namespace
+// lsched.
 inline namespace cpp {
 
 // --- errors ------------------------------------------------------------------------------------------------
@@ -49,7 +50,7 @@ class error : public std::runtime_error {
       : std::runtime_error(text_of(status, detail)), status_(status), detail_(detail) {}
 
   lsched_status status() const noexcept { return status_; }
-  /// Returns the details: rank, op and round that caused the failure, as far as they are known.
+  /// Returns the details: the rank, op and round that caused the failure, if known.
   const lsched_diagnostic& diagnostic() const noexcept { return detail_; }
 
  private:
@@ -63,7 +64,7 @@ class error : public std::runtime_error {
 };
 
 /// Throws lsched::error if the status of a call of <lsched.h> is an error. `why` is the diagnostic that was passed to
-/// the call. For a call without a diagnostic the error has the detail of lsched_last_failure().
+/// the call. For a call without a diagnostic, the error has the details of lsched_last_failure().
 inline void must(lsched_status status, const lsched_diagnostic* why = nullptr) {
   if (status >= 0) return;
   if (why == nullptr || why->status != status) why = lsched_last_failure();
@@ -80,7 +81,7 @@ class call {
   void operator()(lsched_status status) const {
     if (status < 0) throw error(status, detail_);
   }
-  /// Returns the warning of a call that has succeeded. Empty: no warning.
+  /// Returns the warning of a call that has succeeded, or an empty text.
   std::string remark() const { return detail_.text; }
 
  private:
@@ -99,8 +100,8 @@ inline bool is_freed(lsched_status ended) {
   return ended == LSCHED_OK || ended == LSCHED_ERR_UNSUPPORTED || ended == LSCHED_ERR_DEVICE;
 }
 
-/// Closes or destroys a handle. A schedule that cannot end now is cancelled. If a peer still reads its memory, it stays
-/// with its world.
+/// Closes or destroys a handle. If a schedule cannot be destroyed now, cancels the schedule. If a peer still reads the
+/// schedule's memory, the handle is not freed.
 struct handle_end {
   void operator()(lsched_world* world) const { static_cast<void>(lsched_world_close(world)); }
   void operator()(lsched_schedule* schedule) const {
@@ -119,7 +120,7 @@ struct made_schedule {
   std::string remark{};
 };
 
-/// Calls `create`, a function of <lsched.h> that creates a schedule. Throws lsched::error if it fails.
+/// Calls `create`, a function of <lsched.h> that creates a schedule. Throws lsched::error if `create` fails.
 template <class Create, class... Arguments>
 made_schedule created(Create create, Arguments... arguments) {
   lsched_schedule* handle = nullptr;
@@ -137,7 +138,7 @@ Struct sized(Fill fill, Arguments... arguments) {
   return filled;
 }
 
-/// Returns the text of a print function. Calls it again if the text has become longer since the last call.
+/// Returns the text of a print function. If the text became longer between two calls, calls the print function again.
 template <class Print>
 std::string printed(Print&& print) {
   std::string text;
@@ -152,7 +153,7 @@ std::string printed(Print&& print) {
 
 // --- element types and timeouts -----------------------------------------------------------------------------
 
-/// The lsched_dtype of an element type. C++20 has no 16-bit floating types. The C interface supports them.
+/// The lsched_dtype of an element type. C++20 has no 16-bit floating types, so use the C interface for these.
 template <class T>
 struct dtype_of;
 template <>
@@ -175,7 +176,7 @@ concept element = requires {
   { dtype_of<T>::value } -> std::convertible_to<lsched_dtype>;
 };
 
-/// Converts between floating types (lsched_convert). Elements of 16 bits may have any C++ type.
+/// Converts between floating types (lsched_convert). Elements of a 16-bit dtype may have any C++ type of that size.
 inline void convert(lsched_dtype from, const void* input, std::uint64_t count, double factor, lsched_dtype to,
                     void* output) {
   detail::expect(lsched_convert(from, input, count, factor, to, output));
@@ -198,12 +199,12 @@ class timeout {
   std::uint64_t ns_ = LSCHED_FOREVER;
 };
 
-/// The report of a collect.
+/// The report that a collect call returns.
 using report = lsched_report;
 
 // --- ticket and schedule -----------------------------------------------------------------------------------
 
-/// The name of a round. Its schedule must outlive the ticket.
+/// A ticket identifies a round of a schedule. The schedule must outlive the ticket.
 class ticket {
  public:
   ticket() = default;
@@ -239,7 +240,7 @@ class [[nodiscard]] schedule_base {
     });
   }
 
-  /// Waits until all ranks have made the create. Throws the error with which the create has failed, or TIMEOUT.
+  /// Waits until all ranks have created the schedule. Throws TIMEOUT, or the error with which the create has failed.
   void create_wait(timeout limit = timeout::forever()) {
     detail::call call;
     call(lsched_create_wait(handle(), limit.ns(), call.diagnostic()));
@@ -278,7 +279,7 @@ class [[nodiscard]] schedule : public schedule_base {
     detail::expect(lsched_start(handle(), &started));
     return ticket(started);
   }
-  /// Starts the next round over memory of its own, with one pointer per slot in the order of declaration. `counts` is
+  /// Starts the next round over the given memory, with one pointer per slot in the order of declaration. `counts` is
   /// for schedules with a capacity. Memory and counts belong to the round until it has ended.
   [[nodiscard]] ticket start_with(std::span<const void* const> inputs, std::span<void* const> outputs,
                                   const lsched_counts* counts = nullptr) {
@@ -301,7 +302,7 @@ class [[nodiscard]] schedule : public schedule_base {
   const std::string& remark() const { return remark_; }
 
   /// Returns the number of non-finite tensors in the result of an adasum that has run. is_non_finite[i] becomes 1 if
-  /// tensor i is non-finite, else 0. The span has one element per tensor, or is empty.
+  /// tensor i is non-finite, else 0. `is_non_finite` has one element per tensor, or is empty.
   std::uint64_t non_finite_tensors(std::span<std::uint8_t> is_non_finite = {}) const {
     std::uint64_t number = 0;
     detail::expect(lsched_non_finite_tensors(handle(), is_non_finite.size(),
@@ -318,14 +319,14 @@ class [[nodiscard]] schedule : public schedule_base {
 
 class world;
 
-/// The base of partial schedules of all element types.
+/// The base class of partial schedules. It does not depend on the element type.
 class [[nodiscard]] partial_base : public schedule_base {
  public:
   partial_base() = default;
   explicit partial_base(lsched_schedule* handle) : schedule_base(handle) {}
 
-  /// Returns an image of the pending offers, for a checkpoint. load_pending adds the offers of an image to those that
-  /// are pending.
+  /// Returns an image of the pending offers, for a checkpoint. load_pending adds the offers of an image to the pending
+  /// offers.
   std::vector<std::byte> save_pending() const {
     std::size_t bytes = 0;
     detail::expect(lsched_pending_save(handle(), nullptr, 0, &bytes));
@@ -340,13 +341,13 @@ class [[nodiscard]] partial_base : public schedule_base {
     detail::expect(lsched_pending_load(handle(), image.data(), image.size()));
   }
 
-  /// Discards the pending offers. Returns their number.
+  /// Discards the pending offers. Returns the number of discarded offers.
   std::uint64_t withdraw() {
     std::uint64_t offers = 0;
     detail::expect(lsched_withdraw(handle(), &offers));
     return offers;
   }
-  /// Counts the rounds up to `last` that are over as called for. Returns the number of these rounds.
+  /// Marks the rounds up to `last` that are over as called for by this rank. Returns the number of these rounds.
   std::uint64_t skip(std::uint64_t last) {
     std::uint64_t rounds = 0;
     detail::expect(lsched_skip(handle(), last, &rounds));
@@ -381,9 +382,9 @@ class [[nodiscard]] partial_collective : public partial_base {
                      std::vector<std::uint64_t> buckets)
       : partial_base(handle), contribution_(contribution), result_(result), buckets_(std::move(buckets)) {}
 
-  /// Returns the number of elements that a rank offers.
+  /// Returns the number of elements of a contribution.
   std::uint64_t contribution_count() const { return contribution_; }
-  /// Returns the number of elements that a rank collects.
+  /// Returns the number of elements of a result.
   std::uint64_t result_count() const { return result_; }
 
   ticket offer(std::span<const T> contribution) {
@@ -393,7 +394,7 @@ class [[nodiscard]] partial_collective : public partial_base {
     return ticket(offered);
   }
 
-  /// Offers a contribution whose buckets lie in separate memory. Number and sizes are those given at create.
+  /// Offers a contribution whose buckets lie in separate memory. Number and sizes of the buckets must be as at create.
   ticket offer_buckets(std::span<const std::span<const T>> buckets) {
     lsched_ticket offered{};
     detail::expect(lsched_offer_buckets(this->handle(), pointers_to<const void>(buckets).data(), &offered));
@@ -407,7 +408,8 @@ class [[nodiscard]] partial_collective : public partial_base {
     return ticket(offered);
   }
 
-  /// Copies one bucket while others are still computed. offer_end() deposits the contribution once all are copied.
+  /// Copies one bucket, so that other buckets can still be computed. After all buckets have been copied, call
+  /// offer_end() to offer the contribution.
   void offer_bucket(std::uint32_t index, std::span<const T> bucket) {
     if (index < buckets_.size()) expect_count(bucket.size(), buckets_[index]);
     detail::expect(lsched_offer_bucket(this->handle(), index, bucket.data()));
@@ -494,8 +496,8 @@ template <element T, class Base>
 requires std::floating_point<T>
 class [[nodiscard]] sparse_schedule : public Base {
  public:
-  /// Returns the residual of this rank, which the caller may read and write between rounds. The schedule owns its
-  /// memory.
+  /// Returns the residual of this rank, which the caller may read and write between rounds. The schedule owns the
+  /// memory of the residual.
   [[nodiscard]] std::span<T> residual() const {
     void* memory = nullptr;
     lsched_dtype type{};
@@ -507,7 +509,8 @@ class [[nodiscard]] sparse_schedule : public Base {
     return detail::sized<lsched_sparse_stats>(lsched_sparse_get_stats, this->handle());
   }
 
-  /// Saves the state that the schedule keeps between rounds, for a checkpoint of this rank. Call between rounds.
+  /// Saves the state that the schedule keeps between rounds, for a checkpoint of this rank. Call this function between
+  /// rounds.
   [[nodiscard]] std::vector<std::byte> save() const {
     std::size_t needed = 0;
     detail::expect(lsched_sparse_save(this->handle(), nullptr, 0, &needed));
@@ -530,7 +533,7 @@ class [[nodiscard]] sparse_allreduce : public sparse_schedule<T, schedule> {
   sparse_allreduce(lsched_schedule* handle, std::uint64_t count)
       : sparse_schedule<T, schedule>(schedule(handle), count) {}
 
-  /// Binds the schedule to other memory. The next round writes the whole update.
+  /// Binds the schedule to other memory. The next round writes all elements of the update.
   void rebind(std::span<const T> gradient, std::span<T> update) {
     if (gradient.size() != this->count_ || update.size() != this->count_)
       throw std::invalid_argument("lsched: the size of the buffer differs from the count of the schedule");
@@ -543,7 +546,7 @@ class [[nodiscard]] sparse_allreduce : public sparse_schedule<T, schedule> {
 };
 
 /// A sparse allreduce in which no rank waits for the slowest (world::partial_sparse). Ranks offer gradients and collect
-/// updates. The caller may use the residual only while no round runs on any rank (lsched_sparse_residual).
+/// updates. The caller may use the residual only while no rank runs a round (lsched_sparse_residual).
 template <element T>
 class [[nodiscard]] partial_sparse_allreduce : public sparse_schedule<T, partial_collective<T>> {
  public:
@@ -554,9 +557,9 @@ class [[nodiscard]] partial_sparse_allreduce : public sparse_schedule<T, partial
 
 // --- user-defined reductions ---------------------------------------------------------------------------------
 
-/// Returns a reduction that calls `combine(lower, higher)`, which returns a V. Memory holds each V as sizeof(V) /
-/// sizeof(T) elements of type T. `combine` is not copied. It must outlive the schedules, and must not throw.
-/// lsched_combine in lsched.h states the calling threads.
+/// Returns a reduction that calls `combine(lower, higher)`, which returns a V. In memory, each V has sizeof(V) /
+/// sizeof(T) elements of type T. The library does not copy `combine`, which must outlive the schedules and must not
+/// throw. lsched_combine in lsched.h states which threads call `combine`.
 template <element T, class V, class Combine>
 requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
     std::is_nothrow_invocable_r_v<V, const Combine&, const V&, const V&> lsched_user_op
@@ -585,13 +588,13 @@ requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
 /// Options of a partial collective.
 struct partial_options {
   std::string collective = "allreduce";  ///< as lsched_partial_desc
-  std::vector<std::uint64_t> buckets{};  ///< as lsched_partial_desc; empty: one bucket
+  std::vector<std::uint64_t> buckets{};  ///< as in lsched_partial_desc; empty: one bucket
   std::string activation = "solo";       ///< as lsched_partial_desc
   lsched_reduction reduction = LSCHED_SUM;
   lsched_lag lag = LSCHED_LATEST;
-  std::uint32_t history = 0;  ///< for LSCHED_HISTORY
+  std::uint32_t history = 0;  ///< limit for LSCHED_HISTORY
   lsched_divisor divisor = LSCHED_DIVIDE_BY_NONE;
-  bool averages_weights = false;  ///< for model_sync
+  bool averages_weights = false;  ///< true: allows model_sync
   std::uint64_t seed = 0;
   const char* algorithm = nullptr;
 };
@@ -601,22 +604,23 @@ struct sparse_options {
   const char* algorithm = nullptr;
   double scale = 1;
   lsched_nan_policy nans = LSCHED_NAN_PROPAGATE;
-  lsched_capacity capacity = LSCHED_STRICT;  ///< capacity, and the options up to `bucket`, are for "oktopk" only
+  lsched_capacity capacity = LSCHED_STRICT;  ///< this option and all options up to `bucket` are only for "oktopk"
   std::uint32_t period = 0;                  ///< 0: chosen by the library
   lsched_boundaries boundaries = LSCHED_POOLED;
   lsched_balance balance = LSCHED_BALANCE_BY_COST;
   lsched_selection selection = LSCHED_EXACT;
-  std::uint32_t reuse = 0;  ///< for LSCHED_REUSED; 0: as published
+  std::uint32_t reuse = 0;  ///< for LSCHED_REUSED: rounds between two updates of the thresholds; 0: as in the paper
   std::uint32_t bucket = 0;
-  std::span<const std::byte> image{};  ///< the image of this rank to continue from, saved by any algorithm
+  std::span<const std::byte> image{};  ///< image of this rank's saved state, from which the schedule continues; any
+                                       ///< algorithm may have saved it
 };
 
-/// A world, which is an ordered set of ranks. An object that was moved from, or that names no world, is false.
+/// A world, which is an ordered set of ranks. An object that was moved from, or has no world, converts to false.
 class [[nodiscard]] world {
  public:
   /// Opens the world of this process (lsched_world_open) with the default configuration.
   world() : world(default_config()) {}
-  /// Opens the world with a configuration, which begins as default_config().
+  /// Opens the world with a configuration. Start from default_config() and change members.
   explicit world(const lsched_config& config) {
     lsched_world* opened = nullptr;
     detail::call call;
@@ -626,7 +630,7 @@ class [[nodiscard]] world {
   /// Takes ownership of a handle, for example from lsched_world_open_mpi.
   explicit world(lsched_world* handle) : handle_(handle) {}
 
-  /// Opens a world of threads in this process. Element r is rank r.
+  /// Opens a world whose ranks are threads of this process. Element r of the result is the world object of rank r.
   static std::vector<world> open_threads(std::int32_t ranks, const lsched_config& config = default_config()) {
     std::vector<lsched_world*> handles(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
     std::vector<world> opened;
@@ -637,8 +641,8 @@ class [[nodiscard]] world {
     return opened;
   }
 
-  /// Opens a world by an exchange (lsched_world_open_with). `exchange(mine, all)` gathers the bytes of all ranks in
-  /// `all`, or throws.
+  /// Opens a world by an exchange function (lsched_world_open_with). `exchange(mine, all)` gathers the bytes `mine` of
+  /// all ranks in `all`, or throws.
   template <class Exchange>
   static world open_with(std::int32_t rank, std::int32_t size, Exchange exchange,
                          const lsched_config& config = default_config()) {
@@ -673,7 +677,7 @@ class [[nodiscard]] world {
     call(lsched_split(handle(), color, key, &made, call.diagnostic()));
     return world(made);
   }
-  /// Creates a world of these ranks, in this order. Only these ranks call.
+  /// Creates a world of the given ranks, in the given order. Only these ranks call the function.
   [[nodiscard]] world split_ranks(std::span<const std::int32_t> ranks, std::int32_t tag = 0) {
     lsched_world* made = nullptr;
     detail::call call;
@@ -696,17 +700,18 @@ class [[nodiscard]] world {
     ranks.resize(static_cast<std::size_t>(count));
     return ranks;
   }
-  /// Sets whether creates return at once. Schedules then have create_wait().
+  /// Sets whether create functions return at once. Then schedule::create_wait() waits for the other ranks.
   void set_nonblocking(bool on) { detail::expect(lsched_set_nonblocking(handle(), on ? 1 : 0)); }
 
-  /// Refuses the collective call that the other ranks make next, because of this rank's arguments (lsched_refuse). The
-  /// other ranks get an error with this rank and the reason. A class calls this function if its own checks fail.
+  /// Makes the next collective call of the other ranks fail, because this rank's arguments are invalid (lsched_refuse).
+  /// The error on the other ranks names this rank and the reason. Classes call this function if their own checks fail.
   [[noreturn]] void refuse(const std::string& text) {
     static_cast<void>(lsched_refuse(handle(), LSCHED_ERR_ARGUMENT, text.c_str(), nullptr));
     throw std::invalid_argument("lsched: " + text);
   }
 
-  /// Asks for a proof of each schedule before it is committed (lsched_set_verify). If one rank asks, all ranks prove.
+  /// Asks for a proof of each schedule before the schedule is committed (lsched_set_verify). If one rank asks, all
+  /// ranks prove.
   void set_verify(bool on) { detail::expect(lsched_set_verify(handle(), on ? 1 : 0)); }
 
   static lsched_config default_config() {
@@ -737,7 +742,7 @@ class [[nodiscard]] world {
     return text.data();
   }
 
-  /// Returns a description of this rank's schedules that wait or have failed. Empty: no such schedule.
+  /// Returns a description of this rank's schedules that wait or have failed, or an empty text if there is none.
   std::string diagnose() const {
     return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
       return lsched_diagnose(handle(), nullptr, text, bytes, needed);
@@ -757,8 +762,8 @@ class [[nodiscard]] world {
     static_cast<void>(handle_.release());
   }
 
-  /// Allocates memory that local ranks read directly. The memory is valid until `free`, or until the process closes its
-  /// last world.
+  /// Allocates memory that ranks of this node can read directly. The memory is valid until `free`, or until the process
+  /// closes its last world.
   template <element T>
   std::span<T> allocate(std::uint64_t count) {
     if (count > UINT64_MAX / sizeof(T)) throw std::length_error("lsched: the size in bytes exceeds 64 bits");
@@ -773,8 +778,8 @@ class [[nodiscard]] world {
 
   schedule barrier() { return schedule(detail::created(lsched_barrier_create, handle())); }
 
-  /// Creates output = reduction of all ranks' inputs. Both spans have the same size. Equal memory means in place.
-  /// Collective.
+  /// Creates an allreduce. `output` receives the reduction of all ranks' inputs. Both spans must have the same size. In
+  /// place, both are the same memory. Collective.
   template <element T>
   schedule allreduce(std::span<const T> input, std::span<T> output, lsched_reduction reduction = LSCHED_SUM,
                      const char* algorithm = nullptr) {
@@ -807,8 +812,8 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// Creates a mean over each node: the rank at place `owner` receives the mean of the node's inputs. The library
-  /// ignores the output of other ranks. T is a floating type. Collective.
+  /// Creates a mean over each node: the rank at place `owner` of a node receives the mean of the inputs on that node.
+  /// The library ignores the output of other ranks. T is a floating type. Collective.
   template <element T>
   schedule node_mean(std::span<const T> input, std::span<T> output, std::int32_t owner) {
     lsched_collective_desc desc = desc_of<T>("node_mean", input, output);
@@ -817,8 +822,8 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// Creates an adaptive sum of the inputs of all owners, the ranks at place `owner` of each node. All ranks receive
-  /// the result. The library ignores the input of other ranks. Collective.
+  /// Creates an adaptive sum of the inputs of all owners. The owner of a node is the rank at place `owner` of the node.
+  /// All ranks receive the result. The library ignores the input of other ranks. Collective.
   template <element T>
   schedule node_adasum(std::span<const T> input, std::span<T> output, std::int32_t owner,
                        std::span<const lsched_tensor> tensors = {}) {
@@ -829,13 +834,13 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// Creates any collective in the table of lsched_collective_desc. struct_size need not be set. Collective.
+  /// Creates any collective in the table of lsched_collective_desc. The function sets struct_size. Collective.
   schedule collective(lsched_collective_desc desc) {
     desc.struct_size = sizeof desc;
     return schedule(detail::created(lsched_collective_create, handle(), &desc));
   }
 
-  /// Creates the collective, runs one round, and destroys the schedule (lsched_once). Collective.
+  /// Creates a collective, runs one round, and destroys the schedule (lsched_once). Collective.
   void once(lsched_collective_desc desc, timeout limit = timeout::forever()) {
     desc.struct_size = sizeof desc;
     detail::call call;
@@ -850,14 +855,15 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// Loads a schedule file of this rank or of the whole world. One pointer per input and output buffer. Collective.
+  /// Creates a schedule from a schedule file, which has the schedule of this rank or of all ranks. `inputs` and
+  /// `outputs` have one pointer per buffer. Collective.
   schedule load(std::string_view text, std::span<const void* const> inputs, std::span<void* const> outputs) {
     return schedule(
         detail::created(lsched_schedule_load, handle(), text.data(), text.size(), inputs.data(), outputs.data()));
   }
 
   /// Creates a sparse allreduce of all ranks' gradients (lsched_sparse_create). The update has at most k sums
-  /// ("oktopk") or all sums ("topka"), divided by the number of ranks. Both spans have the same size, and do not
+  /// ("oktopk") or all sums ("topka"), divided by the number of ranks. Both spans must have the same size, and must not
   /// overlap. Collective.
   template <element T>
   requires std::floating_point<T> sparse_allreduce<T> sparse(std::span<const T> gradient, std::span<T> update,
@@ -879,7 +885,7 @@ class [[nodiscard]] world {
             options.buckets.empty() ? std::vector{count} : options.buckets};
   }
 
-  /// Creates a sparse allreduce of gradients of `count` elements, k of them per round, with an activation. Of
+  /// Creates a partial sparse allreduce of gradients of `count` elements, of which each rank sends k per round. In
   /// `options`, only activation, seed, lag and history may differ from their defaults. Collective.
   template <element T>
   requires std::floating_point<T> partial_sparse_allreduce<T> partial_sparse(std::uint64_t count, std::uint64_t k,
@@ -935,7 +941,7 @@ class [[nodiscard]] world {
     return desc;
   }
 
-  /// Returns a desc that points into the options.
+  /// Returns a desc with pointers to members of `options`, which must outlive the desc.
   template <element T>
   static lsched_partial_desc desc_of(std::uint64_t count, const partial_options& options) {
     lsched_partial_desc desc{};
@@ -976,7 +982,8 @@ class [[nodiscard]] builder {
     handle_.reset(made);
   }
 
-  /// Creates a schedule of any rank of a world that need not exist, to get its text.
+  /// Creates a schedule of any rank of a world that need not exist. The schedule cannot be committed, but its text can
+  /// be printed.
   builder(std::int32_t rank, std::int32_t ranks, const char* name = nullptr) {
     lsched_builder* made = nullptr;
     detail::expect(lsched_builder_create_at(rank, ranks, name, &made));
@@ -985,7 +992,7 @@ class [[nodiscard]] builder {
 
   lsched_builder* handle() const { return handle_.get(); }
 
-  /// Returns the schedule that commit would run as a schedule file. The builder stays valid.
+  /// Returns the text (schedule file) of the schedule that commit would run. The builder stays valid.
   [[nodiscard]] std::string text() const {
     return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
       detail::call call;
@@ -1026,7 +1033,7 @@ class [[nodiscard]] builder {
   void need(lsched_op op, std::uint32_t tokens) { detail::expect(lsched_set_need(handle(), op, tokens)); }
   void any(lsched_op op) { need(op, 1); }
 
-  /// Commits the schedule, with one pointer per slot in the order of declaration. Consumes the builder, also if it
+  /// Commits the schedule, with one pointer per slot in the order of declaration. Consumes the builder, also if commit
   /// fails. Collective.
   schedule commit(std::span<const void* const> inputs, std::span<void* const> outputs) {
     return schedule(detail::created(lsched_builder_commit, handle_.release(), inputs.data(), outputs.data()));
@@ -1057,16 +1064,16 @@ inline void load_algorithm(std::string_view text) {
 
 // --- proofs ------------------------------------------------------------------------------------------------
 
-/// The outcome of a proof. A world that does not hold is no error, so check holds().
+/// The outcome of a proof. A failed proof throws no exception, so check holds().
 struct [[nodiscard]] verification {
   lsched_verification figures{};
-  std::vector<lsched_finding> findings{};  ///< reasons why the world does not hold, at most 16
-  std::vector<lsched_finding> notes{};     ///< legal, but fragile
+  std::vector<lsched_finding> findings{};  ///< reasons why the proof failed, at most 16
+  std::vector<lsched_finding> notes{};     ///< properties that are legal, but fragile
 
   bool holds() const { return figures.holds != 0; }
 };
 
-/// The request of a proof of a registered collective.
+/// The request of a proof of a collective that the library provides.
 struct verify_options {
   const char* algorithm = nullptr;
   lsched_dtype dtype = LSCHED_F32;
@@ -1092,23 +1099,24 @@ inline verification verify(const lsched_verify_desc& desc) {
 
 }  // namespace detail
 
-/// The expected contents of the outputs of a text. Members that are not set are taken from the text.
+/// The contents that the outputs of a text must have. Members that are not set are taken from the text.
 struct text_promise {
   const char* collective = nullptr;  ///< nullptr: the collective after which the schedules are named
   std::optional<lsched_reduction> reduction{};
   std::optional<lsched_dtype> dtype{};
   std::optional<std::uint64_t> count{};
   std::optional<std::int32_t> root{};
-  bool is_required = false;  ///< true: contents must be checked, otherwise ARGUMENT
+  bool is_required = false;  ///< true: if contents cannot be checked, ARGUMENT is thrown
 };
 
-/// The buffers that messages may rely on (docs/reference/verify.md). By default sends wait for their receives.
+/// The buffers for messages whose receives are not yet posted (docs/reference/verify.md). By default there are no
+/// buffers: sends wait for their receives.
 struct message_buffers {
   std::uint64_t eager_bytes = 0;
   std::uint32_t slots = 0;
 };
 
-/// Proves the schedules of a text, which has the schedule files of all ranks.
+/// Proves the schedules of `text`, which has the schedule files of all ranks.
 inline verification verify_text(std::string_view text, const text_promise& promise = {}, bool in_place = false,
                                 const message_buffers& buffers = {}) {
   lsched_verify_desc desc{};
@@ -1163,10 +1171,10 @@ struct simulate_desc : lsched_simulate_desc {
 /// The outcome of a simulation.
 struct simulation {
   lsched_simulation figures{};
-  std::vector<std::uint64_t> finish_ps{};  ///< by rank
+  std::vector<std::uint64_t> finish_ps{};  ///< times at which ranks finish the round, by rank
 };
 
-/// Times one round of the schedules that `desc` requests.
+/// Simulates one round of the schedules that `desc` requests.
 inline simulation simulate(const lsched_simulate_desc& desc) {
   constexpr std::uint64_t k_least_bytes_of_a_schedule = 32;
   simulation made;
@@ -1179,7 +1187,8 @@ inline simulation simulate(const lsched_simulate_desc& desc) {
   return made;
 }
 
-/// Times one round of a text, which has the schedule files of all ranks, on the machine of `desc`.
+/// Simulates one round of the schedules of `text`, which has the schedule files of all ranks. The machine is that of
+/// `desc`.
 inline simulation simulate_text(std::string_view text, simulate_desc desc = {}) {
   desc.text = text.data();
   desc.bytes = text.size();

@@ -31,6 +31,7 @@ class finalize_hook {
   /// Call remove() first: MPI holds the address of this object.
   ~finalize_hook() = default;
 
+  /// Arranges that `end` is called at the beginning of MPI_Finalize. `owner` runs a job as the owner of the engine.
   /// Returns false if MPI refuses the attribute. Then `end` is never called.
   bool install(engine_owner owner, std::function<void()> end) {
     owner_ = std::move(owner);

@@ -4,8 +4,8 @@
 
 namespace lsched {
 
-/// A board in shared memory if all members are on this node, else over MPI. The board of all ranks is chosen at
-/// construction, all others when they join or offer.
+/// A board in shared memory if all members are on this node, else a board over MPI. For the board of all ranks, this is
+/// decided at construction. For other boards, it is decided in join() or offer().
 class hybrid_board final : public board {
  public:
   hybrid_board(const hybrid_endpoint& of, std::unique_ptr<board> near, std::unique_ptr<board> far)
@@ -45,7 +45,7 @@ class hybrid_board final : public board {
   void give_up(rank missing) override { used().give_up(missing); }
 
  private:
-  /// Keeps the board that suits the members, and returns their places in the node.
+  /// Keeps one of the two boards, depending on the members. Returns the places of the members in this node.
   std::vector<rank> choose(std::span<const rank> members) {
     std::vector<rank> places = of_.places_of(members);
     (places.size() == members.size() ? far_ : near_).reset();
@@ -55,7 +55,7 @@ class hybrid_board final : public board {
   board& used() const { return near_ != nullptr ? *near_ : *far_; }
 
   const hybrid_endpoint& of_;
-  std::vector<rank> homes_{};  ///< set by meet() after a regroup
+  std::vector<rank> homes_{};  ///< ranks of the launch; set by meet() after a regroup
   std::unique_ptr<board> near_, far_;
 };
 
@@ -129,7 +129,8 @@ member_address hybrid_endpoint::address_of(std::uint32_t id) const {
   return {.near = near_->address_of(id).near, .far = far_->address_of(id).far};
 }
 
-// MPI's result is equal on all ranks and must not depend on shared memory. So MPI is asked in any case.
+// MPI's result is equal on all ranks and must not depend on shared memory. So MPI links the instance even if shared
+// memory has failed to do so.
 status hybrid_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   const auto& members = members_.at(id);
   if (all.size() != members.size()) return status::internal;

@@ -1,8 +1,9 @@
 // Transport `shm+mpi`: shared memory between the ranks of a node, MPI between nodes.
 //
 // Each edge belongs to one of the two transports, depending on its peer. The lowest bit of a link selects the
-// transport. A board is in shared memory if all its members are on this node. The transports number ranks differently.
-// This endpoint and MPI use ranks of the launch, and shared memory uses places within the node.
+// transport. The members of a world exchange records on a board (libsched/transport/board.h). A board is in shared
+// memory if all its members are on this node. The transports number ranks differently. This endpoint and MPI use ranks
+// of the launch, and shared memory uses places within the node.
 #pragma once
 
 #include <memory>
@@ -17,7 +18,7 @@ namespace lsched {
 
 class hybrid_endpoint final : public endpoint {
  public:
-  /// `node`: the world's rank at each place 0, 1, … of the shared segment, ascending.
+  /// `node`: the ranks of the world on this node, ascending, by place in the shared segment.
   hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<mpi_endpoint> far, std::vector<rank> node)
       : near_(std::move(near)), far_(std::move(far)), node_(std::move(node)) {}
   ~hybrid_endpoint() override { hybrid_endpoint::close(); }
@@ -118,9 +119,9 @@ class hybrid_endpoint final : public endpoint {
 
   std::unique_ptr<shm_endpoint> near_;
   std::unique_ptr<mpi_endpoint> far_;
-  std::vector<rank> node_;                                        ///< the world's rank by place in the node, ascending
-  std::unordered_map<std::uint32_t, std::vector<rank>> members_;  ///< members of attached instances
-  bool far_is_first_ = false;                                     ///< whether poll() asks MPI first; alternates
+  std::vector<rank> node_;  ///< ranks of the world, by place in the node, ascending
+  std::unordered_map<std::uint32_t, std::vector<rank>> members_;  ///< members of attached instances, by id
+  bool far_is_first_ = false;  ///< whether the next poll() polls MPI first; alternates
 };
 
 }  // namespace lsched

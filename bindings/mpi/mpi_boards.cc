@@ -169,7 +169,7 @@ mpi_boards::content mpi_board::pack(enum mpi_boards::kind what, std::uint64_t nu
 }
 
 status mpi_board::post(std::span<const std::byte> record, rank*) {
-  settled_.erase(settled_.begin(), settled_.upper_bound(number_));  // of commits that this rank has given up
+  settled_.erase(settled_.begin(), settled_.upper_bound(number_));  // results of commits that this rank gave up
   ++number_;
   await(true);
   of_.advance();  // the commit may already have been given up
@@ -209,7 +209,7 @@ void mpi_board::offer(std::uint64_t key, std::span<const rank> members) {
   await(true);
   const rank first = offered_to_.front();
   if (first == of_.around_.self) return;
-  ++of_.unanswered_;  // the first rank may never learn of the offer: its stream begins with its answer
+  ++of_.unanswered_;  // its stream begins only with its answer, so the offer may never arrive
   of_.send(first, mpi_boards::pack({own_number_, mpi_boards::kind::offer, key, k_no_rank, k_no_rank}, {}));
 }
 

@@ -1,15 +1,16 @@
-// Boards over MPI. The world's first rank settles each commit. The other members send their records to the first rank.
-// The first rank sends each member all records, or that the commit was given up, or that a member has left the world.
-// After a member has left, no commit stands any more. A member that gives up asks the first rank to give up the commit.
-// The decision may arrive late.
+// Boards over MPI. On a board the members of a world exchange records, to agree on commits
+// (libsched/transport/board.h). The world's first rank decides the result of each commit. The other members send their
+// records to the first rank. The first rank sends one of three results to each member: all records, the commit was
+// given up, or a member has left the world. After a member has left, no later commit succeeds. A member that gives up
+// asks the first rank to give up the commit. The decision of the first rank may arrive late.
 //
 //     member    record n ──▶  first: has all n?    ── all records ──▶  every member
-//     member    give up n ─▶  first: not yet?      ── given up ─────▶  every member; records that come later drop
-//     member    left ──────▶  first: no record n?  ── gone ─────────▶  every member; the first sends left to all
-//     member    offer ─────▶  first: has all?      ── met ──────────▶  every member; a closed board sends left
+//     member    give up n ─▶  first: not yet?      ── given up ─────▶  every member; later records are dropped
+//     member    left ──────▶  first: no record n?  ── gone ─────────▶  every member; the first sends `left` to all
+//     member    offer ─────▶  first: has all?      ── met ──────────▶  every member; a closed board sends `left`
 //
-// Every message begins with a head. A board is identified by its first rank's number. Messages for a closed board are
-// dropped. Messages for a board that is yet to join are kept.
+// Every message begins with a head. A board is identified by its first rank, and by the number of the board at this
+// rank. Messages for a closed board are dropped. Messages for a board that is yet to join are kept.
 #pragma once
 
 #include <mpi.h>
@@ -30,11 +31,12 @@ namespace lsched {
 
 class mpi_board;
 
-/// The boards of one rank, and their messages, which have a tag of their own. One thread at a time.
+/// The boards of one rank, and the messages of these boards, which have an MPI tag of their own. Used by one thread at
+/// a time.
 class mpi_boards {
  public:
-  /// Functions of the endpoint. `note_sent` and `note_taken` count the messages with a peer. `succeeded` receives the
-  /// code of each call of MPI.
+  /// Members and functions of the endpoint. `note_sent` and `note_taken` count the messages to and from a peer.
+  /// `succeeded` receives the return code of each MPI call, and returns whether the call succeeded.
   struct surroundings {
     MPI_Comm comm;
     rank self;
@@ -64,7 +66,7 @@ class mpi_boards {
   /// Completes messages that are in flight, without looking for new messages.
   void advance_transfers();
 
-  /// Leaves all memory to MPI, which may still use it.
+  /// Leaks the memory of all transfers, because MPI may still use it.
   void abandon();
 
  private:
@@ -72,10 +74,10 @@ class mpi_boards {
 
   enum class kind : std::uint32_t { record, give_up, all, given_up, gone, left, offer, withdraw, met };
   struct head {
-    std::uint32_t board;  ///< the first rank's number; in offers and withdrawals the sender's own number
+    std::uint32_t board;  ///< number at the first rank; in offers and withdrawals: number at the sender
     enum kind kind;
-    std::uint64_t number;  ///< of the commit; in offers the key; in `met` the number of the offered board
-    rank member;           ///< the sender; in `met` the receiver
+    std::uint64_t number;  ///< number of the commit; in offers: the key; in `met`: number of the offered board
+    rank member;           ///< the sender; in `met`: the receiver
     rank missing;
   };
   using content = std::shared_ptr<std::vector<std::byte>>;
@@ -94,12 +96,14 @@ class mpi_boards {
 
   surroundings around_;
   std::uint32_t next_number_ = 0;
-  /// Boards by first rank and that rank's number. Null: closed here, but the first rank's `left` is yet to arrive.
+  /// Boards, by first rank and number at the first rank. Null: this rank has closed the board, but the message `left`
+  /// from the first rank is yet to arrive.
   std::map<std::pair<rank, std::uint32_t>, mpi_board*> boards_;
-  std::size_t unanswered_ = 0;                                      ///< offers to other ranks without an answer
-  std::size_t awaiting_ = 0;                                        ///< boards with an exchange or an offer in flight
-  std::map<std::pair<std::uint64_t, rank>, std::uint32_t> offers_;  ///< by key and rank: the number of the rank's board
-  std::multimap<std::pair<rank, std::uint32_t>, content> strays_;   ///< messages for boards that are yet to join
+  std::size_t unanswered_ = 0;  ///< offers to other ranks without an answer
+  std::size_t awaiting_ = 0;    ///< boards with an exchange or an offer in flight
+  /// Offered boards: the number of the board at the offering rank, by key and offering rank.
+  std::map<std::pair<std::uint64_t, rank>, std::uint32_t> offers_;
+  std::multimap<std::pair<rank, std::uint32_t>, content> strays_;  ///< messages for boards that are yet to join
   std::list<transfer> sends_, receives_;
 };
 
@@ -121,8 +125,8 @@ class mpi_board final : public board {
  private:
   friend class mpi_boards;
 
-  /// The result of a commit: the records of all members, the member for which it was given up, or the member that has
-  /// left.
+  /// The result of a commit: the records of all members, or a member `missing`. This member has left (`has_left`), or
+  /// the commit was given up because the member's record was missing.
   struct settlement {
     std::vector<std::byte> records{};
     rank missing = k_no_rank;
@@ -144,17 +148,17 @@ class mpi_board final : public board {
 
   mpi_boards& of_;
   const std::uint32_t own_number_;
-  std::vector<rank> members_{};  ///< home ranks, by rank of the world; empty until the board has joined
+  std::vector<rank> members_{};  ///< ranks of the launch, by rank of the world; empty until join()
   rank self_ = k_no_rank;        ///< this rank in the world
   std::uint32_t number_of_first_ = 0;
-  std::uint64_t number_ = 0;  ///< of the current or the last exchange
+  std::uint64_t number_ = 0;  ///< number of the current or the last exchange
   bool is_awaiting_ = false;
-  std::uint64_t key_ = 0;                        ///< of the offer; 0: none
-  std::vector<rank> offered_to_;                 ///< home ranks of the members
-  std::map<std::uint64_t, settlement> settled_;  ///< by number: results that gather() is yet to return
+  std::uint64_t key_ = 0;                        ///< key of the current offer; 0: no offer
+  std::vector<rank> offered_to_;                 ///< ranks of the launch to which the board was offered
+  std::map<std::uint64_t, settlement> settled_;  ///< results that gather() is yet to return, by number
   bool has_first_left_ = false;
 
-  // State of the first rank, for the commit after the last that is settled:
+  // State of the first rank, which decides the commit with number last_settled_ + 1:
   std::uint64_t last_settled_ = 0;
   std::vector<std::byte> records_;
   std::vector<bool> has_record_;

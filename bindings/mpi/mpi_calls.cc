@@ -83,7 +83,8 @@ std::optional<failure> agree(MPI_Comm comm, const std::optional<failure>& own) {
 // --- the library -------------------------------------------------------------------------------------------
 
 std::string mpi_library() {
-  // The library may belong to another MPI than the header, whose limit is then too small. MPICH's limit is the largest.
+  // The library may belong to another MPI implementation than the header. Then the limit in the header may be too
+  // small. MPICH has the largest limit.
   std::array<char, std::max(MPI_MAX_LIBRARY_VERSION_STRING, 8192)> text{};
   int length = 0;
   if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";

@@ -16,14 +16,14 @@ bool is_mpi_running();
 /// Returns the reason why the communicator cannot be a world, if any.
 std::optional<failure> validate_world(MPI_Comm comm);
 
-/// Returns MPI's highest tag, or `wished` if that is lower. 0: no wish.
+/// Returns the highest tag of MPI, or `wished` if `wished` is lower and not 0.
 int highest_tag_of(MPI_Comm comm, int wished);
 
 /// Returns a failure with TRANSPORT for a call of MPI.
 failure mpi_failure(const char* call);
 
-// Collectives that yield the core while they wait, because the awaited ranks may need it. They return whether MPI
-// succeeded.
+// Collective calls that yield the core while they wait, because the awaited ranks may need the core. The functions
+// return whether MPI succeeded.
 bool reduce_all(const void* own, void* all, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
 bool gather_all(rank own, rank* all, MPI_Comm comm);
 bool broadcast(void* data, int bytes, MPI_Comm comm, rank root);

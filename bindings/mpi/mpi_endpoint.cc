@@ -23,8 +23,8 @@ using listening = enum mpi_stream::listening;
 
 // --- open and close -----------------------------------------------------------------------------------------
 
-// Until the communicator is duplicated, all ranks come to equal results without communication. Then they agree on a
-// result.
+// Before the communicator is duplicated, all ranks get equal results without communication. Afterwards the ranks agree
+// on a result by messages.
 result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mpi_limits& limits) {
   if (auto why = validate_world(comm)) return *why;
   MPI_Comm ours = MPI_COMM_NULL;
@@ -83,7 +83,7 @@ void mpi_endpoint::end_with_mpi() {
   if (has_talked && health_ == status::ok) health_ = status::state;
 }
 
-// Returns whether no message is in flight any more. False: the time limit has passed, or MPI has failed.
+// Returns true when no message is in flight any more. Returns false if the time limit has passed, or MPI has failed.
 bool mpi_endpoint::drain() {
   using clock = std::chrono::steady_clock;
   announce_end();
@@ -147,9 +147,9 @@ bool mpi_endpoint::is_drained() const {
   return requests_.empty() && !boards_.has_transfers() && std::ranges::none_of(links_.streams(), is_at_odds);
 }
 
-// Leaks the communicator and all memory that MPI may still write to: a peer died or never closed, or MPI is finalised.
-// Cancelling the requests does not help, because a message may be in flight into that memory. The target of a large
-// message in flight is also affected, and should not be used again.
+// Leaks the communicator and all memory that MPI may still access. Called if a peer died or never closed its endpoint,
+// or if MPI is finalised. Cancelling the requests does not help, because a message into this memory may be in flight.
+// The target of a large message in flight is also affected, and should not be used again.
 void mpi_endpoint::leak() {
   links_.abandon();
   for (mpi_edge::memory& held : orphans_) (void)held.release();
@@ -169,8 +169,8 @@ bool mpi_endpoint::succeeded(int code) {
 
 // --- commit ------------------------------------------------------------------------------------------------
 
-// Starts the control stream with a peer. From here on messages with the peer may exist, and its last record will
-// arrive.
+// Starts the control stream with a peer. From then on, messages to and from the peer may exist, and the last record of
+// the peer will arrive.
 void mpi_endpoint::begin_with(rank peer) {
   mpi_stream& with = links_.stream_to(peer);
   with.reserve(2);
@@ -218,7 +218,7 @@ void mpi_endpoint::detach(std::uint32_t id) {
 // --- giving up ---------------------------------------------------------------------------------------------
 
 //     sender whose instance ends              receiver
-//       E1 k_cancelled               ───►       E2 its links are dead: no message completes a receive any more
+//       E1 k_cancelled               ───►       E2 its links are closed: no message completes a receive any more
 //       E4 the verdict               ◄───       E3 k_answered
 //
 // Between E1 and E3 the receiver may end its round with a message that MPI still reads from the sender's memory. After
@@ -245,7 +245,7 @@ void mpi_endpoint::pass_on_cancellation(std::uint32_t id) {
   }
 }
 
-// A closing endpoint does not answer. Peers await no answer after its last record.
+// A closing endpoint does not reply. Peers do not wait for replies after the last record of this endpoint.
 void mpi_endpoint::answer_cancellation(mpi_stream& from, const mpi_stream::control_record& news) {
   cancel(news.instance, mpi_stream::reason_in(news.value));
   if (is_closed_) return;
@@ -253,8 +253,8 @@ void mpi_endpoint::answer_cancellation(mpi_stream& from, const mpi_stream::contr
   send_control(from);
 }
 
-// Cancels the instance if a large payload is being sent, because peers learn of it only by messages. Payloads that were
-// copied need no closing.
+// If a large payload is being sent, cancels the instance, because peers learn of the end of the instance only by
+// messages. Small payloads were copied, so MPI does not read the caller's memory for them.
 void mpi_endpoint::close_to_readers(std::uint32_t id, const end_reason& reason) {
   const auto is_sending = [this](link_id link) { return links_[link].spec.outgoing && links_[link].chunks != 0; };
   if (std::ranges::any_of(links_.of(id), is_sending)) cancel(id, reason);

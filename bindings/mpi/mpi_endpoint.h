@@ -1,5 +1,5 @@
 // Transport `mpi`: any set of ranks that MPI connects. Uses Isend, Issend, Irecv and Testsome on one duplicated
-// communicator. Only receives of instances that were given up are cancelled.
+// communicator. Only the receives of instances that were given up are cancelled.
 //
 // Each payload edge has an MPI tag of its own, per ordered pair of ranks. A message is a 64-byte header, followed by up
 // to 16 KiB of payload in the same MPI message. A larger payload follows in messages of its own, straight from the
@@ -11,16 +11,17 @@
 // Signals and credits share one control stream per ordered pair of ranks, tag 0. A record is (instance, index, value).
 // The newest values wait in a table while the previous batch is in flight. A batch is sent synchronously (Issend), so a
 // peer that does not receive is never sent a second batch. A cancellation of an instance is a record, too. A rank that
-// learns of a cancellation for the first time passes it to its peers in that instance. The messages of boards
-// (mpi_boards.h) have tag 1.
+// receives the first such record for an instance sends the cancellation to its peers in this instance. The messages of
+// boards (mpi_boards.h) have tag 1.
 //
-// close() drains. The last record between two ranks that shared an edge contains the number of payload messages. After
-// that record nothing more is posted. Orphans, messages that failed instances left unreceived, are received and
-// dropped. So every receive completes, and the communicator has no message when it is freed. MPI reuses its number for
-// another communicator, which would receive any message left.
+// close() drains all streams. The last control record from a rank to a peer contains the number of payload messages
+// that the rank has sent to this peer. After the last record the rank sends nothing more. Orphans are messages that
+// failed instances left unreceived: close() receives and drops them. So every receive completes, and no message is left
+// when the communicator is freed. MPI may reuse the communicator's internal number for another communicator, which
+// would receive a message that is left.
 //
-// MPI cannot wake a sleeping rank: is_time_driven(). It cannot report a dead rank either. A dead peer is an MPI error,
-// which becomes health(), or silence, which becomes a timeout.
+// MPI cannot wake a sleeping rank, so ranks must poll (is_time_driven()). MPI cannot report a dead rank either. A dead
+// peer is an MPI error, which becomes health(), or silence, which becomes a timeout.
 #pragma once
 
 #include <mpi.h>
@@ -44,21 +45,23 @@ namespace lsched {
 
 /// Limits that are equal on all ranks. The defaults suit all programs. Tests lower them.
 struct mpi_limits {
-  int highest_tag = 0;                                 ///< 0: the limit of MPI
-  std::uint64_t chunk_bytes = std::uint64_t{1} << 30;  ///< MPI counts are ints; at most 2^31-1
+  int highest_tag = 0;                                 ///< highest tag to use; 0: the limit of MPI
+  std::uint64_t chunk_bytes = std::uint64_t{1} << 30;  ///< at most 2^31-1, because MPI counts are ints
   std::chrono::milliseconds shutdown{10000};           ///< longest wait of close() for the peers
 };
 
 class mpi_endpoint final : public endpoint {
  public:
-  /// Duplicates the communicator, collectively. STATE outside MPI_Init … MPI_Finalize.
+  /// Opens an endpoint over a duplicate of the communicator. Collective. STATE: MPI is not initialised, or is
+  /// finalised.
   static result<std::unique_ptr<mpi_endpoint>> open(MPI_Comm comm, const mpi_limits& limits = {});
   ~mpi_endpoint() override;
 
-  /// The duplicate. The code that opened this endpoint may use it for collective calls between commits.
+  /// Returns the duplicated communicator. The code that opened this endpoint may use the communicator for collective
+  /// calls between commits.
   MPI_Comm communicator() const { return comm_; }
 
-  /// Returns whether MPI allows a thread of this library to call MPI while the application calls it, too.
+  /// Returns whether MPI allows a thread of this library to call MPI while the application calls MPI, too.
   bool allows_auxiliary_thread() const { return is_thread_multiple_; }
 
   world place() const override { return place_; }
@@ -99,9 +102,9 @@ class mpi_endpoint final : public endpoint {
   /// Waits, for a bounded time, until all peers have closed, too, and no message is in flight.
   void close() override;
 
-  /// Closes the endpoint at the beginning of MPI_Finalize, unless it was closed before. Afterwards the endpoint does
-  /// not call MPI, and its health is STATE if ranks have communicated through MPI. `exclusively` runs a job as the
-  /// owner of the engine. Returns false if MPI refuses.
+  /// Arranges that MPI_Finalize first closes the endpoint, unless the endpoint was closed before. Afterwards the
+  /// endpoint does not call MPI, and its health is STATE if ranks have communicated through MPI. `exclusively` runs a
+  /// job as the owner of the engine. Returns false if MPI refuses.
   bool close_at_finalize(finalize_hook::engine_owner exclusively);
 
  private:
@@ -154,10 +157,10 @@ class mpi_endpoint final : public endpoint {
 
   mpi_links links_;
   std::vector<mpi_edge::memory> orphans_;  ///< messages that close() has received
-  mpi_edge::memory dropped_{};             ///< target of chunks that do not fit their own target
+  mpi_edge::memory dropped_{};             ///< buffer for the chunks of a payload that exceeds its target
 
   mpi_requests requests_;
-  std::size_t idle_receives_ = 0;  ///< of requests_: posted for control records that may never come
+  std::size_t idle_receives_ = 0;  ///< number of receives posted for control records that may never arrive
   std::vector<link_id> due_;
   std::size_t waiting_ = 0;  ///< links that wait for an event, including the links in due_
 

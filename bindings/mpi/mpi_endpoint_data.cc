@@ -102,7 +102,9 @@ bool mpi_endpoint::receive(link_id link, round_no round, message_target into, ar
   return true;
 }
 
-// Handles a header that has arrived. Returns true if the payload has arrived, too. Otherwise it is in flight.
+// Handles a header that has arrived. Returns true if the receive is complete: the payload has arrived, too, or fetch()
+// will receive the payload. Returns false if the payload is in flight, or if the header is invalid. An invalid header
+// sets `health_`.
 bool mpi_endpoint::landed(link_id link, int bytes) {
   mpi_link& state = links_[link];
   header head;
@@ -169,7 +171,8 @@ void mpi_endpoint::post_chunk_in(link_id link) {
   add_request(request, {task::chunk_in, link});
 }
 
-// Posts the next chunk, if any. Returns true if this was the last chunk.
+// Handles a chunk that has arrived: posts a receive for the next chunk, if any. Returns true if this was the last
+// chunk. A chunk of wrong size sets `health_`.
 bool mpi_endpoint::chunk_landed(link_id link, int bytes) {
   mpi_link& state = links_[link];
   if (static_cast<std::uint64_t>(bytes) != (state.moved - 1) % limits_.chunk_bytes + 1) {
@@ -181,7 +184,7 @@ bool mpi_endpoint::chunk_landed(link_id link, int bytes) {
   return false;
 }
 
-// Always returns true. Releases the message unless it is read in place.
+// Releases the message unless the payload is read in place. Always returns true.
 bool mpi_endpoint::has_arrived(link_id link) {
   const mpi_link& state = links_[link];
   if (state.incoming.null || !state.spec.in_place) release(link, state.round);
@@ -242,7 +245,7 @@ void mpi_endpoint::take_control(mpi_stream& from, int bytes) {
   if (from.listening == listening::posted) receive_control(from);
 }
 
-// Handles a control record. A record for a detached instance is late credit, which no link awaits.
+// Handles a control record. A record for a detached instance is a late credit, for which no link waits.
 void mpi_endpoint::take_control(mpi_stream& from, const mpi_stream::control_record& news) {
   if (news.index == mpi_stream::k_last) {
     from.listening = listening::ended;

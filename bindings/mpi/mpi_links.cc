@@ -116,8 +116,8 @@ bool mpi_links::reserve_memory(block& held) {
   return true;
 }
 
-// Both ranks of a pair count its payload edges of one direction in the same order, starting at the receiver's first
-// tag.
+// Both ranks of a pair number the payload edges of one direction in the same order, so both compute the same tags from
+// the receiver's first tag.
 void mpi_links::assign_tags(const block& held, bool outgoing, const std::function<int(rank peer)>& first_tag_of) {
   std::unordered_map<rank, int> counted;
   for (const link_id link : sorted(held)) {
@@ -148,7 +148,7 @@ void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
     if (receives_control_for(state.spec, state.credits)) with.receivers[id].push_back(link);
   }
   for (const auto& [peer, more] : sent) {
-    // Records of detached links may still be in the table, so room is reserved in addition to those records.
+    // Records of detached links may still be in the table, so capacity is reserved in addition to those records.
     std::size_t senders = 3;  // the last record, a cancellation, and the answer to a cancellation
     for (const mpi_link& state : links_)
       if (state.is_live && state.spec.peer == peer && sends_control_for(state.spec, state.credits)) ++senders;
@@ -215,7 +215,8 @@ void mpi_links::detach(std::uint32_t id, bool is_clean) {
   reap();
 }
 
-// A send that was reported as done may still be in flight from a bounce buffer.
+// Frees detached blocks whose requests have completed. A send that was reported as done may still be in flight from a
+// bounce buffer.
 void mpi_links::reap() {
   std::erase_if(retired_, [this](const block& held) {
     const auto is_in_flight = [this](link_id link) { return links_[link].in_flight != 0; };

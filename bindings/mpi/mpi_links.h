@@ -1,4 +1,4 @@
-// The attached edges of this rank, the state that they share with their peers, and their memory and tags.
+// The attached edges of this rank, the memory and tags of the edges, and the state that all edges to one peer share.
 #pragma once
 
 #include <algorithm>
@@ -53,17 +53,17 @@ constexpr std::uint64_t bounce_bytes(const edge_spec& edge) {
 
 constexpr bool needs_landing(const edge_spec& edge) { return edge.in_place && edge.capacity > k_bounce_bytes; }
 
-/// Returns the number of bytes that MPI reads or writes on behalf of an edge.
+/// Returns the size of the buffers that this rank allocates for an edge.
 constexpr std::uint64_t own_bytes(const edge_spec& edge) {
   if (edge.signal) return 0;
   if (edge.outgoing) return 2 * bounce_bytes(edge);
   return bounce_bytes(edge) + (needs_landing(edge) ? (edge.capacity + 63) / 64 * 64 : 0);
 }
 
-/// Both ranks of a pair enumerate its edges in this order, signals first.
+/// Both ranks of a pair enumerate their common edges in this order, signals first.
 constexpr auto order_of(const edge_spec& edge) { return std::tuple(edge.peer, !edge.signal, edge.tag, edge.outgoing); }
 
-/// Returns whether this rank sends control records for the edge: its signals out, or credits for payload in.
+/// Returns whether this rank sends control records for the edge: outgoing signals, or credits for incoming payload.
 constexpr bool sends_control_for(const edge_spec& edge, bool credits) {
   return edge.signal ? edge.outgoing : credits && !edge.outgoing;
 }
@@ -79,14 +79,14 @@ constexpr bool receives_control_for(const edge_spec& edge, bool credits) {
 struct mpi_stream {
   struct control_record {
     std::uint32_t instance;  ///< the receiver's number
-    std::uint32_t index;     ///< among the control edges of that instance in this direction
+    std::uint32_t index;     ///< index among the control edges of the instance in this direction
     std::uint64_t value;
   };
   // Special values of `index`, which no instance reaches:
-  static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< the last record; value: payload messages sent
+  static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< last record; value: number of payload messages
   static constexpr std::uint32_t k_cancelled = k_last - 1;    ///< the instance has ended; value: see pack()
-  static constexpr std::uint32_t k_left = k_last - 2;         ///< no message follows that of round `value` on an edge
-  /// Reply to k_cancelled: the sender of the reply uses no message any more.
+  static constexpr std::uint32_t k_left = k_last - 2;         ///< round `value` is the last with a message on the edge
+  /// Reply to k_cancelled: the sender of the reply uses no message of the instance any more.
   static constexpr std::uint32_t k_answered = k_last - 3;
   static constexpr std::size_t k_batch_records = 64;
 
@@ -108,17 +108,18 @@ struct mpi_stream {
   rank peer = k_no_rank;
   bool is_sending = false;  ///< a batch is in flight
   enum listening listening = listening::not_yet;
-  std::uint64_t sent = 0;       ///< payload messages to the peer, counted as MPI messages
+  std::uint64_t sent = 0;       ///< number of MPI messages with payload to the peer
   std::uint64_t taken = 0;      ///< payload messages from the peer
   std::uint64_t announced = 0;  ///< payload messages from the peer, according to its last record
-  std::unordered_map<std::uint32_t, std::vector<link_id>> receivers;  ///< by instance, then index
+  std::unordered_map<std::uint32_t, std::vector<link_id>> receivers;  ///< target links, by instance and index
   std::array<control_record, k_batch_records> outgoing;
   std::array<control_record, k_batch_records> incoming;
 
-  /// Reserves room for so many records in addition to those in the table.
+  /// Reserves capacity for `more` records in addition to the records in the table.
   void reserve(std::size_t more) { pending_.reserve(pending_.size() + more); }
 
-  /// Adds the record and returns its number. If the record `number` was not sent yet, replaces its value instead.
+  /// Adds the record to the table, and returns the number of the record. If record `number` is still in the table, only
+  /// replaces the value of that record.
   std::uint64_t put(const control_record& news, std::uint64_t number = 0);
 
   /// Moves as many records as fit to `outgoing`, and returns their number.
@@ -135,19 +136,19 @@ struct mpi_link {
 
   edge_spec spec{};
   std::uint32_t own_instance = 0;
-  std::uint32_t instance = 0;  ///< the peer's number; set by link()
+  std::uint32_t instance = 0;  ///< the peer's number for the instance; set by link()
   bool credits = false;
   bool is_live = false;  ///< false after abandon or detach; MPI may still use the link's memory
   int tag = 0;
   std::uint32_t control_index = 0;
-  std::byte* bounce[2] = {nullptr, nullptr};  ///< outgoing: by round parity; incoming: only the first
-  std::byte* landing = nullptr;               ///< incoming: for large payloads that are read in place
+  std::byte* bounce[2] = {nullptr, nullptr};  ///< outgoing: for even and odd rounds; incoming: only the first
+  std::byte* landing = nullptr;               ///< incoming: buffer for large payloads that are read in place
   bool is_bounce_busy[2] = {false, false};
-  std::uint32_t in_flight = 0;   ///< requests of this link
-  std::uint32_t chunks = 0;      ///< of in_flight: requests that use the caller's memory
+  std::uint32_t in_flight = 0;   ///< number of requests of this link
+  std::uint32_t chunks = 0;      ///< number of requests in flight that use the caller's memory
   bool is_answered = false;      ///< the peer knows that the instance has ended, and uses no message any more
-  std::uint64_t value = 0;       ///< register, known credit, or newest value sent
-  std::uint64_t pending_at = 0;  ///< number in the stream's table
+  std::uint64_t value = 0;       ///< newest signal or credit: received, or sent
+  std::uint64_t pending_at = 0;  ///< number of the link's record in the stream's table
   enum wait wait = wait::nothing;
   bool is_due = false;  ///< the awaited event has happened, and is yet to be reported
   round_no round = 0;   ///< round of the awaited event
@@ -168,17 +169,17 @@ class mpi_links {
   mpi_link& operator[](link_id link) { return links_[link]; }
   const mpi_link& operator[](link_id link) const { return links_[link]; }
 
-  /// Streams by rank; null until the first edge.
+  /// Returns the streams, by rank; null: this rank has had no edge with that rank.
   const std::vector<std::unique_ptr<mpi_stream>>& streams() const { return streams_; }
   mpi_stream& stream_to(rank peer);
   mpi_stream& stream_of(link_id link) { return *streams_[static_cast<std::size_t>(links_[link].spec.peer)]; }
 
-  /// Implementations of the functions of endpoint with these names.
+  /// These two functions implement the functions of endpoint with the same names.
   result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                       std::span<const edge_spec> edges);
   member_address address_of(std::uint32_t id) const;
 
-  /// Returns the largest number of requests that may be in flight.
+  /// Returns the maximum number of requests that may be in flight.
   std::size_t most_requests() const;
 
   /// Returns whether the instance is attached and not linked.
@@ -191,16 +192,16 @@ class mpi_links {
   /// Returns one link of an attached instance to each of its peers.
   std::vector<link_id> link_to_each_peer(std::uint32_t id) const;
 
-  /// Marks an instance as ended before its time. Returns false if it is marked or not attached.
+  /// Marks an instance as ended early. Returns false if the instance is already marked, or is not attached.
   bool end(std::uint32_t id, const end_reason& reason);
   const std::optional<end_reason>& end_of(std::uint32_t id) const { return blocks_.at(id).ended; }
 
-  /// Returns the links of an instance; empty if it is not attached.
+  /// Returns the links of an instance; empty: the instance is not attached.
   std::span<const link_id> of(std::uint32_t id) const;
-  /// `is_clean`: no message of the instance is in flight or will be sent.
+  /// Detaches an instance. `is_clean`: no message of the instance is in flight or will be sent.
   void detach(std::uint32_t id, bool is_clean);
 
-  /// Leaves all memory to MPI, which may still use it.
+  /// Leaks all memory that MPI may still use.
   void abandon();
 
  private:
@@ -208,7 +209,7 @@ class mpi_links {
     mpi_edge::memory bytes;
     std::vector<rank> members;
     std::vector<link_id> links;
-    mpi_tags::range tags{};  ///< of incoming messages, equal for all peers
+    mpi_tags::range tags{};  ///< tags of incoming messages, equal for all peers
     bool is_linked = false;
     std::optional<end_reason> ended{};
   };
@@ -225,7 +226,7 @@ class mpi_links {
   std::vector<mpi_link> links_;
   std::vector<link_id> free_links_;
   std::unordered_map<std::uint32_t, block> blocks_;
-  std::vector<block> retired_;  ///< detached, but MPI may still use their memory
+  std::vector<block> retired_;  ///< detached blocks whose memory MPI may still use
   mpi_tags tags_;
 };
 

@@ -24,7 +24,7 @@ class mpi_requests {
     orphan_in,  ///< a message that was not received in time, to be dropped
   };
 
-  /// The owner of a request. `target` is a link, or a rank for tasks from control_out on.
+  /// The owner of a request. `target` is a link, or, for tasks from `control_out` on, a rank.
   struct owner {
     enum task task;
     std::uint32_t target;
@@ -33,7 +33,7 @@ class mpi_requests {
   /// A request that has completed.
   struct event {
     struct owner owner;
-    int bytes = 0;              ///< received
+    int bytes = 0;              ///< number of bytes received
     bool is_cancelled = false;  ///< the receive was cancelled and got no message
   };
 
@@ -44,12 +44,13 @@ class mpi_requests {
   /// Does not allocate within the reserved size.
   void add(MPI_Request request, const owner& whose);
 
-  /// Tests the next requests after those of the last call, and removes those that have completed. `news` holds these
-  /// until the next call. Adds the number of tested requests to `looked`. Returns MPI's code.
+  /// Tests the requests that follow the requests of the previous call, and removes the completed requests. `news`
+  /// contains the completed requests until the next call of test_next(). Adds the number of tested requests to
+  /// `looked`. Returns MPI's error code.
   int test_next(std::span<const event>& news, std::size_t& looked);
 
-  /// Cancels the receives of links for which is_gone(link) holds. Each completes soon, as cancelled, or normally if a
-  /// message was in flight. Returns MPI's code.
+  /// Cancels the receives of links for which is_gone(link) holds. Each of these receives completes soon: as cancelled,
+  /// or normally if a message was in flight. Returns MPI's error code.
   template <class IsGone>
   int cancel_receives(const IsGone& is_gone) {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -64,7 +65,7 @@ class mpi_requests {
   void abandon();
 
  private:
-  static constexpr std::size_t k_window = 64;  ///< for more requests MPICH's Testsome allocates
+  static constexpr std::size_t k_window = 64;  ///< maximum for one MPI_Testsome; for more, MPICH allocates memory
 
   std::vector<MPI_Request> requests_;  ///< dense: no null requests
   std::vector<owner> owners_;          ///< parallel to requests_

@@ -1,5 +1,5 @@
-// The tags that a rank has chosen for incoming messages. MPI matches by sender and tag, so one range serves all peers
-// of an instance.
+// The tags that a rank has chosen for incoming messages. MPI matches messages by sender and tag, so one range of tags
+// serves all peers of an instance.
 #pragma once
 
 #include <map>
@@ -20,7 +20,8 @@ class mpi_tags {
 
   mpi_tags(int first, int last) : first_(first), last_(last), next_(first) {}
 
-  /// Returns nothing if no such range is left. The search is cyclic, so a range that was freed last is reused last.
+  /// Returns `count` consecutive unused tags; nothing if no such range is left. The search is cyclic, so the range that
+  /// was freed last is reused last.
   std::optional<range> allocate(int count) {
     if (count == 0) return range{};
     for (int turn = 0; turn < 2; ++turn, next_ = first_)
@@ -51,7 +52,7 @@ class mpi_tags {
 
   const int first_, last_;
   int next_;
-  std::map<int, int> used_;  ///< first -> count
+  std::map<int, int> used_;  ///< number of tags of each used range, by first tag
 };
 
 }  // namespace lsched

@@ -1,9 +1,9 @@
 // Start-up under MPI: finds the ranks that share a node, and opens the suitable endpoint.
 //
-// Shared memory is verified by mapping, not guessed. MPI names candidates. The first rank of each such group creates a
-// segment (a memory file without a name), and the others open its descriptor through /proc. All of them map it and
-// check that they see each other. If one rank of a group fails, its whole group uses MPI, and `remark` contains the
-// reason.
+// MPI reports groups of ranks that may share memory. Each group verifies this by mapping a segment. The first rank of
+// the group creates the segment (a memory file without a name), and the other ranks open the segment's descriptor
+// through /proc. All ranks of the group map the segment, and check that they see each other's writes. If one rank of a
+// group fails, its whole group uses MPI, and `remark` contains the reason.
 #pragma once
 
 #include <mpi.h>
@@ -29,12 +29,13 @@ struct mpi_options {
 };
 
 /// Opens this rank's endpoint over a duplicate of `comm`. Collective over `comm`. All ranks return the same status.
-/// Blocks until all ranks have called. Does not wait longer than 10 s for a rank that has called.
+/// Blocks until all ranks have called. After a rank has called, waits at most 10 s for this rank.
 ///
-/// `found` (may be null) receives the neighbourhood. Its ranks and cores are those of this machine. A progress thread
-/// is allowed with MPI_THREAD_MULTIPLE, or if no two ranks communicate through MPI. The remark is, for example, "shared
-/// memory with 3 ranks, MPI with 4", or the reason why memory is not shared. For ranks that share memory, `nodes` holds
-/// the lowest rank. `far_part` (may be null) receives the part of the result that calls MPI.
+/// `found` (may be null) receives the neighbourhood. `found->ranks` and `found->cores` refer to this machine. A
+/// progress thread is allowed with MPI_THREAD_MULTIPLE, or if no two ranks communicate through MPI. `found->remark` is,
+/// for example, "shared memory with 3 ranks, MPI with 4", or the reason why memory is not shared. `found->nodes`
+/// contains, for each rank, the lowest rank that shares memory with that rank. `far_part` (may be null) receives the
+/// part of the result that calls MPI.
 result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options,
                                                     neighbourhood* found = nullptr, mpi_endpoint** far_part = nullptr);
 

@@ -9,20 +9,20 @@
 
 namespace lsched {
 
-/// Returns a complete request for the collective. Each block has `count` elements, or `count` on average if blocks may
-/// differ. Then some blocks have one element more or less, and some pairs of ranks of a neighbor_exchange have no
-/// block. The root is neither the first nor the last rank if there are at least three. Late contributions to an
+/// Returns a complete request for the collective. Each block has `count` elements. If the collective allows blocks of
+/// different sizes, some blocks have one element more or less, and some pairs of ranks of a neighbor_exchange have no
+/// block. If there are at least three ranks, the root is neither the first nor the last rank. Late contributions to an
 /// adaptive sum are merged by sum if `what` is sum, else by adasum.
 shape typical_shape(const collective& of, rank size, std::uint64_t count, dtype type, kernel what);
 
-/// Returns `number` tensors without gaps that cover a vector. If the count is not divisible, the first tensors have one
-/// more element.
+/// Returns `number` tensors without gaps that cover a vector. If `count` is not divisible by `number`, the first
+/// tensors have one more element.
 std::vector<tensor> equal_tensors(std::uint64_t count, std::uint64_t number);
 
 /// Returns the request itself, followed by variants that each change one tunable of the algorithm.
 std::vector<shape> variants_of(const algorithm& how, rank size, const shape& data);
 
-/// Chooses the algorithm, and generates the schedule of `place`.
+/// Chooses the algorithm (`wanted` is its name, or "auto"), and generates the schedule of rank `place.self`.
 result<schedule_ptr> generate(std::string_view collective, std::string_view wanted, world place, const shape& data,
                               const activation& starts = {});
 

@@ -8,7 +8,7 @@ namespace {
 
 std::uint64_t nanoseconds(picoseconds time) { return static_cast<std::uint64_t>(time / 1000); }
 
-/// Returns the disturbances of a simulation. They refer to `what`, which must outlive them.
+/// Returns the disturbances of a simulation. The result refers to `what`, which must outlive the result.
 disturbances drawn_from(const simulation& what) {
   const cpu_noise& noise = what.noise;
   const round_no instance = what.instance;

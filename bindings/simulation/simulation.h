@@ -1,6 +1,7 @@
-// Simulated rounds with drawn starts, noise and jitter, and functions on their reports.
+// Simulated rounds with randomly drawn start times, noise and jitter, and functions that evaluate the reports.
 //
-// The command, benchmarks and tests use them. libsched.so takes starts from the caller, and has no noise.
+// The command, benchmarks and tests use this file. libsched.so gets the start times from its caller, and simulates no
+// noise.
 #pragma once
 
 #include <functional>
@@ -20,8 +21,8 @@ struct simulation {
   machine where{};
   start_skew skew{};
   cpu_noise noise{};
-  round_no instance = 1;  ///< number of the round; each number draws its own skew and noise
-  rank initiator = 0;     ///< the rank whose call counts with majority
+  round_no instance = 1;  ///< number of the simulated execution (round); each has its own skew and noise
+  rank initiator = 0;     ///< with policy majority: the rank whose call starts the round
   /// Called occasionally with the number of messages so far; may be empty.
   std::function<void(std::uint64_t)> progress{};
 };

@@ -78,8 +78,8 @@ result<noise_trace> noise_trace::from(std::vector<gap> gaps) {
   return trace;
 }
 
-// Computes the work that a CPU has done at the end: the work before `begin` plus the cost. The position in the trace at
-// which the CPU has done that much work is the end.
+// Finds the end of the charge. At the end, the CPU has done the work before `begin` plus the cost. So the end is the
+// position in the trace at which the CPU has done this amount of work.
 picoseconds noise_trace::away(picoseconds begin, picoseconds cost) const {
   const picoseconds into = begin % period;
   const auto after = std::upper_bound(gaps.begin(), gaps.end(), into,

@@ -107,7 +107,7 @@ void adasum_exchange::fold_in(place source) {
   received_ = part_.recv(rank_at(extra), k_half_tag, in_output(all_.half(true)));
 }
 
-/// Returns the parts that are held after the first j steps.
+/// Returns the parts that this rank holds after the first j steps.
 block_range adasum_exchange::held_after(int j) const {
   block_range held = all_;
   for (int i = 0; i < j; ++i) held = held.half(keeps_upper(i));
@@ -136,7 +136,7 @@ void adasum_exchange::combine(rank partner, std::uint32_t tag, place source, blo
   const auto tensors = part_.map().tensors_in(own);
   const stretch payload = part_.scratch(own.count());
   const op_id before = std::exchange(received_, part_.recv(rank_at(partner), tag, payload));
-  if (tensors.empty()) part_.wait_for(before);  // without tensors, no sum waits for it
+  if (tensors.empty()) part_.wait_for(before);  // without tensors, no sum waits for that receive
 
   const bool is_lower = own_.node < partner;
   const stretch sums = part_.new_sums(tensors.size());
@@ -156,13 +156,14 @@ void adasum_exchange::combine(rank partner, std::uint32_t tag, place source, blo
 template <class Take>
 void adasum_exchange::add_sums(std::span<const tensor> tensors, const stretch& sums, block_range kept,
                                const std::vector<sums_exchange>& exchanges, std::uint32_t of_blocks, const Take& take) {
-  std::vector<std::vector<tensor>> shared;  // tensors shared in each exchange, and last those shared between blocks
-  std::vector<stretch> outgoing;            // sums to send in each exchange
+  std::vector<std::vector<tensor>>
+      shared;                     // tensors shared in each exchange, and last the tensors shared between blocks
+  std::vector<stretch> outgoing;  // sums to send in each exchange
   for (const sums_exchange& one : exchanges) shared.push_back(shared_tensors(part_.map(), one.both));
   shared.push_back(crossing_tensors(part_.map(), all_));
   for (const auto& one : shared) outgoing.push_back(one.empty() ? stretch{} : part_.new_sums(one.size()));
   // Returns the memory for the sums of a tensor before exchange k. Returns no memory if the sums are complete and this
-  // rank does not need them.
+  // rank does not need the sums.
   const auto home = [&](const tensor& t, std::size_t k) -> stretch {
     for (std::size_t i = 0; k < shared.size() && i < shared[k].size(); ++i)
       if (shared[k][i] == t) return adasum_part::sums_of(outgoing[k], i);
@@ -239,13 +240,13 @@ std::uint32_t tags_of_exchange(rank nodes) {
 namespace {
 
 /// Returns the number of messages with sums between the owners of a node, which have kept `kept` of the `core` parts of
-/// their blocks. For every tensor, each of its owners sends to all others that have kept a part of it.
+/// their blocks. For every tensor, each owner of a part sends to all other owners that have kept a part of the tensor.
 std::uint64_t messages_between_blocks(const tensor_map& map, rank owners, rank core, block_range kept) {
   std::uint64_t messages = 0;
   for (rank b = 0; b < owners; ++b) {
     const element_range block = elements_of(map, parts_of(b, core));
     for (const tensor& t : crossing_tensors(map, parts_of(b, core))) {
-      if (t.begin < block.begin) continue;  // counted in the block where it begins
+      if (t.begin < block.begin) continue;  // counted in the block in which the tensor begins
       std::uint64_t know = 0, need = 0;
       for (rank other = b; other < owners && elements_of(map, parts_of(other, core)).overlaps(t); ++other) {
         ++know;
@@ -260,8 +261,8 @@ std::uint64_t messages_between_blocks(const tensor_map& map, rank owners, rank c
 }  // namespace
 
 // The vectors move as in Rabenseifner's allreduce. Each of the 2^i parts that are held after i steps is held by core /
-// 2^i peers. In step i and all later steps they exchange sums across dimension i, if any tensor is shared. The owners
-// of a node exchange sums after step i-1.
+// 2^i peers. In step i and all later steps these peers exchange sums across dimension i, if any tensor is shared. The
+// owners of a node exchange sums after step i-1.
 cost cost_of_exchange(rank nodes, rank owners, const shape& data) {
   const fold folded(nodes);
   const rank core = folded.core();
@@ -304,11 +305,12 @@ cost cost_of_exchange(rank nodes, rank owners, const shape& data) {
   return all;
 }
 
-// --- one node a rank -----------------------------------------------------------------------------------------
+// --- one rank on each node -----------------------------------------------------------------------------------------
 
 namespace {
 
-// Payloads may be held: the reader of a payload waits only for sums of earlier steps and, in place, for their sends.
+// Payloads may be held (builder::declare_holding): the reader of a payload waits only for sums of earlier steps and, in
+// place, for their sends.
 fragment add_halving(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   const auto [self, size] = to.place();
   ownership own{.node = self, .peers = std::vector<rank>(wide(size)), .owners = {self}};

@@ -1,8 +1,9 @@
-// Adasum between nodes, by recursive vector halving and distance doubling, for any number of nodes by a fold (Maleki
-// and others, "Scaling distributed training with adaptive summation", MLSys 2021, Algorithm 1).
+// Adasum between nodes, by recursive vector halving and distance doubling (Maleki and others, "Scaling distributed
+// training with adaptive summation", MLSys 2021, Algorithm 1). A fold (geometry.h) extends the algorithm to any number
+// of nodes.
 //
-// On every node some ranks take part. Each of them owns one block of the vector, so that there are as many blocks as
-// owners on a node. The owners of one block, one on each node, are peers:
+// On every node some ranks, the owners, take part. Each owner has one block of the vector, so that there are as many
+// blocks as owners on a node. The owners of one block, one on each node, are peers:
 //
 //   fold       a proxy and its extra exchange halves of the block and combine one half each; the extra returns its half
 //   halve      step j: peers across dimension j exchange halves of their parts and combine the half that they keep
@@ -13,13 +14,14 @@
 // the dot product and the norms of the whole tensor. After step j, the two vectors to combine are scattered over the
 // 2^(j+1) nodes of a subcube, and on each node over the owners. Each owner computes the sums of its own part. Peers add
 // up these sums by exchanges across dimensions j, j-1, …, 0. Then the owners of a node add up the sums of their blocks.
-// For that, each owner sends its sums to the owners that combine a part of the tensor. An exchange across dimension i
-// carries only tensors that are in neither half completely: three at most, 24 bytes each. Two owners have at most one
-// tensor in common. So a fused vector of many small tensors costs hardly more than a vector of one tensor.
+// For this purpose, each owner sends its sums to the owners that combine a part of the tensor. An exchange across
+// dimension i carries only the sums of tensors that lie completely in neither half. There are at most three such
+// tensors, with 24 bytes each. Two owners have at most one tensor in common. So a fused vector of many small tensors
+// costs hardly more than a vector of one tensor.
 //
-// All owners that combine a part of a tensor add its sums in the same order, up to exchanged operands. So they have the
-// same bits and the same coefficients. Every element of the result is computed once. Nodes are combined in the order of
-// hypercube_tree.
+// All owners that combine a part of a tensor add the sums of the tensor in the same order, except that two operands may
+// change places. So all these owners get the same bits and the same coefficients. Every element of the result is
+// computed once. Nodes are combined in the order of hypercube_tree.
 #pragma once
 
 #include <utility>
@@ -31,14 +33,14 @@
 
 namespace lsched {
 
-/// Returns the offset of each part of the vector, and the end. The vector has `owners` blocks, and each block has one
-/// part for each member of the core of `nodes` nodes.
+/// Returns the offset of each part of the vector, and the end of the last part. The vector has `owners` blocks, and
+/// each block has one part for each member of the core of `nodes` nodes.
 std::vector<std::uint64_t> part_begins(const shape& data, rank nodes, rank owners);
 
 /// The role of a rank that is an owner.
 struct ownership {
   rank block = 0;
-  rank node = 0;               ///< place among the peers
+  rank node = 0;               ///< index of this rank in `peers`
   std::vector<rank> peers{};   ///< owner of this block on each node
   std::vector<rank> owners{};  ///< owner of each block on this node
 };
@@ -49,16 +51,16 @@ class adasum_exchange {
   /// The map of `part` must have the offsets of part_begins. `part` must outlive the object.
   adasum_exchange(adasum_part& part, ownership own);
 
-  /// Appends the adaptive sum over the `source` of all peers, which goes to the output of every peer. No message is
-  /// sent before `after` completes.
+  /// Appends the adaptive sum of the vectors at `source` of all peers. Every peer gets the sum in its output. No
+  /// message is sent before `after` completes.
   void write(adasum_part::place source, op_id after = k_no_op);
 
  private:
   using place = adasum_part::place;
-  /// One exchange of sums. This rank has the sums of `own`, one half of `both`, and the partner has those of the other
-  /// half.
+  /// One exchange of sums. This rank has the sums of `own`, one half of `both`, and the partner has the sums of the
+  /// other half.
   struct sums_exchange {
-    rank partner = 0;  ///< number of its node
+    rank partner = 0;  ///< number of the partner's node
     std::uint32_t tag = 0;
     block_range both{};
     block_range own{};

@@ -13,7 +13,7 @@
 
 namespace lsched {
 
-/// Elements [begin, end).
+/// The elements [begin, end) of a vector.
 struct element_range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -35,7 +35,7 @@ class tensor_map {
   std::span<const tensor> tensors_in(element_range part) const;
   /// Returns the elements of the range that are in no tensor.
   std::vector<element_range> gaps_in(element_range part) const;
-  /// Returns all other elements of the range, in runs of maximal length.
+  /// Returns the elements of the range that are in tensors, in runs of maximal length.
   std::vector<element_range> runs_in(element_range part) const;
 
   std::uint64_t cells() const { return starts_.size(); }
@@ -94,7 +94,8 @@ class adasum_part : public ordered_part {
 stretch part_of_payload(const stretch& payload, std::uint64_t from, element_range part);
 
 /// Returns the expression of a tensor (postcondition.h) in which proxies are first combined with their extras, and then
-/// neighbours on the hypercube. The leaves are given, or are the contributions of `size` ranks.
+/// neighbours on the hypercube. The leaves are `leaves` (hypercube_tree) or the contributions of `size` ranks
+/// (hypercube_expression).
 std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const tensor& part);
 std::uint64_t hypercube_expression(rank size, const shape& data, const tensor& part);
 

@@ -2,7 +2,7 @@
 //
 //   gather    every rank sends block b to the owner of block b on its node, which computes the mean over the node: the
 //             sum in the order of ranks, divided by their number
-//   exchange  the owners of a block combine it (adasum_exchange.h)
+//   exchange  the owners of a block combine the block (adasum_exchange.h)
 //   spread    every owner sends its block of the result to all others of its node
 //
 //   two_level     adasum: all three (hierarchical Adasum: Maleki and others, "Scaling distributed training with
@@ -11,8 +11,8 @@
 //                 vectors of nodes are multiplied and combined, not those of ranks. The nodes can be any partition of
 //                 the ranks (shape::nodes), and all nodes have the same weight. With one node the result is the mean,
 //                 and the schedule's name shows that. "auto" never chooses two_level, because its results differ from
-//                 those of the others: inside a node it takes means, where the others add orthogonal parts.
-//   node_mean     gather alone, to one owner of each node, whose place on the node is the root. With node_adasum it
+//                 those of the others: two_level takes means inside nodes, where the others add orthogonal parts.
+//   node_mean     only gather, to one owner on each node, whose place on the node is the root. With node_adasum it
 //                 serves partition-parallel training (section 4.3), in which only a layer's owner has the layer's
 //                 optimizer state.
 //   node_adasum   exchange and spread: the adaptive sum over the owners, to all ranks. On one node the result is the
@@ -45,8 +45,8 @@ class adasum_nodes : adasum_part {
         owners_(owners),
         now_(given()) {}
 
-  /// Computes the mean over the node. A node of one rank keeps its contribution unchanged. Elements in no tensor are
-  /// those of the first rank of the node.
+  /// Computes the mean over the node. A node of one rank keeps its contribution unchanged. Elements that are in no
+  /// tensor are copied from the first rank of the node.
   void gather() {
     for (std::size_t distance = 1; distance < here().size(); ++distance)
       if (const std::size_t to = (own_.place + distance) % here().size(); owners_.holds(to))
@@ -158,8 +158,8 @@ cost cost_of_node_mean(rank size, const shape& data) {
   return cost_of_messages(others, data.count, data, others == 0 ? 0 : 1);
 }
 
-/// Returns the cost of an exchange between nodes and of messages inside nodes. Each block takes `inside` messages
-/// inside nodes, in chains of `hops`.
+/// Returns the cost of an exchange between nodes and of messages inside nodes. Each block needs `inside` messages
+/// inside nodes, in chains of `hops` messages.
 cost cost_by_nodes(rank size, const shape& data, std::uint64_t owners, std::uint64_t inside, std::uint64_t hops) {
   cost all = cost_of_exchange(static_cast<rank>(nodes_of(data, size).size()), static_cast<rank>(owners), data);
   all.messages += owners * inside;

@@ -6,8 +6,8 @@
 //
 // A rank that combines two vectors has all elements of both, so that no sums are exchanged. There are at most L + 2
 // steps, which suits short vectors. Each rank moves L times the vector and computes all dot products. All ranks combine
-// the same operands in the same order, so that they hold the same bits. The order is that of the halving algorithm
-// (hypercube_expression).
+// the same operands in the same order, so that all ranks hold the same bits. The order is the order of the halving
+// algorithm (hypercube_expression).
 #include <array>
 #include <utility>
 
@@ -26,8 +26,8 @@ class doubling : adasum_part {
   doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : adasum_part(to, data, input, output, entry, {0, data.count}) {}
 
-  // Payloads may be held, as in the allreduce: the reader of a payload waits only for sends of earlier steps. In place
-  // with one dimension, step 0 waits for its own send, and payloads must not be held.
+  // Payloads may be held (builder::declare_holding), as in the allreduce: the reader of a payload waits only for sends
+  // of earlier steps. In place with one dimension, step 0 waits for its own send, and payloads must not be held.
   fragment write() {
     if (folded_.levels() == 0) {
       copy_alone(all_of(given()), all_of(result()));
@@ -70,7 +70,7 @@ class doubling : adasum_part {
     const stretch payload = scratch(whole_.count());
     const auto tensors = map().tensors();
     const op_id before = std::exchange(received_, recv(partner, tag, payload));
-    if (tensors.empty()) wait_for(before);  // without tensors, no sum waits for it
+    if (tensors.empty()) wait_for(before);  // without tensors, no sum waits for that receive
     const stretch sums = new_sums(tensors.size());
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const element_range part = whole_.common(tensors[i]);
@@ -81,7 +81,7 @@ class doubling : adasum_part {
       adasum(lower, higher, adasum_part::sums_of(sums, i), elements(target, part));
     }
     if (self() < partner) return copy_gaps(held, target, whole_);
-    for (const element_range gap : map().gaps_in(whole_))  // all ranks get those of the first rank
+    for (const element_range gap : map().gaps_in(whole_))  // all ranks get the elements of the first rank
       copy(part_of_payload(payload, 0, gap), elements(target, gap));
   }
 

@@ -189,8 +189,8 @@ std::optional<failure> validate_data(const algorithm& how, world place, const sh
   return std::nullopt;
 }
 
-/// Asks the generator, and for a partial algorithm its proof: only a proof can show that messages do not mix
-/// contributions.
+/// Calls validate() of the generator. For a partial algorithm, also requires a proof, because only a proof can show
+/// that messages do not mix contributions.
 std::optional<failure> validate_custom(const algorithm& how, rank size, const shape& data) {
   if (how.custom == nullptr) return std::nullopt;
   if (auto why = how.custom->validate(size, data)) return why;

@@ -32,14 +32,14 @@ inline constexpr std::uint32_t k_barrier_tag = 1;
 inline constexpr std::uint32_t k_arrival_tag = 2;
 inline constexpr std::uint32_t k_signal_tags = 3;  ///< number of tags above
 
-/// The requirements of a generator beyond those of its collective. They are data, so that callers query them instead of
-/// trying the generator.
+/// The requirements of a generator beyond those of its collective. Callers read these fields instead of trying the
+/// generator.
 struct constraints {
   bool needs_commutative = false;  ///< if false, operands are combined in rank order, and associativity suffices
   bool in_place = true;            ///< input and output may be the same memory
-  bool by_name_only = false;       ///< results differ from those of other algorithms, so that cost must not choose it
-  bool needs_everybody = false;    ///< messages mix contributions, so that there is no partial variant
-  bool moves_lists = false;        ///< each block has a message of its own, so that it may be a list (shape::room)
+  bool by_name_only = false;       ///< results differ from those of other algorithms; "auto" never chooses it
+  bool needs_everybody = false;    ///< a message combines contributions of several ranks: no partial variant
+  bool moves_lists = false;        ///< each block has a message of its own, so that a block may be a list (shape::room)
   std::string_view summary;        ///< one line for users
 };
 
@@ -47,7 +47,7 @@ struct constraints {
 /// If this rank has no input or no output (collective::extents_of), the buffer is k_no_buffer.
 using add_collective = fragment (*)(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// An add_collective function for a class that writes the ops of one rank.
+/// Implements add_collective by a class that writes the ops of one rank.
 template <class Writer>
 fragment add_by(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return Writer(to, data, input, output, entry).write();
@@ -64,7 +64,7 @@ class custom_generator {
   virtual cost cost_of(rank size, const shape& data) const = 0;
   /// Returns the reason if this generator cannot serve a valid request.
   virtual std::optional<failure> validate(rank size, const shape& data) const = 0;
-  /// Returns the number of which every count must be a multiple.
+  /// Returns the unit of counts: every count must be a multiple of this number.
   virtual std::uint64_t count_unit(rank size) const = 0;
   /// Returns the reason if the proof of the request failed, so that "auto" must not choose `how`. `how` is an algorithm
   /// of this generator, dense or partial.
@@ -90,11 +90,13 @@ struct algorithm {
   /// (compose.h) adds the activation.
   cost (*cost_of)(rank size, const shape& data);
   tunables looks_at{};
-  /// The expression of one tensor (postcondition.h), for collectives that adapt.
+  /// Returns the expression (postcondition.h) of one tensor, for adaptive sums (collective::adapts).
   std::uint64_t (*expression_of)(rank size, const shape& data, const tensor& part) = nullptr;
   bool combines_means = false;  ///< leaves of the expression may be means of several ranks
-  std::uint64_t most_tensors = std::numeric_limits<std::uint64_t>::max();  ///< non-empty tensors, for several ranks
-  std::string_view name_on_one_node{};       ///< in names of schedules if all ranks share a node; empty: `name`
+  /// Maximum number of non-empty tensors, if there are several ranks.
+  std::uint64_t most_tensors = std::numeric_limits<std::uint64_t>::max();
+  /// Replaces `name` in names of schedules if all ranks share a node. Empty: `name` is used.
+  std::string_view name_on_one_node{};
   const algorithm* dense = nullptr;          ///< for a partial algorithm, the algorithm behind the activation
   const custom_generator* custom = nullptr;  ///< replaces `add` and `cost_of` if not null
 
@@ -114,11 +116,11 @@ struct algorithm {
 /// can serve the request, and `constraint` if another algorithm might.
 std::optional<failure> validate(const algorithm& how, world place, const shape& data, const activation& starts = {});
 
-/// Returns a warning of one sentence if, with these nodes, an adaptive sum combines nothing adaptively, else an empty
-/// text. The text has static storage.
+/// Returns a warning of one sentence if all ranks share a node, so that an adaptive sum by nodes combines nothing
+/// adaptively. Otherwise returns an empty text. The text has static storage.
 std::string_view node_warning(const algorithm& how, rank size, const shape& data);
 
-/// Returns the bytes of `count` elements, or the most bytes of `count` lists.
+/// Returns the bytes of `count` elements, or the maximum number of bytes of `count` lists.
 std::uint64_t bytes_of(std::uint64_t count, const shape& data);
 
 /// Returns the bytes on the wire if the block of every rank moves once to every other rank.

@@ -87,8 +87,8 @@ promised_range moved(rank holder, std::uint64_t begin, std::uint64_t count, rank
           .source = source};
 }
 
-/// Every rank with an input sends to every rank with an output. It sends the vector, or the block of one of the two
-/// ranks.
+/// Every rank with an input sends to every rank with an output. The sender sends its vector, or the block of the sender
+/// or of the receiver.
 postcondition copied(const collective& of, rank size, const shape& data) {
   const bool is_vector = of.input.of == content::vector, takes_all = of.output.of == content::all_blocks;
   const auto offsets = block_offsets(data, size);
@@ -141,7 +141,7 @@ postcondition adaptive_sum(const collective& of, rank size, const shape& data) {
   return promise;
 }
 
-/// Each owner has the mean over its node, added up in rank order.
+/// On each node, the owner (the rank at place `root`) gets the mean over the node. The sum is formed in rank order.
 postcondition mean_of_node(const collective&, rank size, const shape& data) {
   postcondition promise{.is_same_everywhere = false};
   for (const node& ranks : nodes_of(data, size))

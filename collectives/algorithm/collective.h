@@ -21,11 +21,11 @@
 //   node_adasum           [n]                     n, adaptive sum over all owners   same memory
 //   barrier               -                       -                                 -
 //
-// adasum is not associative, and its algorithm determines the order of combination (docs/reference/adasum.md). For
-// elements that are in no tensor, an output has the elements of some rank. exscan does not write the output of rank 0.
-// If nodes have owners, one each, the root is the place of the owner on its node. partial_adasum, partial_allreduce,
-// partial_allgather and partial_reduce_scatter_block are the collectives behind an activation (compose.h). They never
-// work in place.
+// adasum is not associative, and its algorithm determines the order of combination (docs/reference/adasum.md). An
+// element that is in no tensor is copied from the input of some rank. exscan does not write the output of rank 0. In
+// node_mean and node_adasum, one rank of each node is the owner of the node, and the root is the owner's place on the
+// node. partial_adasum, partial_allreduce, partial_allgather and partial_reduce_scatter_block are the collectives of
+// these names behind an activation (compose.h). Partial collectives never work in place.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ struct rank_buffer {
 struct collective {
   std::string_view name;
   rank_buffer input, output;
-  /// Returns the content of the outputs, which is the same for all algorithms. The cost is not part of it.
+  /// Returns the postcondition of the outputs, which is equal for all algorithms and has no cost.
   postcondition (*promise)(const collective& of, rank size, const shape& data);
 
   bool moves_data = true;    ///< false: the shape must be empty
@@ -58,22 +58,22 @@ struct collective {
   bool has_counts = false;   ///< the shape has one count per rank
   bool has_blocks = false;   ///< the shape has a list of blocks
   bool has_buckets = false;  ///< the shape may cut the vector into buckets
-  /// Floating types only. The shape may list the tensors of the vector. If `reduces` is set too, the late contributions
-  /// of a rank are merged by kernel::adasum or by kernel::sum.
+  /// The collective is an adaptive sum, of floating types only. The shape may list the tensors of the vector. If
+  /// `reduces` is set too, the late contributions of a rank are merged by kernel::adasum or by kernel::sum.
   bool adapts = false;
   bool has_owners = false;        ///< the root is the place of the owner within each node (nodes.h)
   bool has_means = false;         ///< the shape may ask for means in place of sums
-  bool activates = false;         ///< an activation policy is required, and is refused if this is false
+  bool activates = false;         ///< true: an activation policy is required; false: a policy is refused
   bool is_synchronising = false;  ///< no rank leaves a round before every rank has entered it
 
   extents extents_of(world place, const shape& data) const;
   postcondition contents_of(rank size, const shape& data) const { return promise(*this, size, data); }
-  /// Returns the index of the output's element where the input begins, in place. If negative, the output begins at
-  /// element -index of the input.
+  /// For a request in place, returns the index of the output element at which the input begins. If the index is
+  /// negative, the output begins at element -index of the input.
   std::int64_t aliasing_of(world place, const shape& data) const;
 };
 
-/// Returns how input and output of each rank overlap. They do not if the shape is not in place.
+/// Returns how input and output of each rank overlap. If the shape is not in place, the buffers do not overlap.
 aliasing aliasing_of(const collective& of, rank size, const shape& data);
 
 /// Returns all collectives.

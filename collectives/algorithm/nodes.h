@@ -29,7 +29,7 @@ node_place place_of(const std::vector<node>& nodes, rank self);
 std::size_t place_on_node(const shape& data, rank self);
 
 /// Returns the expression (postcondition.h) of the mean over a node: the sum in rank order, divided by the number of
-/// ranks. A single rank is not divided.
+/// ranks. For a node of one rank, the expression is that rank's input, without a division.
 std::uint64_t mean_tree(const node& ranks, dtype type);
 
 }  // namespace lsched

@@ -25,11 +25,12 @@ struct exchanged_block {
 struct shape {
   std::uint64_t count = 0;  ///< elements; may be 0
   dtype type = dtype::f32;
-  kernel what = kernel::none;  ///< how contributions combine; none if the collective does not combine
+  kernel what = kernel::none;  ///< operation that combines contributions; none: nothing is combined
   bool in_place = false;       ///< input and output will be the same memory in every round
   rank root = 0;               ///< for collectives that have a root
 
-  /// Blocks of unequal size: elements of the block of each rank, in place of `count`. Empty: all blocks have `count`.
+  /// Numbers of elements of the blocks, by rank, if blocks differ in size. Replaces `count`. Empty: every block has
+  /// `count` elements.
   std::vector<std::uint64_t> counts{};
   /// Buckets: consecutive parts of the vector that are computed independently. Their lengths add up to `count`. Empty:
   /// one bucket.
@@ -38,12 +39,13 @@ struct shape {
   /// Empty: one tensor.
   std::vector<tensor> tensors{};
   /// Exchanges: the blocks of all ranks, or at least those that this rank sends or receives. A rank's input holds the
-  /// blocks that the rank sends, and its output those that it receives, both in the order of this list.
+  /// blocks that the rank sends, and its output holds the blocks that the rank receives. Both follow the order of this
+  /// list.
   std::vector<exchanged_block> blocks{};
 
-  /// The most elements of a block that is a list. The length of a list is new in each round, and only its holder has
-  /// it. Generators treat a list as a block of one element. `count` is the typical length, for models of time. 0: no
-  /// lists.
+  /// Capacity of a list in elements, if blocks are lists. The length of a list differs from round to round, and only
+  /// the rank that holds the list has the length. Generators treat a list as a block of one element. `count` is the
+  /// typical length, for models of time. 0: no lists.
   std::uint64_t room = 0;
 
   /// For kernel::user: number of elements in a unit, which is never cut. All counts are multiples of the unit.
@@ -53,11 +55,11 @@ struct shape {
   bool is_mean = false;  ///< complete sums are divided once by the number of ranks
 
   std::uint64_t segment = 0;  ///< elements in a message of a pipelined algorithm; 0: chosen by the algorithm
-  rank radix = 0;             ///< of trees and multiplying steps; 0: chosen by the algorithm
+  rank radix = 0;             ///< radix of trees and of recursive multiplying; 0: chosen by the algorithm
   /// Number of the node of each rank, for algorithms that use nodes. Empty: one node.
   std::vector<rank> nodes{};
   /// True if peers can read input and output directly. If not, some algorithms first copy their data into scratch
-  /// memory, which peers can read. Ranks may differ in this field because it does not change the messages.
+  /// memory, which peers can read. Ranks may differ in this field because the field does not change the messages.
   bool is_visible = true;
 
   friend bool operator==(const shape&, const shape&) = default;
@@ -72,8 +74,8 @@ inline std::uint64_t block_count(const shape& data, rank r) {
 /// lists. Counts are multiples of the unit. A segment is rounded down, but is at least 1.
 shape in_units(const shape& data);
 
-/// The room of lists without a bound on their length. It is longer than any expected message, but buffers with
-/// thousands of such lists stay below k_max_count.
+/// The capacity (`room`) of lists whose length has no bound. The capacity exceeds every expected message, but buffers
+/// with thousands of such lists stay below k_max_count.
 inline constexpr std::uint64_t k_any_room = std::uint64_t{1} << 32;
 
 /// Returns the tensors that are not empty. Without tensors in the shape, the vector is one tensor.

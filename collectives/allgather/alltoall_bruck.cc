@@ -1,11 +1,11 @@
 // Alltoall by Bruck's algorithm (Bruck and others, 1997), radix 2: ceil(log2 P) messages from each rank instead of P-1.
 //
-// Block i of a rank is the block for the rank i places after it. In the step of bit k, the blocks i with that bit
-// travel 2^k places in one message. After all steps, block i has travelled i places. The highest bit goes first,
-// because its blocks are adjacent. Each step packs blocks from where they have arrived. At the end all blocks are
-// copied to their final places.
+// Block i of a rank is the block for the rank i places after it. In the step of bit k, all blocks i in which bit k is
+// set travel 2^k places in one message. After all steps, block i has travelled i places. The highest bit goes first,
+// because its blocks are adjacent. Each step packs blocks from the places at which the blocks have arrived. At the end
+// all blocks are copied to their final places.
 //
-// P ceil(log2 P) messages with about half of all blocks each, which suits short blocks. Synchronising.
+// There are P ceil(log2 P) messages with about half of a rank's blocks each. This suits short blocks. Synchronising.
 #include <vector>
 
 #include "collectives/allgather/allgather.h"
@@ -81,7 +81,7 @@ class bruck : rank_part {
   op_id input_is_read_ = k_no_op;  ///< in place, the input may be overwritten after this op
 };
 
-/// Returns how many numbers below `size` have that bit.
+/// Returns how many numbers below `size` have bit `bit` set.
 std::uint64_t numbers_with(int bit, rank size) {
   const std::uint64_t period = std::uint64_t{2} << bit;
   const std::uint64_t rest = wide(size) % period;
@@ -89,8 +89,8 @@ std::uint64_t numbers_with(int bit, rank size) {
 }
 
 // Hops: two steps depend on each other if a block takes part in both. Such a block exists for any two bits except
-// perhaps the highest bit, m, and the next one. These two need block 2^m + 2^(m-1). Without that block, the longest
-// chain omits one of the two steps.
+// perhaps the highest bit, m, and the next one. The steps of these two bits share only block 2^m + 2^(m-1). Without
+// that block, the longest chain omits one of the two steps.
 cost cost_of_bruck(rank size, const shape& data) {
   const int steps = ceil_log2(size);
   std::uint64_t blocks = 0;

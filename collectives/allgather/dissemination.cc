@@ -3,8 +3,8 @@
 //   step k    rank r sends blocks r, r+1, …, r+2^k-1 to rank r-2^k, and receives the next 2^k blocks from rank r+2^k
 //
 // The last step carries only the missing blocks. Blocks are kept in scratch memory in the order of arrival, and two
-// copies move them to their final places. P ceil(log2 P) messages, each block once to each rank, which suits short
-// blocks. Synchronising.
+// copies move them to their final places. There are P ceil(log2 P) messages, and each block moves once to each rank.
+// This suits short blocks. Synchronising.
 #include <algorithm>
 
 #include "collectives/allgather/allgather.h"
@@ -49,8 +49,8 @@ class dissemination : rank_part {
     return nop({got, last});
   }
 
-  /// Copies the blocks from this rank's to the last, then the others. In place, this rank's block already is in the
-  /// output.
+  /// Copies the blocks from this rank's block to the last block, then all other blocks. In place, this rank's block
+  /// already is in the output.
   void put_in_place(op_id last) {
     const std::uint64_t begin = in_place() ? own_count_ : 0;
     const std::uint64_t upper = elements(size() - self());

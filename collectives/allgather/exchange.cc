@@ -7,7 +7,7 @@
 // Each block moves once, from its place in the input to its place in the output. Long blocks are cut into segments. An
 // alltoall in place first copies outgoing blocks to scratch memory, because a block may leave after its replacement has
 // arrived. An alltoall(v) is synchronising: a pair without a block, or with an empty block, exchanges an empty message.
-// The order in the list distinguishes several blocks of one pair.
+// If a pair has several blocks, their order in the list (shape::blocks) distinguishes the blocks.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -103,7 +103,7 @@ class exchange : rank_part {
   }
 
   /// Appends the messages of one distance. Returns an op that completes after all of them, or k_no_op if no later step
-  /// waits for them (`is_awaiting` is false).
+  /// waits for these messages (`is_awaiting` is false).
   op_id step(rank distance, op_id when, bool is_awaiting) {
     const op_id over = is_awaiting ? nop({k_no_op}) : k_no_op;
     const auto add = [&](op_id message) { is_awaiting ? order(message, over) : end(message); };
@@ -163,7 +163,7 @@ cost cost_of_list(rank, const shape& data) {
   return all;
 }
 
-/// The number of exchanges of a rank that are in flight at the same time. A pairwise exchange limits it.
+/// The number of exchanges of a rank that are in flight at the same time. A pairwise exchange limits this number.
 constexpr rank no_window(rank size, const shape&) { return size; }
 constexpr rank window_of(rank, const shape& data) { return data.radix == 0 ? 8 : data.radix; }
 

@@ -4,8 +4,8 @@
 //   step j    core ranks across dimension j exchange all of their blocks, which are adjacent intervals     j = 0 … L-1
 //   unfold    a proxy sends all blocks to its extra
 //
-// All receives go to the final places of the blocks, and all sends but the first come from there. Only the rank's own
-// block is copied. core * L + 2 * rem messages, L + 2 steps at most. Synchronising.
+// Blocks are received at their final places in the output, and all sends but the first read the output. Only the rank's
+// own block is copied. There are core * L + 2 * rem messages, in at most L + 2 steps. Synchronising.
 #include "collectives/allgather/allgather.h"
 #include "collectives/patterns/rank_part.h"
 
@@ -23,7 +23,7 @@ struct interval {
 };
 
 /// Returns the interval of the blocks of 2^level core ranks, among them `index`, and of their extras. The block of a
-/// core rank comes before that of its extra.
+/// core rank comes before the block of its extra.
 interval interval_of(const fold& folded, const std::vector<std::uint64_t>& offsets, rank index, int level) {
   const rank first = index >> level << level;
   return {offsets[wide(folded.real_of(first))], offsets[wide(folded.real_of(first + (rank{1} << level)))]};

@@ -6,8 +6,8 @@
 //   spread    allreduce only: the same rounds in reverse order, with finished blocks
 //
 // A phase has ceil(log2 P) rounds, in which each rank sends and receives P-1 blocks in total. Both numbers are minimal
-// for every P, without a fold. Block numbers wrap around at P, so that a message has two parts at t - s - 1 of the
-// ranks. Operands are not in rank order, so that the kernel must commute. Every block is combined by one expression, so
+// for every P, without a fold. Block numbers wrap around at P, so that t - s - 1 of the ranks send a message in two
+// parts. Operands are not in rank order, so that the kernel must commute. Every block is combined by one expression, so
 // that all ranks hold the same bits.
 #include <algorithm>
 #include <vector>
@@ -40,8 +40,8 @@ class circulant : ordered_part {
     set_blocks(spreads ? block_begins(data, wide(size())) : block_offsets(data, size()));
   }
 
-  // Payloads may be held: the reduction that reads a payload waits only for earlier rounds and, in place, for their
-  // sends.
+  // Payloads may be held (builder::declare_holding): the reduction that reads a payload waits only for earlier rounds
+  // and, in place, for their sends.
   fragment write() {
     if (size() == 1) {
       copy_alone(in_input({0, 1}), in_output({0, 1}));
@@ -123,7 +123,7 @@ std::uint64_t hops_of(rank size, bool spreads) {
   return longest(0, size);
 }
 
-/// A message of n blocks has two parts at n - 1 of the ranks, because block numbers wrap around.
+/// A message of n blocks has two parts on n - 1 of the ranks, because block numbers wrap around.
 template <bool spreads>
 cost cost_of_circulant(rank size, const shape& data) {
   const std::uint64_t phases = spreads ? 2 : 1, total = spreads ? data.count : block_offsets(data, size).back();

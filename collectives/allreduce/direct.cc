@@ -1,6 +1,6 @@
 // Reductions in which one rank does all arithmetic of a block, for the ranks of one node.
 //
-//   scatter   every rank sends block q of its input directly to rank q, which combines all of them in rank order
+//   scatter   every rank sends block q of its input directly to rank q, which combines all blocks q in rank order
 //   spread    allreduce only: rank q sends the result of block q to all others
 //
 // A rank sends P-1 messages of a block in each phase, one hop each. The bytes on the wire are those of any
@@ -13,7 +13,7 @@
 //
 // The vector is processed in segments that fit into caches. If peers cannot read input and output (shape::is_visible),
 // a rank copies outgoing data through a ring of a few segments of scratch memory. So each byte is copied once, just
-// before peers read it. Ranks may differ in this, because the messages are the same.
+// before peers read it. Ranks may differ in shape::is_visible, because the messages do not depend on this field.
 //
 // Each element is evaluated once, by one expression in rank order. So all ranks hold the same bits, and the kernel need
 // not commute.
@@ -45,8 +45,9 @@ class direct : grid_part {
   direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : grid_part(to, data, input, output, entry, spreads, grid_of(spreads, data, to.place().size)) {}
 
-  // Payloads may be held: the reduction that reads a payload waits only for payloads of lower ranks in the same
-  // segment. If data is staged, it also waits for the readers of an earlier segment.
+  // Payloads may be held (builder::declare_holding): the reduction that reads a payload waits only for payloads of
+  // lower ranks in the same segment. If data is staged in scratch memory, the reduction also waits for the readers of
+  // an earlier segment.
   fragment write() {
     for (segment_ = 0; segment_ < grid().segments(); ++segment_) {
       scatter();

@@ -3,9 +3,9 @@
 //   send      the input to each other rank, the next rank first
 //   combine   ((x0 op x1) op x2) … op x_{P-1}, each operand as soon as it and all lower operands have arrived
 //
-// P * (P-1) messages of `count` elements, the most of all algorithms, but only one hop. This suits short vectors on few
-// ranks, where a hop may have to wait until the peer is scheduled. Every rank evaluates the same expression in rank
-// order. So all ranks hold the same bits, and the kernel need not commute. Synchronising.
+// There are P * (P-1) messages of `count` elements, more than in any other algorithm, but only one hop. This suits
+// short vectors on few ranks, where a hop may have to wait until the peer is scheduled. Every rank evaluates the same
+// expression in rank order. So all ranks hold the same bits, and the kernel need not commute. Synchronising.
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/ordered_ops.h"
 
@@ -18,7 +18,8 @@ class all_to_all : ordered_part {
  public:
   using ordered_part::ordered_part;
 
-  // Payloads may be held: a reader waits only for payloads of lower ranks, whose senders wait for nothing.
+  // Payloads may be held (builder::declare_holding): a reader waits only for payloads of lower ranks, whose senders
+  // wait for nothing.
   fragment write() {
     set_blocks({0, count()});
     const stretch own = in_input({0, 1}), result = in_output({0, 1});
@@ -28,7 +29,7 @@ class all_to_all : ordered_part {
     }
     for (rank distance = 1; distance < size(); ++distance) send(after(distance), k_tag, own);
     // In place, the sum goes to scratch memory, because a sum that waits for the sends of the input would hold
-    // payloads. Only the last copy waits for them.
+    // payloads. Only the last copy waits for these sends.
     const stretch target = in_place() ? scratch(count()) : result;
     stretch sum{};
     for (rank r = 0; r < size(); ++r) {

@@ -8,10 +8,10 @@
 //
 //   rabenseifner        allreduce. Partners are near while messages are long, and the values of two partners come from
 //                       neighbouring ranks. So operands are in rank order, and the kernel need not commute.
-//                       2 log2 P steps that move twice (P-1)/P of the vector in and out of each core rank:
-//                       bandwidth-optimal if P is a power of two. An extra's half of the fold and the unfold add 3/2
-//                       vectors in and 1 out at proxies. Every block is combined once: the same bits on all ranks.
-//   recursive_halving   reduce_scatter. log2 P steps in which a core rank sends and receives (P-1)/P of all blocks:
+//                       The 2 log2 P steps move twice (P-1)/P of the vector in and out of each core rank:
+//                       bandwidth-optimal if P is a power of two. The fold and the unfold add 1 vector in and 3/2
+//                       vectors out at each proxy. Every block is combined once, so that all ranks hold the same bits.
+//   recursive_halving   reduce_scatter. In log2 P steps, a core rank sends and receives (P-1)/P of all blocks:
 //                       fewest bytes and fewest hops if P is a power of two. Distant ranks are combined first, not in
 //                       rank order, so that the kernel must commute.
 #include "collectives/allreduce/allreduce.h"
@@ -62,8 +62,8 @@ class halving_doubling : halving {
     sums_cell_ = output_cell();
   }
 
-  // Payloads may be held: the reduction that reads a payload waits only for earlier steps and, in place, for their
-  // sends.
+  // Payloads may be held (builder::declare_holding): the reduction that reads a payload waits only for earlier steps
+  // and, in place, for their sends.
   fragment write() {
     if (folded_.levels() == 0) {
       copy_alone(in_input(all_), in_output(all_));
@@ -115,7 +115,7 @@ class halving_doubling : halving {
   const block_range all_{0, folded_.core()};
 };
 
-/// Returns the rank of the first block of core rank `index`. The block of an extra follows that of its proxy.
+/// Returns the rank of the first block of core rank `index`. The block of an extra follows the block of its proxy.
 rank rank_at(const fold& folded, rank index) {
   return index < folded.core() ? folded.real_of(index) : folded.core() + folded.rem();
 }
@@ -127,7 +127,7 @@ class scattering : halving {
     set_blocks(block_offsets(data, size()));
   }
 
-  // Payloads may be held: the reduction that reads a payload waits only for earlier steps.
+  // Payloads may be held (builder::declare_holding): the reduction that reads a payload waits only for earlier steps.
   fragment write() {
     if (size() == 1) {
       copy_alone(in_input({0, 1}), own_output());

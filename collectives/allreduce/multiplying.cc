@@ -25,9 +25,9 @@ class multiplying {
         input_(input),
         output_(output) {}
 
-  // Payloads may be held: the reader of a payload may wait for sends, but only for those of earlier steps, so that no
-  // cycle arises. With one step in place, the reader waits for the sends of its own step, and payloads must not be
-  // held.
+  // Payloads may be held (builder::declare_holding): the reader of a payload may wait for sends, but only for sends of
+  // earlier steps, so that no cycle arises. With one step in place, the reader waits for the sends of its own step, and
+  // payloads must not be held.
   bool write() {
     if (digits_.steps() == 0) {
       if (!is_in_place()) ops_.copy(input_, output_);

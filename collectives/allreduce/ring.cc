@@ -6,8 +6,8 @@
 //   spread   allreduce only: P-1 steps in which the blocks travel around the ring
 //
 // A rank sends P-1 messages of a block in each phase: bandwidth-optimal for any P, at P-1 hops a phase. Blocks travel
-// in segments, so that a rank combines a segment while the next segment is in flight. The ring begins at another rank
-// for each block. Operands are thus not in rank order, and the kernel must commute. Every block is combined along one
+// in segments, so that a rank combines a segment while the next segment is in flight. The chain of each block begins at
+// a different rank. Operands are thus not in rank order, and the kernel must commute. Every block is combined along one
 // chain, so that all ranks hold the same bits.
 #include <algorithm>
 #include <vector>
@@ -31,7 +31,8 @@ class ring : grid_part {
   ring(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : grid_part(to, data, input, output, entry, spreads, grid_of(spreads, data, to.place().size)) {}
 
-  // Payloads may be held: the reduction that reads a payload waits only for earlier steps and their sends.
+  // Payloads may be held (builder::declare_holding): the reduction that reads a payload waits only for earlier steps
+  // and their sends.
   fragment write() {
     if (size() == 1) {
       copy_alone(input_of(self(), 0), output_of(self(), 0));

@@ -3,9 +3,10 @@
 //   up      a rank combines its input with the values of its children, in their order, and sends the sum to its parent
 //   down    the root's result travels back along the same edges
 //
-// 2 * (P-1) messages of `count` elements, the fewest possible (recursive doubling has P log2 P), but twice as many
-// hops. This suits ranks that share cores, because every message may have to wake its receiver. One expression in rank
-// order is evaluated once. So all ranks hold the same bits, and the kernel need not commute. Synchronising.
+// There are 2 * (P-1) messages of `count` elements, which is the minimum (recursive doubling has P log2 P), but twice
+// as many hops as in recursive doubling. This suits ranks that share cores, because every message may have to wake its
+// receiver. One expression in rank order is evaluated once. So all ranks hold the same bits, and the kernel need not
+// commute. Synchronising.
 #include <vector>
 
 #include "collectives/allreduce/allreduce.h"
@@ -21,8 +22,8 @@ class reduce_and_broadcast : ordered_part {
  public:
   using ordered_part::ordered_part;
 
-  // Payloads may be held: the reduction that reads a payload waits only for other children, and no child waits for
-  // another.
+  // Payloads may be held (builder::declare_holding): the reduction that reads a payload waits only for other children,
+  // and no child waits for another.
   fragment write() {
     set_blocks({0, count()});
     const knomial tree(size(), k_tree_radix);

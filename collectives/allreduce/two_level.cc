@@ -31,8 +31,8 @@ class two_level : ordered_part {
     set_blocks(block_begins(data, owners_));
   }
 
-  // Payloads may be held: the reader of a payload waits only for lower ranks of the node, or for an earlier exchange
-  // step.
+  // Payloads may be held (builder::declare_holding): the reader of a payload waits only for lower ranks of the node, or
+  // for an earlier exchange step.
   fragment write() {
     bool may_hold = true;
     for (std::size_t distance = 1; distance < here().size(); ++distance) {
@@ -80,8 +80,8 @@ class two_level : ordered_part {
 
   const std::vector<node> nodes_;
   const std::size_t own_ = place_of(nodes_, self()).number;   ///< number of the node
-  const std::size_t place_ = place_of(nodes_, self()).place;  ///< place in the node
-  const std::size_t owners_ = ranks_of_smallest(nodes_);      ///< ranks of each node that own a block
+  const std::size_t place_ = place_of(nodes_, self()).place;  ///< place of this rank in the node
+  const std::size_t owners_ = ranks_of_smallest(nodes_);      ///< number of ranks on each node that own a block
 };
 
 // A chain may begin and end with a message inside a node if the node has several ranks.

@@ -37,7 +37,7 @@ constexpr unsigned k_most_adjustments = 20;
 
 struct moments {
   double mean = 0;
-  double deviation = 0;  ///< of a sample
+  double deviation = 0;  ///< sample standard deviation
 };
 
 /// Uses four partial sums, which are added in a fixed order. Non-finite elements are left out.

@@ -52,7 +52,7 @@ void gtopk::settle(item_list result, std::byte* residual, std::byte* update) {
   round_end::settle(sent_, rule_ == arrival_rule::exact ? arrived() : result, result, residual, update);
 }
 
-/// Adds a part, all items of which are present so far.
+/// Adds a part for `list`, and marks all of its items as present.
 void gtopk::take_up(item_list list) {
   if (rule_ == arrival_rule::published) return;
   part& to = parts_[n_parts_++];
@@ -62,8 +62,8 @@ void gtopk::take_up(item_list list) {
   for (std::size_t i = 0; i < list.count; ++i) to.survivors[i / 64] |= std::uint64_t{1} << i % 64;
 }
 
-/// Clears the bits of items that are not in the partial result or do not survive there. If `survivors` is nullptr, all
-/// items of the partial result survive.
+/// Clears the bits of items that are not in the partial result, or whose bit in `survivors` is not set. If `survivors`
+/// is nullptr, all items of the partial result survive.
 void gtopk::strike(part& from, item_list partial, const std::uint64_t* survivors) const {
   std::size_t at = 0;
   for (std::size_t i = 0; i < from.indices.size(); ++i) {
@@ -150,8 +150,8 @@ class gtopk_rank {
     return to_.recv(tree_.parent_of(self_), k_down_tag, {result_, 0}, 1);
   }
 
-  /// Sends the bitmaps for the lists of the children. They follow from the bitmap for the list that was sent to the
-  /// parent.
+  /// Sends the bitmaps for the lists of the children. These bitmaps follow from the bitmap for the list that was sent
+  /// to the parent.
   void tell(op_id got) {
     const std::uint64_t words = bitmap_words(k_);
     buffer_id known = result_;
@@ -206,7 +206,7 @@ class gtopk_functions : public functions_of_steps<gtopk> {
   }
 
  private:
-  item_list partial_{};  ///< in the instance's memory
+  item_list partial_{};  ///< this rank's partial result, in the instance's memory
 };
 
 }  // namespace

@@ -2,18 +2,19 @@
 // Distributed Synchronous SGD Algorithm with Global Top-k Sparsification for Low Bandwidth Networks, ICDCS 2019.)
 //
 //   select    residual += gradient; the k largest are the rank's partial result
-//   up        from child to parent: the child's partial result; merge adds it, and keeps the k largest
+//   up        from child to parent: the child's partial result, which the parent adds; k items are kept
 //   down      from parent to child: the root's partial result, which is the result of all ranks
 //             and with `exact`, a bitmap of the items from the child that are part of the result
 //   settle    items that have arrived leave the residual; the update is the result / P
 //
 // This works with any tree over any number of ranks. In the binomial tree with root 0 (knomial of radix 2), a rank
-// merges its children in ascending order. So sums are of neighbours, with lower ranks on the left.
+// merges its children in ascending order. So each sum combines two adjacent ranges of ranks, with the lower ranks on
+// the left.
 //
-// As published, a rank considers a value as sent if its index is in the result. But a value that was dropped on the way
-// is lost if values of other ranks bring the index back: the leak. `exact` tracks each contribution instead. After each
-// merge, a rank marks which items of each list that it has added are still present. On the way down, it combines these
-// marks with the bitmap for its own partial result.
+// As published, a rank considers a value as sent if its index is in the result. But a value may be dropped on the way
+// up, although values of other ranks later bring the same index into the result. Such a value is lost. `exact` tracks
+// each contribution instead. After each merge, a rank marks the items that are still present, in each list that the
+// rank has added so far. On the way down, the rank combines these marks with the bitmap for its own partial result.
 #pragma once
 
 #include <vector>
@@ -35,15 +36,15 @@ fragment add_gtopk(builder& to, const sparse_problem& problem, const sparse_ends
 std::shared_ptr<sparse_functions> functions_of_gtopk(const sparse_problem& problem, sparse_state& state,
                                                      arrival_rule rule);
 
-/// The computations of one rank. Allocates in the constructor. One thread at a time. Between select and settle, the
-/// residual holds residual + gradient, so that a round that fails loses nothing.
+/// The computations of one rank. Allocates in the constructor. Used by one thread at a time. Between select and settle,
+/// the residual holds residual + gradient, so that a round that fails loses nothing.
 class gtopk : public round_end {
  public:
   /// `children` is the number of children of this rank in the tree.
   gtopk(const sparse_problem& problem, arrival_rule rule, std::uint32_t children);
 
-  std::uint64_t list_room() const { return room_; }                  ///< most items of a list
-  std::uint64_t bitmap_room() const { return bitmap_words(room_); }  ///< u64 words of a bitmap
+  std::uint64_t list_room() const { return room_; }                  ///< maximum number of items of a list
+  std::uint64_t bitmap_room() const { return bitmap_words(room_); }  ///< number of u64 words of a bitmap
 
   /// Begins a round. Writes the rank's partial result, and returns its length. `residual` has `count` elements of
   /// residual_of(type). `gradient` has `count` elements, or is nullptr.
@@ -53,16 +54,16 @@ class gtopk : public round_end {
   /// of `partial`, and is disjoint from the child's list.
   std::uint64_t merge(item_list partial, item_list child, std::byte* items);
 
-  /// With `exact`, on all ranks but the root: processes the parent's bitmap for this rank's last partial result, which
-  /// this rank has sent up. Bit i % 64 of survivors[i / 64] is set if item i is part of the result. Bits behind the
-  /// last item are ignored.
+  /// Processes the parent's bitmap for this rank's last partial result, which this rank has sent to the parent. Only
+  /// called with `exact`, and on all ranks but the root. Bit i % 64 of survivors[i / 64] is set if item i is part of
+  /// the result. Bits behind the last item are ignored.
   void learn(item_list partial, std::span<const std::uint64_t> survivors);
 
-  /// With `exact`, after learn, or at the root after the last merge: returns the bitmap for the list of the i-th child,
-  /// in bitmap_room() words. Bits behind the last item are zero.
+  /// Returns the bitmap for the list of child number `child`, in bitmap_room() words. Only called with `exact`, after
+  /// learn, or at the root after the last merge. Bits behind the last item are zero.
   std::span<const std::uint64_t> survivors_of(std::uint32_t child) const { return parts_[child + 1].survivors; }
 
-  /// `result` is the root's partial result. `update` has `count` elements, or is nullptr (round_end).
+  /// Ends a round. `result` is the root's partial result. `update` has `count` elements, or is nullptr (round_end).
   void settle(item_list result, std::byte* residual, std::byte* update);
 
  private:
@@ -80,8 +81,8 @@ class gtopk : public round_end {
   std::uint64_t room_;
   own_top_k own_;
   item_list sent_;                 ///< output of select; belongs to own_
-  std::vector<std::byte> merged_;  ///< room for two lists
-  std::vector<part> parts_;        ///< this rank's own list, then those of its children
+  std::vector<std::byte> merged_;  ///< buffer with capacity for two lists
+  std::vector<part> parts_;        ///< this rank's own list, then the lists of its children
   std::size_t n_parts_ = 0;
 };
 

@@ -1,10 +1,12 @@
-// Adasum along the line of ranks: rank 0's vector with rank 1's, that with rank 2's, and so on (Maleki and others,
-// "Scaling distributed training with adaptive summation", MLSys 2021, the ring of section 4.2.3).
+// Adasum along the line of ranks: the vectors of ranks 0 and 1 are combined, then the result is combined with the
+// vector of rank 2, and so on (Maleki and others, "Scaling distributed training with adaptive summation", MLSys 2021,
+// the ring of section 4.2.3).
 //
 // Each tensor moves up the line and back down independently, so that ranks work on different tensors at the same time.
-// The dot product of a tensor requires the whole tensor, so that a single tensor takes 2 (P-1) hops. Other algorithms
-// are faster. This algorithm is for its semantics: if vectors are parallel, the last rank has the weight 1/2, the rank
-// before it 1/4, and so on. "auto" never chooses it, because its results differ from those of the others.
+// The dot product of a tensor requires the whole tensor, so that a single tensor needs 2 (P-1) hops. Other algorithms
+// are faster. This algorithm is useful only for its semantics: if vectors are parallel, the last rank has the weight
+// 1/2, the rank before it 1/4, and so on. "auto" never chooses this algorithm, because its results differ from those of
+// the other algorithms.
 #include "collectives/baselines/linear_adasum.h"
 
 #include <vector>
@@ -16,8 +18,8 @@
 namespace lsched {
 namespace {
 
-/// Returns the units that move independently. A vector without tensors has one empty unit, so that the ranks still
-/// synchronise.
+/// Returns the tensors that move independently. For a vector without tensors, returns one empty tensor, so that the
+/// ranks still synchronise.
 std::vector<tensor> travellers(const shape& data) {
   std::vector<tensor> all = tensors_of(data);
   if (all.empty()) all.push_back({});
@@ -94,7 +96,8 @@ std::uint64_t line_expression(rank size, const shape&, const tensor& part) {
   return all;
 }
 
-/// A tensor takes two buffers, for the vector that comes up and for the sums. A schedule has at most 65535 buffers.
+/// A tensor needs two buffers: one for the vector that comes up, and one for the sums. A schedule has at most 65535
+/// buffers.
 constexpr std::uint64_t k_most_tensors = 32'766;
 
 constexpr algorithm k_adasum_linear{

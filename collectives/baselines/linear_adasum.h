@@ -3,7 +3,8 @@
 
 namespace lsched {
 
-/// Adds the algorithm to algorithms(). Must be called once, before all other functions of the registry.
+/// Adds the algorithm to algorithms(). Must be called once, before functions of the registry that have to find the
+/// algorithm.
 void add_linear_adasum();
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// Compiled once for each SIMD target, because Highway includes this file repeatedly.
+// This file is compiled once for each SIMD target, because Highway includes it repeatedly.
 #include "collectives/baselines/merge_add.h"
 
 #include <array>
@@ -38,7 +38,7 @@ struct addition {
   const std::byte* addend;
 };
 
-/// Returns true if the sum is zero.
+/// Adds the value of `addend` to the item. Returns true if the sum is zero.
 template <class Format>
 HWY_INLINE bool add_to_item(const addition& pair) {
   auto sum = item<Format>::load(pair.to);
@@ -47,7 +47,8 @@ HWY_INLINE bool add_to_item(const addition& pair) {
   return magnitude_of(sum.value) == 0;
 }
 
-/// Items with a common index are first copied from `lower`. The values of `upper` are added to them later, in batches.
+/// Items with a common index are first copied from `lower`. The values of `upper` are added to these items later, in
+/// batches.
 template <class Format>
 std::size_t merge_add(const void* lower, std::size_t lower_count, const void* upper, std::size_t upper_count,
                       void* items) {
@@ -70,7 +71,7 @@ std::size_t merge_add(const void* lower, std::size_t lower_count, const void* up
   return static_cast<std::size_t>(to - begin) / item<Format>::size;
 }
 
-/// Order of dtype: f16, bf16, f32, f64.
+/// Returns the functions in the order of dtype: f16, bf16, f32, f64.
 const std::array<merge_add_fn, 4>& merge_adds() {
   static constexpr std::array<merge_add_fn, 4> all{&merge_add<half>, &merge_add<brain>, &merge_add<plain<float>>,
                                                    &merge_add<plain<double>>};

@@ -33,7 +33,7 @@ sparse_cost cost_of_gtopk(const sparse_problem& problem) {
                                                    k_of(problem) / 32 * ceil_log2(problem.place.size)};
 }
 
-/// Has the cost of topka.
+/// Returns the cost of topka.
 sparse_cost cost_of_gaussiank(const sparse_problem& problem) { return find_sparse("topka")->cost_of(problem); }
 
 template <arrival_rule Rule>

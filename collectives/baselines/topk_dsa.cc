@@ -149,7 +149,7 @@ class topk_dsa_functions : public functions_of_steps<topk_dsa> {
   }
 
  private:
-  std::vector<item_list> lists_;  ///< by rank, or region
+  std::vector<item_list> lists_;  ///< lists by rank in step `reduce`, blocks by region in step `settle`
   std::vector<std::uint64_t> lengths_;
   std::vector<std::byte> result_;
 };

@@ -14,34 +14,34 @@ namespace lsched {
 /// vector, which makes the cut slightly less even.
 cut cut_into_blocks(const shape& data, std::uint64_t count, std::uint64_t parts);
 
-/// Returns the offset of each of these blocks, and the end of the last block.
+/// Returns the offset of each block of cut_into_blocks(data, data.count, parts), and the end of the last block.
 std::vector<std::uint64_t> block_begins(const shape& data, std::uint64_t parts);
 
 /// A part of a block: the elements of the block that are in one segment.
 struct piece {
-  std::uint64_t begin = 0;  ///< element of the whole vector
+  std::uint64_t begin = 0;  ///< index of the first element in the whole vector
   std::uint64_t count = 0;
 };
 
 /// One block for each rank, cut into segments that pipelines process one after the other.
 class block_grid {
  public:
-  /// The grid has one of two forms. A vector of data.count elements is cut into segments, and each segment into blocks.
-  /// Or each block of the shape is cut into segments. `piece_bytes` is the approximate length of a piece if the shape
-  /// has no segment length. `most_segments` bounds the number of segments. A second bound keeps the number of messages
-  /// below that of separate landing buffers (ordered_ops.h). `data` must outlive the grid.
+  /// If `is_vector` is true, a vector of data.count elements is cut into segments, and each segment into blocks.
+  /// Otherwise each block of the shape is cut into segments. `piece_bytes` is the approximate length of a piece if the
+  /// shape has no segment length. `most_segments` bounds the number of segments. A second bound keeps the number of
+  /// messages so small that each message has a landing buffer of its own (ordered_ops.h). `data` must outlive the grid.
   block_grid(bool is_vector, const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments);
 
   std::uint64_t segments() const { return segments_; }
-  std::uint64_t total() const { return offsets_.back(); }  ///< elements
-  /// The piece of segment 0 is the longest of its block.
+  std::uint64_t total() const { return offsets_.back(); }  ///< number of elements
+  /// Returns one piece. The piece of segment 0 is the longest piece of its block.
   piece at(rank block, std::uint64_t segment) const;
 
  private:
   const shape* data_;
   std::uint64_t size_;
   std::uint64_t segments_ = 1;
-  std::vector<std::uint64_t> offsets_;  ///< of the blocks, and the end; for a vector only 0 and the end
+  std::vector<std::uint64_t> offsets_;  ///< offsets of the blocks, and the end; for a vector only 0 and the end
 };
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// Exchanges of lists: a list from each rank to each rank, or the lists of all ranks to all ranks.
+// Exchanges of lists: every rank sends a separate list to each rank, or every rank sends its one list to all ranks.
 #pragma once
 
 #include "libsched/schedule/builder.h"
@@ -7,11 +7,11 @@ namespace lsched {
 
 /// An exchange in which every rank sends a list, or an element, to every rank.
 struct list_exchange {
-  buffer_id from = k_no_buffer, into = k_no_buffer;  ///< one list for each rank
+  buffer_id from = k_no_buffer, into = k_no_buffer;  ///< buffers with one list for each rank
   op_id sent = k_no_op;                              ///< the lists to send are complete after this op
   op_id received = k_no_op;                          ///< the target buffer is ready after this op; k_no_op: at once
-  guard when{};                                      ///< of all messages
-  std::uint32_t bucket = 0;  ///< number of peers to send to before waiting for as many lists; 0: all
+  guard when{};                                      ///< condition of all messages (schedule.h)
+  std::uint32_t bucket = 0;  ///< number of peers to which a rank sends before it waits for as many lists; 0: all
 };
 
 /// Appends the exchange. A rank r sends to ranks r+1, r+2, … in this order. Returns an op after which all lists have

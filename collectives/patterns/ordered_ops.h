@@ -3,11 +3,11 @@
 // A generator appends ops in an order in which they could run sequentially, and names the cells that each region
 // covers. A cell is memory that ops read and write as a whole, for instance a block of a vector. An op then waits for
 //
-//   * the last writer of every cell that it reads or writes, and
-//   * all readers since then of every cell that it writes.
+//   * the last writer of every cell that the op reads or writes, and
+//   * all ops that have read a cell since its last writer, for every cell that the op writes.
 //
-// An op waits for nothing else, so that independent ops can run at the same time. Buffers that share memory (in place)
-// share cells. Empty regions have cells too, so that synchronising collectives stay synchronising without data.
+// An op does not wait for any other op, so that independent ops can run at the same time. Buffers that share memory (in
+// place) share cells. Empty regions have cells too, so that synchronising collectives stay synchronising without data.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ class ordered_ops {
   op_id recv(rank from, std::uint32_t tag, const stretch& target) {
     return ordered(to_.recv(from, tag, target.at, target.count), {}, target);
   }
-  /// target = lower (op) higher, by the kernel of the shape. All three have the same count.
+  /// target = lower (op) higher, by the kernel of the shape. All three stretches have the same count.
   op_id reduce(const stretch& lower, const stretch& higher, const stretch& target) {
     return combine(data_.what, lower, higher, target);
   }
@@ -63,7 +63,8 @@ class ordered_ops {
   op_id divide(const stretch& source, const stretch& target, std::uint32_t divisor) {
     return ordered(to_.divide(source.at, target.at, target.count, divisor), {source}, target);
   }
-  /// Computes the sums of an adaptive sum (dot_norms), or the adaptive sum itself (builder.h).
+  /// dot_norms computes the dot product and the norms that an adaptive sum needs. adasum computes the adaptive sum
+  /// (builder.h).
   op_id dot_norms(const stretch& lower, const stretch& higher, const stretch& sums) {
     return ordered(to_.dot_norms(lower.at, higher.at, sums.at, lower.count), {lower, higher}, sums);
   }
@@ -82,7 +83,7 @@ class ordered_ops {
   static constexpr std::size_t k_landings_used_again = 64;
   struct cell_state {
     op_id writer;
-    std::uint32_t readers;  ///< the first entry of a list in readers_, or k_none
+    std::uint32_t readers;  ///< index in readers_ of the cell's first reader, or k_none
   };
   struct reader {
     op_id id;
@@ -91,7 +92,7 @@ class ordered_ops {
   op_id combine(kernel how, const stretch& lower, const stretch& higher, const stretch& target) {
     return ordered(to_.reduce(how, lower.at, higher.at, target.at, target.count), {lower, higher}, target);
   }
-  /// Orders an op, which was appended to the builder just now, by the cells that it accesses. Returns the op.
+  /// Orders an op by the cells that the op accesses. The op must be the last op of the builder. Returns the op.
   op_id ordered(op_id made, std::initializer_list<stretch> sources, std::optional<stretch> target);
   void append(op_id op);
   void reads(const stretch& from);
@@ -102,12 +103,12 @@ class ordered_ops {
   const op_id entry_;
   op_id last_ = k_no_op;
   op_id entry_awaited_by_ = k_no_op;
-  op_id first_ = k_no_op;  ///< first op that was appended here
+  op_id first_ = k_no_op;  ///< first op that this object appended
   std::size_t landings_ = 0;
   std::vector<stretch> used_again_;
   std::vector<cell_state> cells_;
   std::vector<reader> readers_;
-  std::vector<op_id> awaited_by_;  ///< by op from first_ on: the last op that waits for it
+  std::vector<op_id> awaited_by_;  ///< for each op from first_ on, the last op that waits for that op
 };
 
 /// Adjacent blocks of a vector.
@@ -144,7 +145,7 @@ class ordered_part : public rank_call, public ordered_ops {
 
   /// Receives `count` elements into a new scratch buffer, and returns the buffer.
   stretch receive(rank from, std::uint32_t tag, std::uint64_t count);
-  /// Copies the result of a world of one rank. In place, the output already holds the result.
+  /// In a world of one rank, copies the input to the output. In place, the output already holds the result.
   void copy_alone(const stretch& source, const stretch& target) {
     if (!in_place()) copy(source, target);
   }

@@ -58,7 +58,7 @@ class rank_part : public rank_call {
     return ordered(to_.reduce(data().what, lower, higher, target, count), when);
   }
   op_id signal_send(rank peer, std::uint32_t tag, deps when = {}) { return ordered(to_.signal_send(peer, tag), when); }
-  /// Waits for no op, because the peer may raise the register at any time.
+  /// Appends a receive that waits for no other op, because the peer may raise its register (op.h) at any time.
   op_id signal_recv(rank peer, std::uint32_t tag) { return to_.signal_recv(peer, tag); }
   op_id nop(deps when = {}) { return ordered(to_.nop(), when); }
 
@@ -66,7 +66,7 @@ class rank_part : public rank_call {
   void order(op_id earlier, op_id later) { to_.dep(earlier, later); }
   /// Makes the exit wait for `last`.
   void end(op_id last);
-  /// Copies the result of a world of one rank. In place, the output already holds the result.
+  /// In a world of one rank, copies the input to the output. In place, the output already holds the result.
   void end_with_copy(std::uint64_t count) {
     if (!in_place()) end(copy({input(), 0}, {output(), 0}, count));
   }
@@ -83,8 +83,8 @@ class rank_part : public rank_call {
   bool has_end_ = false;
 };
 
-/// `count` elements in `number` portions of nearly equal length, the longer portions first. Portions are blocks of a
-/// vector, or messages of a block.
+/// A division of `count` elements into `number` portions of nearly equal length. The longer portions come first.
+/// Portions are blocks of a vector, or messages of a block.
 class portions {
  public:
   /// `number` may be 0 if `count` is 0.
@@ -104,9 +104,10 @@ class portions {
   cut runs_;
 };
 
-/// The number of messages, and the longest chain of messages, in recursive doubling across a fold. The longest chain
-/// has L + 2 messages if it starts and ends at extras. Such a chain crosses all L dimensions only if two proxies have
-/// opposite virtual indices. All virtual indices of proxies are below rem, so that 2 * rem > core must hold.
+/// Return the number of messages, and the length of the longest chain of messages, in recursive doubling with a fold
+/// (geometry.h). The longest chain has L + 2 messages if it starts and ends at extras. Such a chain crosses all L
+/// dimensions only if two proxies have opposite virtual indices. All virtual indices of proxies are below rem, so that
+/// 2 * rem > core must hold.
 std::uint64_t messages_of_doubling(rank size);
 std::uint64_t hops_of_doubling(rank size);
 
@@ -120,7 +121,8 @@ std::uint64_t pieces_of(const shape& data, std::uint64_t count);
 /// Returns the number of messages of an algorithm that divides data only if the shape has a segment length.
 std::uint64_t pieces_if_segmented(const shape& data, std::uint64_t count);
 
-/// Blocks of a vector, each in the same number of pieces, so that the first pieces of all blocks can be sent first.
+/// The blocks of a vector. Every block has the same number of pieces, so that the first pieces of all blocks can be
+/// sent first.
 class block_pieces {
  public:
   block_pieces(const shape& data, std::uint64_t blocks, std::uint64_t most_pieces = ~std::uint64_t{0})

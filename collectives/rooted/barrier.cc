@@ -1,8 +1,8 @@
-// Barriers, made of signals only. No bytes. Synchronising.
+// Barriers made of signals only, without payload. Synchronising.
 //
 //   dissemination      (Hensgen, Finkel and Manber, 1988)
-//   k_dissemination    the same with more than one peer a step (Hoefler and others, 2006): k = 4, or `radix`, instead
-//                      of 2: half the steps, with three signals each
+//   k_dissemination    dissemination with k-1 peers in each step (Hoefler and others, 2006): k = 4, or `radix`, instead
+//                      of 2. With k = 4 there are half as many steps, with three signals each
 //   tree               a k-nomial tree of radix 4, or `radix`: a signal goes up when a whole subtree has entered, and
 //                      signals come down when all ranks have entered
 //
@@ -11,7 +11,7 @@
 // sender must first receive the signals of *all* earlier steps, not only those of the previous step. Step j-1 covers
 // the far part of that range, and the earlier steps cover the near part.
 //
-// The tree takes 2 (P-1) signals, the fewest possible if a signal has one meaning, and twice as many hops as its depth.
+// The tree needs 2 (P-1) signals, the fewest possible if a signal has one meaning, and twice as many hops as its depth.
 // This suits ranks that share cores, because every signal may have to wake its receiver.
 #include <algorithm>
 #include <utility>

@@ -3,11 +3,11 @@
 //   flat       the root exchanges with all ranks                                             1 hop
 //   binomial   a k-nomial tree of radix 2, or `radix`; whole vectors unless the shape has a `segment`
 //
-// Each moves P-1 times the vector on the wire.
+// Each algorithm moves P-1 times the vector on the wire.
 //
-// Broadcast: a rank forwards a segment as soon as it has arrived, to the deepest subtree first. The root sends a region
-// to all of its children before the next region. Relays receive directly into the output and send from there. (Johnsson
-// and Ho, 1989.)
+// Broadcast: a rank forwards a segment as soon as the segment has arrived, to the deepest subtree first. The root sends
+// a region to all of its children before the next region. Relays receive directly into the output and send from there.
+// (Johnsson and Ho, 1989.)
 //
 // Reduce: combines in rank order for any root, nearest ranks first. Every subtree is an interval of ranks, so that a
 // rank can put the value of a child before or after its own value (geometry.h, spread_tree). There is no detour through

@@ -1,12 +1,12 @@
 // Broadcast as scatter and allgather (van de Geijn and others, 1994), among the P-1 ranks that need the vector.
 //
-//   scatter     the root cuts the vector into P-1 blocks and sends one to each of the others
-//   allgather   each of them sends its block to the P-2 others
+//   scatter     the root cuts the vector into P-1 blocks and sends one block to each other rank
+//   allgather   each of these ranks sends its block to the P-2 others
 //
-// (P-1)^2 messages, or more if blocks are cut into segments, P-1 times the vector in bytes, two hops. No rank sends
-// more than one vector, not even the root, so that there is no bottleneck. This suits long vectors. The textbook form
-// has P blocks, of which the root gets its own block back, and takes more hops. A block is forwarded segment by segment
-// as it arrives.
+// There are (P-1)^2 messages, or more if blocks are cut into segments. They carry P-1 times the vector, in two hops. No
+// rank sends more than one vector, not even the root, so that there is no bottleneck. This suits long vectors. The
+// textbook form has P blocks, of which the root gets its own block back, and takes more hops. A block is forwarded
+// segment by segment as it arrives.
 #include "collectives/patterns/rank_part.h"
 #include "collectives/rooted/rooted.h"
 

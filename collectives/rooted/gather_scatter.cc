@@ -36,7 +36,7 @@ class subtree_blocks {
   std::uint64_t begin_of(rank r) const { return offsets_[wide(r)]; }
   std::uint64_t begin_of_subtree(rank r) const { return offsets_[wide(tree_.first_of(r))]; }
   std::uint64_t count_of_subtree(rank r) const { return offsets_[wide(tree_.end_of(r))] - begin_of_subtree(r); }
-  /// Returns the messages between a rank and its parent. An empty subtree takes no message.
+  /// Returns the messages between a rank and its parent. An empty subtree has no message.
   portions pieces_of_subtree(rank r) const {
     const std::uint64_t count = count_of_subtree(r);
     return {count, is_flat_ ? pieces_of(data_, count) : pieces_if_segmented(data_, count)};
@@ -144,7 +144,7 @@ class block_tree : rank_part {
 };
 
 /// Each rank but the root sends or receives one message for each piece of its subtree. No message on the path of a
-/// block is empty, so that a block takes as many hops as there are edges.
+/// block is empty, so that the number of hops of a block is the number of edges.
 template <bool is_flat>
 cost cost_of_tree(rank size, const shape& data) {
   const subtree_blocks blocks(size, data, is_flat);

@@ -3,9 +3,9 @@
 //   1   every rank sends block q to the owner of block q, which combines the block over all ranks
 //   2   the owners send their results to the root
 //
-// P blocks, one of which the root owns. For any P, a rank sends about one vector and receives at most about two, and
-// the arithmetic is shared evenly. This suits long vectors. Blocks are cut into segments, with P^2 - 1 messages for
-// each segment of a block. Operands are combined in rank order.
+// There are P blocks, and the root owns one of them. For any P, a rank sends about one vector and receives at most
+// about two, and the arithmetic is shared evenly. This suits long vectors. Blocks are cut into segments, with P^2 - 1
+// messages for each segment of a block. Operands are combined in rank order.
 #include <algorithm>
 #include <vector>
 
@@ -20,8 +20,8 @@ block_pieces blocks_of(rank size, const shape& data) {
   return {data, wide(size), k_most_buffers / wide(size) + 1};
 }
 
-/// Writes the ops of one rank. Payloads may be held: the reader of a payload waits only for other receives, which wait
-/// for nothing.
+/// Writes the ops of one rank. Payloads may be held (builder::declare_holding): the reader of a payload waits only for
+/// other receives, which wait for nothing.
 class reduce_by_blocks : rank_part {
  public:
   using rank_part::rank_part;
@@ -45,7 +45,7 @@ class reduce_by_blocks : rank_part {
   bool is_root() const { return self() == data().root; }
   std::uint32_t result_tag(std::uint64_t i) const { return tag_of_piece(blocks_.pieces() + i); }
 
-  /// Returns the sends by distance.
+  /// Sends piece i of every block to the block's owner. Returns the sends, indexed by distance.
   std::vector<op_id> scatter(std::uint64_t i) {
     std::vector<op_id> given(wide(size()), k_no_op);
     for (rank distance = 1; distance < size(); ++distance) {
@@ -58,8 +58,8 @@ class reduce_by_blocks : rank_part {
     return given;
   }
 
-  /// Combines the nearest ranks first. The operand of a lower rank comes before the value so far, that of a higher rank
-  /// after it.
+  /// Combines the nearest ranks first. The operand of a lower rank comes before the value so far, and the operand of a
+  /// higher rank comes after this value.
   void combine(std::uint64_t i) {
     const std::uint64_t from = begin(self(), i);
     const region target = is_root() ? region{output(), from} : region{sum_, from - begin(self(), 0)};

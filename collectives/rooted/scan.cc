@@ -17,9 +17,9 @@ namespace {
 
 // --- recursive doubling --------------------------------------------------------------------------------------
 
-/// The window of a rank is the set of ranks, up to itself, whose contributions it has combined: 2^k ranks before step
-/// k, or all lower ranks. Payloads may be held: besides receives, the reader of a payload waits only for sends of
-/// earlier steps to higher ranks, which never form a cycle.
+/// The window of a rank is the set of ranks, up to the rank itself, whose contributions the rank has combined: 2^k
+/// ranks before step k, or all lower ranks. Payloads may be held (builder::declare_holding): besides receives, the
+/// reader of a payload waits only for sends of earlier steps to higher ranks, which never form a cycle.
 class doubling : ordered_part {
  public:
   using ordered_part::ordered_part;
@@ -39,7 +39,7 @@ class doubling : ordered_part {
   }
 
   /// `before` is the sum over the window without this rank. The sum with this rank is computed only if a later step
-  /// sends it.
+  /// sends that sum.
   fragment write_exscan() {
     begin();
     const stretch own = window_, before = hears(0) && in_place() ? scratch(count()) : result_;

@@ -33,7 +33,7 @@ class coo_rank {
     to_.dep(before, last_);
   }
 
-  /// Makes a list for each region of the items that this rank brings.
+  /// Divides the items of this rank into lists, one for each region.
   void take() {
     const std::uint64_t all = taken_room(problem_), room = part_room(problem_);
     typical_ = std::min(room, std::max<std::uint64_t>(1, all / ranks_));
@@ -119,7 +119,7 @@ class coo_rank {
   builder& to_;
   const coo_problem& problem_;
   const std::uint64_t ranks_;
-  std::uint64_t typical_ = 0;  ///< items of a list
+  std::uint64_t typical_ = 0;  ///< typical number of items of a list
   buffer_id parts_ = k_no_buffer, received_ = k_no_buffer, sum_ = k_no_buffer, lengths_ = k_no_buffer;
   op_id last_ = k_no_op;  ///< last op of the computation
   const op_id exit_;

@@ -1,18 +1,19 @@
-// A sum of sparse vectors that users provide (coo_problem.h): a split, and an allgather of sums.
+// The allreduce of sparse vectors that users provide (coo_problem.h). The vector is divided into regions. The owner of
+// each region adds up the items of all ranks in the region, and all ranks then gather the sums.
 //
-//   sample    if regions are balanced: 2 P of each rank's indices, an allgather
+//   sample    if regions are balanced: an allgather of up to 2 P indices from each rank
 //   take      the user's items, one for each index, as a list for each of P regions
 //   lengths   if regions are balanced: the length of list r to rank r
 //   split     list r to rank r, ranks r+1, r+2, … in this order
 //   sum       by the owner, in rank order
 //   tally     the lengths of all sums, and whether the items of all ranks are valid: an allgather of 2 P numbers
-//   gather    the sums of all regions: by dissemination, any P; they are empty if the round is not good
+//   gather    the sums of all regions: by dissemination, any P; the sums are empty if the round is not good
 //   give      the result to the user
 //
-// The computations of a rank between messages are functions (coo.h). Synchronising. Memory, beside the user's: the
-// owner of a region has room for all items that ranks may bring for the region (received_room). With balanced regions,
-// this is less than P times the items of a rank. Therefore lists are packed, their lengths are exchanged first, and
-// empty lists are skipped.
+// The computations of a rank between messages are functions (coo.h). Synchronising. The owner of a region allocates
+// memory for all items that ranks may contribute to the region (received_room), in addition to the user's memory. With
+// balanced regions, this is less than P times the items of a rank. Therefore lists are packed, their lengths are
+// exchanged first, and empty lists are skipped.
 #pragma once
 
 #include "collectives/sparse/steps/coo_problem.h"

@@ -4,16 +4,16 @@
 //   select      the k largest elements of the rank's residual
 //   split       the selected elements of region r to rank r, ranks r+1, r+2, … in this order
 //   threshold   the k-th largest of the sums of all regions: an allreduce of counters in each of a few passes
-//   balance     sums above the threshold in equal shares, if that moves less; pairs with nothing to move are void
+//   balance     sums above the threshold in equal shares, if that moves less; empty pieces are not sent
 //   gather      shares by dissemination, any P, ceil(log2 P) messages
 //
 // With reused thresholds (selection_rule), there is no allreduce of counters. The gathered sums are then those of the
-// paper: all sums, in rounds that look for thresholds. The functions determine these rounds. The schedule is the same
-// in all rounds, because its buffers have room for the largest round.
+// paper. In rounds that look for thresholds, all sums are gathered. The functions determine these rounds. The schedule
+// is the same in all rounds, because its buffers have capacity for the largest round.
 //
-// The boundaries of the regions are recomputed every `period` rounds, behind a guard. A rank sends and receives at most
-// 6 k (P-1)/P words, where an index or a value is a word. Counters, lengths and empty messages are not included
-// (docs/reference/sparse.md). The computations of a rank between messages are functions (oktopk_steps.h).
+// The boundaries of the regions are recomputed every `period` rounds, by ops with a guard (schedule.h). A rank sends
+// and receives at most 6 k (P-1)/P words, where an index or a value is a word. Counters, lengths and empty messages are
+// not included (docs/reference/sparse.md). The computations of a rank between messages are functions (oktopk_steps.h).
 // Synchronising.
 #include "collectives/allgather/allgather.h"
 #include "collectives/allreduce/allreduce.h"
@@ -63,8 +63,8 @@ class oktopk_rank {
   void begin_tags(stretch_of_tags which, std::uint32_t number = 0) {
     to_.set_first_tag((static_cast<std::uint32_t>(which) + number) * k_tags_of_one);
   }
-  /// Returns a buffer for pieces of equal shares. Typically it remains empty, because the boundaries already balance
-  /// the shares.
+  /// Returns a buffer for pieces of equal shares. The buffer typically remains empty, because the boundaries already
+  /// balance the shares.
   buffer_id pieces() {
     return to_.lists(buffer_role::scratch, items_, ranks_, {.room = gathered_room_, .total = gathered_room_});
   }
@@ -164,7 +164,7 @@ class oktopk_rank {
   const sparse_ends& ends_;
   const std::uint64_t ranks_;
   const dtype items_;
-  const std::uint64_t k_, selected_room_, gathered_room_;  ///< items; at least 1, because lists must have room
+  const std::uint64_t k_, selected_room_, gathered_room_;  ///< numbers of items; at least 1 (list_layout)
   buffer_id selected_ = k_no_buffer, sums_ = k_no_buffer, tally_ = k_no_buffer, tallies_ = k_no_buffer;
   buffer_id shares_ = k_no_buffer, share_ = k_no_buffer, gathered_ = k_no_buffer;
   op_id last_ = k_no_op;  ///< last op of the computation

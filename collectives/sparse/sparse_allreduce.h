@@ -12,17 +12,18 @@ namespace lsched {
 
 /// The estimated cost of one round for the busiest rank. It only serves to choose an algorithm.
 struct sparse_cost {
-  double messages = 0;  ///< in sequence
-  double words = 0;     ///< words of 4 bytes, the maximum of sent and received words; with counters and lengths
+  double messages = 0;  ///< number of messages in sequence
+  double words = 0;     ///< maximum of the 4-byte words sent and received; with counters and lengths
 };
 
 /// The buffers and ops around a sparse allreduce.
 struct sparse_ends {
   buffer_id gradient = k_no_buffer;
   buffer_id update = k_no_buffer;
-  /// For a partial allreduce: the sum of the first elements of all contributions, and the op that completes the sum.
-  /// The contributors do not follow from the lists that the functions read (functions.h). Therefore the function that
-  /// makes the update also reads the contributor count.
+  /// For a partial allreduce: a buffer from which the number of contributors is read, and the op that completes the
+  /// buffer. The buffer has the sum of the first elements of all contributions. The lists that the functions read
+  /// (functions.h) do not determine the contributors. Therefore the function that makes the update also reads the
+  /// contributor count.
   buffer_id contributor_count = k_no_buffer;
   op_id counted = k_no_op;
 };
@@ -32,7 +33,7 @@ struct sparse_algorithm {
   fragment (*add)(builder& to, const sparse_problem& problem, const sparse_ends& ends);
   /// Returns an estimate for gradients whose large elements may be anywhere, at different positions on each rank.
   sparse_cost (*cost_of)(const sparse_problem& problem);
-  /// Returns the functions that the schedule calls. The state must outlive them. Throws std::bad_alloc.
+  /// Returns the functions that the schedule calls. `state` must outlive the functions. Throws std::bad_alloc.
   std::shared_ptr<sparse_functions> (*functions)(const sparse_problem& problem, sparse_state& state);
   std::string_view summary;  ///< one line for users
 
@@ -40,7 +41,7 @@ struct sparse_algorithm {
   result<schedule_ptr> generate(const sparse_problem& problem) const;
 };
 
-/// The value of sparse_algorithm::functions for a class of functions.
+/// Implements sparse_algorithm::functions by a class.
 template <class Functions>
 std::shared_ptr<sparse_functions> functions_of(const sparse_problem& problem, sparse_state& state) {
   return std::make_shared<Functions>(problem, state);
@@ -52,22 +53,23 @@ fragment add_topka(builder& to, const sparse_problem& problem, const sparse_ends
 /// Appends topka with lists of up to `most` items.
 fragment add_lists_to_all(builder& to, const sparse_problem& problem, const sparse_ends& ends, std::uint64_t most);
 
-/// Returns the algorithms of the library, and after them those that were added.
+/// Returns the algorithms of the library, followed by the algorithms that were added.
 std::span<const sparse_algorithm> sparse_algorithms();
 
-/// Adds algorithms that are not part of the library (baselines). `auto` does not choose them. Must be called before all
-/// other functions of this file.
+/// Adds algorithms that are not part of the library (baselines). `auto` does not choose these algorithms. Must be
+/// called before all other functions of this file.
 void add_sparse_algorithms(std::span<const sparse_algorithm> more);
 
 /// Returns the algorithm with exactly this name, or nullptr.
 const sparse_algorithm* find_sparse(std::string_view name);
 
-/// Returns the algorithm of the library with the least estimated time: messages at 2 us each, words at 10 GB/s.
+/// Returns the algorithm of the library with the shortest estimated time, at 2 us for each message and 10 GB/s for
+/// words.
 const sparse_algorithm& choose_sparse(const sparse_problem& problem);
 
-/// Returns the schedule of a sparse allreduce behind an activation (compose.h). A rank that has not called yet brings
-/// no gradient to the round, but takes part with its residual. An allreduce of one element, the contributor count, runs
-/// beside the collective:
+/// Returns the schedule of a sparse allreduce behind an activation (compose.h). A rank whose call is still missing
+/// contributes elements of its residual to the round, but no gradient. An allreduce of one element, the contributor
+/// count, runs beside the collective:
 ///
 ///
 ///       gate ─┬─► collective: select ─► … ─► settle ─► exit

@@ -1,6 +1,6 @@
 // TopkA: an allgather of all lists, which every rank then adds up (Renggli and others, SparCML, 2019).
 //
-// The lengths are gathered first, P words, and then the lists, both by dissemination. Any P. A rank receives the items
+// The lengths (P words) are gathered first, then the lists, both by dissemination, for any P. A rank receives the items
 // of all others. The computations of a rank between messages are functions (topka_steps.h). Synchronising.
 #include <algorithm>
 

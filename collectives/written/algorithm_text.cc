@@ -10,8 +10,8 @@
 namespace lsched::written {
 namespace {
 
-constexpr int k_most_levels = 32;      ///< of nested statements
-constexpr int k_longest_chain = 4096;  ///< of `else if`
+constexpr int k_most_levels = 32;      ///< maximum depth of nested statements
+constexpr int k_longest_chain = 4096;  ///< maximum number of `else if` in a chain
 constexpr std::size_t k_most_scratches = 64;
 constexpr std::size_t k_most_names = 256;
 constexpr std::size_t k_longest_name = 64;
@@ -61,7 +61,7 @@ class reader {
     fail(from_.next().at, "expected " + expected + " but found " + shown(from_.next()));
   }
 
-  /// Calls must be in the order of the text.
+  /// Returns the line number of offset `at`. Offsets must ascend from call to call.
   std::uint32_t line_of(std::size_t at) {
     for (; counted_ < at; ++counted_)
       if (text_[counted_] == '\n') ++line_;
@@ -378,7 +378,7 @@ class reader {
 
   const std::string_view text_;
   scanner from_;
-  std::size_t counted_ = 0;  ///< offset in the text that line_ belongs to
+  std::size_t counted_ = 0;  ///< offset in the text up to which line_ has been counted
   std::uint32_t line_ = 1;   ///< line of this offset
   variable_names names_{};
   algorithm_text out_{};

@@ -24,7 +24,7 @@ inline constexpr std::size_t k_in = 0, k_out = 1, k_scratch = 2;
 
 struct message {
   expression peer{};
-  expression channel{};  ///< empty: 0
+  expression channel{};  ///< empty: channel 0
   bool exists() const { return peer.exists(); }
 };
 
@@ -37,17 +37,17 @@ struct operand {
 struct statement {
   enum class kind : std::uint8_t { send, receive, copy, combine, let, loop, branch } what = kind::send;
   std::size_t at = 0;                     ///< offset in the text
-  std::uint32_t line = 0;                 ///< of the text, from 1 on
+  std::uint32_t line = 0;                 ///< line number in the text, from 1 on
   chunks target{};                        ///< chunks that are sent, or written
-  std::vector<operand> operands{};        ///< receive, copy: one; combine: the lower rank's and the higher rank's
-  message to{};                           ///< send
-  std::size_t variable = 0;               ///< let, loop
-  std::string name{};                     ///< of the variable
+  std::vector<operand> operands{};        ///< receive, copy: one operand; combine: lower rank's, then higher rank's
+  message to{};                           ///< send: receiver and channel
+  std::size_t variable = 0;               ///< let, loop: number of the variable
+  std::string name{};                     ///< let, loop: name of the variable
   std::vector<expression> values{};       ///< let: the value; loop: first, last, step; branch: the condition
   std::vector<statement> body{}, rest{};  ///< loop: the body; branch: the body, and the else part
 };
 
-/// A scratch vector. It is as long as the input or the output would be, or has a given number of chunks.
+/// A scratch vector, which is as long as the input or the output, or has a given number of chunks.
 struct scratch {
   std::string name;
   std::size_t like = k_scratch;  ///< k_in, k_out, or k_scratch if `count` is given
@@ -59,11 +59,11 @@ struct algorithm_text {
   std::string text{};  ///< the whole text
   std::string name{}, summary{};
   const collective* of = nullptr;
-  expression chunks{}, channels{};  ///< empty: 1
+  expression chunks{}, channels{};  ///< numbers of chunks and channels; empty: 1
   std::vector<expression> needs{};  ///< conditions on P
   bool in_place = false, is_in_rank_order = false, is_holding = false;
   std::vector<scratch> scratches{};
-  std::size_t variables = 0;  ///< most variables in scope at one place
+  std::size_t variables = 0;  ///< maximum number of variables in scope at one place
   std::vector<statement> body{};
 
   /// Returns the rest of a line of the text, from `at` on and without a comment, for error texts.

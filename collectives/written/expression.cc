@@ -10,7 +10,8 @@
 
 namespace lsched {
 
-/// Recursive descent parser. Its depth is that of brackets and signs in the text, at most k_most_levels.
+/// Recursive descent parser. The depth of recursion is the depth of brackets and signs in the text, at most
+/// k_most_levels.
 class expression_reader {
  public:
   using step = expression::step;
@@ -32,7 +33,7 @@ class expression_reader {
     step::operation what;
     int strength;
   };
-  /// Symbols of two letters stand before symbols that are their first letter.
+  /// A symbol of two characters comes before the symbol that is its first character.
   static constexpr std::array k_infix{
       infix{"or", step::either, 0},  infix{"and", step::both, 1},     infix{"==", step::equal, 3},
       infix{"!=", step::unequal, 3}, infix{"<=", step::at_most, 3},   infix{">=", step::at_least, 3},
@@ -187,7 +188,7 @@ bool power_of(std::int64_t base, std::int64_t exponent, std::int64_t* out) {
 
 }  // namespace
 
-/// Returns false if the value does not exist or does not fit.
+/// Returns false if the value does not exist or does not fit into 64 bits.
 bool expression::apply(step::operation what, std::int64_t x, std::int64_t y, std::int64_t* out) {
   switch (what) {
     case step::push:

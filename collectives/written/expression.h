@@ -1,6 +1,6 @@
 // Integer expressions of an algorithm file.
 //
-//   or  and  not  == != < <= > >=  + -  * / mod xor  - (of one)  ^  ( )  log2(x)  min(x, y)  max(x, y)
+//   or  and  not  == != < <= > >=  + -  * / mod xor  unary -  ^  ( )  log2(x)  min(x, y)  max(x, y)
 //
 // Operators are listed from the weakest to the strongest. Division rounds down, and `mod` of a positive divisor is
 // never negative, so that (r - 1) mod P is a rank. True is 1, and false is 0. Values have 64 bits, and overflow is an

@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::int64_t k_most_chunks = 1 << 16;
 constexpr std::int64_t k_most_channels = 1024;
-constexpr std::uint32_t k_most_messages = 1 << 20;  ///< from one rank to another, in one channel
+constexpr std::uint32_t k_most_messages = 1 << 20;  ///< maximum from one rank to another, in one channel
 constexpr std::uint32_t k_most_statements = 1 << 22;
-constexpr std::uint64_t k_most_touched = 1 << 24;  ///< chunks, over all statements
+constexpr std::uint64_t k_most_touched = 1 << 24;  ///< maximum number of chunks that all statements together access
 
 /// The location of the chunks of a vector.
 struct layout {
@@ -212,7 +212,7 @@ class written_part : ordered_part {
     return arrived;
   }
 
-  /// Returns the length of reused landing buffers, which have room for any target.
+  /// Returns the length of reused landing buffers, which must have capacity for every target.
   std::uint64_t longest() const {
     std::uint64_t longest = 0;
     for (const layout& vector : vectors_)
@@ -268,7 +268,7 @@ class written_part : ordered_part {
   void copy_chunks(const statement& one) {
     const stretch target = stretch_of(one.target);
     const stretch source = operand_at(one.operands.front(), target);
-    if (fits(one, source, target) && source.cell != target.cell) copy(source, target);  // in place, it is there already
+    if (fits(one, source, target) && source.cell != target.cell) copy(source, target);  // in place: done already
   }
 
   void combine(const statement& one) {

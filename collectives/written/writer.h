@@ -6,8 +6,8 @@
 
 namespace lsched::written {
 
-/// Returns the number of chunks into which each block of data is cut. Fails if expression::value fails, and with
-/// CONSTRAINT outside 1 to 2^16.
+/// Returns the number of chunks into which each block of data is cut. Fails if expression::value fails. Fails with
+/// CONSTRAINT if the number is outside 1 to 2^16.
 result<std::int64_t> chunks_of(const algorithm_text& how, rank size, rank root);
 
 /// Returns true if the length of a scratch vector is given in chunks, which requires that all chunks have equal length.

@@ -22,7 +22,7 @@ struct proof {
   cost round{};
 };
 
-/// An algorithm of a text, with its proofs. Thread-safe.
+/// An algorithm that was read from a text, and the proofs of requests. Thread-safe.
 class written_algorithm final : public custom_generator {
  public:
   explicit written_algorithm(written::algorithm_text text)
@@ -44,7 +44,7 @@ class written_algorithm final : public custom_generator {
 
  private:
   static constexpr std::size_t k_most_proofs = 256;
-  static constexpr rank k_most_proved = 256;  ///< ranks; such a proof takes some seconds
+  static constexpr rank k_most_proved = 256;  ///< maximum number of ranks, for which a proof takes some seconds
   struct proved {
     bool is_partial = false;
     rank size = 0;
@@ -107,7 +107,7 @@ std::uint64_t written_algorithm::count_unit(rank size) const {
 /// Returns the proof of a request. Proofs are made without the lock, so that two threads may make the same proof.
 proof written_algorithm::proof_of(bool is_partial, rank size, const shape& data) const {
   shape request = data;
-  if (!is_partial) request.buckets.clear();  // each bucket is a dense request of its own
+  if (!is_partial) request.buckets.clear();  // every bucket is proved as a separate dense request
   const auto known = [&] {
     const auto found = std::ranges::find_if(proofs_, [&](const proved& one) {
       return one.is_partial == is_partial && one.size == size && one.data == request;

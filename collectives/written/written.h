@@ -1,4 +1,4 @@
-// Algorithms that are read from a text at run time, and are then used like those of the library.
+// Algorithms that are read from a text at run time, and are then used like the algorithms of the library.
 #pragma once
 
 #include <string_view>
@@ -7,12 +7,13 @@
 
 namespace lsched {
 
-/// Returns true if the text begins like an algorithm file. If not, it may be a schedule file.
+/// Returns true if the text begins like an algorithm file. Otherwise the text may be a schedule file.
 bool is_algorithm_text(std::string_view text);
 
-/// Adds the algorithm of a text (docs/reference/algorithm_file.md) to the registry, after those of its collective,
-/// until the process ends. Adds its partial form, too, if the collective has one. If the text was added before, returns
-/// the existing algorithm. Thread-safe.
+/// Adds the algorithm that a text describes (docs/reference/algorithm_file.md) to the registry, after the other
+/// algorithms of its collective. The algorithm stays there until the process ends. Adds the partial form of the
+/// algorithm, too, if the collective has one. If the text was added before, returns the existing algorithm.
+/// Thread-safe.
 ///
 /// "auto" chooses the algorithm only for requests with a successful proof: the schedules of all ranks are generated and
 /// verified once for each request. A dense request that names the algorithm needs no proof.

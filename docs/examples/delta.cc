@@ -1,10 +1,10 @@
-// Adasum of the steps that each rank's optimizer takes (Maleki et al., "Scaling Distributed Training with Adaptive
+// Combines the optimizer steps of all ranks by Adasum (Maleki et al., "Scaling Distributed Training with Adaptive
 // Summation", MLSys 2021, figure 3).
 //
 //     lsched run -n 4 build/examples/delta
 //
-// Each rank takes a few local steps and computes its delta, the change of the weights since the last round. The Adasum
-// of all deltas, tensor by tensor, becomes the step of every replica. All replicas keep the same bits.
+// Each rank takes a few local steps and computes its delta, the change of the weights since the last round. Every rank
+// then applies the Adasum of all deltas, which is computed tensor by tensor. All replicas keep the same bits.
 #include <chrono>
 #include <cmath>
 #include <cstdio>

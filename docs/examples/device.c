@@ -1,6 +1,6 @@
 /* A sum in GPU memory. The ranks add up vectors of the host into device memory, and copy the maximum of all sums back
- * to the host. Both rounds are in the order of a stream. The program needs no header and no library of CUDA. Run by:
- * lsched run -n 3 ./device. Without a GPU it prints the reason, and exits with 77. */
+ * to the host. Both rounds run in the order of a CUDA stream. The program needs no header and no library of CUDA. Run
+ * by: lsched run -n 3 ./device. Without a GPU it prints the reason, and exits with 77. */
 #include <lsched_cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,12 @@ static void must(lsched_status code, const char* what) {
 }
 
 static lsched_schedule* create(lsched_world* world, const float* input, float* output, lsched_reduction reduction) {
-  lsched_allreduce_desc desc = {.struct_size = sizeof desc, .input = input, .output = output, .count = COUNT,
-                                .dtype = LSCHED_F32, .reduction = reduction};
+  lsched_allreduce_desc desc = {.struct_size = sizeof desc,
+                                .input = input,
+                                .output = output,
+                                .count = COUNT,
+                                .dtype = LSCHED_F32,
+                                .reduction = reduction};
   lsched_schedule* made;
   must(lsched_allreduce_create(world, &desc, &made, &why), "create");
   return made;

@@ -1,7 +1,7 @@
 /* Training that continues when ranks are killed.  lsched run -n 8 build/examples/elastic 100 3:20 6:40
  *
- * The first number is the number of steps. R:S makes rank R kill itself in its step S. Any other rank may be killed
- * from outside until the ranks flush (kill -9 with the process number that it prints). Each rank pulls common weights
+ * The first number is the number of steps. R:S makes rank R kill itself in its step S. Until the ranks flush, you may
+ * also kill any other rank: `kill -9` with the process number that the rank prints. Each rank pulls the common weights
  * towards a point of its own. The survivors end with equal weights, in the middle of the points of survivors. */
 #include <lsched.h>
 #include <signal.h>
@@ -27,12 +27,12 @@ typedef struct {
   lsched_schedule* exchange;
 } training;
 
-/* Returns 1 if a call has failed because a rank died. The training then continues with the survivors, and the caller
- * must repeat the call. */
+/* Handles the status of a call. If the call failed because a rank died, continues with the survivors and returns 1:
+ * the caller must repeat the call. */
 static int has_gone_on(training* it, lsched_status status, const char* call) {
   if (status != LSCHED_ERR_PEER) return must(status, call), 0;
   lsched_world* survivors = NULL;
-  do { /* again if another rank dies meanwhile */
+  do { /* repeated if another rank dies meanwhile */
     must(lsched_shrink(it->world, k_timeout_ns, &survivors, &why), "shrink");
     status = lsched_carry(it->exchange, survivors, &why);
     must(lsched_world_close(status == LSCHED_OK ? it->world : survivors), "close");
@@ -100,12 +100,20 @@ int main(int argc, char** argv) {
   while (has_gone_on(&it, lsched_flush(it.exchange, sum, k_timeout_ns, &report, &why), "flush")) continue;
   if (report.has_result) descend(weights, sum, report.offers);
 
-  /* All replicas have applied the same results, but perhaps in different portions. */
+  /* All ranks have applied the same results, but maybe with different sums per step. */
   double least = 0, most = 0;
-  const lsched_allreduce_desc lowest = {.struct_size = sizeof lowest, .input = weights, .output = &least, .count = 1,
-                                        .dtype = LSCHED_F64, .reduction = LSCHED_MIN};
-  const lsched_allreduce_desc highest = {.struct_size = sizeof highest, .input = weights, .output = &most, .count = 1,
-                                         .dtype = LSCHED_F64, .reduction = LSCHED_MAX};
+  const lsched_allreduce_desc lowest = {.struct_size = sizeof lowest,
+                                        .input = weights,
+                                        .output = &least,
+                                        .count = 1,
+                                        .dtype = LSCHED_F64,
+                                        .reduction = LSCHED_MIN};
+  const lsched_allreduce_desc highest = {.struct_size = sizeof highest,
+                                         .input = weights,
+                                         .output = &most,
+                                         .count = 1,
+                                         .dtype = LSCHED_F64,
+                                         .reduction = LSCHED_MAX};
   lsched_schedule *min = NULL, *max = NULL;
   must(lsched_allreduce_create(it.world, &lowest, &min, &why), "create min");
   must(lsched_allreduce_create(it.world, &highest, &max, &why), "create max");

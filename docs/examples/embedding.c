@@ -2,7 +2,7 @@
  *
  * A table has a row of two numbers for each possible word. The gradient of a step has a row for each word of a batch,
  * in the order of the batch. A word that occurs twice has two rows, and most words of the table do not occur. Each rank
- * contributes its gradient in this form, and every rank gets the sum of all gradients. */
+ * contributes such a gradient, and every rank gets the sum of all gradients. */
 #include <lsched.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Provokes an error for each status code: `lsched run -n 3 ./errors timeout` ends with the text of a timeout. k_cases
+/* Provokes one error for each status code. For example, `lsched run -n 3 ./errors timeout` provokes a timeout. k_cases
  * at the end of this file lists the other cases. Texts: docs/guides/troubleshooting.md and tests/docs/errors.md.
  *   cc errors.c $(pkg-config --cflags --libs libsched) -o errors */
 #define _POSIX_C_SOURCE 200809L
@@ -41,7 +41,7 @@ static void message(void) {
   if (one != NULL) lsched_must(lsched_message_wait(&one, LSCHED_FOREVER, NULL, lsched_why()));
 }
 
-/* A shift along the ring by hand, with a mistake. */
+/* Builds a shift along the ring op by op, with a mistake. */
 static void shift(uint64_t offset, int is_cyclic, int is_complete) {
   const int32_t ranks = lsched_size(world);
   lsched_builder* b = NULL;

@@ -1,5 +1,5 @@
 /* Every rank sends blocks of any length to other ranks. The lengths change in each round, and a receiver does not know
- * them beforehand. Then a message travels around the ring. */
+ * the lengths beforehand. Then a message travels around the ring. */
 #include <lsched.h>
 #include <stdio.h>
 

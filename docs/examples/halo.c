@@ -1,4 +1,4 @@
-/* Smooths a ring of cells, 8 on each rank. In each step a rank sends its outer cells to its neighbours.
+/* Smooths a ring of cells, 8 on each rank. In each step a rank sends its first and its last cell to the neighbours.
  * lsched run -n 3 build/examples/halo */
 #include <lsched_must.h>
 

@@ -1,8 +1,8 @@
 /* A loop with one slow rank, for which no other rank waits.  lsched run -n 3 build/examples/partial_loop
  *
  * In every step a rank computes a gradient (here: 1) and offers it. Then it collects the sum of the gradients that have
- * arrived since the last collect. A gradient of the slow rank joins the round that is open when it is offered. At the
- * end every rank has received every gradient exactly once. */
+ * arrived since the last collect. A gradient of the slow rank joins the round that is open at the time of the offer. At
+ * the end every rank has received every gradient exactly once. */
 #include <lsched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A broadcast by hand in 16 parts, from rank to rank: a rank forwards a part while the next parts arrive.
+/* A broadcast built op by op, in 16 parts from rank to rank. A rank forwards a part while the next parts arrive.
  * lsched run -n 3 build/examples/pipeline */
 #include <lsched_must.h>
 

@@ -1,17 +1,17 @@
-/* A schedule by hand: a shift along the ring in both directions.  lsched run -n 3 build/examples/ring
+/* A schedule built op by op: a shift along the ring in both directions.  lsched run -n 3 build/examples/ring
  *
  *     send right ────────────────────┐
  *     send left  ────────────────────┤
  *     recv from left  ─┬─any─► copy ─┴─► the round ends
  *     recv from right ─┘
  *
- * The local work (here a copy) begins when the first neighbour's message arrives. The second message does not start it
- * again. */
+ * The local work (here a copy) begins when the first of the two messages arrives. The second message does not start the
+ * work again. */
 #include <lsched.h>
 #include <stdio.h>
 
 enum { k_rightward, k_leftward };          /* tags */
-enum { k_from_left, k_from_right, k_own }; /* places of the output */
+enum { k_from_left, k_from_right, k_own }; /* indices in the output */
 
 static lsched_schedule* make_ring(lsched_world* world, const int64_t* input, int64_t* output, lsched_diagnostic* why) {
   const int32_t rank = lsched_rank(world);

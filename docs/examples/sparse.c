@@ -1,8 +1,8 @@
-/* Training with the largest elements only: descent on a sum of squares, of which each rank has its own terms.
+/* Training with only the largest elements of gradients: descent on a sum of squares. Each rank has its own terms of it.
  * Link with -lm;  lsched run -n 3 build/examples/sparse
  *
  * Rank r pulls each weight towards (r + 1) times the weight's own target. In a round each rank sends 32 of 256
- * elements. The other elements stay in its residual, to which the next gradients are added. */
+ * elements. The other elements stay in the rank's residual, and are added to its next gradients. */
 #include <lsched.h>
 #include <math.h>
 #include <stdio.h>

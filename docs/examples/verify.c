@@ -1,4 +1,4 @@
-/* Proves the schedules of all ranks in a file: does every execution give the outputs that they promise? The program
+/* Proves that every execution of the schedules in a file gives the specified outputs. The program
  * needs no ranks.
  * build/examples/verify docs/examples/scan.sched */
 #include <lsched.h>

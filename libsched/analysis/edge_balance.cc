@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::uint64_t k_minus_one = ~std::uint64_t{0};
 constexpr int k_guard_shift = 33;
-constexpr int k_dtype_shift = 56;  // 2^48 elements have fewer bytes
+constexpr int k_dtype_shift = 56;  // 2^48 elements have fewer than 2^56 bytes
 constexpr std::uint64_t k_signal = 1;
 
 std::string rank_text(std::uint64_t number) { return "rank " + std::to_string(number); }
 
-/// Returns a hash from 1 to 2^31-1.
+/// Returns a hash of the guard, from 1 to 2^31-1. 0 stands for no guard.
 std::uint64_t hash_of(const guard& when) {
   const std::uint64_t words = std::uint64_t{when.phase} << 32 | std::uint64_t{when.every} << 1;
   return mix(words | std::uint64_t{when.skips_empty}) >> k_guard_shift | 1;
@@ -26,11 +26,11 @@ std::uint64_t hash_of(const guard& when) {
 
 std::uint64_t edge_balance::cell::hashed() const { return mix(mix(mix(ranks) ^ tag) ^ data); }
 
-/// Returns true if the cell contains exactly one end, of a send or of a receive.
+/// Returns true if the cell contains exactly one end, a send or a receive.
 bool edge_balance::cell::is_lone() const {
   if (ends != 1 && ends != k_minus_one) return false;
   cell end;
-  end.add(*this, ends);  // a lone receive becomes positive
+  end.add(*this, ends);  // if the end is a receive, this changes the signs, so that `end` has the fields of the receive
   return end.hashed() == end.hash;
 }
 
@@ -42,7 +42,7 @@ void edge_balance::cell::add(const cell& other, std::uint64_t times) {
   data += times * other.data;
 }
 
-/// Returns the data that an end moves, in words.
+/// Returns a description of the data that the end moves.
 std::string edge_balance::cell::text() const {
   if ((tag & k_signal) != 0) return "a signal";
   const std::uint64_t bytes = data & ((std::uint64_t{1} << k_dtype_shift) - 1);
@@ -83,8 +83,8 @@ bool edge_balance::is_even() const {
   return std::ranges::all_of(cells_, [](const cell& c) { return c.ends == 0 && c.hash == 0; });
 }
 
-/// Returns the unmatched ends that can be separated from each other. `ends` is 1 for a send and -1 for a receive, and
-/// the other fields have the same form for both.
+/// Returns the unmatched ends that can be separated from each other. In the result, cell::ends is 1 for a send and -1
+/// for a receive. The other fields are positive for both.
 std::vector<edge_balance::cell> edge_balance::lone_ends() const {
   std::vector<cell> found;
   edge_balance rest = *this;

@@ -1,10 +1,12 @@
-// Edge balance: checks that the sends and receives of a whole world match, with a few bytes of each rank.
+// Edge balance: checks that the sends and receives of a whole world match. Each rank contributes only a few bytes to
+// the check.
 //
-// Every end of an edge is added to two of eight cells, which its hash selects. Sends are added and receives subtracted,
-// all modulo 2^64. The sum over all ranks is zero if each send has a receive with the same peers, tag, kind, dtype and
-// size. Otherwise the sum is nonzero, up to a probability of 2^-64. A cell with exactly one unmatched end contains the
-// plain fields of that end, so every rank can report it without another message. Subtracting that end from its other
-// cell may leave exactly one end there. This is the invertible sketch of Goodrich and Mitzenmacher (2011).
+// An edge connects a send and a receive, its two ends. The hash of an end selects two of eight cells. A send is added
+// to both cells, a receive is subtracted from both cells, modulo 2^64. The sum over all ranks is zero if each send has
+// a receive with the same peers, tag, kind, dtype and size. Otherwise the sum is zero only with a probability of 2^-64.
+// A cell with exactly one unmatched end contains the fields of this end, so every rank can report the end without
+// another message. If this end is then subtracted from its second cell, that cell may have exactly one end left. This
+// is the invertible sketch of Goodrich and Mitzenmacher (2011).
 #pragma once
 
 #include <array>
@@ -19,7 +21,7 @@ namespace lsched {
 
 class edge_balance {
  public:
-  /// Adds all edges of one rank's schedule, except edges to the rank itself.
+  /// Adds the ends of all edges of one rank's schedule, except edges from the rank to itself.
   void add(const schedule& program);
   void add(const edge_balance& other);
 
@@ -31,12 +33,12 @@ class edge_balance {
   std::optional<std::string> odd_end() const;
 
  private:
-  /// An end, or a sum of ends. Trivially copyable, because cells are sent to other processes and nodes.
+  /// An end of an edge, or a sum of several ends. Must be trivially copyable, because cells are sent to other ranks.
   struct cell {
-    std::uint64_t ends = 0;  ///< sends minus receives
+    std::uint64_t ends = 0;  ///< number of sends minus number of receives
     std::uint64_t hash = 0;
     std::uint64_t ranks = 0;  ///< from << 32 | to
-    std::uint64_t tag = 0;    ///< hash of the guard, if any, << 33 | tag << 1 | is a signal
+    std::uint64_t tag = 0;    ///< (hash of the guard, or 0) << 33 | tag << 1 | (1 for signals)
     std::uint64_t data = 0;   ///< dtype << 56 | bytes
 
     std::uint64_t hashed() const;

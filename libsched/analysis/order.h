@@ -1,7 +1,7 @@
-// The order of one rank's ops that every execution has, by deps of that rank alone.
+// The order of a rank's ops that holds in every execution. The order is derived from the deps of this rank alone.
 //
-// An op that needs all its tokens comes after all its deps, and after all ops before these deps. An op that needs fewer
-// tokens comes only after ops that no choice of tokens can avoid.
+// An op that waits for all its deps comes after these deps, and after all ops that come before the deps. An op that
+// waits for only some of its deps comes after another op only if this is true for every choice of the deps.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lsched {
 
-/// The deps of each op, ascending. This is the reverse of successors().
+/// The deps of each op, ascending. (schedule::successors() is the opposite direction.)
 class dep_table {
  public:
   explicit dep_table(const schedule& program);
@@ -22,27 +22,29 @@ class dep_table {
   }
 
  private:
-  std::vector<std::uint32_t> first_;  ///< by op, plus the end: start of its deps in all_
+  std::vector<std::uint32_t> first_;  ///< start of the deps of each op in all_, and the end
   std::vector<op_id> all_;
 };
 
-/// Limit for callers. Memory grows with the square of the number of ops, and this many ops take up to 8 MiB.
+/// Maximum number of ops for which callers should construct a local_order. Memory grows with the square of the number
+/// of ops, and is up to 8 MiB for this number.
 inline constexpr std::size_t k_most_ordered_ops = 8192;
 
 class local_order {
  public:
   explicit local_order(const schedule& program);
 
-  /// Returns the bytes that the order of a schedule takes.
+  /// Returns the number of bytes that the order of a schedule needs.
   static std::uint64_t bytes_of(const schedule& program);
 
-  /// Returns true if op `x` has always completed when op `y` fires. Returns false for every nop `x` that waits for all
-  /// its deps. Callers do not need these, since they access no memory, and always fire if their deps do.
+  /// Returns true if op `x` has completed whenever op `y` fires. If `x` is a nop that waits for all its deps, the
+  /// result is always false. Callers do not query such nops, because these access no memory, and fire whenever their
+  /// deps complete.
   bool is_before(op_id x, op_id y) const { return has_column(x) && has_bit(y, column_[x]); }
 
-  /// Returns, for each op, whether it has always fired when the rank's round ends. This holds for ops before the exit,
-  /// and for ops with enough tokens from such ops, because an op in flight keeps the round open. Tokens are not enough
-  /// for a signal receive, because they only arm it.
+  /// Returns, by op, whether the op has fired in every round before the rank's round ends. This is true for ops that
+  /// come before the exit op, and for ops that get enough tokens from such ops, because an op in flight keeps the round
+  /// open. It is not true for signal receives that only have their tokens, because these also wait for a signal.
   std::vector<bool> fired_by_end(const schedule& program) const;
 
   /// Returns true if every op waits for all its deps.
@@ -60,9 +62,9 @@ class local_order {
   void add_some(op_id to, std::size_t least);
 
   dep_table deps_;
-  std::vector<std::uint32_t> column_;  ///< by op, plus the end: number of lower ops that have a column
-  std::size_t words_ = 0;              ///< length of a row in words
-  std::vector<std::uint64_t> before_;  ///< a row of bits for each op
+  std::vector<std::uint32_t> column_;  ///< by op, plus the end: number of ops with lower numbers that have a column
+  std::size_t words_ = 0;              ///< number of words of a row
+  std::vector<std::uint64_t> before_;  ///< a row of bits for each op: the ops that come before this op
   bool waits_for_all_ = true;
 };
 

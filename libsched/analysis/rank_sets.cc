@@ -32,7 +32,7 @@ rank_sets::content rank_sets::merged(const content& x, const content& y) {
 rank_sets::id rank_sets::in_at_least(std::size_t least, std::span<const id> sets) {
   if (sets.size() < least) return k_empty;
   if (std::ranges::all_of(sets, [&](id set) { return set == sets.front(); })) return sets.front();
-  constexpr std::size_t k_few = 4;  // with more sets, the intermediate unions would not be used again
+  constexpr std::size_t k_few = 4;  // for more sets, the cached unions of pairs are rarely used again
   if (least == 1 && sets.size() <= k_few)
     return std::accumulate(sets.begin() + 1, sets.end(), sets.front(), [&](id x, id y) { return united(x, y); });
   ends_.clear();

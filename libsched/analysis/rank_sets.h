@@ -1,7 +1,7 @@
-// Sets of ranks. Equal sets are stored once and have the same number.
+// Sets of ranks, identified by numbers. Equal sets are stored once, so they have the same number.
 //
-// A set is a list of intervals. Sets in schedules, such as "the 2^k ranks before this rank", have one or two intervals.
-// So a world of P ranks needs far fewer than P words for each op.
+// A set is stored as a list of intervals. The sets that occur in schedules, such as "the 2^k ranks before this rank",
+// have one or two intervals. So a world of P ranks needs far fewer than P words for each op.
 #pragma once
 
 #include <compare>
@@ -24,19 +24,19 @@ class rank_sets {
   rank_sets() { keep({}); }
 
   id single(rank r) { return keep({{r, r + 1}}); }
-  /// Returns the set of ranks that are in at least `least` of the sets; least >= 1.
+  /// Returns the set of the ranks that are in at least `least` of the sets. `least` must be at least 1.
   id in_at_least(std::size_t least, std::span<const id> sets);
   id united(id x, id y);
 
   bool contains(id set, rank r) const;
-  /// Returns the least rank that is not in the set.
+  /// Returns the smallest rank that is not in the set.
   rank first_missing(id set) const;
 
   struct interval {
     rank first = 0, end = 0;
     friend auto operator<=>(const interval&, const interval&) = default;
   };
-  /// Returns the intervals of a set, ascending and with gaps between them.
+  /// Returns the intervals of a set, ascending. Intervals do not touch.
   std::span<const interval> intervals(id set) const { return *contents_[set]; }
 
  private:
@@ -48,7 +48,7 @@ class rank_sets {
 
   std::map<content, id> ids_;
   std::unordered_map<std::uint64_t, id> unions_;  ///< cache of united(): lesser id << 32 | greater id
-  std::vector<const content*> contents_;          ///< by id; the keys of ids_
+  std::vector<const content*> contents_;          ///< intervals of each set, by id; pointers to the keys of ids_
   std::vector<std::pair<rank, int>> ends_;        ///< workspace: ends of intervals, +1 at a start, -1 at an end
 };
 

@@ -18,7 +18,7 @@ segment_map::segment_map(const schedule& program) {
   }
 }
 
-/// Cuts every buffer at the start and end of all regions of ops.
+/// Cuts every buffer at the start and at the end of each region that an op uses.
 void segment_map::cut(const schedule& program) {
   std::vector<std::vector<std::uint64_t>> cuts(program.buffers().size(), std::vector<std::uint64_t>{0});
   for (const op& o : program.ops()) {

@@ -11,7 +11,8 @@ namespace {
 
 using region_key = std::tuple<std::uint16_t, std::uint64_t, std::uint64_t, dtype>;  ///< buffer, offset, count, type
 
-/// Returns the sends of inputs and outputs by region, for regions that several ops send.
+/// Returns the sends whose source is in an input or output, by source region. Regions that only one op sends are left
+/// out.
 std::map<region_key, std::vector<op_id>> candidates_in(const schedule& program) {
   std::map<region_key, std::vector<op_id>> sends;
   for (op_id id = 0; id < program.ops().size(); ++id) {
@@ -25,7 +26,7 @@ std::map<region_key, std::vector<op_id>> candidates_in(const schedule& program) 
   return sends;
 }
 
-/// Returns the ops that write to outputs, with their targets.
+/// Returns all writes to outputs: the op, and the region that the op writes.
 std::vector<std::pair<op_id, operand>> output_writes_in(const schedule& program) {
   std::vector<std::pair<op_id, operand>> writes;
   for (op_id id = 0; id < program.ops().size(); ++id)
@@ -35,7 +36,8 @@ std::vector<std::pair<op_id, operand>> output_writes_in(const schedule& program)
   return writes;
 }
 
-/// Returns true if a write overlaps the source of a send. Both have the buffer's type, so elements can be compared.
+/// Returns true if a written region overlaps the source of a send. Both regions have the type of the buffer, so their
+/// element ranges can be compared.
 bool overlaps(const operand& written, const op& reader) {
   const std::uint64_t begin = written.at.offset(), read = reader.a.offset();
   return written.at.buffer() == reader.a.buffer() && begin < read + reader.count && read < begin + written.count;
@@ -43,9 +45,9 @@ bool overlaps(const operand& written, const op& reader) {
 
 }  // namespace
 
-/// No write may come between sends that share a source. If the source is in an output, all writes to its region come
-/// before each of these sends. An input is written only if an output shares its memory. So if the source is in an
-/// input, no write to an output may come before one of these sends.
+/// A number is assigned to sends that read the same region, if no write can come between these sends. If the region is
+/// in an output, every write that overlaps the region must come before the send. A region in an input is overwritten
+/// only if an output shares the memory of the input. So no write to any output may come before such a send.
 std::vector<std::uint32_t> shared_sources(const schedule& program) {
   std::vector<std::uint32_t> numbers(program.ops().size(), 0);
   const auto candidates = candidates_in(program);

@@ -85,7 +85,8 @@ std::optional<two_ranks> find_other_reduction(const std::vector<commit_record>& 
   return std::nullopt;
 }
 
-/// Returns two ranks that apply reductions, but different sets of them. This is a likely cause of unmatched edges.
+/// Returns two ranks that apply different sets of reductions, neither of which is empty. This is a likely cause of
+/// unmatched edges.
 std::optional<two_ranks> find_difference(const std::vector<commit_record>& all) {
   const auto combines = [](const commit_record& one) { return one.reductions != 0; };
   const auto first = std::ranges::find_if(all, combines);
@@ -296,7 +297,7 @@ void schedule_commit::withdraw(const failure& why) {
   count_ = 0;
 }
 
-// Removes the instances that their owner removed before the ranks agreed.
+// Removes the instances whose removal was requested before the ranks agreed.
 void schedule_commit::remove_orphans() {
   const auto is_gone = [this](instance* one) {
     const bool is_orphan = one->is_orphan;

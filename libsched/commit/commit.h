@@ -1,4 +1,4 @@
-// A commit is a step that all members of a world make together, each once and in the same order. See
+// A commit is a collective step of all members of a world. All members make the same commits in the same order. See
 // docs/inside/worlds.md.
 //
 // Every rank first reserves its resources, so that early messages find their place. The rank then publishes a record of
@@ -36,7 +36,7 @@ namespace lsched {
 /// The record that a rank publishes to the other members. Plain bytes, because records cross process and node
 /// boundaries.
 struct commit_record {
-  std::uint64_t number;  ///< number in the world; detects ranks that commit in different orders
+  std::uint64_t number;  ///< number of the commit in the world; detects ranks that commit in different orders
   std::int32_t code;     ///< this rank's own error, or OK
   std::int16_t is_synchronising;
   std::int16_t asks_for_proof;
@@ -44,7 +44,7 @@ struct commit_record {
   std::uint64_t reductions;      ///< schedules: the reductions that the rank applies to each dtype
   member_address addresses[8];   ///< this rank's ends of the objects that the commit creates
   char agreement[160];           ///< text of the agreement, possibly truncated
-  char detail[320];              ///< text of the error, or data of a kind of commit
+  char detail[320];              ///< text of the error, or data that only one kind of commit uses
 };
 static_assert(sizeof(commit_record) <= board::record_bytes);
 
@@ -79,7 +79,7 @@ class commitment {
   /// Proves the commitment from the texts of all members, by rank. Returns the reason if the proof fails.
   virtual std::optional<failure> find_fault(std::span<const std::string>) const { return std::nullopt; }
 
-  /// Concludes the commit from the records of all members, by rank. Returns the reason if they do not agree.
+  /// Concludes the commit from the records of all members, by rank. Returns the reason if the records do not agree.
   virtual std::optional<failure> conclude(const std::vector<commit_record>& all) = 0;
   /// Undoes this rank's part, because the commit has failed.
   virtual void withdraw(const failure& why) = 0;
@@ -114,7 +114,7 @@ class commitment {
   std::optional<failure> refused_{};
   std::optional<text_exchange> texts_{};  ///< set while the texts for a proof are exchanged
   bool has_proved_ = false;               ///< this rank has ended its proof, with or without a fault
-  std::optional<failure> fault_{};        ///< found by the proof
+  std::optional<failure> fault_{};        ///< fault that the proof has found
   failure why_{status::ok, {}, k_no_rank, k_no_op};
 };
 
@@ -123,12 +123,12 @@ class commitment {
 struct companion {
   std::string purpose;  ///< human-readable
   schedule_ptr program;
-  instance* predecessor = nullptr;  ///< as in instance_options
+  instance* predecessor = nullptr;  ///< failed instance to continue (instance_options)
 };
 
 /// The proof of a schedule during its commit. Each rank proves the schedules of the whole world from texts in which the
-/// ranks describe their parts. All ranks have the functions, because one rank that asks for a proof is enough. The
-/// engine's owner calls them. Texts of more than k_most_proof_bytes together are refused.
+/// ranks describe their parts. The functions are set on all ranks, because all ranks take part if one rank asks for a
+/// proof. The engine's owner calls the functions. The proof fails if all texts together exceed k_most_proof_bytes.
 struct commit_proof {
   bool is_asked = false;  ///< this rank asks for the proof
   std::function<std::string()> describe_part{};
@@ -137,21 +137,23 @@ struct commit_proof {
 
 inline constexpr std::uint64_t k_most_proof_bytes = std::uint64_t{16} << 20;
 
-/// A request to commit a schedule. `agreement` must be equal on all ranks, so it contains only what has to agree.
+/// A request to commit a schedule. `agreement` must be equal on all ranks, so it contains only properties that have to
+/// agree.
 struct commit_request {
   std::string agreement;
-  result<schedule_ptr> program;  ///< or the reason why this rank has no schedule
+  result<schedule_ptr> program;  ///< the schedule, or the reason why this rank has no schedule
   binding memory{};
   instance_options options{};
   std::vector<companion> companions{};  ///< at most two
-  std::size_t flights = 1;              ///< instances of the program, for concurrent rounds
+  std::size_t flights = 1;              ///< number of instances of the program, for concurrent rounds
   commit_proof proof{};
 };
 
 inline constexpr std::size_t k_most_flights = std::extent_v<decltype(commit_record::addresses)>;
 
-/// The commit of a schedule. The record also carries this rank's part of the world's edge_balance. From all parts, each
-/// rank knows without another message whether every send has a receive of the same peer, tag, kind, dtype and capacity.
+/// The commit of a schedule. The record also carries this rank's part of the world's edge_balance
+/// (analysis/edge_balance.h). From the parts of all ranks, each rank finds out without another message whether every
+/// send has a receive of the same peer, tag, kind, dtype and capacity.
 ///
 /// The record also has the reductions that a rank applies to each dtype, which the edges do not show. Ranks that apply
 /// only one reduction to a dtype must apply the same one.
@@ -160,8 +162,8 @@ class schedule_commit final : public commitment {
   /// Reserves all resources. Engine's owner only.
   schedule_commit(engine& where, membership_ptr members, std::uint64_t number, const commit_request& request);
 
-  /// Returns the instances of the request, followed by its companions. Empty if this rank was refused, and after the
-  /// commit has failed. The requester must remove the instances, even if the commit fails.
+  /// Returns the instances of the request, followed by the instances of its companions. The list is empty if this rank
+  /// was refused, and after the commit has failed. The requester must remove the instances, even if the commit fails.
   std::span<instance* const> made() const { return {made_.data(), count_}; }
   /// Returns the first instance, or null.
   instance* committed() const { return count_ == 0 ? nullptr : made_.front(); }

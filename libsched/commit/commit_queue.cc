@@ -41,7 +41,8 @@ bool commit_queue::advance() {
   return moved;
 }
 
-// Returns whether the first commit has ended, has posted a record, or has gathered the records of all.
+// Advances the first commit. Returns whether the commit has ended, has posted its record, or has gathered the records
+// of all members.
 bool commit_queue::advance_first() {
   if (!is_posted_) {
     if (lost_ != k_no_rank) return end_first(failure_of(status::peer, lost_)), true;
@@ -63,7 +64,7 @@ bool commit_queue::advance_first() {
   return true;
 }
 
-// If a commit was given up because a rank is lost, its error is that loss.
+// If a commit was given up because a rank was lost, the error of the commit is PEER.
 void commit_queue::conclude_first(status answer) {
   if (answer == status::timeout)
     if (missing_ != k_no_rank && engine_.net().is_lost(members_->home_of(missing_))) answer = status::peer;

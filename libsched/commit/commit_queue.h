@@ -2,8 +2,8 @@
 // Its record is posted, all records are gathered, the commit is concluded, and the next commit follows.
 //
 // If a rank gives up a commit that waits behind others, the commit posts a record with an error in its turn. The other
-// ranks learn of that error like of any other, and the world continues. If the record is already posted, the board
-// settles the commit for all members at once.
+// ranks learn of that error as of any other error, and the world continues. If the record is already posted, the board
+// (transport/board.h) settles the commit for all members at once.
 #pragma once
 
 #include <deque>
@@ -16,14 +16,14 @@
 
 namespace lsched {
 
-/// Thread safety: only the engine's owner calls these functions.
+/// The queue of one world. Thread safety: only the engine's owner calls these functions.
 class commit_queue final : public engine_task {
  public:
-  /// Creates the queue of a world. `runs` advances the queue and must outlive it.
+  /// Creates the queue of a world. `runs` advances the queue and must outlive the queue.
   commit_queue(engine& runs, membership_ptr members, std::unique_ptr<board> meets);
 
-  /// Leaves the world. Queued commits end with STATE on this rank. Over a medium without shared memory, they may still
-  /// succeed on other ranks.
+  /// Leaves the world. Queued commits end with STATE on this rank. Over a transport without shared memory, these
+  /// commits may still succeed on other ranks.
   ~commit_queue() override;
   commit_queue(const commit_queue&) = delete;
   commit_queue& operator=(const commit_queue&) = delete;
@@ -37,9 +37,9 @@ class commit_queue final : public engine_task {
   std::uint64_t next_number() const { return next_number_; }
   void add(std::shared_ptr<commitment> next);
 
-  /// Gives up a commit for which this rank no longer waits. If its record is posted, the commit has ended on return,
-  /// possibly with success; over a medium without shared memory it may end later. Otherwise the commit is refused and
-  /// ends in its turn. Returns the rank whose record was missing.
+  /// Gives up a commit for which this rank no longer waits. If the record of the commit is posted, the commit has ended
+  /// on return, possibly with success. Over a transport without shared memory, such a commit may end later. If the
+  /// record is not posted, the commit is refused and ends in its turn. Returns the rank whose record was missing.
   rank give_up(const commitment& late);
 
   /// Returns the error of a commit whose records could not all be gathered.

@@ -62,8 +62,8 @@ std::optional<failure> handover::conclude(const std::vector<commit_record>& all)
   return std::nullopt;
 }
 
-// Takes over the result of the last ended round. That result is intact, because its owner begins no round that could
-// overwrite it before all members have come here.
+// Takes over the result of the last ended round. That result is intact, because the rank that owns the result begins no
+// round that could overwrite the result before all members have reached this commit.
 std::optional<failure> handover::take_over(instance& mine, std::size_t index, const std::vector<commit_record>& all) {
   const auto round_of = [index](const commit_record& one) { return record_of(one, index).round; };
   const auto furthest = std::ranges::max_element(all, {}, round_of);

@@ -14,9 +14,9 @@ class handover final : public commitment {
  public:
   static constexpr std::size_t k_most = 3;
 
-  /// Creates the commit. Engine's owner only. `from` has one to k_most instances, in the same order on all members,
-  /// which must outlive the commit. The commit is refused on a member where an instance is still healthy. It is also
-  /// refused with the error `unable`, if this member cannot create the successors.
+  /// Creates the commit. Engine's owner only. `from` has one to k_most instances, in the same order on all members. The
+  /// instances must outlive the commit. The commit is refused on a member where an instance is still healthy. If this
+  /// member cannot create the successors, `unable` has the reason, and the commit is refused with that error.
   handover(engine& where, membership_ptr members, std::uint64_t number, std::span<instance* const> from,
            const std::optional<failure>& unable);
 

@@ -129,8 +129,8 @@ bool meeting::give_up() {
   return is_over() || advance();
 }
 
-// An accepted offer ends with success, unless the first member is lost, which then no longer replies. Survivors
-// continue without the lost rank.
+// If this rank's offer was accepted, the meeting ends with success, unless the first member is lost and thus cannot
+// reply. Survivors continue without the lost rank.
 void meeting::lose(rank home) {
   const auto found = std::ranges::find(homes_, home);
   if (found == homes_.end() || is_over()) return;

@@ -1,6 +1,7 @@
-// A meeting creates a world from some ranks of a parent world, without the other ranks. Either each of them has the
-// list of ranks, and they meet by a key made of the parent, the list and a tag (docs/inside/worlds.md). Or they are the
-// survivors of the parent after a death (docs/reference/shrink.md).
+// A meeting creates a world from some ranks of a parent world. The other ranks of the parent do not take part. In a
+// meeting of listed ranks, each of these ranks has the list, and the ranks find each other by a key that is computed
+// from the parent, the list and a tag (docs/inside/worlds.md). In a meeting of survivors, the ranks are the ranks that
+// remain in the parent after other ranks were lost (docs/reference/shrink.md).
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,14 @@ namespace lsched {
 
 class meeting final : public engine_task {
  public:
-  /// Creates a world of listed ranks. Engine's owner only; its steps advance the meeting. `ranks` has distinct ranks of
-  /// the parent, this rank among them, in the order of the new world.
+  /// Creates a world of listed ranks. Engine's owner only. The engine's steps advance the meeting. `ranks` has distinct
+  /// ranks of the parent, this rank among them, in the order of the new world. `offered` is this rank's board for the
+  /// new world.
   meeting(engine& runs, membership_ptr parent, std::span<const rank> ranks, std::int32_t tag,
           std::unique_ptr<board> offered);
 
-  /// Creates a world of the survivors of the parent, whose board is `former`. `fresh` was opened for as many members.
-  /// `former` must outlive the meeting.
+  /// Creates a world of the survivors of the parent. `former` is the parent's board. `fresh` was opened for as many
+  /// members as the parent has. `former` must outlive the meeting.
   meeting(engine& runs, membership_ptr parent, board& former, std::unique_ptr<board> fresh);
   ~meeting() override;
   meeting(const meeting&) = delete;
@@ -36,7 +38,7 @@ class meeting final : public engine_task {
 
   rank first() const { return ranks_.front(); }
 
-  /// Returns the new world after success. take_board() returns its board.
+  /// Returns the new world after success. take_board() returns the board of the new world.
   const membership_ptr& made() const { return made_; }
   std::unique_ptr<board> take_board() { return std::move(board_); }
 
@@ -64,7 +66,7 @@ class meeting final : public engine_task {
   std::vector<rank> ranks_;  ///< ranks of the parent that are waited for
   std::vector<rank> homes_;  ///< transport ranks of ranks_
   std::unique_ptr<board> board_;
-  rank missing_ = k_no_rank;               ///< index in ranks_
+  rank missing_ = k_no_rank;               ///< index in ranks_ of a rank whose offer is missing
   std::optional<failure> gives_up_for_{};  ///< error with which the meeting ends as soon as the offer can be withdrawn
   common_step progress_;
   failure why_{status::ok, {}};

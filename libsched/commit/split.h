@@ -21,11 +21,11 @@ std::vector<rank> ranks_of_colour(std::int32_t colour, const std::vector<split_c
 
 class split_commit final : public commitment {
  public:
-  /// Engine's owner only.
+  /// Creates the commit with this rank's choice, or with the error of an invalid choice. Engine's owner only.
   split_commit(endpoint& net, membership_ptr parent, std::uint64_t number, const result<split_choice>& choice);
 
-  /// Returns the new world after success, or null for a negative colour. take_board() returns its board. Engine's owner
-  /// only.
+  /// Returns the new world after success, or null for a negative colour. take_board() returns the board of the new
+  /// world. Engine's owner only.
   const membership_ptr& made() const { return made_; }
   std::unique_ptr<board> take_board() { return std::move(board_); }
 

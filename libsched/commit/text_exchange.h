@@ -1,5 +1,5 @@
-// A text exchange brings a text of each member of a world to all members, over the world's board. A record of the board
-// has room for one page. So the exchange takes as many records as the longest text has pages.
+// A text exchange sends one text of each member of a world to all members, over the world's board (transport/board.h).
+// A record of the board holds one page of a text. So the exchange needs as many records as the longest text has pages.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ class text_exchange {
   /// Reads the next pages of all members, by rank. Returns true if no member has another page.
   bool read_pages(std::span<const std::byte> records);
 
-  /// Returns the total length of all texts. Valid after the first pages.
+  /// Returns the total length of all texts, in bytes. Valid after the first read_pages().
   std::uint64_t bytes() const { return bytes_; }
 
-  /// Returns the texts by rank, after the last pages. Empty if memory has run out.
+  /// Returns the texts by rank, after the last read_pages(). The list is empty if memory has run out.
   std::span<const std::string> texts() const { return texts_; }
 
  private:

@@ -39,8 +39,8 @@ class device {
   /// Returns a human-readable name, such as "NVIDIA H100 80GB HBM3 (device 0)".
   virtual std::string name() const = 0;
 
-  /// Returns whether user memory is host or device memory. Returns ARGUMENT if its parts are in different spaces, on
-  /// another device, or freed. Any thread.
+  /// Returns whether user memory is host or device memory. Returns ARGUMENT if parts of the memory are in different
+  /// spaces, on another device, or freed. Any thread.
   virtual result<memory_space> space_of(const std::byte* memory, std::uint64_t bytes) const = 0;
 
   // --- cold path: commit and removal ------------------------------------------------------------------------------
@@ -60,10 +60,10 @@ class device {
   /// target may be partly written.
   virtual status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) = 0;
 
-  /// Reserves room for `jobs` more concurrent jobs, each with operands of at most `most_elements`. Returns NO_MEMORY,
-  /// in which case nothing has changed, or DEVICE.
+  /// Reserves resources for `jobs` more concurrent jobs, each with operands of at most `most_elements` elements.
+  /// Returns DEVICE, or NO_MEMORY, in which case nothing has changed.
   virtual status reserve(std::uint32_t jobs, std::uint64_t most_elements) = 0;
-  /// Releases the room for `jobs` jobs.
+  /// Releases the resources of `jobs` jobs.
   virtual void unreserve(std::uint32_t jobs) = 0;
 
   // --- device memory that peers read directly, if supported -------------------------------------------------------
@@ -77,8 +77,8 @@ class device {
   virtual void hide(std::uint64_t where) = 0;
 
   /// Maps memory that rank `home` has exposed. The mapping lives at least as long as the returned pointer. Returns null
-  /// on failure, for which failure_words() has the reason; a later call may succeed. The first call for an allocation
-  /// of a rank takes some 100 us.
+  /// on failure. failure_words() then returns the reason, and a later call may succeed. The first call for an
+  /// allocation of a rank takes some 100 us.
   virtual std::shared_ptr<const std::byte> find_shown(rank home, std::uint64_t where, std::uint64_t bytes) = 0;
 
   /// Releases mappings of memory that is no longer exposed or whose rank is lost. Cold path.
@@ -86,7 +86,8 @@ class device {
 
   // --- data path --------------------------------------------------------------------------------------------------
 
-  /// Returns whether the device can read this host memory in place, that is, staging memory of this rank or of a peer.
+  /// Returns whether the device can read this host memory in place. The memory is staging memory of this rank or of a
+  /// peer.
   virtual bool reaches(const std::byte* memory, std::uint64_t bytes) = 0;
 
   virtual void submit(const device_job& job) = 0;
@@ -100,8 +101,8 @@ class device {
   /// keep polling.
   virtual bool arm() = 0;
 
-  /// Creates a gate for rounds in the order of streams. Returns null if no memory is left or the device has failed.
-  /// Cold path.
+  /// Creates a gate, by which rounds wait for streams of the device and streams wait for rounds. Returns null if no
+  /// memory is left or the device has failed. Cold path.
   virtual std::unique_ptr<round_gate> make_gate() = 0;
 
   /// Returns OK, or DEVICE after a failure.

@@ -94,7 +94,7 @@ engine::~engine() {
 // --- the step -------------------------------------------------------------------------------------------------------
 
 void engine::post(instance& inst) {
-  if (inst.posted.exchange(true)) return;  // posted already: the owner clears the flag before it looks
+  if (inst.posted.exchange(true)) return;  // posted already: the owner clears the flag before look()
   instance* head = posted_.load();
   do {
     inst.next_posted = head;
@@ -117,7 +117,7 @@ bool engine::step() {
 
 bool engine::advance_tasks() {
   bool moved = false;
-  for (std::size_t i = 0; i < tasks_.size(); ++i) moved = tasks_[i]->advance() || moved;  // a task may add another
+  for (std::size_t i = 0; i < tasks_.size(); ++i) moved = tasks_[i]->advance() || moved;  // a task may add another task
   std::erase_if(tasks_, [](const engine_task* one) { return one->is_over(); });
   std::erase_if(adopted_, [](const auto& one) { return one->is_over(); });
   return moved;
@@ -267,8 +267,8 @@ void engine::end_round(instance& inst) {
 
 // --- firing ---------------------------------------------------------------------------------------------------------
 
-// Returns the state of an operand. All segments of an operand are null together, so the first has the state of all
-// (segments.h).
+// Returns the state of an operand. All segments of an operand have the same state, so the state of the first segment is
+// returned (segments.h).
 segment_state engine::segment_state_of(const instance& inst, segment_range op_segments::*operand, op_id id) {
   if (inst.segment_states.empty()) return {};
   const segment_range segments = inst.segments.of(id).*operand;
@@ -326,9 +326,9 @@ outcome engine::arrived(instance& inst, op_id id, const op& o, const arrival& ne
 }
 
 // Returns whether a payload may stay in place until its readers have fired. The sender waits until the payload is
-// released. If the reader cannot fire with the receive's token, it may wait for an op that waits for the sender, which
-// would be a deadlock. If there are several readers, one may wait for another. Holding schedules are free of such
-// deadlocks. A payload that a device cannot reach never stays.
+// released. If the reader needs more than the receive's token, the reader may wait for an op that waits for the sender,
+// which would be a deadlock. If there are several readers, one reader may wait for another. Schedules that declare
+// holding are free of such deadlocks. A payload that a device has to read but cannot reach never stays.
 bool engine::may_stay(const instance& inst, op_id id, const op& o, const arrival& news) const {
   const auto [reader, readers] = inst.payloads[id];
   if (is_out_of_reach(inst, o, news)) return false;
@@ -401,8 +401,8 @@ buffer_swap engine::may_swap(const instance& inst, op_id id) {
 }
 
 // Prepares for work that keeps the owner busy for a while. Flushes, so that no receiver sleeps on published messages.
-// Sets `polling`, so that senders need not wake another thread. This holds even if the owner was about to let go of the
-// engine, because it looks once more first (offload/driver.h).
+// Sets `polling`, so that senders need not wake another thread. This holds even if the owner was about to release the
+// engine, because the owner polls once more before the release (offload/driver.h).
 void engine::begin_long() {
   net_.flush();
   std::atomic<std::uint32_t>& polling = net_.bell().polling;
@@ -437,9 +437,8 @@ outcome engine::released(instance& inst, const op& o) {
 }
 
 // Sets the target to the value of one operand, which is the only operand or the only operand that is not null. In a
-// partial schedule the target takes over the operand's storage, if permitted, and leaves its own in exchange
-// (buffer_swap.h). A captured contribution has no storage and is not written during a round, so the target only points
-// to it. Otherwise the data is copied.
+// partial schedule, operand and target exchange their storage, if permitted (buffer_swap.h). A captured contribution
+// has no storage and is not written during a round, so the target only points to it. Otherwise the data is copied.
 void engine::select(instance& inst, const op& o, region from, op_id payload, bool may_swap) {
   cell& source = inst.cells[from.buffer()];
   cell& target = inst.cells[o.c.buffer()];

@@ -1,10 +1,10 @@
 // The engine fires the ops of instances. It has no thread and no policy of its own, and reads the clock only to record
 // times.
 //
-// step() has a fixed order. It drains the posts, polls the endpoint, the lane and the device, then gates, readers and
-// tasks, and flushes the endpoint. Each of these fires the ops that became ready (a FIFO queue per instance, no
-// recursion) and publishes finished rounds. For schedules, step() allocates nothing, locks nothing and makes no system
-// call of its own.
+// step() has a fixed order. First it handles the posts, which are requests of other threads. Then it polls the
+// endpoint, the lane, the device, the gates, the readers and the tasks. Finally it flushes the endpoint. Each part
+// fires the ops that became ready (a FIFO queue per instance, no recursion) and publishes finished rounds. For
+// schedules, step() allocates nothing, locks nothing and makes no system call of its own.
 //
 // Thread safety: exactly one thread at a time owns the engine (offload/driver.h selects the thread). Only the owner may
 // call these functions, except those marked "any thread".
@@ -36,7 +36,7 @@ struct instance_identity {
   std::string label{};       ///< human-readable; empty: composed of the program's name and the number
 };
 
-/// Statistics for diagnosis and tests. Only the owner writes them.
+/// Statistics for diagnosis and tests. Only the engine's owner writes these counters.
 struct engine_counters {
   std::uint64_t steps = 0;
   std::uint64_t ops = 0;
@@ -45,23 +45,24 @@ struct engine_counters {
   std::uint64_t nulls_sent = 0;  ///< part of messages_sent: null messages, without payload
   std::uint64_t bytes_sent = 0;
   std::uint64_t signals_sent = 0;
-  std::uint64_t lane_jobs = 0;    ///< part of ops: computed by the lane
+  std::uint64_t lane_jobs = 0;    ///< part of ops: executed by the lane
   std::uint64_t device_jobs = 0;  ///< part of ops: executed by the device
-  std::uint64_t shown_sent = 0;   ///< part of messages_sent: payload in device memory that the receiver reads
+  std::uint64_t shown_sent = 0;   ///< part of messages_sent: messages whose payload the receiver reads in device memory
 };
 
 class engine {
  public:
-  /// Creates an engine over `net`. If `beside` is not null, large arithmetic may run on that lane. Both must outlive
-  /// the engine.
+  /// Creates an engine over `net`. If `beside` is not null, large arithmetic may run on that lane. The endpoint and the
+  /// lane must outlive the engine.
   explicit engine(endpoint& net, lane* beside = nullptr);
 
-  /// Waits for the jobs on the lane and, for some seconds at most, for those on the device.
+  /// Waits for the jobs on the lane and, for some seconds at most, for the jobs on the device.
   ~engine();
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  /// Returns whether the device can read device memory of any of these transport ranks, other than this rank.
+  /// Returns whether the device can read the device memory of at least one of these transport ranks, other than this
+  /// rank.
   bool reads_device_memory_of(std::span<const rank> homes) const;
 
   /// Attaches a device, so that schedules over device memory can be added. Called at most once. The device must outlive
@@ -78,7 +79,7 @@ class engine {
   result<instance*> add(schedule_ptr program, const binding& memory, const instance_options& options,
                         instance_identity whose = {});
 
-  /// Connects the instance's links to those of the other members. Called after all members have agreed.
+  /// Connects the instance's links to the links of the other members. Called after all members have agreed.
   status link(instance& inst, std::span<const member_address> all);
 
   /// Opens a linked instance and runs the rounds that were called for during the commit.
@@ -92,8 +93,9 @@ class engine {
   /// has jobs in flight.
   void leave_to_device(instance& inst);
 
-  /// Replaces the user memory between rounds. Returns STATE while a round runs, and the error of a failed instance.
-  /// Returns UNSUPPORTED for a partial schedule, and ARGUMENT if the lists do not fit the schedule.
+  /// Replaces the user memory between rounds. Returns STATE while a round runs, and the instance's error if the
+  /// instance has failed. Returns UNSUPPORTED for a partial schedule, and ARGUMENT if the lists do not fit the
+  /// schedule.
   status bind(instance& inst, const binding& memory);
 
   /// Removes an instance. Returns BUSY while a round runs, while jobs are in flight, or while peers may still signal.
@@ -101,8 +103,8 @@ class engine {
   /// were left to the device, returns OK, and the instance is freed later.
   status remove(instance& inst);
 
-  /// Cancels the instance on all ranks, unless it is closed. The instance fails with CANCELLED and names the first rank
-  /// that cancelled it.
+  /// Cancels the instance on all ranks, unless it is closed. The instance fails with CANCELLED, and its culprit is the
+  /// first rank that cancelled it.
   void cancel(instance& inst);
 
   /// Returns OK if the caller may reuse the memory of a failed instance. No peer begins to read that memory after this
@@ -120,8 +122,8 @@ class engine {
     std::uint64_t ranks = 0;  ///< size of the world
   };
 
-  /// The last finished round of a partial instance, in the application's numbering, and its result. `data` is null if
-  /// no rank contributed or no round has finished.
+  /// The last finished round of a partial instance, in the application's numbering (counted() in instance.h), and the
+  /// result of that round. `data` is null if no rank contributed or no round has finished.
   struct last_result {
     round_no round = 0;
     const std::byte* data = nullptr;
@@ -129,7 +131,7 @@ class engine {
   };
   static last_result last_result_of(const instance& inst);
 
-  /// Takes over the result of the round in which this instance has failed and which other ranks have finished.
+  /// Takes over `theirs`, the result of a round that other ranks have finished, and in which this instance has failed.
   void adopt(instance& inst, const last_result& theirs);
 
   /// Frees all memory of the instance except its contribution and result buffers.
@@ -137,7 +139,8 @@ class engine {
 
   // --- data path ------------------------------------------------------------------------------------------------
 
-  /// Asks the owner to look at the instance's registers. Any thread. Never blocks and never fails.
+  /// Asks the owner to handle the calls that other threads have stored in the instance's atomics. Any thread. Never
+  /// blocks and never fails.
   void post(instance& inst);
   bool has_posts() const { return posted_.load() != nullptr; }
 
@@ -149,8 +152,8 @@ class engine {
     return jobs_ != 0 || !tasks_.empty() || !closing_.empty() || net_.is_listening() || is_any_at_gate();
   }
 
-  /// Returns whether progress needs polling. No doorbell rings when an unarmed job of the device, or a peer's read of
-  /// this rank's memory, ends.
+  /// Returns whether progress needs polling. No doorbell rings at the end of an unarmed job of the device, or of a
+  /// peer's read of this rank's memory.
   bool is_time_driven() const {
     return net_.is_time_driven() || !closing_.empty() || (!is_armed_ && has_device_work());
   }
@@ -196,8 +199,8 @@ class engine {
   /// Adds `by`, which may be negative, to the number of unfinished messages of sinks.
   void count_messages(int by) { messages_ += static_cast<std::uint64_t>(std::int64_t{by}); }
 
-  /// Fails every instance and every sink with `why`. Waiters see the error when neither jobs nor peers use their memory
-  /// any more. `culprit` is a transport rank, as `home` is below.
+  /// Fails every instance and every sink with `why`. Waiters see the error when neither jobs nor peers use the memory
+  /// of the instance or message any more. `culprit` is a transport rank, as `home` is below.
   void fail_all(status why, rank culprit);
 
   /// Fails every instance of the worlds that contain the lost rank.
@@ -208,14 +211,14 @@ class engine {
   /// first, because later losses may follow from the first. All PEER errors follow this rule.
   rank culprit_of_loss(const membership& world, rank missed) const;
 
-  /// Fails the instances of a world that `member` has left for good.
+  /// Fails the instances of world `of`, because `member` has left that world for good.
   void lose(const membership& of, rank member);
   /// Fails one instance because `member` is lost.
   void lose(instance& inst, rank member);
 
-  /// Describes in one line what the instance waits for, and sets `*waits_for` to the rank to blame. This is a rank
-  /// whose process is stopped or is being ended. Otherwise it is the end of the chain of ranks that are late for the
-  /// round, or else a rank whose message is missing.
+  /// Describes in one line what the instance waits for, and sets `*waits_for` to the rank to blame. A rank whose
+  /// process is stopped or ending is blamed first. Otherwise, a rank that is late for the round, or the last rank in
+  /// the chain of waits from that rank, is blamed. Otherwise, a rank whose message is missing is blamed.
   std::string describe_wait(const instance& inst, rank* waits_for) const;
 
   /// Describes each instance of a world that waits or has failed, in one line each. Sets `*waits_for` to the first
@@ -369,15 +372,15 @@ class engine {
   std::vector<instance*> gated_;      ///< instances that have a gate
   std::vector<instance*> closing_;    ///< failed instances whose memory peers still read
   bool is_armed_ = false;             ///< the doorbell will ring when the device has progressed
-  std::vector<message_sink*> sinks_;  ///< null: free place
+  std::vector<message_sink*> sinks_;  ///< registered sinks; null: free index
   std::vector<engine_task*> tasks_;
   std::vector<std::unique_ptr<engine_task>> adopted_;  ///< tasks that the engine owns
-  std::vector<rank> lost_;  ///< lost transport ranks, for a medium that does not record losses
+  std::vector<rank> lost_;  ///< lost transport ranks, for a transport that does not record losses
   std::atomic<instance*> posted_{nullptr};
   bool published_ = false;
-  std::uint64_t outstanding_ = 0;  ///< over all instances
-  std::uint64_t jobs_ = 0;         ///< part of outstanding_: on the lane or the device
-  std::uint64_t device_jobs_ = 0;  ///< part of jobs_: on the device
+  std::uint64_t outstanding_ = 0;  ///< ops that have fired but not completed, over all instances
+  std::uint64_t jobs_ = 0;         ///< part of outstanding_: ops on the lane or the device
+  std::uint64_t device_jobs_ = 0;  ///< part of jobs_: ops on the device
   std::uint64_t messages_ = 0;     ///< unfinished messages of sinks
   engine_counters counters_;
   trace_buffer* trace_ = nullptr;

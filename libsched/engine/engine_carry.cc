@@ -14,7 +14,7 @@ engine::last_result engine::last_result_of(const instance& inst) {
   return {counted(inst, inst.finished.load()), newest.data, {what.contributors, what.last_offers, what.ranks}};
 }
 
-// This rank has captured for the round, because the other ranks could not have ended the round otherwise.
+// This rank has captured its contribution for the round. Otherwise the other ranks could not have ended the round.
 void engine::adopt(instance& inst, const last_result& theirs) {
   const std::uint64_t bytes = inst.program->buffers()[inst.output_buffer].bytes();
   if (theirs.data != nullptr && bytes > 0) std::memcpy(inst.cells[inst.output_buffer].storage, theirs.data, bytes);

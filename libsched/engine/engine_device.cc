@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Returns the number of elements of the longest operand of the device's ops.
+/// Returns the number of elements of the longest operand of all ops that the device executes.
 std::uint64_t most_device_elements(const schedule& program) {
   std::uint64_t most = 0;
   for (const op& o : program.ops())
@@ -71,7 +71,8 @@ void engine::release_device(instance& inst) {
 
 // --- rounds --------------------------------------------------------------------------------------------------------
 
-// Sums (operand s, and those that the device computes) lie in staging memory or other host memory.
+// The sums for adaptive sums lie in staging memory or other host memory, both sums that ops read (operand s) and sums
+// that the device computes.
 outcome engine::compute_on_device(instance& inst, op_id id, const op& o) {
   if (!inst.is_left_out.empty() && inst.is_left_out[id]) return outcome::done;
   const bound_kernel& mine = inst.kernels[id];
@@ -105,7 +106,7 @@ void engine::arm_device() {
     if (waits_at_gate(*one) && !one->gate->arm(one->round + 1)) is_armed_ = false;
 }
 
-// If the device has failed, fails all instances that use it before their jobs are reported.
+// If the device has failed, fails all instances that use the device before their jobs are reported.
 std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
   const std::size_t count = device_->poll(ended);
   device_jobs_ -= count;
@@ -117,7 +118,8 @@ std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
   return count;
 }
 
-// Returns whether a device has to read a payload, in memory of the transport or of a peer, that it cannot reach.
+// Returns whether a device has to read a payload that the device cannot reach. Payloads lie in memory of the transport
+// or of a peer.
 bool engine::is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const {
   if (inst.program->buffers()[receive.c.buffer()].space != memory_space::staging) return false;
   return !device_->reaches(news.data, news.bytes);
@@ -131,8 +133,8 @@ bool engine::reads_device_memory_of(std::span<const rank> homes) const {
          });
 }
 
-// Finds the incoming edges whose payload may be read in the sender's device memory. Such a payload cannot be copied
-// aside. So its reader must fire when it arrives, unless the schedule is holding.
+// Finds the incoming edges whose payload may be read in the sender's device memory. Such a payload cannot be copied to
+// other memory. So its reader must fire when the payload arrives, unless the schedule declares holding.
 void engine::find_device_readers(const instance& inst, std::span<edge_spec> edges) const {
   if (inst.most_device_jobs == 0) return;
   const auto ops = inst.program->ops();
@@ -166,7 +168,8 @@ void engine::choose_shown(instance& inst) {
   }
 }
 
-/// Exposes the device memory that a send reads. Returns its location, or 0 if the data is copied.
+/// Exposes the device memory that a send reads. Returns the location of the memory for peers, or 0 if the data is
+/// copied.
 std::uint64_t engine::show_source(const instance& inst, op_id id) const {
   const op& o = inst.program->ops()[id];
   const std::uint64_t bytes = o.count * size_of(o.type);
@@ -176,8 +179,9 @@ std::uint64_t engine::show_source(const instance& inst, op_id id) const {
   return device_->show(inst.cells[from.buffer()].data + from.offset() * size_of(o.type), bytes);
 }
 
-// Maps a payload in the sender's device memory. Only this rank knows of a failure, so the instance fails with DEVICE,
-// of which all ranks are notified. If the peer has just died, it fails with PEER, because all ranks learn of the death.
+// Maps a payload in the sender's device memory. If the mapping fails, only this rank knows. So the instance fails with
+// DEVICE, and all ranks are notified. If the peer has just died, the instance fails with PEER, because all ranks learn
+// of the death.
 outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival& news) {
   const rank home = inst.members->home_of(o.peer);
   if (device_ == nullptr || inst.pinned[id] == 0) return fail(inst, status::transport, o.peer), outcome::failed;
@@ -192,8 +196,8 @@ outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival&
 
 // --- rounds in the order of streams --------------------------------------------------------------------------------
 
-// Adds a gate and releases the rounds that have ended. A gate that is set is used at once, so it is set after
-// everything that may throw.
+// Adds a gate and releases the rounds that have ended. The gate is used as soon as it is set, so every operation that
+// may throw comes before.
 status engine::add_gate(instance& inst) {
   if (inst.gate != nullptr) return status::state;
   auto made = device_->make_gate();
@@ -219,7 +223,8 @@ bool engine::is_gate_open(instance& inst) {
   return now == status::ok;
 }
 
-// Rounds may be called for ahead. Several calls may share a post, so the next round is checked here.
+// Returns whether the next round was called for and its gate is open. Several calls may share one post, so the check is
+// needed at the end of each round.
 bool engine::may_begin_next(instance& inst) {
   return inst.gate != nullptr && inst.called.load() > inst.round && is_gate_open(inst);
 }

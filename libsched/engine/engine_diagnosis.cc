@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-/// Returns whether a partial instance's open round has been activated here.
+/// Returns whether a partial instance's open round has been activated on this rank.
 bool has_begun(const instance& inst) {
   const auto ops = inst.program->ops();
   for (op_id id = 0; id < ops.size(); ++id)
@@ -101,7 +101,7 @@ rank engine::find_culprit(const instance& inst, std::string& text) const {
 }
 
 /// Follows the chain of waits from member `from`. Returns the first member that does not wait, or that waits for a rank
-/// outside the world. Returns k_no_rank if the chain comes back to one of its ranks, or to this rank.
+/// outside the world. Returns k_no_rank if the chain leads back to this rank or to another rank of the chain.
 rank engine::end_of_waits(const membership& of, rank from, std::string& text) const {
   std::vector<rank> passed{of.place().self};
   for (rank at = from;;) {

@@ -12,7 +12,7 @@ instance* engine::instance_of(std::uint32_t id) const {
   return found == instances_.end() ? nullptr : found->get();
 }
 
-// Handles losses first, because cancellations may follow from them.
+// Handles losses first, because cancellations may follow from losses.
 void engine::take_bad_news() {
   for (rank lost; (lost = net_.take_loss()) != k_no_rank;) lose(lost);
   while (const auto news = net_.take_cancellation()) {
@@ -62,7 +62,7 @@ end_reason engine::reason_of(const instance& inst) const {
 // Ends the accesses to memory for a failed instance, and then publishes its error:
 //   1. abandon           this rank writes no output and reads no payload in a peer's memory any more
 //   2. close_to_readers  no peer begins to read this rank's memory
-//   3. check_readers     in each step, until no peer reads there
+//   3. check_readers     in each step, until no peer reads this rank's memory
 //   4. publish_failure   the caller may reuse the buffers
 // Step 1 never waits, so ranks that have failed do not wait for each other. A reader that has died does not count.
 // While a reader is stopped, waits end with TIMEOUT, and the buffers stay in use.

@@ -1,4 +1,4 @@
-// Runs ops on lists, and ops that are void.
+// Runs ops on lists, and void ops, whose guard does not hold.
 #include <algorithm>
 #include <cstring>
 
@@ -43,8 +43,8 @@ void engine::bind_lists(instance& inst, const binding& memory) {
   }
 }
 
-/// Reads the lengths of the user's input lists. If a list is longer than its room, fails the instance before the round
-/// sends anything, and returns false.
+/// Reads the lengths of the user's input lists. If a list is longer than its capacity, fails the instance before the
+/// round sends anything, and returns false.
 bool engine::take_lengths(instance& inst) {
   for (const auto& [b, at] : inst.user_lists) {
     const buffer& under = inst.program->buffers()[b];
@@ -77,16 +77,16 @@ outcome engine::pass_over(instance& inst, op_id id, const op& o) {
 
 // --- ops ------------------------------------------------------------------------------------------------------------
 //
-// Functions make all lists, and lists are never null. This also holds in partial schedules, where a rank without a
-// contribution has lists from its residual.
+// Functions make all lists, and lists are never null. This also holds in partial schedules, where the lists of a rank
+// without a contribution come from the rank's residual.
 
-/// Returns where a region's items lie in its buffer.
+/// Returns the place of a region's items in the buffer.
 item_run engine::run_of(const instance& inst, region part, std::uint64_t count) {
   if (inst.lists.empty() || !inst.lists[part.buffer()]) return {part.offset(), count};
   return inst.lists[part.buffer()]->run_of(part.offset(), count);
 }
 
-/// Returns where the items of an incoming message lie, and the most items that the message may have.
+/// Returns the place for the items of an incoming message, with the maximum number of items that the message may have.
 item_run engine::target_of(const instance& inst, region part, std::uint64_t count) {
   if (inst.lists.empty() || !inst.lists[part.buffer()]) return {part.offset(), count};
   return inst.lists[part.buffer()]->target_of(part.offset(), count);
@@ -132,7 +132,8 @@ outcome engine::compute_lists(instance& inst, op_id id, const op& o) {
   return combined(inst, o);
 }
 
-/// Copies lists. Returns false if they exceed their room or differ from the lengths that were laid out.
+/// Copies lists. Returns false if the lists exceed the capacity of the target, or if their lengths differ from the
+/// lengths that were laid out.
 bool engine::copy_lists(instance& inst, const op& o) {
   const list_table& from = *inst.lists[o.a.buffer()];
   list_table& to = *inst.lists[o.c.buffer()];

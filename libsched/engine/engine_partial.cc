@@ -95,8 +95,8 @@ outcome engine::capture(instance& inst, op_id id, const op& o) {
   const rank self = inst.program->place().self;
   const bool is_present = std::binary_search(inst.present.begin(), inst.present.end(), self);
   inst.stats->enter(counted(inst, inst.round), trace_buffer::now_ns());
-  // Stored before the capture: a thread that reads a smaller round after its offer knows that this capture finds the
-  // offer.
+  // The round is stored before the capture. So a thread that reads a smaller round after its offer knows that this
+  // capture finds the offer.
   inst.gated.store(inst.round);
   const auto [buffer, is_last] = inst.offers->capture();
   inst.captured = buffer;

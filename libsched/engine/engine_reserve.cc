@@ -10,8 +10,8 @@
 namespace lsched {
 namespace {
 
-/// Returns the reason why user-defined arithmetic cannot execute this op. Captures refuse such arithmetic, because it
-/// need not commute and so cannot merge late offers.
+/// Returns the reason why user-defined arithmetic cannot execute this op. Captures refuse user-defined arithmetic,
+/// because such arithmetic need not commute and so cannot merge late offers.
 std::optional<failure> validate_user(const op& o, op_id id, const user_kernel& user) {
   const auto refused = [id](std::string why) {
     return failure{status::argument, "op " + std::to_string(id) + " needs user-defined arithmetic" + why, k_no_rank,
@@ -236,7 +236,8 @@ status engine::remove(instance& inst) {
   const status readers = inst.phase == phase::failed ? check_readers(inst, &reader) : status::ok;
   if (readers == status::pending) return status::busy;
   if (readers == status::unsupported)
-    inst.owned.clear(), inst.device_owned.clear(), inst.shown.clear();  // leaked: the medium may still write there
+    // Leaked: the transport may still write to this memory
+    inst.owned.clear(), inst.device_owned.clear(), inst.shown.clear();
   net_.detach(inst.id);
   release_memory(inst);
   partial_ -= inst.program->is_partial() ? 1u : 0u;

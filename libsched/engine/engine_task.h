@@ -10,15 +10,15 @@
 
 namespace lsched {
 
-/// The progress of an operation that ranks perform together, for threads that wait for its end. The operation is like
-/// an instance whose only round is round 1. Any thread.
+/// The progress of an operation that ranks perform together. Threads wait for the end of the operation as for round 1
+/// of an instance. Any thread.
 struct common_step {
   std::atomic<round_no> finished{0};
   std::atomic<status> verdict{status::ok};
   bool has_ended() const { return finished.load() != 0 || verdict.load() != status::ok; }
 };
 
-/// Thread safety: only the engine's owner calls these functions. None of them blocks.
+/// A task of the engine. Thread safety: only the engine's owner calls these functions. No function blocks.
 class engine_task {
  public:
   virtual ~engine_task() = default;

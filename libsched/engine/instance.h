@@ -1,8 +1,8 @@
 // An instance is a schedule bound to buffers, links and counters, which the engine runs round after round.
 //
 // All resources of a round are reserved once, at commit. Thread safety: only the engine's owner may access an instance.
-// Exceptions are the atomics and, in a partial instance, the two hand-overs and the call times.
-// docs/inside/threading.md has a row for each exception.
+// Exceptions are the atomics and, in a partial instance, the two hand-overs (partial/contribution.h) and the call
+// times. docs/inside/threading.md has a row for each exception.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct cell {
   bool exchangeable = false;        ///< the engine owns the memory and may exchange storage of equal size
 };
 
-/// The contributors of a value in a partial schedule, and whether the value is null.
+/// The contributors of a value in a partial schedule, and whether the value is null, that is, has no contributor.
 struct segment_state {
   contributor_count tally{};
   bool null = false;
@@ -66,22 +66,25 @@ struct traffic {
 
 /// A part of a partial schedule's result that is null as a whole.
 struct result_block {
-  std::uint32_t segment = 0;  ///< first segment, whose state is that of the block
-  std::uint64_t begin = 0;    ///< bytes
+  std::uint32_t segment = 0;  ///< first segment; its state is the state of the block
+  std::uint64_t begin = 0;    ///< offset in the result, in bytes
   std::uint64_t bytes = 0;
 };
 
-/// The user's lists in a buffer. Each array has a number for each list. The user owns the arrays and must not change
-/// them while a round runs.
+/// The user's lists in a buffer. Each array has one element per list. The user owns the arrays and must not change them
+/// while a round runs.
 struct list_binding {
-  const std::uint64_t* begins = nullptr;  ///< offsets in items from the buffer's beginning; null: as in the layout
-  /// Inputs: items, or null for empty lists. Outputs: room in items, or null for the layout's room.
+  /// Offsets in items from the buffer's beginning; null: the offsets of the layout
+  const std::uint64_t* begins = nullptr;
+  /// Inputs: lengths in items; null: all lists are empty. Outputs: capacities in items; null: the capacities of the
+  /// layout.
   const std::uint64_t* counts = nullptr;
-  std::uint64_t* received = nullptr;  ///< outputs: items received, written before a round ends; may be null
+  std::uint64_t* received = nullptr;  ///< outputs: numbers of items received, written before a round ends; may be null
 };
 
-/// User memory for the schedule's inputs and outputs, in the builder's order. `input_lists` and `output_lists` are for
-/// those buffers that hold lists, in the same order. Empty for partial schedules, whose instances own the buffers.
+/// User memory for the schedule's inputs and outputs, in the builder's order. `input_lists` and `output_lists` have an
+/// element for each buffer that holds lists, in the same order. All four vectors are empty for partial schedules, whose
+/// instances own the buffers.
 struct binding {
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;
@@ -99,13 +102,14 @@ struct instance;
 
 struct instance_options {
   lag_rule lag{};
-  user_kernel user{};  ///< for ops of kernel::user; ordinary schedules only
-  /// Parts that captures with kernel::adasum merge separately. Empty: the contribution is one tensor.
+  user_kernel user{};  ///< arithmetic for ops of kernel::user; ordinary schedules only
+  /// Tensors of a contribution, each of which is merged separately in captures with kernel::adasum. Empty: the
+  /// contribution is one tensor.
   std::vector<tensor> tensors{};
   /// Functions that ops call. The instance shares ownership.
   std::shared_ptr<functions> local{};
-  /// A failed partial instance, of the same contributions and results, from which the new instance takes over; null:
-  /// none.
+  /// A failed partial instance with the same contribution and result buffers, which the new instance continues; null:
+  /// no predecessor.
   instance* predecessor = nullptr;
 };
 
@@ -122,97 +126,106 @@ struct instance {
   schedule_ptr program;
   std::uint32_t id = 0;                ///< number at the transport, local to this rank
   std::uint32_t index = 0;             ///< index in the engine's table
-  membership_ptr members;              ///< members of the world, whose ranks the program uses
-  std::uint64_t number_on_record = 0;  ///< equal on all members
+  membership_ptr members;              ///< members of the world; peers in the program are ranks of this world
+  std::uint64_t number_on_record = 0;  ///< number in the recording (endpoint.h), equal on all members
 
   // --- state of rounds ---
   round_no round = 0;
   enum phase phase = phase::committing;
-  std::uint32_t outstanding = 0;    ///< ops that have fired but not completed
-  std::uint32_t jobs = 0;           ///< part of outstanding: on the lane or the device, using the instance's memory
+  std::uint32_t outstanding = 0;  ///< ops that have fired but not completed
+  /// Part of outstanding: ops on the lane or the device, which use the instance's memory
+  std::uint32_t jobs = 0;
   status failed_with = status::ok;  ///< error that becomes the verdict when the memory is no longer in use
   bool exited = false;
   bool is_given_up = false;    ///< all ranks were notified of the end
   bool has_settled = false;    ///< the commit has ended, with success or failure
-  bool is_linked = false;      ///< links are connected to those of the other ranks
+  bool is_linked = false;      ///< links are connected to the links of the other ranks
   bool is_orphan = false;      ///< removed before the commit settled or before its device jobs ended
-  bool has_left_jobs = false;  ///< jobs were left to the device: the memory is kept until they end
+  bool has_left_jobs = false;  ///< jobs were left to the device: the memory is kept until these jobs end
   std::vector<token_count> counts;
   std::vector<round_no> completed;  ///< last round in which each op completed
-  std::vector<op_id> ready;         ///< FIFO of this round, which each op enters at most once
+  std::vector<op_id> ready;         ///< FIFO queue of this round; each op enters the queue at most once
   std::uint32_t ready_head = 0;
   std::uint32_t ready_tail = 0;
   std::vector<cell> cells;
-  std::vector<traffic> moved;                    ///< by buffer
-  std::vector<std::optional<list_table>> lists;  ///< by buffer; empty if no buffer holds lists
+  std::vector<traffic> moved;                    ///< traffic, by buffer
+  std::vector<std::optional<list_table>> lists;  ///< lists, by buffer; empty if no buffer holds lists
   std::vector<bound_lists> user_lists;
   std::shared_ptr<functions> local;
-  std::vector<bound_kernel> kernels;  ///< by op
+  std::vector<bound_kernel> kernels;  ///< kernels, by op
   user_kernel user;
-  std::vector<link_id> links;         ///< by op
-  std::vector<payload_use> payloads;  ///< by op: readers of an in-place receive's payload
-  std::vector<std::uint32_t> pinned;  ///< by op: readers that still need the in-place receive's payload
+  std::vector<link_id> links;         ///< links of communication ops, by op
+  std::vector<payload_use> payloads;  ///< readers of payloads of in-place receives, by receive
+  /// Numbers of readers that still need the payload of an in-place receive, by receive
+  std::vector<std::uint32_t> pinned;
   std::vector<op_id> signal_receives;
   std::vector<std::byte*> owned;         ///< memory from the endpoint
   std::vector<std::byte*> device_owned;  ///< device and staging memory
-  std::unique_ptr<round_gate> gate{};    ///< rounds begin when the gate is open; null: at once
+  std::unique_ptr<round_gate> gate{};    ///< gate that must be open when a round begins; null: rounds begin at once
   std::atomic<bool> has_gate{false};     ///< whether `gate` is set, for other threads; changes once, between steps
   bool is_at_gate = false;               ///< the next round was called for and waits for the gate
-  std::vector<std::uint64_t> shown{};    ///< by op: location of a send's device memory for peers; 0: it is copied
-  std::vector<bool> is_left_out{};       ///< by op: copies that are skipped because peers read the source
-  std::vector<std::shared_ptr<const std::byte>> found{};  ///< by op: peer's device memory that a receive has read last
+  /// Locations of sources in device memory that peers read, by send; 0: the source is copied
+  std::vector<std::uint64_t> shown{};
+  /// Flags, by op: the op is a copy that is skipped because peers read the source
+  std::vector<bool> is_left_out{};
+  std::vector<std::shared_ptr<const std::byte>> found{};  ///< device memory of peers that was read last, by receive
   std::uint32_t most_device_jobs = 0;  ///< jobs reserved on the device; 0: the instance does not use the device
   std::string label;                   ///< human-readable: "allreduce.recursive_doubling #3"
 
   // --- partial instances ---
   instance* predecessor = nullptr;  ///< instance to take over from; null once this instance is open
-  round_no rounds_before = 0;       ///< rounds that predecessors have finished; applications count on from there
-  round_no calls_behind = 0;        ///< part of rounds_before: not yet called for; written by the application
+  /// Rounds that predecessors have finished; the application's numbering includes them
+  round_no rounds_before = 0;
+  /// Part of rounds_before: rounds that were not yet called for; written by the application
+  round_no calls_behind = 0;
   std::unique_ptr<contribution> offers;
   std::unique_ptr<delivery> results;
   std::unique_ptr<partial_stats> stats;
   segment_map segments;
-  std::vector<segment_state> segment_states;  ///< by segment
+  std::vector<segment_state> segment_states;  ///< states, by segment
   std::vector<result_block> result_blocks;
-  std::vector<buffer_swap> buffer_swaps;  ///< by op
+  std::vector<buffer_swap> buffer_swaps;  ///< permitted exchanges of storage, by op
   std::optional<std::uint32_t> captured;
-  std::vector<op_id> calls;  ///< call ops: the normal op, and an op that opens only this rank's gate
-  round_calls whose;         ///< rule for whose calls count in this round
+  /// Call ops (is_call() in round.h): the normal op, and the op for rounds that wait for all ranks
+  std::vector<op_id> calls;
+  round_calls whose;  ///< rule that selects the ranks whose calls start this round
   std::uint16_t input_buffer = k_no_buffer;
   std::uint16_t output_buffer = k_no_buffer;
-  std::vector<rank> present;                 ///< ranks whose leave is not yet agreed upon
+  /// Remaining ranks. A rank that leaves is removed when all ranks have agreed upon its departure
+  std::vector<rank> present;
   std::atomic<round_no>* entered = nullptr;  ///< copy of `called` that other ranks read, in the application's numbering
   std::uint32_t last_signals = 0;            ///< incoming edges on which the last signal is missing
 
   // --- variables that two threads access ---
-  std::atomic<round_no> called{0};          ///< application → engine: rounds called for; k_last_round after leave
-  std::atomic<round_no> hurried{0};         ///< application → engine: rounds whose deadline has passed on this rank
-  std::atomic<round_no> gated{0};           ///< engine → application: the last round whose contribution was captured
-  std::atomic<round_no> finished{0};        ///< engine → application: rounds ended; k_last_round once closed
+  std::atomic<round_no> called{0};   ///< application → engine: last round called for; k_last_round after leave
+  std::atomic<round_no> hurried{0};  ///< application → engine: last round whose deadline has passed on this rank
+  std::atomic<round_no> gated{0};    ///< engine → application: the last round whose contribution was captured
+  /// Engine → application: last round that has ended; k_last_round once closed
+  std::atomic<round_no> finished{0};
   std::atomic<status> verdict{status::ok};  ///< published error; OK unless the instance has failed
   std::atomic<rank> culprit{k_no_rank};     ///< rank to blame for the error
   /// The reason why the commit has failed. Written before the verdict.
   std::optional<failure> refusal{};
   std::string device_words{};  ///< text of a device failure; written before the verdict
 
-  // --- the engine's list of posts, which contains an instance at most once ---
+  // --- the engine's list of posted instances (engine::post), which contains an instance at most once ---
   std::atomic<bool> posted{false};
   instance* next_posted = nullptr;
 };
 
-/// Returns the cookie of an op, which transports, the lane and the device hand back.
+/// Returns the cookie of an op, which transports, the lane and the device return with completions.
 inline std::uint64_t cookie_of(const instance& inst, op_id id) { return std::uint64_t{inst.index} << 32 | id; }
 
-/// Returns the register that a call op observes.
+/// Returns the atomic that a call op (is_call() in round.h) observes.
 inline const std::atomic<round_no>& calls_heard(const instance& inst, const op& call) {
   return is_deadline_call(call, inst.program->starts()) ? inst.hurried : inst.called;
 }
 
-/// Returns whether the next round was called for and waits for its gate.
+/// Returns whether the next round was called for and waits for its gate (round_gate.h).
 inline bool waits_at_gate(const instance& inst) { return inst.phase == phase::idle && inst.is_at_gate; }
 
 /// Returns whether no round runs, so that the state which rounds share may be read. A failed round is over. A partial
-/// instance always has an open round, which runs only after its capture.
+/// instance always has an open round, which runs only after the capture of this rank's contribution.
 inline bool is_between_rounds(const instance& inst) {
   if (inst.verdict.load() != status::ok) return true;
   const round_no finished = inst.finished.load();
@@ -220,7 +233,8 @@ inline bool is_between_rounds(const instance& inst) {
   return finished == k_last_round || finished == inst.gated.load();
 }
 
-/// Converts a round to the application's numbering. uncounted() converts it back.
+/// Converts a round to the application's numbering, which includes the rounds of predecessors. uncounted() is the
+/// inverse.
 inline round_no counted(const instance& inst, round_no round) {
   return round == k_last_round ? round : inst.rounds_before + round;
 }

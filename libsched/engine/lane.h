@@ -1,8 +1,8 @@
 // The interface of a lane, which runs large arithmetic beside the engine's owner. See docs/inside/threading.md.
 //
 // Thread safety: only the engine's owner calls these functions. poll() reports completed jobs; there are no callbacks.
-// Each accepted job is executed once and reported once. Only drain() blocks. A lane may refuse any job, which the
-// engine then computes itself at once.
+// Each accepted job is executed once and reported once. Only drain() blocks. A lane may refuse any job. The engine then
+// computes the job at once.
 //
 // While a job is in flight, its operands do not change, and only the lane accesses its target. If a job ends on another
 // thread while the owner may sleep, the lane rings this rank's doorbell, as a message would.
@@ -41,7 +41,7 @@ class lane {
   /// Returns a human-readable name, such as "2 oneTBB workers".
   virtual std::string name() const = 0;
 
-  /// Returns the least size of an operand, in bytes, for which a submit() pays off. Constant, at least 1.
+  /// Returns the minimum size of an operand, in bytes, for which submit() pays off. Constant, at least 1.
   virtual std::uint64_t least_bytes() const = 0;
 
   /// Submits a job. Returns false if the lane refuses the job.

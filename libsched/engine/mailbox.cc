@@ -15,7 +15,7 @@ bool matches(const posted_message& wanted, rank source, std::int64_t tag) {
   return (wanted.peer == k_no_rank || wanted.peer == source) && (wanted.tag == k_any_tag || wanted.tag == tag);
 }
 
-/// Returns the number of a link among the cookies of its mailbox.
+/// Returns the number that is added to the mailbox's base cookie to get the cookie of a link.
 std::uint64_t number_of(rank peer, bool is_out) { return static_cast<std::uint64_t>(peer) << 1 | (is_out ? 1u : 0u); }
 
 /// Allocates memory for a message. Returns nullptr if no memory is left.
@@ -60,7 +60,7 @@ mailbox::mailbox(engine& runs, membership_ptr members)
   }
 }
 
-// If the medium may still write to a message that is being fetched, the memory of that message is never freed.
+// If the transport may still write to a message that is being fetched, the memory of that message is never freed.
 mailbox::~mailbox() {
   engine_.drop_sink(*this);
   if (why_) return;
@@ -232,8 +232,8 @@ void mailbox::listen(rank peer) {
   }
 }
 
-/// Fetches an announced message into its receive, or into memory of the mailbox. Drops a message that is longer than
-/// its receive, or for which no memory is left. Returns whether the message is here.
+/// Fetches an announced message into the buffer of the matching receive, or into memory of the mailbox. Drops a message
+/// that is longer than that buffer, or for which no memory is left. Returns whether the fetch is complete.
 bool mailbox::take_announced(rank peer, const arrival& news) {
   line& from = line_of(peer);
   from.arriving = {.source = peer, .tag = static_cast<std::int64_t>(news.tally.offers), .bytes = news.bytes};
@@ -296,7 +296,7 @@ wait_note mailbox::note_of(const posted_message& one) const {
           .tag = static_cast<std::uint32_t>(one.tag)};
 }
 
-/// Returns the ranks any of which could end the wait.
+/// Returns the ranks that could end the wait. One of these ranks suffices.
 std::vector<rank> mailbox::ranks_awaited_by(const posted_message& one) const {
   if (one.peer != k_no_rank) return {one.peer};
   std::vector<rank> all;
@@ -330,8 +330,8 @@ void mailbox::end_sends(rank peer, status verdict) {
   for (posted_message* const one : std::exchange(to.waiting, {})) end_as_lost(*one, peer, verdict);
 }
 
-/// Ends the receives from a rank that sends nothing any more. A message that is being fetched ends by itself if the
-/// medium may still write it.
+/// Ends the receives from a rank that sends nothing any more. If the transport may still write to a message that is
+/// being fetched, that message ends when the fetch completes.
 void mailbox::end_receives(rank peer, status verdict) {
   line& from = line_of(peer);
   if (from.in_verdict != status::ok) return;
@@ -360,7 +360,7 @@ void mailbox::end_receives_from_anybody(rank culprit, status verdict) {
   });
 }
 
-/// Takes messages that have arrived unnoticed.
+/// Takes messages that have arrived but were not reported by poll() yet.
 void mailbox::take_what_has_come(rank peer) {
   line& from = line_of(peer);
   if (from.in_verdict != status::ok || from.is_fetching || from.received == 0) return;
@@ -395,7 +395,8 @@ void mailbox::leave(rank member, std::optional<round_no> last) {
   end_receives(member, status::peer);
 }
 
-// The peers are alive. Sends end when no peer reads this rank's memory, and until then the driver repeats this call.
+// The peers are alive and may still read this rank's memory. Sends end when no peer reads this memory. Until then, the
+// driver repeats this call.
 void mailbox::fail(status why, rank culprit) {
   const rank blamed = culprit == k_no_rank ? k_no_rank : members_->rank_of(culprit);
   if (!is_linked_) return refuse({why, std::string(text_of(why)), blamed});

@@ -8,9 +8,9 @@
 //     post(receive) ── queued ── matched ── fetched ── ended
 //     a message arrives ── announced (tag, length) ── matched, or kept in memory of the mailbox
 //
-// A receive matches the first message, in the order of each sender, that has its tag. A message without a matching
-// receive is unexpected. It is removed from its edge at once, because a receive may be posted for the message behind
-// it.
+// A receive matches the first message of a sender that has the receive's tag. A message without a matching receive is
+// unexpected. The mailbox removes an unexpected message from the edge at once, because a receive may be posted for a
+// later message on that edge.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +39,8 @@ struct posted_message {
   std::byte* memory = nullptr;  ///< read only, if the message is sent
   std::uint64_t bytes = 0;      ///< length of the message to send, or of the receive buffer
 
-  // Valid once the message has ended. The error is BOUNDS if the message received was longer than `bytes`; its data is
-  // dropped.
+  // Valid once the message has ended. If the received message was longer than `bytes`, the error is BOUNDS and the data
+  // is dropped.
   rank source = k_no_rank;  ///< sender of the message, or rank to blame for the error
   std::int64_t tag_received = 0;
   std::uint64_t bytes_received = 0;
@@ -59,7 +59,8 @@ class mailbox final : public message_sink {
   const std::optional<failure>& why() const { return why_; }
   member_address address() const { return net_.address_of(id_); }
 
-  /// Connects the mailbox to those of the other members, after all have agreed, and starts the messages posted so far.
+  /// Connects the mailbox to the mailboxes of the other members, after all members have agreed. Starts the messages
+  /// posted so far.
   status open(std::span<const member_address> all);
   /// Fails all messages posted so far and later, because the commit of the mailbox has failed.
   void refuse(const failure& why);
@@ -70,7 +71,7 @@ class mailbox final : public message_sink {
   void post(posted_message& one);
 
   /// Withdraws a message before its transfer begins. The message then ends as CANCELLED. Returns false if the transfer
-  /// has begun, and the message then ends by itself.
+  /// has begun. The message then ends without a further call.
   bool take_back(posted_message& one);
 
   /// Returns the wait note that this rank publishes while it waits for the message.
@@ -136,7 +137,7 @@ class mailbox final : public message_sink {
   endpoint& net_;
   const membership_ptr members_;
   const std::uint32_t id_;
-  std::vector<line> lines_;  ///< by member
+  std::vector<line> lines_;  ///< traffic with the members, by member
   std::optional<failure> why_{};
   bool is_linked_ = false;
   std::optional<failure> refusal_{};

@@ -1,5 +1,5 @@
-// The interface of an object that has edges but no schedule, such as a mailbox. The engine passes on the completions of
-// its links.
+// The interface of an object that has edges but no schedule, such as a mailbox. The engine passes the completions of
+// the object's links to the object.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace lsched {
 
-/// Thread safety: only the engine's owner calls these functions. None of them blocks.
+/// An object with edges. Thread safety: only the engine's owner calls these functions. No function blocks.
 class message_sink {
  public:
   virtual ~message_sink() = default;
 
   virtual const membership& members() const = 0;
 
-  /// Returns whether the sink has attached its edges as this instance of the endpoint.
+  /// Returns whether the sink has attached its edges to the endpoint under the id `instance`.
   virtual bool owns(std::uint32_t instance) const = 0;
 
   /// Handles a completion of one of the sink's links.

@@ -32,15 +32,15 @@ class round_gate {
 
   // --- side of the engine's owner ---------------------------------------------------------------------------------
 
-  /// Returns OK if the round may begin, PENDING if not yet, and DEVICE if the device has failed.
+  /// Returns OK if the round may begin, PENDING if it must wait, and DEVICE if the device has failed.
   virtual status is_open(round_no round) = 0;
 
   /// Makes this rank's doorbell ring when the gate of the round opens. Only the first call for a round has an effect.
-  /// The doorbell may not ring if the gate is already open, so the caller must look once more. Returns false if the
-  /// doorbell will not ring.
+  /// The doorbell may not ring if the gate is already open, so the caller must call is_open() once more. Returns false
+  /// if the doorbell will not ring.
   virtual bool arm(round_no round) = 0;
 
-  /// Lets streams continue that wait for rounds up to this round. Any thread.
+  /// Lets all streams continue that wait for `round` or an earlier round. Any thread.
   virtual void release(round_no round) = 0;
 };
 

@@ -1,9 +1,9 @@
 // The times at which the application called for its last rounds. The application writes, the engine reads, and neither
 // waits for the other.
 //
-// The times are a ring buffer, with the round of the newest time. The reader loads a time and then checks whether the
-// writer may have reached that place again. By release and acquire, a reader that loads a newer time also sees that the
-// writer has reached it.
+// The times lie in a ring buffer, and `last_` is the round of the newest time. The reader loads a time and then finds
+// out from `last_` whether the writer may have overwritten that time. If the reader has loaded a newer time, release
+// and acquire ensure that the reader also sees a value of `last_` that shows the overwrite.
 #pragma once
 
 #include <algorithm>
@@ -31,15 +31,15 @@ class call_times {
   /// Engine: returns the last round that was called for.
   round_no last() const { return last_.load(std::memory_order_acquire); }
 
-  /// Engine: returns the time of the call for a round up to last(), unless a later call may have overwritten it.
+  /// Engine: returns the time of the call for a round up to last(), unless a later call may have overwritten that time.
   std::optional<std::uint64_t> of(round_no round) const {
     const std::uint64_t time_ns = times_[round % k_kept].load(std::memory_order_acquire);
-    if (last() + 1 >= round + k_kept) return std::nullopt;  // the next call may be writing in its place
+    if (last() + 1 >= round + k_kept) return std::nullopt;  // the next call may be overwriting this time
     return time_ns;
   }
 
-  /// Application: returns the median time between successive calls, over the last 64 at most. Returns nothing before
-  /// there are 8 such times. Rounds that were called for together with a later round do not count.
+  /// Application: returns the median time between successive calls, over the last 64 rounds at most. Returns nothing if
+  /// there are fewer than 8 such times. Rounds that were called for together with a later round do not count.
   std::optional<std::uint64_t> median_between() const {
     constexpr std::size_t k_most = 64;
     constexpr std::ptrdiff_t k_least = 8;

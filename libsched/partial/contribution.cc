@@ -144,8 +144,9 @@ delivery::delivery(combiner how, lag_rule lag, std::span<std::byte* const> memor
   writing_ = *spares_.take();
 }
 
-// Publishes a result. If the queue is full, the last queued result is merged into the new one. If that place is empty,
-// the application has just taken the result, and all results before it, so that there is room.
+// Publishes a result. If the queue is full, the last queued result is merged into the new one. If the place of the last
+// queued result is empty, the application has just taken that result and all results before it. Then the queue is not
+// full any more.
 std::byte* delivery::publish(std::byte* data, const delivered& what) {
   slot& fresh = slots_[writing_];
   fresh.data = data;
@@ -157,7 +158,7 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
   if (!uncollected) ++queued_;
   const bool is_combined = uncollected && absorb(fresh, slots_[*uncollected]);
   if (uncollected && fresh.what.null && !slots_[*uncollected].what.null) {
-    fresh.what.null = false;  // this round added nothing: the older result stands for both
+    fresh.what.null = false;  // this round has no result: the older result stands for both rounds
     std::swap(fresh.data, slots_[*uncollected].data);
   }
   at(queued_ - 1).put(writing_);
@@ -209,9 +210,9 @@ void delivery::give_back() {
   if (lent_) spares_.put(*std::exchange(lent_, std::nullopt));
 }
 
-// While the engine replaces the last result by a newer one, its place is empty for a moment, which does not mean
-// "nothing new". The wait is for one publish at most, and publish never waits. The previous loan is given back first,
-// because there is no buffer for two loans.
+// While the engine replaces the last result by a newer result, the place of the last result is empty for a moment,
+// although an uncollected result exists. So this function waits, for at most one publish(), which never waits itself.
+// The previous loan is given back first, because there is no buffer for two loans.
 std::optional<delivery::loan> delivery::borrow() {
   for (;;) {
     const round_no published = published_.load(std::memory_order_acquire);

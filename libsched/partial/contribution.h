@@ -1,20 +1,22 @@
 // The two hand-overs between an application and a partial instance: contributions and results.
 //
-// A place is one atomic index of a buffer. A buffer is taken by an exchange with "empty", so it always has exactly one
-// owner, and no thread waits for another:
+// A place is an atomic that holds the index of a buffer, or "empty". A thread takes the buffer by exchanging the place
+// with "empty". So a buffer always has exactly one owner, and no thread waits for another thread:
 //
-//     offer   (application)  adds to what is pending, in a spare buffer, and puts that in its place
-//     capture (engine)       takes the pending buffer for this round; empty means null for this round
-//     publish (engine)       puts the finished result behind those that wait; where there is no room, into the last
-//     collect (application)  takes the first that waits, and gives the buffer back as spare when it has copied it, or
-//                            when it takes the next
+//     offer   (application)  adds the gradient to the pending contribution, in a spare buffer, and puts that buffer in
+//                            the place
+//     capture (engine)       takes the pending buffer for this round; empty: this rank contributes nothing (null)
+//     publish (engine)       puts the finished result behind the results that wait; if the queue is full, replaces
+//                            the last waiting result, or merges both results (lag_policy)
+//     collect (application)  takes the first result that waits; the buffer is spare again after the copy, or when the
+//                            application takes the next result
 //
 // Three contribution buffers suffice: one captured, one pending, one being filled. Two result buffers are needed beyond
-// the results that are kept: one being written, one with the application. If results are combined, a third buffer keeps
-// the newest result uncombined until the next (docs/reference/shrink.md).
+// the results that are kept: one that the engine writes, and one that the application reads. If results are combined, a
+// third buffer keeps the newest result uncombined until the next result (docs/reference/shrink.md).
 //
 // A buffer's plain fields belong to its holder. The exchanges are acq_rel, so the next holder sees them. Pending and
-// captured buffers are only read, also by the offer that adds to them.
+// captured buffers are never written. An offer reads the pending buffer and writes the sum to a spare buffer.
 //
 // A gradient that misses its round stays pending and is merged into the next offer, so nothing is lost and nothing is
 // counted twice. Thread safety: for each instance, one application thread at a time may offer, and one may collect.
@@ -132,8 +134,8 @@ class contribution {
   bool has_left() const { return has_left_.load(); }
 
   struct captured {
-    std::optional<std::uint32_t> buffer;  ///< contribution of this round, or empty; goes back through done()
-    bool is_last = false;                 ///< no later capture finds anything
+    std::optional<std::uint32_t> buffer;  ///< buffer of this round's contribution, or empty; returned by done()
+    bool is_last = false;                 ///< no later capture will find a contribution
   };
   /// Takes the pending contribution for this round. Engine. `has_left_` is loaded first, because an offer and then a
   /// leave may come between the two loads. If `has_left_` were loaded last, this capture would count as the last one
@@ -165,27 +167,28 @@ class contribution {
 struct delivered {
   round_no from = 0;
   round_no to = 0;
-  std::uint64_t contributors = 0;  ///< of round `to`
+  std::uint64_t contributors = 0;  ///< contributors of round `to`
   std::uint64_t last_offers = 0;   ///< offers of round `to`
-  std::uint64_t offers = 0;        ///< offers in the result: of one round (latest) or of all in (from, to]
-  std::uint64_t in_result = 0;     ///< contributors of the round that made the result (latest)
-  std::uint64_t ranks = 0;         ///< size of the world of round `to`
-  std::uint64_t mine = 0;          ///< this rank's offers inside (from, to]
-  round_no staleness = 0;          ///< maximum over `mine` of the rounds between the call and the result
-  bool null = true;                ///< no rank contributed: there is no result
+  /// Offers in the result: of one round (lag_policy::latest) or of all rounds in (from, to]
+  std::uint64_t offers = 0;
+  std::uint64_t in_result = 0;  ///< contributors of the round that made the result (latest)
+  std::uint64_t ranks = 0;      ///< size of the world of round `to`
+  std::uint64_t mine = 0;       ///< this rank's offers inside (from, to]
+  round_no staleness = 0;       ///< maximum over `mine` of the rounds between the call and the result
+  bool null = true;             ///< no rank contributed: there is no result
 };
 
 /// The treatment of a result that is not collected before the next result.
 enum class lag_policy : std::uint8_t {
-  latest,      ///< the newest result replaces it
-  accumulate,  ///< it is combined into the newest: no round's result is ever dropped
-  history,     ///< both are kept, up to a number of results; beyond that, the newest two are combined
+  latest,      ///< the next result replaces the uncollected result
+  accumulate,  ///< the uncollected result is combined into the next result: no round's result is ever dropped
+  history,     ///< both results are kept, up to a number of results; beyond that number, the newest two are combined
 };
 
 struct lag_rule {
   static constexpr std::uint32_t k_most = 60;
   lag_policy policy;
-  std::uint32_t results;  ///< results kept for the application: 1, or with history 1 … k_most
+  std::uint32_t results;  ///< maximum number of results kept for the application: 1 … k_most with `history`, else 1
 
   constexpr lag_rule(lag_policy what = lag_policy::latest, std::uint32_t kept = 1) : policy(what), results(kept) {}
   constexpr std::uint32_t buffers() const { return results + (policy == lag_policy::latest ? 2 : 3); }
@@ -209,8 +212,8 @@ class delivery {
   /// Returns the memory for the next result.
   std::byte* publish(std::byte* data, const delivered& what);
 
-  /// Application: copies the first uncollected result to `result`. If there is no such result, or if it is null,
-  /// `result` is unchanged. Without parts, or with a null pointer, the result is dropped.
+  /// Application: copies the first uncollected result to `result`. If there is no such result, or if that result is
+  /// null, `result` is unchanged. Without parts, or with a null pointer, the result is dropped.
   std::optional<delivered> collect(std::span<const target_part> result);
   std::optional<delivered> collect(std::byte* result) {
     const target_part whole{result, how_.count};
@@ -221,7 +224,7 @@ class delivery {
   /// round was published.
   const slot& newest() const { return newest_; }
 
-  /// Engine: sets the memory for the next result, after it was exchanged with that of another buffer.
+  /// Engine: sets the memory for the next result, after that memory was exchanged with the memory of another buffer.
   void write_at(std::byte* data) { slots_[writing_].data = data; }
 
   /// Returns the buffers. The owner frees them after this object is destroyed.

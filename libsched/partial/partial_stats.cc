@@ -17,8 +17,8 @@ void count_contributors(partial_figures& into, std::uint64_t contributors, std::
 
 }  // namespace
 
-// Decides once whether the call for the round is in time. A call that comes a moment later is late, even if it is
-// counted soon.
+// Decides once whether the call for the round is in time. A call that comes a moment later is late, even if the engine
+// handles that call soon.
 void partial_stats::enter(round_no round, std::uint64_t now_ns) {
   entered_ = round;
   gates_[round % call_times::k_kept] = now_ns;

@@ -37,28 +37,28 @@ struct partial_figures {
 
   std::uint64_t rounds = 0;
 
-  // --- contributors: the same on every rank ---
+  // --- contributors: these statistics are equal on all ranks ---
   std::uint64_t contributors_sum = 0;
   std::uint64_t contributors_min = 0;
   std::uint64_t contributors_max = 0;
-  /// Number of rounds for each number of contributors. In a world of more than 64 ranks, by contributors in 64ths of
-  /// the world, rounded up.
+  /// Numbers of rounds, by number of contributors. In a world of more than 64 ranks, the index is the share of
+  /// contributors in 64ths of the world, rounded up.
   std::array<std::uint64_t, k_most_contributors + 1> contributors{};
-  histogram staleness;  ///< of this rank's contributions, one value a round
+  histogram staleness;  ///< staleness of this rank's contributions (`delivered`), one value per round
 
-  // --- this rank's calls, relative to its gate: the moment when its contribution was captured ---
+  // --- this rank's calls, relative to the gate: the moment when this rank's contribution was captured ---
   std::uint64_t in_time = 0;
   std::uint64_t late = 0;
-  histogram early_ns;  ///< of calls in time whose times are still known
-  histogram late_ns;   ///< of late calls whose times are still known
+  histogram early_ns;  ///< time from the call to the gate, for calls in time whose times are still known
+  histogram late_ns;   ///< time from the gate to the call, for late calls whose times are still known
 
-  histogram completion_ns;  ///< from the gate to the end of the round
+  histogram completion_ns;  ///< time from the gate to the end of the round
 
   // --- messages that this rank has sent, including those of open rounds ---
   std::uint64_t messages_sent = 0;
   std::uint64_t nulls_sent = 0;
   std::uint64_t bytes_sent = 0;
-  std::uint64_t bytes_saved = 0;  ///< payload that null messages did not send
+  std::uint64_t bytes_saved = 0;  ///< bytes of payload that null messages, which have no payload, did not send
 
   /// Returns the number of rounds that this rank did not call for.
   std::uint64_t uncalled() const { return rounds - in_time - late; }
@@ -76,7 +76,7 @@ class partial_stats {
     (is_null ? figures_.bytes_saved : figures_.bytes_sent) += bytes;
   }
 
-  /// Records that this rank enters a round, just before the capture of its contribution.
+  /// Records that this rank enters a round. Called just before the capture of this rank's contribution.
   void enter(round_no round, std::uint64_t now_ns);
 
   /// Records the end of the round that this rank has entered.

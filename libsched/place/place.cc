@@ -13,9 +13,9 @@ namespace {
 
 failure unsupported(const std::string& what) { return {status::unsupported, what + " in device memory"}; }
 
-// --- spaces of buffers -----------------------------------------------------------------------------------------------
+// --- memory spaces of buffers ----------------------------------------------------------------------------------------
 
-/// Chooses the space of each buffer.
+/// Chooses the memory space of each buffer.
 class space_choice {
  public:
   space_choice(const schedule& program, const caller_spaces& where)
@@ -40,7 +40,8 @@ class space_choice {
  private:
   bool is_scratch(region part) const { return buffers_[part.buffer()].role == buffer_role::scratch; }
 
-  /// Finds the buffers that only short messages write. A device reads these in staging memory.
+  /// Marks all buffers except those that an op other than a receive writes, or that a long message writes. If a device
+  /// only reads a marked buffer, the buffer stays in staging memory.
   void find_landings() {
     is_landing_.assign(buffers_.size(), true);
     for (const op& o : program_.ops())
@@ -53,8 +54,9 @@ class space_choice {
     return o.kind == op_kind::compute && o.what != kernel::copy && !is_function(o.what);
   }
 
-  /// Moves scratch operands of arithmetic to device memory if another operand is there. A copy may go from one space to
-  /// another, and a function may use several spaces, so neither moves operands. Returns false if nothing has changed.
+  /// For each arithmetic op with an operand in device memory, moves the op's scratch operands to device memory, too.
+  /// Copies and functions are not arithmetic ops here, because their operands may be in different memory spaces.
+  /// Returns false if nothing has changed.
   bool spread() {
     bool has_changed = false;
     for (const op& o : program_.ops()) {
@@ -79,12 +81,13 @@ class space_choice {
   const schedule& program_;
   const std::uint64_t most_read_there_;
   std::vector<buffer> buffers_;
-  std::vector<bool> is_landing_;  ///< by buffer
+  std::vector<bool> is_landing_;  ///< true for buffers that find_landings() marked, by buffer
 };
 
-// --- the schedule with its copies ------------------------------------------------------------------------------------
+// --- the placed schedule, with copies --------------------------------------------------------------------------------
 
-/// The ops that replace an op. Deps on the op become deps on `last`, and its own deps become deps of `first`.
+/// A chain of ops that replaces one op of the program. `first` gets the deps of the replaced op. Ops that depended on
+/// the replaced op depend on `last`.
 struct chain {
   op_id first = k_no_op;
   op_id last = k_no_op;
@@ -125,7 +128,7 @@ class placer {
       made_.declare(each.role, each.type, each.count, each.space);
   }
 
-  /// Declares a staging buffer for each type, from which all messages in device memory are sent out.
+  /// Declares a staging buffer for each dtype. Messages from device memory are copied to these buffers and then sent.
   void reserve_outgoing() {
     std::array<std::optional<std::uint64_t>, k_types> elements{};
     for (const op& o : program_.ops())
@@ -149,7 +152,7 @@ class placer {
 
   // --- ops -----------------------------------------------------------------------------------------------------------
 
-  /// Appends an unchanged op, with its guard.
+  /// Appends an unchanged op of the program, with its guard.
   op_id append(const op& o) {
     const auto id = append_bare(o);
     if (o.guard != 0) made_.set_guard(id, *program_.guard_of(o));
@@ -206,9 +209,9 @@ class placer {
     return made;
   }
 
-  /// Appends a compute on the device. The device cannot access host memory. So operands in host memory are copied to
-  /// staging memory before, and a result in host memory is copied back afterwards. Sums that control a compute stay in
-  /// host memory, because the host reads them.
+  /// Appends a compute on the device. The device cannot access pageable host memory. So operands in host memory are
+  /// first copied to staging memory, and a result that belongs in host memory is copied back afterwards. The dot
+  /// products that control an adaptive sum stay in host memory, because the host reads them.
   chain write_compute(op o) {
     chain made;
     std::optional<operand> result;
@@ -227,16 +230,16 @@ class placer {
 
   const schedule& program_;
   builder made_;
-  std::vector<buffer> buffers_;             ///< buffers of the program, with their spaces
-  std::array<region, k_types> outgoing_{};  ///< by type: next free region for outgoing messages
-  std::vector<chain> chains_;               ///< by op of the program
+  std::vector<buffer> buffers_;             ///< buffers of the program, with the chosen memory spaces
+  std::array<region, k_types> outgoing_{};  ///< next free region for outgoing messages, by dtype
+  std::vector<chain> chains_;               ///< replacement of each op of the program, by op
 };
 
 // --- schedules that cannot be placed ---------------------------------------------------------------------------------
 
 bool is_elsewhere(const buffer& each) { return each.space != memory_space::host; }
 
-/// Returns true if the inputs and outputs of a placed schedule have the caller's memory spaces.
+/// Returns true if the inputs and outputs of a placed schedule are in the memory spaces `where`.
 bool fits(const schedule& program, const caller_spaces& where) {
   std::size_t inputs = 0, outputs = 0;
   return std::ranges::all_of(program.buffers(), [&](const buffer& each) {
@@ -245,8 +248,8 @@ bool fits(const schedule& program, const caller_spaces& where) {
   });
 }
 
-/// Returns a failure if the schedule cannot be placed. Lists stay in host memory, so the caller's buffers must not be
-/// lists. Functions may use both lists and device memory.
+/// Returns a failure if the schedule cannot be placed. Lists stay in host memory, so inputs and outputs must not be
+/// lists. A function may use both lists and buffers in device memory.
 std::optional<failure> find_unsupported(const schedule& program, const caller_spaces& where) {
   if (program.is_partial()) return unsupported("a partial schedule cannot have buffers");
   const auto has_callers_lists = [](const buffer& each) {

@@ -1,11 +1,11 @@
-// Aliasing: how a schedule's inputs and outputs share memory when it works in place.
+// Aliasing: how inputs and outputs of a schedule share memory if the schedule works in place.
 //
 //   offset 2       input               0 1 2           offset -1      input       0 1 2 3 4 5
 //   (gather)       output          0 1 2 3 4 5         (scatter)      output        0 1
 //
-// The k-th input and the k-th output of a rank share a memory. Each rank has an offset, which applies to its first
-// pair. In every other pair, input and output begin at the same element. An input without an output, or an output
-// without an input, shares nothing.
+// The k-th input and the k-th output of a rank form a pair and share memory. Each rank has an offset, which applies
+// only to the rank's first pair. In every other pair, input and output begin at the same element. An input or output
+// without a partner shares no memory.
 #pragma once
 
 #include <concepts>
@@ -24,16 +24,16 @@ class aliasing {
  public:
   aliasing() = default;
 
-  /// true: in place, and both buffers of a pair begin at the same element. false: every buffer has memory of its own.
-  /// Takes no numbers, which could be mistaken for offsets.
+  /// If `exists` is true, both buffers of each pair begin at the same element. If `exists` is false, no buffers share
+  /// memory. The template accepts only bool, because a number could be mistaken for an offset.
   template <std::same_as<bool> Bool>
   aliasing(Bool exists) : exists_(exists) {}
 
-  /// `offsets`: by rank, the element of the first output at which the first input begins. A negative offset -n means
+  /// `offsets`: for each rank, the element of the first output at which the first input begins. An offset of -n means
   /// that the first output begins at element n of the first input.
   explicit aliasing(std::vector<std::int64_t> offsets) : exists_(true), offsets_(std::move(offsets)) {}
 
-  /// `is_apart`: by rank, true if no input shares memory with an output.
+  /// `is_apart`: for each rank, true if no input of the rank shares memory with an output.
   aliasing(std::vector<std::int64_t> offsets, std::vector<bool> is_apart)
       : exists_(true), offsets_(std::move(offsets)), is_apart_(std::move(is_apart)) {}
 
@@ -57,12 +57,12 @@ class aliasing {
   std::vector<bool> is_apart_{};
 };
 
-/// Returns the location of each buffer. The number of a memory is its first buffer. Buffers that share a memory must
-/// have the same type (words_for_misfit), because locations are in elements.
+/// Returns the location of each buffer. placement::memory is the number of the first buffer in this memory. Buffers
+/// that share memory must have the same type (see words_for_misfit), because locations are in elements.
 std::vector<placement> placements_of(const schedule& program, const aliasing& in_place);
 
-/// Returns an error text if the rank's buffers cannot share memory in this way: two buffers have different types, or
-/// neither lies within the other.
+/// Returns an error text if the buffers of this rank cannot share memory in this way. That is the case if the buffers
+/// of a pair have different types, or if neither of the two lies within the other.
 std::optional<std::string> words_for_misfit(const schedule& program, const aliasing& in_place);
 
 }  // namespace lsched

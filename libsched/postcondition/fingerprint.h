@@ -1,11 +1,12 @@
-// Fingerprints of multisets: the number of elements, and two sums of the elements' weights modulo 2^61-1.
+// Fingerprints of multisets. A fingerprint is the number of elements and two sums, modulo 2^61-1, of random weights of
+// the elements.
 //
-// The number of elements saturates. So a multiset with too many elements is always detected. A multiset with the right
-// number of wrong elements is overlooked only if both sums of weights agree by chance.
+// The number of elements saturates, so an excess of elements is always detected. If a multiset has the right number of
+// elements, but wrong elements, the error is missed only if both sums of weights are equal by chance.
 //
-// Weights are random and drawn once by each process, so schedules cannot be written to fit them. Within a process the
-// weights are constant, so that contents of one world can be compared with the postcondition of another. Data that
-// leaves the process must not depend on weights.
+// Each process draws its random weights once, so no schedule can be constructed to deceive the check. Within a process
+// the weights are constant, so that fingerprints of different worlds can be compared. Data that leaves the process must
+// not depend on weights.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ namespace lsched {
 inline constexpr std::uint64_t k_prime = (std::uint64_t{1} << 61) - 1;
 __extension__ using twice_as_wide = unsigned __int128;
 
-/// Returns x + y modulo the prime. Operands and results of these functions are below the prime.
+/// Returns x + y modulo k_prime. Operands and results of all modular functions are below k_prime.
 constexpr std::uint64_t modular_sum(std::uint64_t x, std::uint64_t y) {
   const std::uint64_t z = x + y;
   return z >= k_prime ? z - k_prime : z;
@@ -53,31 +54,33 @@ constexpr fingerprint joined(const fingerprint& x, const fingerprint& y) {
           saturating_sum(x.size, y.size)};
 }
 
-/// Fingerprint of the products of elements in a sum.
+/// Fingerprint of the products that a dot product has added up.
 ///
-/// The sums of an adaptive sum (kernel::dot_norms) are computed in parts, by several ranks, and added. This fingerprint
-/// shows whether they contain all elements of two vectors, each once. It contains the number of elements. For two
-/// random r it also contains the sum, over all elements e, of r^e times a number for the two vectors, modulo 2^61-1.
-/// The right number of wrong elements, of vectors of length n, is overlooked with a probability of at most (6n /
-/// 2^61)^2. The factor is 6 because r is a generator, and more than a sixth of all numbers are generators.
+/// Several ranks compute parts of the dot products of an adaptive sum (kernel::dot_norms), and the parts are added. The
+/// fingerprint shows whether the result contains all elements of two vectors, each exactly once. The fingerprint
+/// contains the number of elements. For each of two random numbers r, it also contains the sum of r^e over all elements
+/// e, times a number for the two vectors, modulo 2^61-1. If the number of elements is right, but some elements are
+/// wrong, the error is missed with a probability of at most (6n / 2^61)^2 for vectors of length n. The factor 6 is
+/// there because r is drawn from the generators of the multiplicative group, and more than a sixth of all numbers are
+/// generators.
 using products = fingerprint;
 
-/// Returns the products of elements [begin, end) of two vectors, given by the hashes of their expressions
-/// (postcondition.h).
+/// Returns the fingerprint of the products of elements [begin, end) of two vectors. `lower` and `higher` are the hashes
+/// of the vectors' expressions (postcondition.h).
 products products_of(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end);
 
-/// Returns the hash of the adaptive sum of two vectors, by sums of the products `by`.
+/// Returns the hash of the expression "adaptive sum of two vectors", whose dot products contain the products `by`.
 std::uint64_t adaptive_tree(std::uint64_t lower, std::uint64_t higher, const products& by);
 
 // --- random numbers ------------------------------------------------------------------------------------------
 
 struct random_weights {
-  std::array<std::array<std::uint64_t, 2>, 2> leaf_keys;  ///< for each sum: keys for the weights of leaves
-  std::uint64_t tree_key;                                 ///< key for the hashes of leaves
-  /// For each sum: the factor of a weight for a shift by one element. The factor generates the whole multiplicative
-  /// group modulo 2^61-1, so weights that are shifted by different distances differ.
+  std::array<std::array<std::uint64_t, 2>, 2> leaf_keys;  ///< for each of the two sums: keys for the weights of leaves
+  std::uint64_t tree_key;                                 ///< key for the hashes of leaves (inputs of ranks)
+  /// For each of the two sums: the factor by which a weight is multiplied if its element moves by one position. The
+  /// factor generates the whole multiplicative group modulo 2^61-1, so different distances give different weights.
   std::array<std::uint64_t, 2> shift_steps;
-  /// For each sum: the ratio r of the weights of two consecutive elements of a vector, and 1 / (r - 1).
+  /// For each of the two sums: the ratio r of the weights of consecutive elements of a vector, and 1 / (r - 1).
   std::array<std::uint64_t, 2> element_steps, element_inverses;
 };
 
@@ -87,7 +90,7 @@ random_weights draw_weights();
 /// Returns the weights of this process.
 const random_weights& the_weights();
 
-/// Returns the weights of a leaf, modulo 2^61-1. `number` is its hash (leaf_tree in postcondition.h).
+/// Returns the weights of a leaf, modulo 2^61-1. `number` is the hash of the leaf (leaf_tree in postcondition.h).
 std::array<std::uint64_t, 2> weight_of_leaf(const random_weights& by, std::uint64_t number);
 
 }  // namespace lsched

@@ -16,7 +16,7 @@ failure refused(std::string_view words) {
               "deadline(microseconds or auto), and optionally +every(T), with numbers from 1 on"};
 }
 
-/// Returns the number in "name(number)", or nothing if the words have another form.
+/// Returns the number in "name(number)". Returns nullopt if the words have another form.
 template <class Number>
 std::optional<Number> number_in(std::string_view words, std::string_view name) {
   if (!words.starts_with(name)) return std::nullopt;

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <limits>
 
-// This file contains the checks that are possible when a part is added: ids that do not exist, and numbers that do not
-// fit. Checks that need the whole schedule are in compile.cc.
+// This file contains the checks that are possible when an op, buffer or dep is added: for ids that do not exist, and
+// for numbers that are out of range. compile.cc contains the checks that need the whole schedule.
 
 namespace lsched {
 namespace {
 
-/// Edge offsets have 32 bits, and k_no_op is not an op.
+/// The maximum numbers of ops and deps. k_no_op cannot be the id of an op, and the offsets of deps have 32 bits.
 constexpr std::size_t k_most_ops = k_no_op;
 constexpr std::size_t k_most_deps = std::numeric_limits<std::uint32_t>::max();
 
@@ -106,7 +106,7 @@ op_id builder::recv(rank from, std::uint32_t tag, region target, std::uint64_t c
                 after);
 }
 
-/// The op has the type of its target if the kernel computes elements, else the type of operand a.
+/// The dtype of the op is that of the target if the kernel computes elements, else that of operand a.
 op_id builder::compute(kernel what, const operands& of, std::uint64_t count, const parameter_values& with, deps after) {
   const kernel_row& row = row_of(what);
   const region typed = row.c.type == operand_type::elements ? of.c : of.a;
@@ -127,7 +127,7 @@ op_id builder::compute(kernel what, const operands& of, std::uint64_t count, con
                 after);
 }
 
-/// Reports an error of the compute that would be appended next.
+/// Sets the error for the compute that would have been appended next.
 void builder::refuse_kernel(const std::string& why) {
   const auto id = static_cast<op_id>(parts_.ops.size());
   fail(status::argument, op_text(id) + " (compute): its kernel " + why, id);

@@ -1,10 +1,10 @@
-// The only way to make a schedule: append ops, add deps, compile.
+// The builder, which creates schedules: append ops, add deps (dependencies), and call compile.
 //
-// Not thread-safe. A builder keeps its first error, so a chain of calls needs a single check, at compile. Ids that are
-// returned after an error are k_no_op, and harmless.
+// Not thread-safe. A builder stores its first error. So the caller has to check for errors only once, at compile. After
+// an error, functions return k_no_op, and all functions accept this id.
 //
-// `need` defaults to "all". A fragment is a range of ops with an entry op and an exit op. Generators compose fragments
-// by adding deps between them.
+// By default an op waits for all its deps. A fragment is a range of ops with an entry op and an exit op. Generators
+// (functions that build schedules) connect fragments by deps between their entry and exit ops.
 #pragma once
 
 #include <initializer_list>
@@ -18,7 +18,7 @@
 
 namespace lsched {
 
-/// A buffer of the schedule under construction.
+/// Number of a buffer of the schedule under construction.
 using buffer_id = std::uint16_t;
 
 class builder {
@@ -33,17 +33,17 @@ class builder {
   /// Declares a buffer of `count` lists.
   buffer_id lists(buffer_role role, dtype type, std::uint64_t count, const list_layout& layout);
 
-  /// Sets a unit of `elements` elements, at least 1. All counts and offsets in buffers, regions and ops are then in
-  /// units. So an algorithm that does not know the unit never cuts a unit apart. Must be called before buffers are
-  /// declared. Lists are refused if a unit has more than one element.
+  /// Sets a unit of `elements` elements, at least 1. From then on, the builder reads all counts and offsets of buffers,
+  /// regions and ops in units. So an algorithm cannot split a unit, even if the algorithm does not know the size of a
+  /// unit. Must be called before buffers are declared. If a unit has more than one element, lists are refused.
   void set_unit(std::uint64_t elements) { unit_ = elements; }
 
-  // --- ops: an op waits for all of its deps, `after`, unless set_need changes that --------------------------
+  // --- ops: an op waits for all ops in `after`, unless set_need changes this number -------------------------
   using deps = std::initializer_list<op_id>;
   op_id nop(deps after = {});
   op_id send(rank to, std::uint32_t tag, region source, std::uint64_t count, deps after = {});
   op_id recv(rank from, std::uint32_t tag, region target, std::uint64_t count, deps after = {});
-  /// Operands of a compute. The kernel's row lists the operands and parameters that exist (ops/kernel.h).
+  /// Operands of a compute. The kernel's row (ops/kernel.h) lists the operands and parameters that the kernel has.
   struct operands {
     region a{}, b{}, s{}, c{};
   };
@@ -61,8 +61,8 @@ class builder {
   op_id lay_out(region lengths, buffer_id target, deps after = {}) {
     return compute(kernel::lay_out, {.a = lengths, .c = {target, 0}}, at(target).count, {}, after);
   }
-  /// Appends a call of a function of the instance (functions.h). The function reads the whole buffers `source` and,
-  /// unless it is k_no_buffer, `by`. The function writes the whole buffer `target`.
+  /// Appends a call of a function of the instance (functions.h). The function reads the whole buffer `source`, reads
+  /// the whole buffer `by` unless `by` is k_no_buffer, and writes the whole buffer `target`.
   op_id apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target, deps after = {});
   op_id divide(region source, region target, std::uint64_t count, std::uint64_t divisor, deps after = {}) {
     return compute(kernel::divide, {.a = source, .c = target}, count, {divisor}, after);
@@ -75,35 +75,38 @@ class builder {
   }
   op_id signal_send(rank to, std::uint32_t tag, deps after = {});
   op_id signal_recv(rank from, std::uint32_t tag, deps after = {});
-  /// Appends a call op: the application's own call, or its call in rounds that wait for all ranks
-  /// (activation::full_every).
+  /// Appends a call op, which waits until the application has called. full_call() appends the second call op, for
+  /// rounds that wait for all ranks (activation::full_every).
   op_id call(deps after = {});
   op_id full_call(deps after = {});
-  /// Appends a capture. `merge` combines offers that missed their round with later offers.
+  /// Appends a capture, which moves the application's pending contribution to `target`. If a contribution comes too
+  /// late for a round, `merge` combines the contribution with the next one.
   op_id capture(kernel merge, region target, std::uint64_t count, deps after = {});
 
-  /// Adds a dep: in each round, `after` gets a token when `before` completes. k_no_op on either side is ignored, so
-  /// generators can pass ops that may not exist, such as the send of a previous step.
+  /// Adds a dep: in each round, `after` gets a token when `before` completes. Does nothing if either op is k_no_op, so
+  /// generators can pass ops that may not exist, such as the send of the previous step.
   void dep(op_id before, op_id after);
 
-  /// Makes the op fire on its `need`-th token. 0 restores the default, "all".
+  /// Makes the op fire when `need` of its deps have completed. 0 restores the default: all deps.
   void set_need(op_id id, std::uint32_t need);
   void any(op_id id) { set_need(id, 1); }
 
-  /// Makes the op void in rounds in which `when` does not hold.
+  /// Makes the op void (it then moves and computes nothing) in rounds in which `when` does not hold.
   void set_guard(op_id id, const guard& when);
-  /// Sets the guard of all payload ops and computes among the ops first … end-1, so that a fragment is void as a whole.
+  /// Sets the guard of all payload ops and computes among the ops `first` … `end`-1, so that the whole fragment is
+  /// void.
   void set_guard(op_id first, op_id end, const guard& when);
 
   /// Sets the line of the algorithm file for all ops that are appended from now on. Error texts contain this line.
   void set_line(std::uint32_t line) { line_ = line; }
 
-  /// Sets a number that is added to the payload tags of all later ops, so that independent fragments do not share tags.
+  /// Sets a number that is added to the payload tags of all ops that are appended from now on, so that independent
+  /// fragments do not share tags.
   void set_first_tag(std::uint32_t tag) { first_tag_ = tag; }
 
-  /// One of several buckets, which are independent fragments that run concurrently. Buckets do not share tags, and a
-  /// rank needs no knowledge of the number of tags in the buckets of other ranks. Offsets of inputs and outputs count
-  /// from the start of the bucket. set_bucket applies to all later ops.
+  /// A bucket: one of `of` independent fragments that run concurrently. Tags are assigned so that buckets never share
+  /// tags, even if the buckets of different ranks have different numbers of tags. Offsets in inputs and outputs are
+  /// relative to the start of the bucket. set_bucket applies to all ops that are appended from now on.
   struct bucket {
     std::uint32_t number = 0, of = 1;
     std::uint32_t first_signal_tag = 0;
@@ -111,42 +114,44 @@ class builder {
   };
   void set_bucket(const bucket& which) { bucket_ = which; }
 
-  /// Adds a dep on `entry` to every op from `first` on that has no deps yet.
+  /// Adds a dep from `entry` to every op from `first` on that has no deps yet.
   void set_entry(op_id first, op_id entry);
 
-  /// Sets the exit. A round ends when the exit and every fired op have completed. Default: the only leaf, else a nop
-  /// after all leaves.
+  /// Sets the exit op. A round ends when the exit op and every fired op have completed. If no exit is set, compile()
+  /// uses the only op without successors. If there are several such ops, compile() appends a nop that depends on all of
+  /// them.
   void set_exit(op_id id);
 
-  /// Declares that every rank's entry happens before every rank's exit (allreduce, allgather, barrier).
-  /// The engine then needs no credits. A wrong declaration lets a fast rank overwrite messages.
+  /// Declares that no rank's round ends before all ranks have entered the round (allreduce, allgather, barrier). Then
+  /// the engine needs no flow control (credits). If the declaration is wrong, a fast rank can overwrite messages.
   void declare_synchronising() { parts_.synchronising = true; }
 
-  /// Declares that no reader of a payload waits, directly or through other ranks, for the completion of a send whose
-  /// payload waits for this reader. A received payload may then stay in the sender's memory until its reader fires, and
-  /// the send completes only then. Without this declaration a payload stays only if its reader can fire at once.
-  /// Otherwise the payload is copied, so that a send waits only for its receive. A wrong declaration leads to deadlock.
+  /// Declares that a received payload may stay in the sender's memory until its reader (the op that reads the payload)
+  /// fires. The send completes only then. So the reader must not wait, directly or by way of other ranks, for the
+  /// completion of this send. Without the declaration, a payload stays in the sender's memory only if its reader can
+  /// fire at once. Otherwise the payload is copied, so that the send waits only for the receive. A wrong declaration
+  /// can lead to deadlock.
   void declare_holding() { parts_.holding = true; }
   void set_activation(activation starts) { parts_.starts = starts; }
   void set_name(std::string name) { parts_.name = std::move(name); }
 
-  /// Makes compile() fail with `why`, unless the builder has an error already.
+  /// Makes compile() fail with `why`. Does nothing if the builder already has an error.
   void refuse(failure why) {
     if (error() == nullptr) error_ = std::move(why);
   }
 
   world place() const { return parts_.place; }
-  /// Returns the buffer, or an empty buffer if the id does not exist, as after an error.
+  /// Returns the buffer. Returns an empty buffer if the id does not exist, which is possible after an error.
   const buffer& at(buffer_id id) const;
   std::size_t op_count() const { return parts_.ops.size(); }
   std::size_t buffer_count() const { return parts_.buffers.size(); }
   const failure* error() const { return error_.code == status::ok ? nullptr : &error_; }
 
   /// Checks all parts and returns the schedule. Errors: the builder's first error; CYCLE; BOUNDS (a region exceeds its
-  /// buffer); ARGUMENT (peer out of range, self-message, tag used twice, need above the in-degree, mixed dtypes,
-  /// reduction without a kernel, operands that overlap in part, a dep added twice, a write to an input other than by
-  /// capture, a capture without an activation policy, an op of the host in device memory). The op of a failure has the
-  /// number that this builder returned.
+  /// buffer); ARGUMENT (peer out of range, message to this rank, tag used twice, `need` above the in-degree, mixed
+  /// dtypes, reduction without a kernel, operands that overlap partially, a dep added twice, an op other than a capture
+  /// that writes an input, a capture without an activation policy, an op other than a compute that accesses device
+  /// memory). failure::op is the id that this builder returned for the op.
   result<schedule_ptr> compile() const;
 
  private:
@@ -160,7 +165,7 @@ class builder {
   std::uint64_t widened(std::uint64_t units);
   void widen();
 
-  schedule::parts parts_;  ///< as declared and appended; without edges
+  schedule::parts parts_;  ///< buffers and ops in the order of declaration; without deps
   std::vector<std::pair<op_id, op_id>> deps_;
   std::uint64_t unit_ = 1;
   std::uint32_t first_tag_ = 0;

@@ -1,4 +1,5 @@
-// Draws of the ranks that may initiate a round: a pure function of (seed, round, present ranks), equal on every rank.
+// Random draws of the ranks whose calls may start a round. The result depends only on the seed, the round and the
+// present ranks (those that have not left the world), so all ranks draw the same ranks.
 #pragma once
 
 #include <algorithm>
@@ -18,23 +19,24 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Returns a number below `limit` from 64 random bits, uniform up to 2^-32.
+/// Returns a number below `limit` from 64 random bits. The distribution is uniform, except for a deviation of about
+/// 2^-32.
 constexpr std::size_t below(std::uint64_t bits, std::size_t limit) {
   return static_cast<std::size_t>((bits >> 32) * limit >> 32);
 }
 
-/// Returns the rank drawn for `round` among `present` (ascending, not empty).
+/// Draws a rank for `round` among `present`, which must be ascending and not empty.
 constexpr rank draw(std::uint64_t seed, round_no round, std::span<const rank> present) {
   return present[below(mix(mix(seed) ^ round), present.size())];
 }
 
-/// A set of ranks drawn for a round. All sets of the same size are equally likely (Floyd's sampling; Bentley and Floyd,
-/// CACM 1987). A set of one rank contains the rank that the function draw() returns.
+/// The set of ranks that was drawn for a round. All sets of the same size have the same probability (Floyd's sampling;
+/// Bentley and Floyd, CACM 1987). A set of one rank contains the rank that the function draw() returns.
 class drawn_ranks {
  public:
   explicit drawn_ranks(rank size = 0) : is_in_(static_cast<std::size_t>(size)) {}
 
-  /// Draws `number` ranks among `present`, or takes all if there are fewer.
+  /// Draws `number` ranks among `present`. If `present` is smaller, all its ranks are drawn.
   void draw(std::uint64_t seed, round_no round, std::span<const rank> present, rank number) {
     std::fill(is_in_.begin(), is_in_.end(), false);
     const std::size_t wanted = std::min(present.size(), static_cast<std::size_t>(number));
@@ -55,7 +57,7 @@ class drawn_ranks {
 
  private:
   static std::size_t index(rank r) { return static_cast<std::size_t>(r); }
-  std::vector<bool> is_in_;  ///< by rank
+  std::vector<bool> is_in_;  ///< membership, by rank
 };
 
 }  // namespace lsched

@@ -1,16 +1,18 @@
-// Functions that an instance adds to its schedule. They compute between messages, go beyond the elementwise arithmetic
-// of ops/kernel.h, and depend on more than the op's operands.
+// Functions of an instance: computations between messages that the elementwise arithmetic of ops/kernel.h does not
+// provide. Unlike a kernel, a function may depend on state in addition to the op's operands.
 //
-// An op of such a kernel (is_function in ops/kernel.h) names its function by a number. The schedule declares which
-// memory the function reads and writes, and how the function treats contributions: it splits them, folds them, joins
-// them, or derives numbers. verify relies on this declaration. The computation itself is an agreement between the
-// generator and the functions. Functions may keep state from round to round. So they are never called concurrently, and
-// always in the same order. verify requires that deps order all function ops of a rank.
+// An op whose kernel is split, fold, join or derive (is_function in ops/kernel.h) calls a function, which the op
+// identifies by a number. The schedule contains only which buffers the function reads and writes, and how the function
+// treats contributions: the function splits, folds or joins contributions, or derives numbers. The verifier relies on
+// this information. The schedule's generator and the functions must agree on the actual computation. Functions may keep
+// state from round to round. So the functions of an instance are never called concurrently, and are called in the same
+// order in each round. The verifier requires that deps order all function ops of a rank.
 //
-// In a partial schedule the inputs of a function may be null. The output is never null, since the function can compute
-// it from its state. The contributors of the output do not follow from the inputs, because a message may hold lists of
-// several ranks, or be left out. So the function that computes the result has an operand b that holds all
-// contributions, and the output has the contributor count of that operand (collectives/sparse/sparse_allreduce.h).
+// In a partial schedule (one in which ranks may be absent) the inputs of a function may be null. The output is never
+// null, because the function can compute the output from its state. The contributors of the output cannot be derived
+// from input a, because a message may contain lists of several ranks, and may be left out. So the function that
+// computes the result has an operand b that contains all contributions, and the contributor count of b becomes that of
+// the output (collectives/sparse/sparse_allreduce.h).
 #pragma once
 
 #include <algorithm>
@@ -31,7 +33,7 @@ struct item_run {
   std::uint64_t count = 0;
 };
 
-/// Positions and lengths of the lists of a buffer in the current round.
+/// Positions and lengths of the lists of items in a buffer (list_layout), in the current round.
 class list_table {
  public:
   explicit list_table(const buffer& lists)
@@ -39,11 +41,12 @@ class list_table {
 
   bool is_packed() const { return is_packed_; }
 
-  /// Sets the start and the room of each list, for lists that are not packed. nullptr stands for the values of the
-  /// layout. The arrays are read at every use, so they must stay valid.
+  /// Sets the start and the capacity of each list, for lists that are not packed. For a null pointer, the values of the
+  /// buffer's layout are used. The arrays are not copied, so they must stay valid.
   void place(const std::uint64_t* begins, const std::uint64_t* rooms) { begins_ = begins, rooms_ = rooms; }
 
-  /// Returns the items of the `count` lists from `first` on. If lists are not packed, `count` is at most 1.
+  /// Returns the range of items of the `count` lists from list `first` on. If lists are not packed, `count` must be at
+  /// most 1.
   item_run run_of(std::uint64_t first, std::uint64_t count) const {
     if (is_packed_) return {numbers_[first], numbers_[first + count] - numbers_[first]};
     if (count == 0) return {};
@@ -51,16 +54,17 @@ class list_table {
   }
   std::uint64_t length(std::uint64_t list) const { return run_of(list, 1).count; }
 
-  /// Returns the number of items for which a list has room, if lists are not packed.
+  /// Returns the capacity of a list in items, if lists are not packed.
   std::uint64_t room(std::uint64_t list) const { return rooms_ == nullptr ? room_ : std::min(room_, rooms_[list]); }
 
-  /// Returns the items that a message for these lists may fill. A list that is not packed may be filled up to its room.
+  /// Returns the range of items that a message for these lists may fill. A list that is not packed may be filled up to
+  /// its capacity.
   item_run target_of(std::uint64_t first, std::uint64_t count) const {
     const item_run run = run_of(first, count);
     return is_packed_ || count == 0 ? run : item_run{run.begin, room(first)};
   }
 
-  /// Sets the length of a list that is not packed. Returns false, and changes nothing, if there is not enough room.
+  /// Sets the length of a list that is not packed. Returns false, and changes nothing, if `items` exceeds the capacity.
   bool set_length(std::uint64_t list, std::uint64_t items) {
     const bool fits = items <= room(list);
     if (fits) numbers_[list] = items;
@@ -70,8 +74,8 @@ class list_table {
   /// Sets all lengths to 0. Always returns true.
   bool clear() { return std::ranges::fill(numbers_, 0), true; }
 
-  /// Sets the lengths of all lists, from the first on. Returns false, and changes nothing, if a list exceeds its room
-  /// or all lists together exceed the total.
+  /// Sets the lengths of all lists, beginning with the first list. Returns false, and changes nothing, if a length
+  /// exceeds the capacity of a list, or if the sum of the lengths exceeds the total capacity of packed lists.
   bool lay_out(std::span<const std::uint64_t> lengths) {
     std::uint64_t end = 0;
     for (const std::uint64_t length : lengths) {
@@ -89,15 +93,16 @@ class list_table {
   bool is_packed_;
   const std::uint64_t* begins_ = nullptr;
   const std::uint64_t* rooms_ = nullptr;
-  std::vector<std::uint64_t> numbers_;  ///< packed: start of each list, and the end of the last; else lengths
+  std::vector<std::uint64_t> numbers_;  ///< packed: start of each list, then the end of the last list; else lengths
 };
 
-/// A whole buffer that a function reads: elements, or lists of items. Valid until the function returns.
+/// A whole buffer that a function reads: number of elements or lists of items. The object is valid until the function
+/// returns.
 struct function_input {
-  const std::byte* data = nullptr;    ///< nullptr: null, like the contribution of an absent rank
+  const std::byte* data = nullptr;    ///< nullptr: the operand is null (all contributors are absent)
   std::uint64_t count = 0;            ///< elements, or lists
-  const list_table* lists = nullptr;  ///< nullptr: elements are not lists
-  std::size_t width = 1;              ///< bytes of an element, or of an item
+  const list_table* lists = nullptr;  ///< nullptr: the buffer contains elements
+  std::size_t width = 1;              ///< bytes of one element or item
 
   template <class Number>
   std::span<const Number> numbers() const {
@@ -107,7 +112,8 @@ struct function_input {
   std::uint64_t length(std::uint64_t list) const { return lists->length(list); }
 };
 
-/// A whole buffer that a function writes. If the elements are lists, the function sets their lengths.
+/// A whole buffer that a function writes, with the same members as function_input. If the buffer contains lists, the
+/// function sets the lengths of the lists.
 struct function_output {
   std::byte* data = nullptr;
   std::uint64_t count = 0;
@@ -123,7 +129,7 @@ struct function_output {
 /// Memory that functions need for a device, for the lifetime of their instance.
 struct function_memory {
   std::uint64_t device_bytes = 0;
-  const std::byte* contents = nullptr;  ///< initial content of the device memory, device_bytes; nullptr: zeros
+  const std::byte* contents = nullptr;  ///< initial content of the device memory (device_bytes bytes); nullptr: zeros
   std::uint64_t staging_bytes = 0;
 };
 
@@ -131,28 +137,29 @@ class functions {
  public:
   virtual ~functions() = default;
 
-  /// Runs function `number` in round `round`, on the thread that owns the engine. `by` has no elements if the op has no
-  /// operand b. Any status but ok fails the instance. Must not block and must not allocate.
+  /// Runs function number `number` in round `round`, on the thread that owns the engine. `by` has no elements if the op
+  /// has no operand b. If the status is not `ok`, the instance fails. Must not block and must not allocate.
   virtual status call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
                       const function_output& target) = 0;
 
-  /// Called when the application has bound memory to the instance's inputs and outputs, possibly the same memory.
-  /// Functions must forget all facts about the content of that memory. Called on the thread that owns the engine, while
-  /// no round runs.
+  /// The engine calls this function after the application has bound memory to the instance's inputs and outputs. This
+  /// may be the same memory as before. The functions must discard all knowledge about the content of the memory. Called
+  /// on the thread that owns the engine, while no round runs.
   virtual void rebound() {}
 
-  // --- inputs and outputs in device memory: functions leave the work on them to the device ------------------------
+  // --- inputs and outputs in device memory: the device processes them, not the functions ---------------------------
 
   /// Returns true if the functions support inputs and outputs in device memory.
   virtual bool use_devices() const { return false; }
 
-  /// Returns the memory that the functions need for a device. At commit, use_device() then passes the memory to the
-  /// functions, before the first call of prepare() or call().
+  /// Returns the amount of memory that the functions need for a device. When the instance is created (commit), the
+  /// engine allocates this memory and passes it to the functions by use_device(), before the first prepare() or call().
   virtual function_memory memory_on_device() const { return {}; }
   virtual void use_device(std::byte* device, std::byte* staging) { (void)device, (void)staging; }
 
-  /// Called before call() for an op that accesses device memory. Returns the job for the device. When the job is done,
-  /// call() follows with the same arguments. The job must not change until then.
+  /// Returns the job for the device. The engine calls prepare() for each op that accesses device memory. When the
+  /// device has finished the job, the engine calls call() with the same arguments. The job must not change before that
+  /// call.
   virtual result<const sparse_job*> prepare(std::uint32_t number, round_no round, const function_input& source,
                                             const function_input& by, const function_output& target) {
     (void)number, (void)round, (void)source, (void)by, (void)target;

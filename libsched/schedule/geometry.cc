@@ -12,7 +12,7 @@ std::vector<rank> knomial::children_of(rank r) const {
   return children;
 }
 
-// The least rank with d digits, none of them zero, is 11…1.
+// The depth is the maximum number of nonzero digits of a rank. The smallest rank with d nonzero digits is 11…1.
 int knomial::depth() const {
   int digits = 0;
   for (std::int64_t least = 1; least < size_; least = least * radix_ + 1) ++digits;

@@ -1,4 +1,5 @@
-// Integer rank arithmetic that generators and programs share.
+// Integer arithmetic on ranks, for generators (functions that build schedules) and algorithm programs: division of
+// elements, hypercubes and trees.
 //
 // All results are exact for every world size, 1 … 2^31-1.
 #pragma once
@@ -18,24 +19,25 @@ constexpr int floor_log2(rank size) { return static_cast<int>(std::bit_width(sta
 /// Returns the smallest k with 2^k >= size; size >= 1.
 constexpr int ceil_log2(rank size) { return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(size) - 1)); }
 
-// In the largest worlds self + distance would overflow. The expressions of these two functions never do.
+// In the largest worlds, self + distance would overflow. The expressions in ring_after and ring_before never overflow.
 
-/// Returns the rank `distance` places after `self` on the ring of `size`; 0 <= distance < size.
+/// Returns the rank `distance` places after `self` on a ring of `size` ranks; 0 <= distance < size.
 constexpr rank ring_after(rank self, rank distance, rank size) {
   return self < size - distance ? self + distance : self - size + distance;
 }
 
-/// Returns the rank `distance` places before `self` on the ring of `size`; 0 <= distance < size.
+/// Returns the rank `distance` places before `self` on a ring of `size` ranks; 0 <= distance < size.
 constexpr rank ring_before(rank self, rank distance, rank size) {
   return self >= distance ? self - distance : self - distance + size;
 }
 
-/// A division of `count` elements into `parts` consecutive runs of whole grains. (The last grain may be incomplete.)
-/// The lengths of two runs differ by at most a grain, and no run is longer than a run before it.
+/// A division of `count` elements into `parts` consecutive runs. A run consists of whole grains of `grain` elements.
+/// (Only the last grain may be incomplete.) The lengths of any two runs differ by at most one grain, and no run is
+/// longer than an earlier run.
 ///
 ///   count = 10, parts = 3, grain = 2:   0 1 2 3 │ 4 5 6 7 │ 8 9
 ///
-/// parts and grain >= 1; count + grain < 2^64.
+/// `parts` and `grain` must be at least 1; count + grain < 2^64.
 class cut {
  public:
   constexpr cut(std::uint64_t count, std::uint64_t parts, std::uint64_t grain = 1)
@@ -52,30 +54,30 @@ class cut {
 
  private:
   std::uint64_t count_, grain_;
-  std::uint64_t least_;  ///< grains that every run has
-  std::uint64_t more_;   ///< number of runs with one more grain
+  std::uint64_t least_;  ///< minimum number of grains of a run
+  std::uint64_t more_;   ///< number of runs that have one grain more
 };
 
-/// A fold of P ranks onto a smaller core, so that patterns on a hypercube work for every P. The default core is the
-/// largest power of two.
+/// A fold of P ranks onto a core of fewer ranks, so that hypercube patterns work for every P. By default, the size of
+/// the core is the largest power of two up to P.
 ///
 ///   P = 7:   rank      0   1   2   3   4   5   6
 ///            role      P─x     P─x     P─x     c        P proxy, x its extra, c neither
-///            virtual   0       1       2       3        the core: proxies and the rest, 2^levels of them
+///            virtual   0       1       2       3        ranks of the core (P and c): 2^levels ranks
 ///
-/// The first 2*rem ranks form pairs. The even rank is a proxy, which also acts for the odd rank, its extra. Invariants:
-/// size == core + rem, rem < core. A lower rank of the core has a lower virtual index. The rank of an extra lies
-/// between its proxy and the next rank of the core. So combining blocks of virtual indices, lower first, combines the
-/// contributions in rank order.
+/// The first 2*rem ranks form pairs. The even rank of a pair is a proxy. The odd rank is its extra, which is not in the
+/// core: the proxy contributes for both ranks. Invariants: size == core + rem, rem < core. Lower ranks of the core have
+/// lower virtual indices. The rank of an extra lies between its proxy and the next rank of the core. So if blocks of
+/// virtual indices are combined with the lower block first, the contributions are combined in rank order.
 class fold {
  public:
   explicit constexpr fold(rank size) : fold(size, rank{1} << floor_log2(size)) {}
-  /// size / 2 < core <= size. The core is a hypercube only if it is a power of two.
+  /// `core` must satisfy size / 2 < core <= size. The core is a hypercube only if `core` is a power of two.
   constexpr fold(rank size, rank core) : levels_(floor_log2(core)), core_(core), rem_(size - core) {}
 
   constexpr int levels() const { return levels_; }  ///< dimensions of the hypercube
   constexpr rank core() const { return core_; }     ///< number of ranks of the core
-  constexpr rank rem() const { return rem_; }       ///< number of proxies, and of extras
+  constexpr rank rem() const { return rem_; }       ///< number of proxies, equal to the number of extras
 
   constexpr bool is_proxy(rank r) const { return r < 2 * rem_ && r % 2 == 0; }
   constexpr bool is_extra(rank r) const { return r < 2 * rem_ && r % 2 != 0; }
@@ -83,7 +85,8 @@ class fold {
   constexpr rank extra_of(rank proxy) const { return proxy + 1; }
   constexpr rank proxy_of(rank extra) const { return extra - 1; }
 
-  /// Converts a rank that is no extra to its index in the hypercube, and back.
+  /// virtual_of() converts a rank that is not an extra to its index in the hypercube, and real_of() converts the index
+  /// back.
   constexpr rank virtual_of(rank r) const { return r < 2 * rem_ ? r / 2 : r - rem_; }
   constexpr rank real_of(rank index) const { return index < rem_ ? 2 * index : index + rem_; }
 
@@ -96,15 +99,15 @@ class fold {
   rank rem_;
 };
 
-/// The numbers 0 … core-1 as digits in base k. core is the largest number up to `size` of the form m * k^j with m < k,
-/// so the highest digit may have a smaller base. A fold onto the core leaves over fewer than k^j ranks.
+/// Representation of the numbers 0 … core-1 by digits in base k. `core` is the largest number of the form m * k^j with
+/// m < k that does not exceed `size`, so the highest digit may have a smaller base. size - core is less than k^j.
 ///
 ///   size = 14, k = 3:   core = 9, digits 3 3        size = 8, k = 4:   core = 8, digits 4 2
 ///
-/// Combining digit by digit, the lowest first, combines neighbouring numbers.
+/// If values are combined digit by digit, the lowest digit first, each step combines the values of consecutive numbers.
 class digits {
  public:
-  /// size >= 1, radix >= 2.
+  /// `size` must be at least 1, and `radix` (k) at least 2.
   constexpr digits(rank size, rank radix) : radix_(radix) {
     for (; power_ <= size / radix; power_ *= radix) ++steps_;
     most_ = size / power_;
@@ -131,16 +134,16 @@ class digits {
   int steps_ = 0;
 };
 
-/// Radix of the trees of the generators and their programs.
+/// Radix of the trees in generators and in the corresponding algorithm programs.
 inline constexpr rank k_tree_radix = 4;
 
-/// A k-nomial tree of P ranks with root 0, for every P. The parent of a rank is the rank with its lowest nonzero digit,
-/// in base k, set to zero.
+/// A k-nomial tree of P ranks with root 0, for any P. The number of the parent is the number of the rank in base k,
+/// with the lowest nonzero digit set to zero.
 ///
 ///   P = 10, k = 4:   0 ── 1, 2, 3, 4, 8      4 ── 5, 6, 7      8 ── 9
 ///
-/// Invariant: every subtree is an interval of ranks that begins at its root, and the subtrees of children ascend. So
-/// combining the values of the children in their order combines the contributions in rank order.
+/// Invariant: every subtree is an interval of ranks that begins at its root, and the subtrees of children ascend. So if
+/// the values of the children are combined in this order, the contributions are combined in rank order.
 class knomial {
  public:
   constexpr knomial(rank size, rank radix) : size_(size), radix_(radix) {}
@@ -159,7 +162,8 @@ class knomial {
     return r == 0 || r + step_of(r) >= size_ ? size_ : static_cast<rank>(r + step_of(r));
   }
 
-  /// Returns the number of edges between a rank and the root, which is the number of its nonzero digits.
+  /// Returns the number of edges between a rank and the root. This is the number of nonzero digits of the rank in base
+  /// k.
   constexpr int depth_of(rank r) const {
     int digits = 0;
     for (; r > 0; r /= radix_) digits += r % radix_ != 0 ? 1 : 0;
@@ -182,14 +186,14 @@ class knomial {
 };
 
 /// A k-nomial tree of P ranks around any root, in which every subtree is an interval of ranks. The ranks below the root
-/// and the ranks above it form a tree each, by their distance from the root.
+/// form a k-nomial tree by their distance from the root. So do the ranks above the root.
 ///
 ///   P = 7, root 3, k = 2:   0 ── 1 ──┐   ┌── 5 ── 6
 ///                                2 ── 3 ── 4
 ///
-/// A rank combines or concatenates the values of its children, nearest first. If a value from a lower rank goes before
-/// the result so far, and a value from a higher rank behind, the order of ranks is kept. The tree is never deeper than
-/// knomial(size, radix).
+/// A rank combines or concatenates the values of its children, the nearest child first. To keep rank order, put the
+/// value of a child with a lower rank in front of the result so far, and the value of a child with a higher rank behind
+/// the result. The tree is never deeper than knomial(size, radix).
 class spread_tree {
  public:
   constexpr spread_tree(rank size, rank root, rank radix)
@@ -200,7 +204,8 @@ class spread_tree {
     return r < root_ ? root_ - below_.parent_of(root_ - r) : root_ + above_.parent_of(r - root_);
   }
 
-  /// Returns the children of a rank, ordered by distance. The root has its children below first, then those above.
+  /// Returns the children of a rank, ordered by distance. For the root, the children with lower ranks come first, then
+  /// the children with higher ranks.
   std::vector<rank> children_of(rank r) const;
 
   /// The subtree of r is [first_of(r), end_of(r)).
@@ -214,7 +219,7 @@ class spread_tree {
 
  private:
   rank root_;
-  knomial below_;  ///< tree of distances from the root, with the root at 0
+  knomial below_;  ///< tree of the ranks up to the root, by distance from the root
   knomial above_;
 };
 

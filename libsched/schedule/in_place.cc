@@ -6,7 +6,8 @@
 namespace lsched {
 namespace {
 
-/// Uses of a buffer: the last op that writes it, the number of writes, and an op for each read.
+/// Uses of a buffer: the last op that writes the buffer, the number of writes, and one entry in `readers` for each
+/// read.
 struct usage {
   op_id writer = k_no_op;
   std::uint32_t writes = 0;
@@ -27,14 +28,14 @@ std::vector<usage> usages_of(const schedule::parts& content) {
   return uses;
 }
 
-/// Returns true if `part`, of `count` elements, lies within the payload of receive `in` at the start of the same
-/// buffer.
+/// Returns true if the `count` elements at `part` are within the payload of the receive `in`. Both regions are in the
+/// same buffer, and the payload begins at offset 0.
 bool is_within(region part, std::uint64_t count, const op& in) { return part.offset() + count <= in.count; }
 
-/// Returns true if the payload of `receive` may stay where the transport put it until `reader` reads it. `receive` is
-/// the only writer of its buffer, so `reader` writes to another buffer. The offset must be 0, since a payload that
-/// stays replaces the whole buffer. A guard is not allowed, because the reader might not be void in a round in which
-/// the receive is.
+/// Returns true if the payload of `receive` may stay where the transport put it until `reader` reads the payload.
+/// `receive` must be the only op that writes its buffer, so `reader` writes another buffer. The offset of the payload
+/// must be 0, because a payload that stays takes the place of the whole buffer. A guard is not allowed, because in a
+/// round in which the receive is void, the reader might not be void.
 bool may_stay(const schedule::parts& content, op_id receive, op_id reader, std::uint32_t in_degree) {
   const op& in = content.ops[receive];
   const op& out = content.ops[reader];
@@ -49,7 +50,7 @@ bool may_stay(const schedule::parts& content, op_id receive, op_id reader, std::
 
 // --- copies that can be left out -------------------------------------------------------------------------------------
 
-/// A region of staging memory that an op accesses.
+/// A range of elements in staging memory, and the op that accesses the range.
 struct staged_part {
   std::uint16_t buffer;
   std::uint64_t begin, end;
@@ -67,7 +68,8 @@ std::vector<staged_part> staged_parts_of(const schedule::parts& content) {
   return all;
 }
 
-/// Returns true if `before` is a copy from device memory to the source of `send`, and `send` is its only successor.
+/// Returns true if `before` is a copy from device memory to the source of `send`, and `send` is the only successor of
+/// the copy.
 bool is_copy_for(const schedule::parts& content, op_id before, op_id send) {
   const op &made = content.ops[before], &out = content.ops[send];
   if (made.kind != op_kind::compute || made.what != kernel::copy || out.kind != op_kind::send) return false;
@@ -77,10 +79,11 @@ bool is_copy_for(const schedule::parts& content, op_id before, op_id send) {
   return is_its_source && leads_there_only && content.buffers[made.a.buffer()].space == memory_space::device;
 }
 
-/// Marks copies for sends. If no other op accesses their part of staging memory, only the send depends on the copy.
+/// Sets releases_a of a send whose source is a copy made only for this send. The copy and the send must be the only ops
+/// that access this range of staging memory.
 void mark_copies_for_sends(schedule::parts& content) {
   const std::vector<staged_part> all = staged_parts_of(content);
-  std::uint64_t end = 0;  // of all earlier parts of the same buffer
+  std::uint64_t end = 0;  // end of all earlier parts of the same buffer
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i == 0 || all[i - 1].buffer != all[i].buffer) end = 0;
     const bool is_pair = i + 1 < all.size() && all[i + 1].buffer == all[i].buffer && all[i + 1].begin == all[i].begin &&

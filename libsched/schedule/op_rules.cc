@@ -12,7 +12,7 @@
 namespace lsched {
 namespace {
 
-/// Returns whether an op needs this region.
+/// Returns whether an op of this kind or kernel has the region: never, always or optionally.
 operand_need need_of(const op& o, region op::*which) {
   if (o.kind == op_kind::compute) {
     const kernel_row& row = row_of(o.what);
@@ -100,7 +100,7 @@ class op_check {
     return why.empty() || refuse(why);
   }
 
-  /// Only partial schedules receive offers, which a capture takes.
+  /// A capture moves a contribution that the application offers. Only partial schedules accept offers.
   bool check_capture() {
     if (op_.kind != op_kind::capture || in_.is_partial) return true;
     return refuse("only a partial schedule captures: set an activation policy");
@@ -114,9 +114,10 @@ class op_check {
     return why.empty() || refuse(why);
   }
 
-  /// The host must not access device memory. A device accesses its own memory and staging memory. Sums that a device
-  /// computes must be in staging memory. Sums that control a compute are read by the host. Functions leave only vectors
-  /// to the device, so their other operands may be in host memory.
+  /// The host must not access device memory. A device accesses device memory and staging memory. Dot products that a
+  /// device computes must be in staging memory. Dot products that control an adaptive sum are read by the host, and may
+  /// be in host memory. For functions, the device processes only vectors, so the other operands of a function may be in
+  /// host memory.
   bool check_spaces() {
     const auto space_of = [&](const operand& part) { return in_.buffers[part.at.buffer()].space; };
     if (!is_on_device(op_, in_.buffers)) return true;
@@ -146,7 +147,7 @@ class op_check {
     return true;
   }
 
-  // --- rules for lists and guards of an op whose regions are inside buffers of its type ----------------------
+  // --- rules for lists and guards; checked only if the op's regions fit their buffers ------------------------
 
   bool has_lists(region place) const { return place.exists() && in_.buffers[place.buffer()].has_lists(); }
   bool is_packed(region place) const { return has_lists(place) && in_.buffers[place.buffer()].is_packed(); }
@@ -213,7 +214,8 @@ bool has_sound_rows(const schedule::parts& content) {
 
 std::optional<failure> validate_op(const op& o, const op_context& in) { return op_check(o, in).run(); }
 
-/// The kind of a communication op determines its direction, and distinguishes payload from signals.
+/// Tags need to be unique only among ops of the same kind, because the kind of a communication op defines the
+/// direction, and whether the op is a signal.
 std::optional<std::pair<op_id, op_id>> find_tag_clash(std::span<const op> ops) {
   std::vector<std::tuple<rank, op_kind, std::uint32_t, op_id>> uses;
   for (op_id id = 0; id < ops.size(); ++id)

@@ -1,22 +1,26 @@
-// The round rule, which defines one round of a schedule. Engine, verify, simulator and explorer all execute rounds by
-// instantiating round_player. None of them decides by itself which op fires, or how firing changes the round.
+// The round rule, which defines the execution of one round of a schedule. The engine, the verifier, the simulator and
+// the explorer all execute rounds by instantiating round_player. None of them has a rule of its own for which op fires,
+// or for how an op that fires changes the state of the round. (An op *fires* when its execution begins.)
 //
-//   1. An op has one integer, `need`, the number of incoming tokens that the op waits for.
-//      need == in-degree is "all", need == 1 is "any", anything between is a quorum; need == 0 is a root.
-//   2. In one round an op fires at most once: when its need-th token arrives. Tokens that arrive later in that round
-//      are absorbed. A round begins with the roots.
-//   3. A completed op gives one token to each of its successors. Tokens never cross rounds: a counter carries the round
-//      it belongs to, so re-arming a schedule touches no counter.
-//   4. An op whose guard does not hold is void: it fires as usual, moves and computes nothing, and completes.
-//   5. A receive of a signal fires when its register satisfies the round. The application's own call is such a
-//      register; whether the call counts in a round follows from the activation (round_calls).
-//   6. A round ends when the exit op and every op that has fired have completed, and no op is enqueued. A signal
-//      receive that waits for its register does not keep the round open.
-//   7. A round that is cancelled or fails ends at once: no op fires any more, and ops that complete give no tokens.
-//      The interpreter must not call the player for this round again. Earlier rounds are not affected.
+//   1. Each op has an integer `need`, the number of incoming tokens that the op waits for. If `need` equals the
+//      in-degree, the op waits for all its deps; if `need` is 1, for any dep. A number between these is a quorum. An
+//      op whose `need` is 0 is a root.
+//   2. In one round an op fires at most once, when its need-th token arrives. Tokens that arrive later in this round
+//      have no effect. A round begins with the roots.
+//   3. A completed op gives one token to each of its successors. Tokens never count for another round: each token
+//      counter stores the number of its round, so no counter must be reset between rounds.
+//   4. An op whose guard (a condition on the round, schedule.h) does not hold is void. A void op fires as usual, but
+//      moves and computes nothing, and completes.
+//   5. A signal receive that has its tokens is armed. It completes when its register satisfies the round, that is, when
+//      the register holds at least the number of the round. The application's own call has such a register, too. The
+//      activation defines whether the call has an effect in a round (round_calls).
+//   6. A round ends when the exit op has completed, every op that has fired has completed, and no op is enqueued. An
+//      armed signal receive does not keep the round open.
+//   7. A round that is cancelled or fails ends at once: no more ops fire, and ops that complete give no tokens. The
+//      interpreter must not call the player again for this round. Earlier rounds are not affected.
 //
 // tests/libsched/firing_test.cc checks rules 1 to 3 against a reference for every DAG of up to five ops.
-// docs/inside/firing.md has the pictures.
+// docs/inside/firing.md explains the rule with pictures.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +35,7 @@ namespace lsched {
 
 // --- tokens --------------------------------------------------------------------------------------------------
 
-/// Tokens that an op has received, and the round they belong to.
+/// The number of tokens that an op has received in round `stamp`.
 struct token_count {
   round_no stamp = 0;
   std::uint32_t tokens = 0;
@@ -44,19 +48,19 @@ struct token_count {
   constexpr std::uint32_t in(round_no round) const { return stamp == round ? tokens : 0; }
 };
 
-/// Returns true if an op with this need fires at its `tokens`-th token.
+/// Returns true if an op with this `need` fires when the op receives its `tokens`-th token.
 constexpr bool fires_at(std::uint32_t tokens, std::uint32_t need) { return tokens == need; }
 
-/// Returns true if an op has the tokens that it waits for.
+/// Returns true if `tokens` tokens are enough for an op with this `need`.
 constexpr bool is_enabled(std::uint32_t tokens, std::uint32_t need) { return tokens >= need; }
 
 // --- guards --------------------------------------------------------------------------------------------------
 
-/// Returns true if the period and phase of a guard include the round. Lists are not considered.
+/// Returns true if the period and the phase of a guard include the round. Does not consider guard::skips_empty.
 constexpr bool is_due(const guard& when, round_no round) { return (round - 1 + when.phase) % when.every == 0; }
 
-/// Returns true if an op with this guard is void in the round. items() returns the number of items in the lists that
-/// the op moves. It is called only if the guard skips empty lists.
+/// Returns true if an op with this guard is void in the round. items() must return the number of items in the lists
+/// that the op moves, and is called only if the guard skips empty lists.
 template <class Items>
 constexpr bool is_void(const guard& when, round_no round, const Items& items) {
   return !is_due(when, round) || (when.skips_empty && items() == 0);
@@ -64,8 +68,8 @@ constexpr bool is_void(const guard& when, round_no round, const Items& items) {
 
 // --- registers and calls -------------------------------------------------------------------------------------
 
-/// Returns true if a register satisfies the round. A register holds the highest round known active, and satisfies every
-/// round up to that.
+/// Returns true if a register satisfies the round. A register holds the highest round that was signalled, and satisfies
+/// this round and all earlier rounds.
 constexpr bool satisfies(std::uint64_t register_value, round_no round) { return register_value >= round; }
 
 /// Value of a register whose writer will never signal again.
@@ -73,7 +77,8 @@ inline constexpr round_no k_last_round = ~round_no{0};
 
 constexpr bool is_call(const op& o, rank self) { return o.kind == op_kind::signal_recv && o.peer == self; }
 
-/// Returns true if the call op signals that the rank has waited for the deadline, rather than that the rank has called.
+/// Returns true if the call op means that the rank has waited for the deadline. Other call ops mean that the
+/// application has called.
 constexpr bool is_deadline_call(const op& call, const activation& starts) {
   return starts.policy == activation_policy::deadline && call.tag != k_full_call_tag;
 }
@@ -81,13 +86,13 @@ constexpr bool is_deadline_call(const op& call, const activation& starts) {
 /// Returns true if the op communicates with another rank.
 constexpr bool has_edge(const op& o, rank self) { return is_communication(o.kind) && o.peer != self; }
 
-/// Decides which calls count in a round. A rank has one call op, and possibly a second call op for rounds that wait for
-/// every rank.
+/// Decides which calls have an effect in a round. A rank has one call op, and possibly a second call op for rounds that
+/// wait for every rank.
 ///
-/// A rank that has left counts as having called in every round. If such calls started rounds, rounds would follow each
-/// other without end. So these calls count in two cases only: if the round waits for every rank, or if fewer ranks
-/// remain than have to call. In the second case all remaining ranks have to call, and the lowest ranks that have left
-/// make up the number.
+/// A rank that has left the world is treated as if it had called in every round. If such calls started rounds, there
+/// would be an endless sequence of rounds. So these calls are used in two cases only: if the round waits for every
+/// rank, or if the number of remaining ranks is smaller than the number of calls that the round needs. In the second
+/// case all remaining ranks must call, and the missing calls are those of the lowest ranks that have left.
 class round_calls {
  public:
   explicit round_calls(const activation& starts = {}, rank size = 0)
@@ -96,21 +101,21 @@ class round_calls {
         is_drawn_(quota_.candidates < size),
         drawn_(is_drawn_ ? size : 0) {}
 
-  /// Opens a round and draws its candidates, unless all ranks are candidates. `present`: the remaining ranks,
-  /// ascending.
+  /// Opens a round, and draws the candidates of this round unless all ranks are candidates. `present`: the ranks that
+  /// have not left, ascending.
   void open(round_no round, std::span<const rank> present) {
     waits_for_all_ = starts_.is_woken() && starts_.is_full(round);
     if (is_drawn_) drawn_.draw(starts_.seed, round, present, quota_.candidates);
   }
 
-  /// Opens a round of a scenario, without a draw. The round waits for every rank, or every rank is a candidate and the
-  /// scenario decides which ranks call.
+  /// Opens a round of a scenario (a choice of the ranks that call, made by the verifier or a test). No candidates are
+  /// drawn. If `waits_for_all` is true, the round waits for every rank. Otherwise every rank is a candidate.
   void open_scenario(bool waits_for_all) {
     waits_for_all_ = waits_for_all;
     is_drawn_ = false;
   }
 
-  /// Makes a rank the only candidate, in place of the drawn ranks.
+  /// Makes one rank the only candidate, and removes the drawn candidates.
   void appoint(rank one) {
     is_drawn_ = true;
     drawn_.set_only(one);
@@ -119,8 +124,8 @@ class round_calls {
   bool waits_for_all() const { return waits_for_all_; }
   bool is_candidate(rank r) const { return !is_drawn_ || drawn_.holds(r); }
 
-  /// Returns true if the call of `self` through the call op with this tag counts. `present`: the remaining ranks,
-  /// ascending, or nullptr if no rank has left.
+  /// Returns true if a call of rank `self`, by the call op with this tag, has an effect in this round. `present`: the
+  /// ranks that have not left, ascending, or nullptr if no rank has left.
   bool counts(rank self, std::uint32_t tag, const std::vector<rank>* present) const {
     if (!starts_.is_woken()) return true;
     if (tag == k_full_call_tag) return waits_for_all_ || starts_.policy == activation_policy::deadline;
@@ -145,25 +150,25 @@ class round_calls {
 /// State of an op after the interpreter has started it.
 enum class outcome : std::uint8_t {
   done,     ///< the op has completed
-  pending,  ///< in flight: the interpreter calls finish() when the op has completed
+  pending,  ///< the op is in flight; the interpreter must call finish() when the op has completed
   failed,   ///< the interpreter has ended the round
 };
 
-/// Executes rounds by the rule. The interpreter keeps the state and carries out ops. Its functions must not throw, and
-/// must not call the player while a function of the player runs. A `number` identifies an op, of one rank or of a
-/// world. The interpreter has these functions:
+/// Executes rounds by the round rule. An Interpreter (such as the engine) stores the state and carries out ops.
+/// Functions of the interpreter must not throw, and must not call the player while a function of the player runs. A
+/// `number` identifies an op of one rank or of a whole world. The interpreter has these functions:
 ///
 ///   the schedule   const op& at(number) · std::uint32_t need(number) · successors(number) · bool is_exit(number)
 ///                  const guard* guard_of(number, op)
-///   its state      std::uint32_t add_token(number to, number from): returns the tokens of `to`, this token included
+///   its state      std::uint32_t add_token(number to, number from): returns the number of tokens that `to` has now
 ///                  void mark(number): the op has completed · void exited(number): the exit op has completed
 ///                  void add_outstanding(number, int): changes the number of the rank's ops in flight
-///   its queue      void enqueue(number): the op has its tokens, and the interpreter must call fire() for it; in FIFO
-///                  order if the order in which ops fire is visible
+///   its queue      void enqueue(number): the op has its tokens, so the interpreter must call fire(number); in FIFO
+///                  order if the order of firing can be observed
 ///   the round      round_no round() · std::uint64_t items_of(number, op): items in the lists that the op moves
 ///   calls          const round_calls& calls() · rank rank_of(number) · const std::vector<rank>* present()
-///   registers      round_no listen(number, op): value of the register of a signal receive, or of the rank's call; any
-///                  value is valid that satisfies the same rounds up to the current round
+///   registers      round_no listen(number, op): register value of a signal receive or call; may return any
+///                  value that satisfies the same rounds up to the current round
 ///   ops            outcome nop, send, receive, compute, capture, signal (number, op); take_signal, for a signal
 ///                  receive whose register satisfies the round; pass_over, for a void op
 template <class Interpreter>
@@ -189,11 +194,12 @@ class round_player {
       case op_kind::compute: return settle(id, interpreter_.compute(id, o));
       case op_kind::capture: return settle(id, interpreter_.capture(id, o));
       case op_kind::signal_send: return settle(id, interpreter_.signal(id, o));
-      case op_kind::signal_recv: return hear(id);  // if the register does not satisfy the round yet, the op is armed
+      case op_kind::signal_recv: return hear(id);  // arms the op if the register does not satisfy the round yet
     }
   }
 
-  /// Checks an armed signal receive, whose register may have changed, or is known to hold `value`.
+  /// Completes an armed signal receive if its register satisfies the round. Call this when the register may have
+  /// changed. `value`: the current value of the register, if known.
   void hear(number id) { hear(id, interpreter_.listen(id, interpreter_.at(id))); }
   void hear(number id, round_no value) {
     const op& o = interpreter_.at(id);
@@ -203,8 +209,9 @@ class round_player {
     settle(id, interpreter_.take_signal(id, o));
   }
 
-  /// Continues an op that is armed or in flight. The register of a signal receive holds `value`. The message of a
-  /// receive has arrived, and take() returns an outcome like receive(). Any other op has been carried out.
+  /// Continues an op that is armed or in flight. For a signal receive, `value` is the value of the register. For a
+  /// receive, the message has arrived, and take() returns an outcome as receive() does. Any other op has been carried
+  /// out, so the op completes.
   template <class Take>
   void resume(number id, round_no value, const Take& take) {
     const op_kind kind = interpreter_.at(id).kind;
@@ -230,7 +237,7 @@ class round_player {
   /// Returns true if an op with this number of tokens has fired.
   static constexpr bool has_fired(std::uint32_t tokens, std::uint32_t need) { return is_enabled(tokens, need); }
 
-  /// Returns true if the round of a rank is over. `outstanding` is the number of its ops in flight.
+  /// Returns true if the round of a rank is over. `outstanding` is the number of the rank's ops in flight.
   static constexpr bool is_over(bool has_exited, std::uint64_t enqueued, std::uint64_t outstanding) {
     return has_exited && enqueued == 0 && outstanding == 0;
   }

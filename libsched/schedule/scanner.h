@@ -10,8 +10,8 @@
 
 namespace lsched {
 
-/// A token: letters and digits in a row, a quoted text with its quotes, any other byte, the end of a line that has
-/// words, or the end of the text.
+/// A token of the text. `word`: consecutive letters and digits. `quoted`: a quoted text, including the quotes.
+/// `symbol`: any other single byte. `end_of_line`: the end of a line that is not blank. `end`: the end of the text.
 struct token {
   enum kind { word, quoted, symbol, end_of_line, end } what = end;
   std::size_t at = 0;
@@ -38,7 +38,7 @@ class scanner {
   token next_{};
 };
 
-/// A schedule in a text.
+/// A schedule that was read from a text, with its position in the text.
 struct schedule_part {
   schedule_ptr program;
   std::size_t begin = 0;  ///< position of the schedule
@@ -48,11 +48,11 @@ struct schedule_part {
 /// Reads the schedule that begins at `at`. Failures: those of parse_schedule (schedule_file.h).
 result<schedule_part> read_schedule(std::string_view text, std::size_t at);
 
-/// Returns words of a file for an error text: cut if they are long, and in printable ASCII only.
+/// Returns a quotation from a file for an error text. Long quotations are cut, and the result is printable ASCII.
 std::string shown(std::string_view text);
 std::string shown(const token& t);
 
-/// Returns the failure with the line and column of byte `at` in front of its text.
+/// Returns the failure `why`, with the line and column of byte `at` put in front of the error text.
 failure located(std::string_view text, std::size_t at, failure why);
 failure located(std::string_view text, std::size_t at, const std::string& why);
 

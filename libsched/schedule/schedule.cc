@@ -15,7 +15,7 @@ std::string_view name_of(buffer_role role) {
 
 namespace {
 
-/// Returns the buffer of the op's first region, or nullptr.
+/// Returns the buffer of region a, else of region c. Returns nullptr if the op has neither region.
 const buffer* source_of(const schedule& program, const op& o) {
   const region first = o.a.exists() ? o.a : o.c;
   return first.exists() ? &program.buffers()[first.buffer()] : nullptr;
@@ -75,7 +75,7 @@ void append_all(std::string& out, const Parts&... parts) {
   (append(out, parts), ...);
 }
 
-/// In the order of op_kind. Signals have paler shades of the colours of payload.
+/// Colours of the kinds of ops, in the order of op_kind. Signals have paler shades of the colours of messages.
 constexpr std::array<std::string_view, 7> k_colours{"white",   "#6fa8dc", "#93c47d", "#f6b26b",
                                                     "#cfe2f3", "#d9ead3", "#ffe599"};
 
@@ -86,7 +86,7 @@ std::vector<std::uint32_t> in_degrees(const schedule& program) {
   return degree;
 }
 
-/// Appends kind, kernel, peer, regions and guard of an op.
+/// Appends the label of an op: kind, kernel, peer, regions and guard.
 void append_label(std::string& out, const schedule& program, const op& o) {
   append(out, name_of(o.kind));
   if (o.what != kernel::none) append_all(out, " ", name_of(o.what));
@@ -112,8 +112,8 @@ void append_node(std::string& out, const schedule& program, op_id id, std::uint3
 
 }  // namespace
 
-/// The colour of an op shows its kind. An op that needs fewer tokens than it has deps has a dashed border, and the exit
-/// has a double border.
+/// In the graph, the colour of an op shows its kind. An op that waits for only some of its deps has a dashed border.
+/// The exit op has a double border.
 std::string to_dot(const schedule& program) {
   std::string out;
   append_all(out, "digraph schedule {\n  label=\"", escaped(program.name()), " rank ", program.place().self, " of ",

@@ -1,8 +1,9 @@
 // A schedule: the compiled, immutable program of one rank for one collective.
 //
-// A schedule is a value. It has no pointers to user memory and no behaviour, and does not depend on the collective that
-// it implements. Ops are numbered in a topological order of their deps (every dep goes from a lower to a higher
-// number). Edges are stored as compressed sparse rows. Roots and exit are explicit. Only compile() creates schedules.
+// A schedule is a value. A schedule contains no pointers to user memory and no code, and nothing that is specific to
+// one collective. Ops are numbered in a topological order of their deps (every dep goes from a lower to a higher
+// number). Deps are stored as compressed sparse rows. The roots (ops without deps) and the exit op are stored
+// explicitly. Only compile() creates schedules.
 #pragma once
 
 #include <algorithm>
@@ -18,22 +19,24 @@ namespace lsched {
 
 /// Provider of a buffer's memory.
 enum class buffer_role : std::uint8_t {
-  input,    ///< bound by the caller (or captured from the application); only read
-  output,   ///< bound by the caller (or owned by a partial instance)
+  input,    ///< bound by the caller, or captured from the application; ops only read inputs
+  output,   ///< bound by the caller, or owned by the instance of a partial collective
   scratch,  ///< owned by the instance
 };
 
 std::string_view name_of(buffer_role role);
 
-/// Layout of a buffer whose elements are lists. A list has 0 to `room` items of the buffer's type, and its length is
-/// known only when an op fires. Counts and offsets are in lists, as for any other elements.
+/// Layout of a buffer whose elements are lists. A list has 0 to `room` items of the buffer's type. The length of a list
+/// becomes known only during a round. Each list is one element, so counts and offsets of such a buffer are numbers of
+/// lists.
 ///
-/// A list that is not packed has `room` places of its own, and can be received before its length is known. Packed lists
-/// lie one behind the other, so that a message can carry several. kernel::lay_out sets their lengths beforehand.
+/// A list that is not packed has memory for `room` items, and can be received before its length is known. Packed lists
+/// are stored one behind the other without gaps, so that one message can contain several lists. kernel::lay_out must
+/// set the lengths of packed lists before the lists are received.
 struct list_layout {
-  std::uint64_t room = 0;     ///< greatest number of items of a list; 0: elements are not lists
-  std::uint64_t total = 0;    ///< greatest number of items of all packed lists together; 0: lists are not packed
-  std::uint64_t typical = 0;  ///< typical number of items of a list, for models of time
+  std::uint64_t room = 0;     ///< maximum number of items of a list; 0: elements are not lists
+  std::uint64_t total = 0;    ///< maximum number of items of all packed lists together; 0: lists are not packed
+  std::uint64_t typical = 0;  ///< typical number of items of a list, for time models
   friend bool operator==(const list_layout&, const list_layout&) = default;
 };
 
@@ -45,7 +48,7 @@ struct buffer {
   list_layout lists{};
   bool has_lists() const { return lists.room != 0; }
   bool is_packed() const { return lists.total != 0; }
-  /// Returns the greatest number of items in `elements` elements. compile() ensures that it is below 2^48.
+  /// Returns the maximum number of items in `elements` elements. compile() ensures that the result is below 2^48.
   std::uint64_t most_items(std::uint64_t elements) const {
     const std::uint64_t items = has_lists() ? elements * lists.room : elements;
     return is_packed() ? std::min(items, lists.total) : items;
@@ -54,23 +57,24 @@ struct buffer {
   friend bool operator==(const buffer&, const buffer&) = default;
 };
 
-/// Condition under which an op moves data in a round.
+/// A guard: the condition under which an op moves data in a round.
 ///
-/// An op whose guard does not hold in a round is *void* in this round. A void op fires when it has its tokens, accesses
-/// no memory, moves nothing, and completes. So tokens flow as in a round in which all guards hold. Every property of
-/// such a round, above all that it ends, then holds for every round. Both ends of an edge have the same guard. A guard
-/// depends only on values that both ends know beforehand: the round number, and lengths that are laid out at both ends.
+/// An op whose guard does not hold in a round is *void* in this round. A void op fires when it has its tokens, then
+/// completes without any access to memory or messages. So ops fire in the same way as in a round in which all guards
+/// hold. A proof that such a round ends is valid for all rounds. The send and the receive of a message must have the
+/// same guard. A guard depends only on values that both ranks know before the message: the round number, and the
+/// lengths of lists that both ranks have laid out.
 struct guard {
   std::uint32_t every = 1;   ///< period in rounds, 1 to k_longest_period; the guard holds once per period
-  std::uint32_t phase = 0;   ///< rounds of the first period that lie before round 1; less than `every`
-  bool skips_empty = false;  ///< holds only if the lists that the op moves have items; received lists are laid out
+  std::uint32_t phase = 0;   ///< number of rounds of the first period that lie before round 1; less than `every`
+  bool skips_empty = false;  ///< the guard holds only if the moved lists have items; received lists must be laid out
   friend bool operator==(const guard&, const guard&) = default;
 };
 
 inline constexpr std::uint32_t k_longest_period = 1 << 20;
-inline constexpr std::size_t k_most_guards = 127;  ///< per schedule; the range of op::guard
+inline constexpr std::size_t k_most_guards = 127;  ///< maximum number per schedule; limited by the range of op::guard
 
-/// Location of a buffer: from element `begin` of memory number `memory` on.
+/// Location of a buffer: the buffer begins at element `begin` of memory number `memory`.
 struct placement {
   std::size_t memory = 0;
   std::uint64_t begin = 0;
@@ -78,23 +82,23 @@ struct placement {
 
 class schedule {
  public:
-  /// The content, which compile() fills in.
+  /// The content of a schedule, which compile() creates.
   struct parts {
     std::string name;
     world place;
     std::vector<op> ops;
-    std::vector<std::uint32_t> first;  ///< ops.size()+1 offsets into next
+    std::vector<std::uint32_t> first;  ///< by op, plus the end: start of the op's successors in `next`
     std::vector<op_id> next;
     std::vector<op_id> roots;
     std::vector<buffer> buffers;
-    std::vector<guard> guards;  ///< op::guard counts from 1
+    std::vector<guard> guards;  ///< guards; op::guard is the index plus 1
     std::vector<parameter_values>
-        parameters;  ///< in the order of ops; op::tag of a compute with parameters is the index
+        parameters;  ///< values for each compute that has parameters; op::tag of the compute is the index
     op_id exit = k_no_op;
-    bool synchronising = false;  ///< declared: every rank's entry happens before every rank's exit
-    bool holding = false;        ///< declared: an in-place payload may wait for its reader without limit
+    bool synchronising = false;  ///< declared: no rank's round ends before all ranks have entered the round
+    bool holding = false;        ///< declared: in-place payloads may stay (builder::declare_holding)
     activation starts{};
-    std::vector<std::uint32_t> lines{};  ///< by op: line of the algorithm file; 0 or no entry: not from a file
+    std::vector<std::uint32_t> lines{};  ///< line of the algorithm file, by op; 0 or no entry: unknown
     std::uint32_t line_of(op_id id) const { return id < lines.size() ? lines[id] : 0; }
     friend bool operator==(const parts&, const parts&) = default;
   };
@@ -111,17 +115,17 @@ class schedule {
   std::span<const op_id> roots() const { return parts_.roots; }
   std::span<const buffer> buffers() const { return parts_.buffers; }
   std::span<const guard> guards() const { return parts_.guards; }
-  /// Returns the op's guard, or nullptr.
+  /// Returns the op's guard, or nullptr if the op has no guard.
   const guard* guard_of(const op& o) const { return o.guard == 0 ? nullptr : &parts_.guards[o.guard - std::size_t{1}]; }
-  /// Returns the parameters of all computes that have parameters.
+  /// Returns the parameter values of all computes that have parameters.
   std::span<const parameter_values> parameters() const { return parts_.parameters; }
-  /// Returns the compute's parameters, or zeros if its kernel takes no parameters.
+  /// Returns the parameter values of a compute. Returns zeros if the kernel has no parameters.
   const parameter_values& parameters_of(const op& o) const {
     static constexpr parameter_values k_none{};
     return row_of(o.what).has_parameters() ? parts_.parameters[o.tag] : k_none;
   }
   op_id exit() const { return parts_.exit; }
-  /// Returns the line of the algorithm file that describes the op, or 0.
+  /// Returns the line of the algorithm file that describes the op, or 0 if the op is not from a file.
   std::uint32_t line_of(op_id id) const { return parts_.line_of(id); }
   bool is_synchronising() const { return parts_.synchronising; }
   bool is_holding() const { return parts_.holding; }
@@ -139,24 +143,25 @@ using schedule_ptr = std::shared_ptr<const schedule>;
 /// Returns ", line 12" for messages about an op, or an empty text for line 0.
 inline std::string words_for_line(std::uint32_t line) { return line == 0 ? "" : ", line " + std::to_string(line); }
 
-/// Returns the greatest number of bytes that an op moves, or reads of a vector. Returns 0 for ops without data.
+/// Returns the maximum number of bytes that a communication op moves, or that another op reads of one vector. Returns 0
+/// for ops without data.
 std::uint64_t most_bytes(const schedule& program, const op& o);
 
-/// Returns the bytes that an op moves, or reads of a vector, if lists have their typical length.
+/// Returns the same number of bytes as most_bytes, but for lists of typical length.
 std::uint64_t typical_bytes(const schedule& program, const op& o);
 
 /// Returns the operands of an op. Operands of a function cover their whole buffers.
 operand_list operands_of(const op& o, std::span<const buffer> buffers);
 
-/// Returns true if the op accesses device memory, so that a device carries it out. validate_op (op_rules.h) ensures
-/// that such an op is a compute.
+/// Returns true if the op accesses device memory. A device carries out such an op, and validate_op (op_rules.h) ensures
+/// that the op is a compute.
 bool is_on_device(const op& o, std::span<const buffer> buffers);
 
 /// Returns the number of buffers of one role.
 std::size_t count_of(const schedule& program, buffer_role role);
 
-/// Version of the text form, which has one line per op. docs/reference/schedule_file.md describes the text form, and
-/// schedule_file.h reads it.
+/// Current version of the text form, which has one line for each op (docs/reference/schedule_file.md). schedule_file.h
+/// declares the reader.
 inline constexpr unsigned k_text_version = 3;
 inline constexpr unsigned k_first_text_version = 2;  ///< oldest version that can be read
 std::string to_text(const schedule& program, unsigned version = k_text_version);

@@ -1,9 +1,10 @@
 // Writer and reader of the text form of a schedule.
 //
-// Reading takes two passes over the words of a schedule. The first pass calls the builder with the facts that it needs,
-// and compiles. The second pass compares the text with the output of to_text for the result, in the version of the
-// text, and refuses any word that differs. So every word of a file is checked, and the first pass may skip facts that
-// compile() derives. No container is sized by a number that a file declares.
+// The reader makes two passes over the words of a schedule. The first pass calls the builder with the data that the
+// builder needs, and compiles. The second pass calls to_text for the compiled schedule, in the version of the file,
+// compares the result with the file, and refuses any word that differs. So every word of a file is checked, and the
+// first pass may skip data that compile() can derive. No memory is allocated by a size that a file declares, because
+// files are untrusted.
 #include <charconv>
 #include <concepts>
 #include <limits>
@@ -22,7 +23,8 @@ using namespace text_grammar;
 
 // --- writing -------------------------------------------------------------------------------------------------
 
-/// Words are separated by one space, lines end in one newline, numbers are decimal without sign or leading zeros.
+/// The writer of the text form. Words are separated by one space, lines end with one newline, and numbers are decimal,
+/// without a sign or leading zeros.
 class text_writer {
  public:
   explicit text_writer(unsigned version) : version_(version) {}
@@ -40,7 +42,7 @@ class text_writer {
   bool option(std::string_view text, bool exists) { return exists && word(text); }
   bool number(std::integral auto value, std::uint64_t = 0) { return word(std::to_string(value)); }
   bool real(double value) {
-    std::array<char, 32> digits;  // the fewest digits that give the same number again
+    std::array<char, 32> digits;  // std::to_chars writes the shortest text from which the same number can be read
     return word({digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr});
   }
   bool choice(const auto&, std::string_view, auto value) { return word(name_of(value)); }
@@ -96,7 +98,7 @@ void text_writer::write_op(const schedule& program, op_id id) {
 
 // --- reading -------------------------------------------------------------------------------------------------
 
-/// Skips words that a file may leave out. Returns false if there are no such words at this place.
+/// Skips words that a file may leave out, if such words are next. Otherwise returns false.
 bool skip_derived(scanner& in) {
   const std::string_view word = in.next().text;
   const bool is_line = word == "sizes";
@@ -114,7 +116,7 @@ std::string_view line_at(std::string_view text, std::size_t at) {
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
-/// Reads the schedule that begins at `at`. A member function that returns false has set the failure.
+/// The reader of the schedule that begins at position `at`. If a member function returns false, it has set the failure.
 class text_reader {
  public:
   text_reader(std::string_view text, std::size_t at) : text_(text), in_(text, at) {}
@@ -136,7 +138,8 @@ class text_reader {
     return true;
   }
 
-  /// Reads all words and symbols up to the next blank as a number. compare() checks that to_text writes the same words.
+  /// Reads all words and symbols up to the next blank as one real number. compare() checks later that to_text writes
+  /// the number in the same way.
   bool real(double& into) {
     const token first = next();
     std::size_t end = first.at;
@@ -156,7 +159,8 @@ class text_reader {
     in_.advance();
     return true;
   }
-  /// Accepts an escape for any byte. compare() refuses unnecessary escapes.
+  /// Reads a name between quotation marks, with an escape sequence for any byte. compare() later refuses unnecessary
+  /// escape sequences.
   bool quoted(std::string& into) {
     constexpr std::string_view digits = "0123456789abcdef";
     if (next().what != token::quoted) return refuse("a name in quotes");
@@ -229,7 +233,7 @@ class text_reader {
   bool refuse(const std::string& wanted) {
     return fail(next().at, "expected " + wanted + " but found " + shown(next()));
   }
-  /// Returns true if the builder has no error. Otherwise sets the failure, with the position `at`.
+  /// Returns true if the builder has no error. Otherwise sets the failure, with the position `at`, and returns false.
   bool is_sound(std::size_t at) { return made_.error() == nullptr || fail(at, *made_.error()); }
   bool take(std::string_view text) {
     if (next().text != text) return false;
@@ -279,7 +283,7 @@ class text_reader {
     return is_sound(at) && end_line();
   }
 
-  /// Guards are numbered from 1.
+  /// Reads the line of a guard. Guards are numbered from 1.
   bool read_guard() {
     guard& when = guards_.emplace_back();
     return word(std::to_string(guards_.size())) && guard_words(*this, when) && end_line();
@@ -348,8 +352,8 @@ class text_reader {
     return true;
   }
 
-  /// Checks that to_text writes every word of the file, in the same order, and that words missing in the file are
-  /// derived.
+  /// Checks that to_text writes every word of the file, in the same order. Words that only to_text writes must be words
+  /// that compile() can derive.
   bool compare() {
     const std::string whole = to_text(*program_, version_);
     scanner read(text_, begin_), written(whole, 0);
@@ -372,7 +376,7 @@ class text_reader {
   builder made_{world{}};
   unsigned version_ = k_text_version;
   std::vector<guard> guards_{};
-  std::vector<std::size_t> lines_{};  ///< by op: position of its line
+  std::vector<std::size_t> lines_{};  ///< position of the line of each op, by op
   std::vector<std::pair<op_id, op_id>> deps_{};
   schedule_ptr program_{};
   failure why_{};

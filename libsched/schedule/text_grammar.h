@@ -1,8 +1,8 @@
-// The grammar of a schedule's text form (docs/reference/schedule_file.md). Each line is described once, for writing and
-// for reading.
+// The grammar of a schedule's text form (docs/reference/schedule_file.md). Each kind of line is described once, by a
+// function that both the writer and the reader use.
 //
-// The functions take a text_writer, which appends the words, or a text_reader, which expects the words and stores their
-// values (schedule_text.cc). They return false if a reader finds other words.
+// The parameter `io` of each function is a text_writer, which appends the words, or a text_reader, which expects the
+// words and stores their values (schedule_text.cc). A function returns false if the reader finds other words.
 #pragma once
 
 #include <algorithm>
@@ -39,15 +39,15 @@ inline constexpr std::array k_all_policies{
     activation_policy::none,     activation_policy::full,   activation_policy::solo,   activation_policy::majority,
     activation_policy::first_of, activation_policy::all_of, activation_policy::quorum, activation_policy::deadline};
 
-/// An op with its parameters, and the further facts that the text has for a compute.
+/// An op with its parameters, and the additional data that the text contains for a compute.
 struct op_text {
   op work{};
   parameter_values parameters{};
-  dtype target = dtype::u8;           ///< type of the target
-  std::uint64_t a = 0, b = 0, s = 0;  ///< number of elements of each operand
+  dtype target = dtype::u8;           ///< type of the elements of region c
+  std::uint64_t a = 0, b = 0, s = 0;  ///< numbers of elements in the regions a, b and s
 };
 
-/// The lines of the text before its sizes and buffers.
+/// Content of the first lines of the text, before the lines for sizes and buffers.
 struct head_text {
   std::string name{};
   world place{};
@@ -70,7 +70,8 @@ bool head_lines(Io& io, head_text& head) {
          io.number(starts.seed) && io.end_line();
 }
 
-/// The line with the numbers of buffers, guards, ops and deps. A reader ignores them, because compare() checks them.
+/// The line with the numbers of buffers, guards, ops and deps. A reader ignores these numbers here, because compare()
+/// checks them later.
 template <class Io>
 bool size_line(Io& io, std::array<std::uint64_t, 4> sizes) {
   return !io.option("sizes", true) ||
@@ -85,7 +86,7 @@ bool list_words(Io& io, list_layout& lists) {
          io.number(lists.typical, k_max_count);
 }
 
-/// The words after "buffer" and its number.
+/// The words that follow "buffer" and the number of the buffer.
 template <class Io>
 bool buffer_words(Io& io, buffer& described, bool& has_lists) {
   if (!io.choice(k_all_roles, "a role", described.role)) return false;
@@ -95,7 +96,7 @@ bool buffer_words(Io& io, buffer& described, bool& has_lists) {
   return !has_lists || list_words(io, described.lists);
 }
 
-/// The words after "guard" and its number.
+/// The words that follow "guard" and the number of the guard.
 template <class Io>
 bool guard_words(Io& io, guard& when) {
   if (!io.word("every") || !io.number(when.every)) return false;
@@ -134,12 +135,13 @@ bool parameter_words(Io& io, const parameter_rule& rule, parameter& value) {
   return true;
 }
 
-/// Target, kernel, operands and parameters, as listed in the kernel's row: `compute f32 c = sum a b`, `compute f32 c =
-/// adasum a b by sums`, `compute f32 c = divide a divisor 4`. If the target does not have the op's type, the text has
-/// both types: `compute f64 sums = dot_norms f32 a b`. In version 2 parameters had no names. A function's number stood
-/// before the operands, and any other parameter after "by".
+/// Target, kernel, operands and parameters of a compute, as listed in the kernel's row: `compute f32 c = sum a b`,
+/// `compute f32 c = adasum a b by sums`, `compute f32 c = divide a divisor 4`. If the target does not have the op's
+/// type, the text contains both types: `compute f64 sums = dot_norms f32 a b`. In version 2 of the text form,
+/// parameters have no names: the number of a function precedes the operands, and any other parameter follows "by".
 ///
-/// The op's count is the count of the target, or of operand a if the target is sums. compare() refuses other counts.
+/// The op's count is the number of elements of the target, or of operand a if the target is `sums`. compare() refuses a
+/// text in which other operands do not fit this count.
 template <class Io>
 bool compute_words(Io& io, op_text& text, std::uint64_t target_count) {
   op& work = text.work;
@@ -179,8 +181,9 @@ bool work_words(Io& io, op_text& text, std::uint64_t target_count) {
          (io.word("merge") && io.choice(k_all_merges, "'adasum' or a reduction", work.what));
 }
 
-/// The words after "op" and its number, up to the successors. Words that compile() derives may be left out, and so may
-/// `need` if it is "all". compare() checks that these words fit the op.
+/// The words that follow "op" and the number of the op, up to the successors. Words that compile() can derive may be
+/// left out. `need` may be left out if the op needs all its tokens. compare() checks these words against the compiled
+/// op.
 template <class Io>
 bool op_words(Io& io, op_text& text, std::uint64_t target_count) {
   op& work = text.work;

@@ -215,7 +215,7 @@ std::optional<delivered> session::take(std::span<const target_part> into) {
   return got;
 }
 
-/// Hands out the result that a flush has taken. After the first time, reports nothing new.
+/// Hands out the result that a flush has taken. Later calls report no new result.
 collect_report session::hand_out(std::span<const target_part> into) {
   if (!taken_.what.null) all_.rounds->results->copy(sum_.data(), into);
   const collect_report report = taken_;
@@ -223,9 +223,9 @@ collect_report session::hand_out(std::span<const target_part> into) {
   return report;
 }
 
-/// Returns the longest time that this rank waits in the round, or nothing if it waits until all ranks have called. With
-/// deadline(auto), this is a fifth of the median time between two calls. That time includes the wait, so a wait adds at
-/// most a quarter to a step.
+/// Returns the longest time that this rank waits in the round, or nothing if this rank waits until all ranks have
+/// called. With deadline(auto), the longest wait is a fifth of the median time between two calls. The time between two
+/// calls includes the wait, so a wait adds at most a quarter to a step.
 std::optional<std::uint64_t> session::longest_wait_ns(round_no round) {
   constexpr std::uint64_t k_share = 5;
   const instance& rounds = *all_.rounds;
@@ -299,7 +299,7 @@ call_progress session::validate(common_call wanted) const {
   return {};
 }
 
-/// Contributes a number to the next round of the agreement, which waits for every remaining rank.
+/// Contributes a number to the next round of the instance `agreement`, which waits for every remaining rank.
 void session::say(round_no number) {
   instance& agreement = *all_.agreement;
   const round_no next = called_of(agreement) + 1;
@@ -307,7 +307,7 @@ void session::say(round_no number) {
   call(agreement, next);
 }
 
-/// Sets `largest` to the maximum of all numbers, once that round is over.
+/// Sets `largest` to the maximum of all numbers, once the round of `agreement` is over.
 call_progress session::hear(round_no& largest) {
   instance& agreement = *all_.agreement;
   const call_progress now = await(agreement, called_of(agreement));
@@ -316,8 +316,8 @@ call_progress session::hear(round_no& largest) {
 }
 
 /// Runs a round that all ranks agree on. When a rank enters the call, no rank has called for that round or captured a
-/// contribution for it. So all earlier offers are in that round or before. If a rank leaves meanwhile, it may start
-/// rounds, and the first of them takes the pending offers.
+/// contribution for it. So all earlier offers are in that round or an earlier round. If a rank leaves meanwhile, that
+/// rank may start rounds, and the first of these rounds takes the pending offers.
 call_progress session::make_common_round() {
   instance& rounds = *all_.rounds;
   if (stage_ == stage::none) {
@@ -355,7 +355,7 @@ call_progress session::flush(std::span<const target_part> result, collect_report
 }
 
 /// The weights go through the instance `mean`, which waits for every rank. Each rank drops its uncollected results
-/// before that.
+/// before that round.
 call_progress session::model_sync(void* weights, collect_report* report) {
   if (const call_progress why = validate(common_call::model_sync); why.answer != status::ok) return why;
   if (all_.mean == nullptr)
@@ -386,7 +386,7 @@ call_progress session::model_sync(void* weights, collect_report* report) {
 void session::leave() {
   for (instance* one : {all_.rounds, all_.agreement, all_.mean}) {
     if (one == nullptr) continue;
-    one->offers->leave();  // before the call, so that the round the call starts sees it
+    one->offers->leave();  // before the call, so that the round that the call starts sees the departure
     call_for(*one, k_last_round);
     engine_.post(*one);
   }

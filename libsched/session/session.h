@@ -8,9 +8,9 @@
 //     model_sync   agree on a round ── call for it ── wait ── drop all results ── mean of the weights
 //
 // To agree on a round, every remaining rank contributes a number to a round of the instance `agreement` (activation
-// full, maximum of one u64). The number is the last round that the rank has called for, finished or captured for. When
-// a rank enters the call, no rank has called for the round after the maximum, or captured a contribution for it. So
-// everything that was offered before is in that round or an earlier one.
+// policy `full`, which waits for all ranks; maximum of one u64). The number is the last round that the rank has called
+// for, finished or captured for. When a rank enters the call, no rank has called for the round after the maximum, or
+// captured a contribution for it. So everything that was offered before is in that round or an earlier round.
 //
 // Thread safety: as for an instance (instance.h), one thread at a time may offer, and one may collect. A collective
 // call is both an offer and a collect.
@@ -39,8 +39,9 @@ enum class divisor : std::uint8_t {
 /// The instances of one session, committed by all ranks in this order.
 struct session_instances {
   instance* rounds = nullptr;     ///< the instance of the contributions and results
-  instance* agreement = nullptr;  ///< activation full: the maximum of one u64
-  instance* mean = nullptr;       ///< activation full: the sum of weights; null: model_sync is UNSUPPORTED
+  instance* agreement = nullptr;  ///< instance with activation full: the maximum of one u64
+  /// Instance with activation full: the sum of weights; null: model_sync() returns UNSUPPORTED
+  instance* mean = nullptr;
 
   /// Creates the struct from two or three instances in that order. in_order() is the inverse.
   static session_instances of(std::span<instance* const> all) {
@@ -55,7 +56,7 @@ struct session_instances {
 
 /// The outcome of a collect.
 struct collect_report {
-  delivered what{};    ///< `from` == `to`: nothing new. Null: no result
+  delivered what{};    ///< rounds of the result; `from` == `to`: no new result; `null`: no rank contributed
   round_no round = 0;  ///< the last round that is over; after a flush equal on all ranks
 };
 
@@ -64,8 +65,8 @@ struct [[nodiscard]] call_progress {
   status answer = status::ok;         ///< PENDING: call again once `round` of `awaited` is over
   const instance* awaited = nullptr;  ///< set with PENDING and with the error of a failed instance
   round_no round = 0;
-  std::string_view reason{};   ///< human-readable, with STATE and UNSUPPORTED; static
-  std::uint64_t again_ns = 0;  ///< with PENDING: call again by this time of the steady clock; 0: no limit
+  std::string_view reason{};   ///< human-readable, set with STATE and UNSUPPORTED; static text
+  std::uint64_t again_ns = 0;  ///< set with PENDING: call again by this time of the steady clock; 0: no limit
 };
 
 class session {
@@ -82,8 +83,8 @@ class session {
   /// Returns whether a flush or model_sync is incomplete on this rank.
   bool is_in_common_call() const { return stage_ != stage::none; }
 
-  /// Sets `*parts` to the parts of a contribution or a result, with one pointer each. Valid until the next call.
-  /// Returns ARGUMENT if a part that is not empty has a null pointer.
+  /// Sets `*parts` to the parts of a contribution or a result, with one pointer each. Valid until the next call of
+  /// parts_of(). Returns ARGUMENT if a part that is not empty has a null pointer.
   status parts_of(const void* const* buckets, std::span<const source_part>* parts);
   status parts_of(void* const* buckets, std::span<const target_part>* parts);
 
@@ -122,8 +123,8 @@ class session {
   /// incomplete flush or model_sync.
   status withdraw(std::uint64_t* offers);
 
-  /// Collective over all remaining ranks. Runs a round such that all earlier offers are in that round or before, and
-  /// collects its result. Allocates at the first call.
+  /// Collective over all remaining ranks. Runs a round such that all earlier offers are in this round or an earlier
+  /// round, and collects the result of this round. Allocates at the first call.
   call_progress flush(std::span<const target_part> result, collect_report* report);
 
   /// Collective over all remaining ranks. Replaces `weights` by their mean over these ranks, and drops pending
@@ -177,14 +178,14 @@ class session {
   divisor divisor_;
   std::uint64_t ranks_;  ///< size of the world in which the session was created
   std::vector<source_part> offered_;
-  std::vector<bool> prepared_;  ///< by bucket: whether prepare() has copied it
+  std::vector<bool> prepared_;  ///< whether prepare() has copied the bucket, by bucket
   std::vector<target_part> collected_;
 
   common_call call_ = common_call::none;
   stage stage_ = stage::none;
   round_no target_ = 0;            ///< the common round
   collect_report taken_{};         ///< report of a flush that has taken its result
-  std::vector<std::byte> sum_{};   ///< result of that flush
+  std::vector<std::byte> sum_{};   ///< result of the flush of taken_
   std::vector<std::byte> view_{};  ///< divided result, for collect_view()
 };
 

@@ -1,12 +1,13 @@
-// The event queue: pending events in windows of equal width.
+// The event queue of the simulator. Pending events are stored in time windows of equal width.
 //
-// An event causes events at other ranks at least one width later. (The width is the lookahead, at most o + L.) So all
-// events of a window can be taken out together. The events of each rank are handled separately, in the order of time,
-// source, kind and tag. A window is a chain of small chunks. It is sorted when it is taken out: by blocks of ranks
-// (counting), then inside each block. Windows beyond the ring wait in a heap.
+// If an event causes an event at another rank, the second event is at least one width later. (The width is the
+// lookahead, at most o + L.) So all events of a window can be removed together, and the events of each rank can be
+// handled separately, in the order of time, source, kind and tag. A window is a linked list of small chunks. When a
+// window is removed, its events are sorted: first into blocks of ranks by a counting sort, then inside each block. The
+// next k_ring windows are in a ring, and events in later windows are in a heap.
 //
-// Ranks that share a NIC form a group, whose events are handled in one order. A group consists of neighbours, and all
-// groups have the same size.
+// Ranks that share a NIC form a group. The events of all ranks of a group are handled in one common order. A group
+// consists of consecutive ranks, and all groups have the same size.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@ namespace lsched {
 
 enum class event_kind : std::uint8_t { start, signal, data, request, grant, moved, deadline };
 
-/// The kind of an event at a rank, and the op of the rank that it concerns.
+/// The kind of an event at a rank, and the op of this rank to which the event belongs.
 struct label {
   event_kind kind = event_kind::start;
   op_id op = 0;
@@ -34,8 +35,8 @@ struct label {
 constexpr std::uint32_t number_of(const label& one) { return one.op << 3 | static_cast<std::uint32_t>(one.kind); }
 constexpr label label_of(std::uint32_t number) { return {static_cast<event_kind>(number & 7), number >> 3}; }
 
-/// Returns whether x comes before y if both reach rank `self` in the same picosecond. The order is by the rank that
-/// caused the event, then by kind, then by tag.
+/// Returns true if event x is handled before event y, if both arrive at rank `self` in the same picosecond. The order
+/// is by the rank that caused the event, then by kind, then by tag.
 inline bool is_before(const packed_world& world, rank self, const label& x, const label& y) {
   const auto [number, index] = world.member(self);
   const packed_shape& shape = world.shapes()[number];
@@ -48,7 +49,7 @@ inline bool is_before(const packed_world& world, rank self, const label& x, cons
   return cause(x) < cause(y);
 }
 
-/// The storage of a pending event. With traced times it holds the longest path to its instant.
+/// The stored form of a pending event. If `Time` is traced_time, the event contains the longest path to its instant.
 template <class Time>
 struct event_code {
   struct event {
@@ -56,7 +57,7 @@ struct event_code {
     rank rank_of = 0;
     std::uint32_t number = 0;
   };
-  int time_bits;  ///< bits of a time inside a window
+  int time_bits;  ///< number of bits of a time inside a window
 
   event_code(const packed_world&, picoseconds width)
       : time_bits(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(width))) - 1) {}
@@ -67,8 +68,8 @@ struct event_code {
   static Time time(const event& one, picoseconds) { return one.when; }
 };
 
-/// Plain times: rank, time since the beginning of the window, and label in 8 bytes. If labels are long, windows are
-/// narrower, so that all three fit.
+/// For plain times, an event has 8 bytes: the rank, the time since the beginning of the window, and the label. If
+/// labels need many bits, windows are narrower, so that all three parts fit.
 template <>
 struct event_code<picoseconds> {
   using event = std::uint64_t;
@@ -104,7 +105,7 @@ class event_queue {
   using code = event_code<Time>;
   using stored = typename code::event;
 
-  /// The width of a window is the largest power of two up to `width`, or less. `group`: ranks per group.
+  /// The width of a window is at most `width`, and a power of two. `group` is the number of ranks of a group.
   event_queue(const packed_world& world, picoseconds width, rank group)
       : world_(world),
         code_(world, width),
@@ -114,8 +115,8 @@ class event_queue {
     heads_.fill(k_none);
   }
 
-  /// Adds an event in the window taken last, or in a later window. The next take() returns the window taken last again
-  /// if it has new events.
+  /// Adds an event. The event must not be in a window before the one that take() returned last. If the event is in that
+  /// window, the next take() returns the same window again, with the new events.
   void push(const Time& time, rank r, const label& what) {
     const std::int64_t window = instant_of(time) >> code_.time_bits;
     const stored event = code_.pack(time, r, what);
@@ -126,8 +127,8 @@ class event_queue {
 
   bool is_empty() const { return near_count_ == 0 && far_.empty(); }
 
-  /// Takes all events of the earliest window with events, in the order of groups, then times. The functions below
-  /// decode them.
+  /// Removes all events of the earliest window that is not empty, and returns them in the order of groups, then times.
+  /// time_of(), rank_of() and label_of() decode these events.
   const std::vector<stored>& take() {
     base_ = near_count_ > 0 ? base_ + distance_to_first() : far_.front().first;
     while (!far_.empty() && far_.front().first < base_ + k_ring) {
@@ -149,12 +150,13 @@ class event_queue {
     return taken_;
   }
 
-  // These decode an event of the window taken last.
+  // These functions decode an event that the last take() returned.
   Time time_of(const stored& event) const { return code_.time(event, base_ << code_.time_bits); }
   rank rank_of(const stored& event) const { return code_.who(event); }
   label label_of(const stored& event) const { return code_.what(event); }
 
-  /// Returns the bytes held. Memory is freed only at the end, so this is the maximum so far.
+  /// Returns the number of bytes of memory in use. Memory is freed only by the destructor, so the result is also the
+  /// maximum so far.
   std::size_t memory() const {
     return sizeof(*this) + slabs_.size() * k_slab * sizeof(chunk) + far_.capacity() * sizeof(far_[0]) +
            taken_.capacity() * sizeof(stored);
@@ -162,8 +164,8 @@ class event_queue {
 
  private:
   static constexpr std::int64_t k_ring = 4096;
-  static constexpr int k_block_bits = 11;    ///< at most 2^11 blocks of ranks
-  static constexpr std::size_t k_few = 256;  ///< up to this number, events are sorted without blocks
+  static constexpr int k_block_bits = 11;    ///< maximum number of blocks of ranks, as a power of two
+  static constexpr std::size_t k_few = 256;  ///< maximum number of events that are sorted without blocks
   static constexpr std::uint32_t k_none = ~0u;
   static constexpr std::size_t k_slab = 256, k_chunk = 63;
 
@@ -172,7 +174,7 @@ class event_queue {
     std::uint32_t count = 0;
     std::array<stored, k_chunk> events;
   };
-  using far_event = std::pair<std::int64_t, stored>;  ///< window and event
+  using far_event = std::pair<std::int64_t, stored>;  ///< number of the window, and event
   static bool is_later(const far_event& x, const far_event& y) { return x.first > y.first; }
 
   static std::size_t place_of(std::int64_t window) { return static_cast<std::size_t>(window % k_ring); }
@@ -227,7 +229,7 @@ class event_queue {
     return is_before(world_, code_.who(x), code_.what(x), code_.what(y));
   }
 
-  /// Copies the events of a chain to taken_, in order.
+  /// Copies the events of a list of chunks to taken_, in sorted order.
   void sort(std::uint32_t head) {
     std::size_t count = 0;
     for (std::uint32_t i = head; i != k_none; i = chunk_at(i).next) count += chunk_at(i).count;
@@ -245,7 +247,7 @@ class event_queue {
     std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
     for_each_event([&](const stored& event) { taken_[ends_[block_of(event)]++] = event; });
     std::uint32_t begin = 0;
-    for (const std::uint32_t end : ends_) {  // each is the end of its block now
+    for (const std::uint32_t end : ends_) {  // now each element is the end of its block
       if (end > begin + 1)
         std::sort(taken_.begin() + begin, taken_.begin() + end,
                   [this](const stored& x, const stored& y) { return comes_before(x, y); });
@@ -263,9 +265,9 @@ class event_queue {
   std::array<std::uint64_t, k_ring / 64> used_{};
   std::vector<std::unique_ptr<chunk[]>> slabs_;
   std::uint32_t free_ = k_none;
-  std::vector<far_event> far_;  ///< a heap, the earliest window first
+  std::vector<far_event> far_;  ///< heap of events, the earliest window first
   std::vector<stored> taken_;
-  std::vector<std::uint32_t> ends_;  ///< ends of blocks in taken_
+  std::vector<std::uint32_t> ends_;  ///< end of each block in taken_
 };
 
 }  // namespace lsched

@@ -1,7 +1,7 @@
-// LogGOPS: the cost of a message, in exact integers.
+// LogGOPS: a model of the cost of a message, computed with exact integers.
 //
-// The model of Hoefler, Schneider and Lumsdaine (LogGOPSim, 2010), after LogP (Culler et al., 1993) and LogGP
-// (Alexandrov et al., 1995). A rank has a CPU and a network interface (NIC). A message of m bytes up to S costs
+// The model is by Hoefler, Schneider and Lumsdaine (LogGOPSim, 2010). It extends LogP (Culler et al., 1993) and LogGP
+// (Alexandrov et al., 1995). A rank has a CPU and a network interface (NIC). A message of m bytes, with m <= S, costs
 //
 //   sender's CPU      o + (m-1) O
 //   sender's NIC      g + (m-1) G      before the next message may leave
@@ -9,12 +9,13 @@
 //   receiver's NIC    g + (m-1) G      before the next message may come in
 //   receiver's CPU    o + (m-1) O      when the receive is matched
 //
-// and, without contention, takes T(m) = 2o + L + (m-1) max(G, O). Above S a message is announced and granted first
-// (rendezvous), and then moved by the NICs: 3o + 3L + (m-1) max(G, O). m = 0 costs the same as m = 1.
+// and, without contention, the time is T(m) = 2o + L + (m-1) max(G, O). If m > S, a message is sent by rendezvous: the
+// sender announces the message, the receiver grants it, and then the NICs move the data. The time is 3o + 3L + (m-1)
+// max(G, O). m = 0 costs the same as m = 1.
 //
-// Times are whole picoseconds in 64 bits, up to k_forever. Sums and products saturate there instead of wrapping around,
-// and a result that large is refused. G, O and the arithmetic are whole femtoseconds per byte, so 400 GB/s is exact.
-// The bytes of a message are rounded to a picosecond once.
+// Times are whole picoseconds in 64 bits. Sums and products saturate at k_forever instead of wrapping around, and a
+// simulation with such a result fails. G, O and the cost of reductions are whole femtoseconds per byte, so 400 GB/s is
+// exact. The time for all bytes of a message is rounded to picoseconds only once.
 #pragma once
 
 #include <algorithm>
@@ -30,24 +31,24 @@ namespace lsched {
 using picoseconds = std::int64_t;
 using femtoseconds = std::int64_t;
 
-/// 26 days, the latest time. The sum of three such times fits in 64 bits.
+/// The latest time, 26 days. The sum of three such times fits in 64 bits.
 inline constexpr picoseconds k_forever = picoseconds{1} << 61;
 
-/// Returns the time in whole picoseconds, or k_forever if it is too large or no number.
+/// Returns the time in whole picoseconds. Returns k_forever if `time` is too large or NaN.
 inline picoseconds rounded(double time) {
   return time < static_cast<double>(k_forever) ? std::llround(time) : k_forever;
 }
 
-/// Returns the sum of two times up to k_forever.
+/// Returns the sum of two times, at most k_forever. Both times must be at most k_forever.
 constexpr picoseconds sum(picoseconds x, picoseconds y) { return std::min(x + y, k_forever); }
 
-/// Returns n times `each`. Neither may be negative.
+/// Returns n * each, at most k_forever. Neither `n` nor `each` may be negative.
 constexpr picoseconds product(std::int64_t n, picoseconds each) {
   picoseconds all = 0;
   return __builtin_mul_overflow(n, each, &all) ? k_forever : std::min(all, k_forever);
 }
 
-/// The parameters of the model, with the letters of the papers.
+/// The parameters of the model. The names are those of the papers.
 struct loggops {
   picoseconds L = 2'500'000;   ///< latency of the wire
   picoseconds o = 1'500'000;   ///< CPU time of a message, at either end
@@ -57,19 +58,19 @@ struct loggops {
   friend bool operator==(const loggops&, const loggops&) = default;
 };
 
-/// A level of the machine: groups of `ranks` neighbours. Two ranks communicate at the cost of the smallest group that
-/// has both.
+/// A level of the machine, which divides the ranks into groups of `ranks` consecutive ranks. The cost of a message is
+/// that of the innermost level at which both ranks are in the same group.
 struct machine_level {
   rank ranks = std::numeric_limits<rank>::max();
   loggops cost{};
-  bool shares_nic = false;  ///< a group has one NIC for ranks outside; inside, each rank has its own
+  bool shares_nic = false;  ///< a group has one NIC for messages to other groups; inside, each rank has its own NIC
 };
 
 /// The machine on which a schedule is simulated. The default numbers are those of LogGOPSim.
 struct machine {
-  std::vector<machine_level> levels{1};  ///< innermost first; the last holds every rank
+  std::vector<machine_level> levels{1};  ///< levels, the innermost first; a group of the last level contains all ranks
   std::uint64_t S = 65'535;              ///< largest eager message, in bytes
-  femtoseconds compute = 0;              ///< per byte of a reduction or copy
+  femtoseconds compute = 0;              ///< time per byte of a reduction or copy
 
   std::size_t level_of(rank x, rank y) const {
     std::size_t level = 0;
@@ -77,7 +78,7 @@ struct machine {
     return level;
   }
 
-  /// Returns the outermost level whose groups share a NIC; levels.size() if no level does.
+  /// Returns the outermost level whose groups share a NIC. Returns levels.size() if there is no such level.
   std::size_t sharing_level() const {
     std::size_t found = levels.size();
     for (std::size_t level = 0; level < levels.size(); ++level)
@@ -93,9 +94,10 @@ constexpr picoseconds time_of(std::uint64_t bytes, femtoseconds rate) {
   return sum(product(thousands, rate), rest * (rate / 1000) + (rest * (rate % 1000) + 500) / 1000);
 }
 
-/// The parts of a time. Their sum along a path is the path's derivative by each parameter.
+/// The composition of a time: how often the time contains each parameter of the model. If the parts of all steps of a
+/// path are added, each member is the derivative of the path's length with respect to the parameter of the same name.
 struct path_parts {
-  std::int64_t L = 0, o = 0, g = 0;       ///< number of terms
+  std::int64_t L = 0, o = 0, g = 0;       ///< number of terms L, o and g
   std::int64_t G_bytes = 0, O_bytes = 0;  ///< bytes
   std::int64_t compute_bytes = 0;         ///< bytes
   picoseconds noise = 0;                  ///< noise and jitter
@@ -116,14 +118,14 @@ struct charge {
   path_parts parts{};
 };
 
-/// The pieces of one message's cost at one level.
+/// The components of the cost of a message at one level of the machine.
 struct message_cost {
   charge overhead;     ///< o
-  charge sender;       ///< o + (m-1) O, of the sender's CPU
+  charge sender;       ///< o + (m-1) O, the time of the sender's CPU
   charge latency;      ///< L
-  charge gap;          ///< g + (m-1) G, of each NIC
-  charge tail;         ///< from the head's arrival until the receiver's CPU can begin
-  charge receiver;     ///< o + (m-1) O, of the receiver's CPU
+  charge gap;          ///< g + (m-1) G, the time of each NIC
+  charge tail;         ///< time from the arrival of the first byte until the receiver's CPU can begin
+  charge receiver;     ///< o + (m-1) O, the time of the receiver's CPU
   charge combination;  ///< reduction or copy of the bytes
   bool is_eager = true;
 };
@@ -147,13 +149,13 @@ inline message_cost cost_of(const machine& where, std::size_t level, std::uint64
   return cost;
 }
 
-/// An instant with the longest path to it. The path has only the costs that were waited for.
+/// A point in time (instant), with the parts of the longest path that leads to this instant.
 struct traced_time {
   picoseconds at = 0;
   path_parts parts{};
 };
 
-// The engine is written once for plain instants and for traced instants.
+// The simulator is a template for two types of instants: picoseconds, and traced_time.
 inline picoseconds instant_of(picoseconds time) { return time; }
 inline picoseconds instant_of(const traced_time& time) { return time.at; }
 inline picoseconds operator+(picoseconds time, const charge& cost) { return sum(time, cost.time); }
@@ -163,7 +165,7 @@ inline traced_time operator+(traced_time time, const charge& cost) {
   time.parts += cost.parts;
   return time;
 }
-/// Returns the later instant; the first if both are equal.
+/// Returns the later instant. If both are equal, returns `x`.
 template <class Time>
 const Time& later(const Time& x, const Time& y) {
   return instant_of(x) >= instant_of(y) ? x : y;

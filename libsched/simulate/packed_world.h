@@ -1,10 +1,10 @@
-// The schedules of all ranks of a world, stored once for each shape.
+// The schedules of all ranks of a world, in compressed form.
 //
-// Ranks whose schedules have the same ops, deps, needs and guards share a shape. The peer, the tag and the bytes of an
-// op differ between these ranks. Each of these is a column: one expression if it fits every rank of the shape, else a
-// table with a number for each rank. Expressions are checked while schedules are added one after the other, and each
-// schedule can be dropped afterwards. Recursive doubling among 2^20 ranks takes the memory of one schedule and 8 bytes
-// per rank.
+// Ranks whose schedules have the same ops, deps, needs and guards share a *shape*, which is stored once. The peer, the
+// tag and the size of an op may differ between these ranks, and each of the three is a *column*. A column is stored as
+// an expression, if one expression is right for every rank of the shape, else as a table with a number for each rank.
+// Schedules are added one after the other. Each new schedule is compared with the expressions, and can be deleted
+// afterwards. Recursive doubling among 2^20 ranks needs the memory of one schedule and 8 bytes per rank.
 #pragma once
 
 #include <algorithm>
@@ -21,24 +21,24 @@
 
 namespace lsched {
 
-/// The form in which a column stores the numbers of ranks.
+/// The expression or table by which a column stores a number for each rank.
 enum class column_form : std::uint8_t {
-  same,    ///< all ranks have `value`
-  across,  ///< peers: virtual_of(peer) is virtual_of(rank) xor `value`, in the world's fold
-  ahead,   ///< peers: rank + `value`, modulo the world's size
-  table,   ///< table number `value`, by place in the shape
+  same,    ///< the number is `value` for all ranks
+  across,  ///< only for peers: virtual_of(peer) == (virtual_of(rank) xor `value`), in a fold (geometry.h)
+  ahead,   ///< only for peers: peer == rank + `value`, modulo the size of the world
+  table,   ///< the number is in table number `value`, by membership::index
 };
 
 struct rank_column {
   std::uint32_t value = 0;
   column_form form = column_form::same;
-  std::uint8_t fits = 0;  ///< while schedules are added: bits of the expressions that fit all of them; 0: a table
+  std::uint8_t fits = 0;  ///< bits of the expressions that are right for all schedules so far; 0: a table is needed
 };
 
-/// An op of all ranks of a shape.
+/// An op of a shape, for all ranks of the shape.
 struct packed_op {
   rank_column peer, tag;
-  rank_column size;  ///< number of its size (packed_world::bytes_of)
+  rank_column size;  ///< number of the op's size, for packed_world::bytes_of
   std::uint32_t need = 0;
   std::uint32_t in_degree = 0;
   op_kind kind = op_kind::nop;
@@ -51,7 +51,7 @@ class packed_shape {
   std::span<const op_id> successors(op_id id) const { return first_->successors(id); }
   std::span<const op_id> roots() const { return first_->roots(); }
   op_id exit() const { return first_->exit(); }
-  /// The ops that receive the rank's own call.
+  /// Returns the call ops, which wait for the call of the rank's application.
   std::span<const op_id> calls() const { return calls_; }
   const guard* guard_of(const op& what) const { return first_->guard_of(what); }
   bool is_partial() const { return first_->is_partial(); }
@@ -64,30 +64,30 @@ class packed_shape {
   std::vector<std::vector<std::uint32_t>> tables_;
   std::size_t ranks_ = 0;
   std::vector<op_id> calls_;
-  std::vector<op_id> found_by_;  ///< hash table of ops that communicate, by kind, tag and peer's expression
-  unsigned forms_ = 0;           ///< bits of the peers' forms in found_by_
-  std::vector<op_id> others_;    ///< for each rank: ops whose tag or peer is in a table, sorted by kind, tag and peer
-  std::size_t other_count_ = 0;  ///< number of these ops per rank
+  std::vector<op_id> found_by_;  ///< hash table of communication ops, by kind, tag and expression of the peer
+  unsigned forms_ = 0;           ///< bits of the column forms of all peers in found_by_
+  std::vector<op_id> others_;    ///< ops with tag or peer in a table, for each rank sorted by kind, tag and peer
+  std::size_t other_count_ = 0;  ///< number of entries of others_ for each rank
 };
 
 class packed_world {
  public:
-  /// The place of a rank's numbers.
+  /// The position of a rank's numbers in the columns.
   struct membership {
     std::uint32_t shape = 0;
-    std::uint32_t index = 0;  ///< among the ranks of the shape, ascending
+    std::uint32_t index = 0;  ///< index of the rank among all ranks of the shape, ascending
   };
 
   explicit packed_world(rank size);
 
-  /// Adds the schedule of the next rank, beginning with rank 0. Failures: ARGUMENT (the schedule is of another rank or
-  /// world), UNSUPPORTED (more than 2^29 ops).
+  /// Adds the schedule of the next rank, beginning with rank 0. Failures: ARGUMENT (the schedule belongs to another
+  /// rank or world), UNSUPPORTED (more than 2^29 ops).
   std::optional<failure> add(const schedule_ptr& next);
   /// Completes the world after the last rank. Failures: ARGUMENT (a rank is missing).
   std::optional<failure> finish();
 
-  /// Returns a world of schedules that `generate` makes, each dropped before the next, or of existing schedules.
-  /// Failures: those of add and finish.
+  /// Returns the world of all schedules that `generate` returns. Each schedule is deleted before the next is generated.
+  /// The second form packs existing schedules. Failures: those of `generate`, add and finish.
   static result<packed_world> of(rank size, const std::function<result<schedule_ptr>(world)>& generate);
   static result<packed_world> of(std::span<const schedule_ptr> ranks);
 
@@ -106,16 +106,16 @@ class packed_world {
   static std::uint32_t size_number_of(const packed_shape& shape, const packed_op& what, std::uint32_t index) {
     return number_in(shape, what.size, index);
   }
-  /// Returns the size with that number, which must be below size_count().
+  /// Returns the size in bytes for a number of a size. The number must be below size_count().
   std::uint64_t bytes_of(std::uint32_t size_number) const { return sizes_[size_number]; }
   std::size_t size_count() const { return sizes_.size(); }
   std::uint64_t longest_message() const { return longest_; }
 
-  /// Returns the op of rank `who` with that kind, peer and tag, or k_no_op. Takes constant time if the peer is an
-  /// expression, else a bisection.
+  /// Returns the op of rank `who` that has this kind, peer and tag, or k_no_op if there is none. The search takes
+  /// constant time if peer and tag are expressions. Otherwise it is a binary search.
   op_id find(rank who, op_kind kind, rank peer, std::uint32_t tag) const;
 
-  /// Returns the bytes held.
+  /// Returns the number of bytes of memory in use.
   std::size_t memory() const;
 
  private:
@@ -148,14 +148,14 @@ class packed_world {
   std::uint64_t longest_ = 0;
 };
 
-/// The state of one round, of all ranks of a shape. An op has only the bits that its state needs: a count of tokens
-/// that stops above `need`, and four flags for a receive.
+/// The state of one round, for all ranks of a shape. Each op has only as many bits as its state needs: a count of
+/// tokens, which stops at `need` + 1, and for receives also four flags.
 class packed_state {
  public:
   enum flag : std::uint64_t {
     fired = 1,
-    arrived = 2,    ///< a receive: its message is there; a call or a signal: its register satisfies the round
-    announced = 4,  ///< rendezvous: a send waits for this receive
+    arrived = 2,    ///< receive: the message has arrived; signal receive: the register satisfies the round
+    announced = 4,  ///< rendezvous: the sender has announced the message and waits for the grant
     done = 8
   };
 
@@ -165,7 +165,7 @@ class packed_state {
       const bool is_receive = is_incoming(op.kind);
       const auto tokens = static_cast<std::uint32_t>(std::bit_width(std::min(op.in_degree, op.need + 1)));
       const std::uint32_t width = tokens + (is_receive ? k_flags : 0);
-      if (end / 64 != (end + width - 1) / 64 && width != 0) end = (end + 63) / 64 * 64;  // no field crosses a word
+      if (end / 64 != (end + width - 1) / 64 && width != 0) end = (end + 63) / 64 * 64;  // no field spans two words
       fields_.push_back({end, static_cast<std::uint8_t>(tokens), is_receive});
       end += width;
     }
@@ -173,7 +173,7 @@ class packed_state {
     bits_.resize(words_ * shape.ranks());
   }
 
-  /// Returns whether the flag is set; false for an op that is no receive.
+  /// Returns true if the flag is set. Returns false for ops that are not receives.
   bool test(std::uint32_t index, op_id id, flag which) const {
     const field& op = fields_[id];
     return op.has_flags && (word(index, op) >> op.place % 64 & which) != 0;
@@ -182,7 +182,8 @@ class packed_state {
     const field& op = fields_[id];
     if (op.has_flags) word(index, op) |= static_cast<std::uint64_t>(which) << op.place % 64;
   }
-  /// Adds a token. Returns the number of tokens of the op, or a number above its need.
+  /// Adds a token. Returns the number of tokens of the op. If the number exceeds `need`, the result is any number above
+  /// `need`.
   std::uint32_t add_token(std::uint32_t index, op_id id) {
     const field& op = fields_[id];
     std::uint64_t& bits = word(index, op);
@@ -199,14 +200,14 @@ class packed_state {
   static constexpr std::uint32_t k_flags = 4;
   struct field {
     std::uint32_t place = 0;
-    std::uint8_t tokens = 0;  ///< bits of the count
+    std::uint8_t tokens = 0;  ///< number of bits of the token count
     bool has_flags = false;
   };
   std::uint64_t& word(std::uint32_t index, const field& op) { return bits_[index * words_ + op.place / 64]; }
   std::uint64_t word(std::uint32_t index, const field& op) const { return bits_[index * words_ + op.place / 64]; }
 
   std::vector<field> fields_;
-  std::size_t words_ = 0;  ///< words per rank
+  std::size_t words_ = 0;  ///< number of 64-bit words for each rank
   std::vector<std::uint64_t> bits_;
 };
 

@@ -15,7 +15,7 @@
 namespace lsched {
 namespace {
 
-/// The number at which sums of bytes saturate.
+/// The value of a sum of bytes that has saturated.
 constexpr std::uint64_t k_too_many_bytes = std::numeric_limits<std::uint64_t>::max();
 
 std::string in_us(picoseconds time) {
@@ -28,7 +28,7 @@ template <class Time>
 struct rank_state {
   Time cpu = at_instant<Time>(0);
   nic_times<Time> nic;
-  std::uint32_t outstanding : 30 = 0;  ///< ops that have fired and not completed
+  std::uint32_t outstanding : 30 = 0;  ///< number of ops that have fired but not completed
   bool has_exited : 1 = false;
   bool has_ended : 1 = false;
   typename departures<Time>::head departing = departures<Time>::k_none;
@@ -56,7 +56,7 @@ class world_engine {
     report_.finish.assign(ranks_.size(), 0);
     open_calls();
     for (rank r = 0; r < world_.size(); ++r)
-      if (program(r).is_partial()) begin(r);  // a partial round is open before the rank calls
+      if (program(r).is_partial()) begin(r);  // a partial round begins before the rank calls
     for (rank r = 0; r < world_.size(); ++r) push({at_instant<Time>(start_of(r)), r, {event_kind::start}});
     while (!events_.is_empty() && fault_.empty()) {
       const auto& events = events_.take();
@@ -70,7 +70,7 @@ class world_engine {
   }
 
  private:
-  /// An event at a rank.
+  /// An event in decoded form: the time, the rank, and the kind and op.
   struct event {
     Time when{};
     rank who = 0;
@@ -78,7 +78,7 @@ class world_engine {
     picoseconds instant() const { return instant_of(when); }
   };
   using state = rank_state<Time>;
-  static constexpr std::size_t k_ahead = 12;  ///< number of events that are prefetched
+  static constexpr std::size_t k_ahead = 12;  ///< distance, in events, at which state is prefetched
   static constexpr std::uint64_t k_telling = 1 << 22;
 
   static std::size_t index_of(rank r) { return static_cast<std::size_t>(r); }
@@ -100,7 +100,8 @@ class world_engine {
             r};
   }
 
-  /// Draws the candidates of the round as all ranks do. With policy majority, the scenario names the candidate.
+  /// Draws the candidates of the round, with the same result as in a real round. With policy `majority`,
+  /// simulated_round::initiator is the candidate instead.
   void open_calls() {
     std::vector<rank> all(ranks_.size());
     std::iota(all.begin(), all.end(), 0);
@@ -111,7 +112,8 @@ class world_engine {
 
   // --- a rank ------------------------------------------------------------------------------------------------
 
-  /// The view that the round player has of a rank. The rank's CPU carries out ops at once, in the order of enqueue().
+  /// The interpreter of a rank for the round player (round.h). The CPU of the rank carries out ops in the order of
+  /// enqueue().
   struct interpreter {
     using number = op_id;
     world_engine& in;
@@ -158,7 +160,8 @@ class world_engine {
 
     const guard* guard_of(op_id, const op& o) const { return shape.guard_of(o); }
     round_no round() const { return in.scenario_.instance; }
-    /// Returns the items of lists of typical length, which may be 0.
+    /// Returns the data size of the op for lists of typical length. Only the comparison with 0 is used
+    /// (round_player::is_void).
     std::uint64_t items_of(op_id id, const op&) const { return is_signal(packed(id).kind) ? 0 : bytes_at(id); }
     const round_calls& calls() const { return in.calls_; }
     static const std::vector<rank>* present() { return nullptr; }
@@ -196,7 +199,7 @@ class world_engine {
       return outcome::done;
     }
     outcome signal(op_id id, const op& o) { return send(id, o); }
-    /// Returns done if the buffer may be written again at once, as after an eager message.
+    /// Returns `done` if the send buffer may be written again at once. This is the case for an eager message.
     outcome send(op_id id, const op& o) {
       return carry_out(id, o, [&] {
         const message_cost& paid = cost_of(id, o);
@@ -227,13 +230,13 @@ class world_engine {
       });
     }
 
-    /// Returns true, because an op that takes only CPU time is complete afterwards.
+    /// Charges CPU time. Returns true, because an op that only needs CPU time is complete afterwards.
     bool charge_cpu(op_id id, const charge& cost) {
       own.cpu = own.cpu + cost + lost(noise(id, own.cpu, cost.time));
       return true;
     }
 
-    /// Grants a message that has been announced, so that its sender may move it.
+    /// Grants an announced message, so that the sender may move the data (rendezvous).
     void ask_for(op_id id, const op& o) {
       const message_cost& paid = cost_of(id, o);
       const Time granted = grant(own.cpu, paid, in.noise_ ? in.noise_->drag(self, paid.overhead.time) : 0);
@@ -247,7 +250,7 @@ class world_engine {
     work(me);
   }
 
-  /// Carries out the ready ops in order.
+  /// Carries out the ops in ready_, in order, including ops that are added meanwhile.
   void work(interpreter& me) {
     for (std::size_t i = 0; i < ready_.size(); ++i) {
       const op_id id = ready_[i];
@@ -258,7 +261,8 @@ class world_engine {
     ready_.clear();
   }
 
-  /// Fires an op that has its tokens, or resumes an op that has fired and whose message or signal has arrived.
+  /// Fires an op that has its tokens. If the op has fired already, continues the op, because its message or signal has
+  /// arrived.
   void go_on(interpreter& me, op_id id) {
     round_player player(me);
     if (me.test(id, packed_state::fired)) {
@@ -269,7 +273,8 @@ class world_engine {
     player.fire(id);
   }
 
-  /// Ends the rank's round if it is over. `enqueued`: ops of the rank that have their tokens and have yet to fire.
+  /// Ends the round of the rank if the round is over. `enqueued` is the number of ops of the rank that have their
+  /// tokens but have not fired yet.
   void end_if_over(interpreter& me, const Time& time, std::uint64_t enqueued) {
     if (me.own.has_ended || !round_player<interpreter>::is_over(me.own.has_exited, enqueued, me.own.outstanding))
       return;
@@ -329,7 +334,7 @@ class world_engine {
     go_on_with(me, now, in, packed_state::arrived);
   }
 
-  /// Sets a flag of the event's receive, and carries the receive out if it has fired.
+  /// Sets a flag of the receive to which the event belongs. If the receive has fired, carries out the receive.
   void go_on_with(interpreter& me, const event& now, const Time& time, packed_state::flag flag) {
     me.set(now.what.op, flag);
     if (!me.test(now.what.op, packed_state::fired)) return;
@@ -338,7 +343,7 @@ class world_engine {
     work(me);
   }
 
-  /// Handles a grant at the sender of a rendezvous. Its NIC moves the message.
+  /// Handles a grant that arrives at the sender (rendezvous). The sender's NIC moves the data.
   void move(interpreter& me, const event& now) {
     const op o = me.at(now.what.op);
     Time& nic = nic_of(now.who, o.peer).sends_from;
@@ -348,7 +353,7 @@ class world_engine {
     push(o.peer, op_kind::recv, now.who, o.tag, arrives, event_kind::data);
   }
 
-  /// Adds the event that a send causes at its receiver.
+  /// Adds the event that a send or signal causes at the peer.
   void post(rank from, const op& o, const Time& arrives, event_kind kind, std::uint64_t bytes) {
     if (o.kind == op_kind::signal_send) {
       ++report_.signals;
@@ -361,7 +366,7 @@ class world_engine {
 
   void push(const event& now) { events_.push(now.when, now.who, now.what); }
 
-  /// Adds an event for the op of that kind by which rank `self` communicates with `peer` under that tag.
+  /// Adds an event at rank `self`. The event belongs to the op of `self` with the given kind, peer and tag.
   void push(rank self, op_kind wanted, rank peer, std::uint32_t tag, const Time& when, event_kind kind) {
     const op_id id = world_.find(self, wanted, peer, tag);
     if (id == k_no_op) {
@@ -374,14 +379,15 @@ class world_engine {
 
   // --- NICs --------------------------------------------------------------------------------------------------
 
-  /// Returns the NICs that rank r uses for messages with `peer`: those of its group if `peer` is outside, else its own.
+  /// Returns the times of the NIC that rank r uses for messages to or from `peer`: the NIC of the group if `peer` is in
+  /// another group, else the NIC of rank r.
   nic_times<Time>& nic_of(rank r, rank peer) {
     const bool is_shared = !nics_.empty() && scenario_.where.level_of(r, peer) > sharing_;
     return is_shared ? nics_[index_of(r / nic_ranks_)] : state_of(r).nic;
   }
 
-  /// Ends the rank's rendezvous sends whose bytes have left by now. Called before any other event of the rank is
-  /// handled, so that a send that ends inside the current window is not late.
+  /// Completes the rank's rendezvous sends whose bytes have left by the time `now`. This is called before each event of
+  /// the rank is handled, so a send completes in time even if it ends inside the current window.
   void end_sends(interpreter& mine, picoseconds now) {
     while (departures_.has_ended(mine.own.departing, now)) {
       const auto departed = departures_.take(mine.own.departing);
@@ -427,14 +433,14 @@ class world_engine {
   const simulated_round& scenario_;
   const std::optional<disturbances>& noise_ = scenario_.noise;
   simulation_record* record_;
-  const std::size_t sharing_;  ///< level whose groups share a NIC
-  const rank nic_ranks_;       ///< ranks that share a NIC; 1: no ranks share one
+  const std::size_t sharing_;  ///< level whose groups share a NIC (machine::sharing_level)
+  const rank nic_ranks_;       ///< number of ranks that share a NIC; 1: NICs are not shared
   event_queue<Time> events_;
   std::vector<state> ranks_;
-  std::vector<packed_state> states_;  ///< by shape
+  std::vector<packed_state> states_;  ///< state of the ops of each shape, by shape
   std::vector<nic_times<Time>> nics_;
   departures<Time> departures_;
-  std::vector<op_id> ready_;  ///< ready ops of the rank that is handled now
+  std::vector<op_id> ready_;  ///< queue of ops that have their tokens, of the rank whose event is handled
   round_calls calls_;
   cost_table costs_;
   std::string fault_;

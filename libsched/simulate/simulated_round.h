@@ -1,10 +1,11 @@
-// The event engine: computes the times of one round of any schedules.
+// The simulator: computes the times of one round of the schedules of a world, by discrete events.
 //
-// Ops fire by the rules of round.h, with any triggers, quorums, signals and captures. A message has the cost of LogGOPS
-// (loggops.h). A receive is matched as soon as it has fired and its message is there. Messages are taken in by arrival,
-// then source, then tag. Ops are carried out in the order in which they fire. All ops that a message enables are
-// carried out before the next message (run to completion, as in the engine). A send beyond S completes only when its
-// bytes have left.
+// Ops fire by the rules of round.h. Ops that wait for only some deps, signals and captures are supported. The cost of a
+// message follows the LogGOPS model (loggops.h). A receive is matched as soon as the receive has fired and its message
+// has arrived. A rank handles messages in the order of arrival, then source, then tag. A rank carries out ops in the
+// order in which they fire. All ops that a message enables are carried out before the next message is handled (run to
+// completion, as in the real engine). A send of more than S bytes (rendezvous) completes only when all bytes have left
+// the sender.
 #pragma once
 
 #include <algorithm>
@@ -23,47 +24,48 @@ namespace lsched {
 
 class packed_world;
 
-/// The delays of a send.
+/// The random delays of one send.
 struct disturbance {
   picoseconds noise = 0, jitter = 0;
-  picoseconds drag = 0;       ///< delay of the sender's CPU by its pace
-  picoseconds head_drag = 0;  ///< part of it before the message can leave
+  picoseconds drag = 0;       ///< delay of the sender's CPU because the rank is slower or faster than normal
+  picoseconds head_drag = 0;  ///< part of `drag` before the message can leave
 };
 
-/// The delays of CPUs and of the wire. No result may depend on the order of the calls. `op` is the number of the charge
-/// in the program of the rank.
+/// Functions that return random delays of CPUs and of the wire. The result of a function must not depend on the order
+/// of the calls. A charge is an interval of CPU time. `op` is the id of the op in the rank's schedule.
 struct disturbances {
-  /// Returns the delay of a CPU charge of `cost` that begins at `begin`; negative for fast ranks.
+  /// Returns the delay of a CPU charge that begins at `begin` and lasts `cost` without delay. Negative for fast ranks.
   std::function<picoseconds(rank, std::uint64_t op, picoseconds begin, picoseconds cost)> of_charge;
   std::function<disturbance(rank, std::uint64_t op, picoseconds begin, const message_cost&)> of_send;
-  /// Returns the delay of a CPU charge by the pace of the rank alone.
+  /// Returns the delay of a CPU charge that is caused only by the constant speed of the rank.
   std::function<picoseconds(rank, picoseconds cost)> drag;
-  bool has_fast_ranks = false;  ///< some ranks run at up to twice their normal speed
+  bool has_fast_ranks = false;  ///< some ranks run at up to twice the normal speed
 };
 
-/// One round of a world on one machine.
+/// Input of the simulator: the machine, and the conditions of the round.
 struct simulated_round {
   machine where{};
   std::function<picoseconds(rank)> starts{};  ///< time when a rank begins; empty: 0 for all ranks
   std::optional<disturbances> noise{};
   round_no instance = 1;
-  rank initiator = 0;  ///< rank whose call counts, with policy majority
-  /// Called periodically with the number of messages so far; may be empty.
+  rank initiator = 0;  ///< only rank whose call has an effect, for policy `majority`
+  /// The simulator calls this function periodically with the number of messages so far. May be empty.
   std::function<void(std::uint64_t)> progress{};
 };
 
-/// An op as carried out by its rank's CPU. Grants of rendezvous have no op.
+/// The execution of an op by its rank's CPU. CPU time for rendezvous grants is not recorded, because grants belong to
+/// no op.
 struct simulated_op {
   rank who = 0;
   op_id op = 0;
   op_kind kind = op_kind::nop;
   rank peer = k_no_rank;  ///< peer of a communication op; the rank itself for its own call
   std::uint32_t tag = 0;
-  picoseconds begin = 0, end = 0;  ///< a receive: from its match to its end
-  bool is_void = false;            ///< its guard did not hold
+  picoseconds begin = 0, end = 0;  ///< interval of execution; a receive begins when it is matched
+  bool is_void = false;            ///< the guard of the op did not hold
 };
 
-/// A dep whose token an op waited for. An op that has fired has `need` of these.
+/// A dep whose token contributed to the firing of op `after`. Each op that has fired has `need` such deps.
 struct simulated_dep {
   rank who = 0;
   op_id before = 0, after = 0;
@@ -71,37 +73,38 @@ struct simulated_dep {
 
 /// The recorded ops and deps of a round.
 struct simulation_record {
-  rank ranks = std::numeric_limits<rank>::max();  ///< ranks below this number are recorded
-  std::vector<simulated_op> ops{};                ///< in the order of each rank's CPU
-  std::vector<simulated_dep> deps{};              ///< in the order of the tokens
+  rank ranks = std::numeric_limits<rank>::max();  ///< set by the caller: ranks below this number are recorded
+  std::vector<simulated_op> ops{};                ///< ops of each rank in the order of execution
+  std::vector<simulated_dep> deps{};              ///< deps in the order in which the tokens arrived
 };
 
-/// The bytes that a signal counts as: the size of its register.
+/// Size of a signal in the cost model: the size of its register, in bytes.
 inline constexpr std::uint64_t k_signal_bytes = 8;
 
 struct simulation_report {
   std::string_view engine;
-  std::vector<picoseconds> finish;  ///< by rank: end of its last step
+  std::vector<picoseconds> finish;  ///< time when the round of each rank ends, by rank
   std::uint64_t messages = 0;       ///< payload messages
   std::uint64_t bytes = 0;          ///< payload bytes
   std::uint64_t signals = 0;
-  std::uint64_t nic_waits = 0;    ///< messages that had to wait for their receiver's NIC
-  rank active = 0;                ///< ranks that had called when the round took their contribution
-  std::size_t memory = 0;         ///< most bytes that the engine held, with the schedules and the report
+  std::uint64_t nic_waits = 0;    ///< number of messages that had to wait for the receiver's NIC
+  rank active = 0;                ///< number of ranks that had called before the round captured their contributions
+  std::size_t memory = 0;         ///< maximum memory in bytes, including the schedules and this report
   double seconds = 0;             ///< wall-clock time of the simulation
-  double generation_seconds = 0;  ///< wall-clock time for the schedules; set by the caller that generates them
-  std::optional<path_parts> critical_path{};  ///< path of the rank that finishes last, if requested
+  double generation_seconds = 0;  ///< wall-clock time for the generation of schedules; set by the caller
+  std::optional<path_parts> critical_path{};  ///< critical path of the rank that finishes last, if requested
 
   picoseconds last() const { return finish.empty() ? 0 : *std::ranges::max_element(finish); }
 };
 
-/// Simulates round `what.instance`. The schedules define how it starts. With policy majority, only the call of
-/// `what.initiator` counts. With `trace`, the report has the critical path. A trace or a record makes the simulation
-/// slower, and takes several times the memory.
+/// Simulates round number `what.instance`. The activation in the schedules defines how the round starts. With policy
+/// `majority`, only the call of `what.initiator` has an effect. If `trace` is true, the report contains the critical
+/// path. A trace or a record makes the simulation slower, and needs several times the memory.
 ///
-/// Failures: ARGUMENT (no ranks, or not of one world; no lookahead, because L + o, or L with rendezvous, is not
-/// positive; a start that is negative or too late; an automatic deadline), UNMATCHED (a message without a receive),
-/// UNSUPPORTED (too long or too many bytes), STATE (a rank cannot end; the text names it).
+/// Failures: ARGUMENT (the world is empty or its schedules do not belong together; L + o, or L if there are rendezvous
+/// messages, is not positive, so there is no lookahead; a start time is negative or too late; the deadline is
+/// automatic), UNMATCHED (a message without a receive), UNSUPPORTED (the simulated time or the number of bytes is too
+/// large), STATE (a rank cannot end the round; the error text names the rank).
 result<simulation_report> simulate_round(const packed_world& ranks, const simulated_round& what,
                                          simulation_record* record = nullptr, bool trace = false);
 

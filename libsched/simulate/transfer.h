@@ -12,8 +12,8 @@
 
 namespace lsched {
 
-/// The costs of messages, by size and level of the machine. A small table is computed once, otherwise each cost is
-/// computed on demand.
+/// The costs of messages, by message size and level of the machine. Up to k_most_costs costs are computed in advance.
+/// If there are more, each cost is computed on demand.
 class cost_table {
  public:
   cost_table(const packed_world& world, const machine& where) : world_(world), where_(where) {
@@ -24,7 +24,7 @@ class cost_table {
         costs_.push_back(cost_of(where, level, world.bytes_of(size)));
   }
 
-  /// Returns a cost. The reference is valid until the next call.
+  /// Returns the cost of a message. The reference is valid until the next call of cost().
   const message_cost& cost(std::uint32_t size_number, std::size_t level) {
     if (!costs_.empty()) return costs_[size_number * where_.levels.size() + level];
     return last_cost_ = cost_of(where_, level, world_.bytes_of(size_number));
@@ -37,17 +37,17 @@ class cost_table {
 
   const packed_world& world_;
   const machine& where_;
-  std::vector<message_cost> costs_;  ///< by size, then level
+  std::vector<message_cost> costs_;  ///< costs, by size, then by level
   message_cost last_cost_;
 };
 
-/// Returns the charge that noise adds to another charge, or jitter to a message.
+/// Returns the charge for a random delay: noise of a CPU, or jitter of a message.
 constexpr charge lost(picoseconds time) { return {time, {.noise = time}}; }
 
-/// The time of the last use of a NIC that was never used.
+/// Stands for the time of the last use of a NIC that has not been used yet. This time is before all events.
 inline constexpr picoseconds k_long_ago = std::numeric_limits<picoseconds>::min() / 4;
 
-/// Returns an instant without a path before it.
+/// Returns the instant `time` as the start of a path.
 template <class Time>
 Time at_instant(picoseconds time) {
   if constexpr (std::is_same_v<Time, traced_time>)
@@ -56,15 +56,15 @@ Time at_instant(picoseconds time) {
     return time;
 }
 
-/// The times at which a NIC is free.
+/// The times from which a NIC can send and receive the next message.
 template <class Time>
 struct nic_times {
-  Time sends_from = at_instant<Time>(0);         ///< time from which it can send again
-  Time received = at_instant<Time>(k_long_ago);  ///< time when its last message was in
+  Time sends_from = at_instant<Time>(0);         ///< time from which the NIC can send the next message
+  Time received = at_instant<Time>(k_long_ago);  ///< time when the NIC had received its last message
 };
 
-/// Returns the least time from an event to an event that it causes at another rank, if no message is longer than
-/// `bytes`.
+/// Returns the lookahead: the minimum time between an event and any event that it causes at another rank. `bytes` is
+/// the length of the longest message.
 inline picoseconds lookahead(const machine& where, std::uint64_t bytes, bool has_fast_ranks) {
   picoseconds least = std::numeric_limits<picoseconds>::max();
   const bool has_rendezvous = bytes > where.S;
@@ -73,7 +73,8 @@ inline picoseconds lookahead(const machine& where, std::uint64_t bytes, bool has
   return least;
 }
 
-/// Lets the sender's CPU hand a message to its NIC. Returns when the receiver's CPU could begin.
+/// Eager protocol: the sender's CPU passes the message to the NIC. Returns the earliest time at which the receiver's
+/// CPU can begin.
 template <class Time>
 Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, const disturbance& met) {
   const Time begin = cpu + lost(met.noise);
@@ -83,28 +84,29 @@ Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, const disturba
   return leaves + cost.latency + cost.tail + lost(met.jitter);
 }
 
-/// Lets the receiver's NIC take in a message after its last message. Returns when the message is in.
+/// The receiver's NIC receives a message after the previous message. Returns the time when the message has been
+/// received.
 template <class Time>
 Time take_in(Time& nic, const Time& arrives, const message_cost& cost) {
   return nic = later(arrives, nic + cost.gap);
 }
 
-/// Rendezvous: lets the sender's CPU announce a message. Returns when the receiver gets the request.
+/// Rendezvous: the sender's CPU announces a message. Returns the time when the receiver gets the request.
 template <class Time>
 Time announce(Time& cpu, const message_cost& cost, const disturbance& met) {
   cpu = cpu + cost.overhead + lost(met.noise + met.drag);
   return cpu + cost.latency + lost(met.jitter);
 }
 
-/// Rendezvous: lets the receiver's CPU grant the request. Returns when the sender gets the grant.
+/// Rendezvous: the receiver's CPU grants the request. Returns the time when the sender gets the grant.
 template <class Time>
 Time grant(Time& cpu, const message_cost& cost, picoseconds drag) {
   cpu = cpu + cost.overhead + lost(drag);
   return cpu + cost.latency;
 }
 
-/// Rendezvous: lets the sender's NIC move the message. The buffer is free when the NIC is free. Returns when the
-/// receiver's CPU could begin.
+/// Rendezvous: the sender's NIC moves the data. The send buffer can be reused when the NIC is free again. Returns the
+/// earliest time at which the receiver's CPU can begin.
 template <class Time>
 Time move_data(Time& nic, const Time& granted, const message_cost& cost) {
   const Time leaves = later(granted, nic);
@@ -112,8 +114,8 @@ Time move_data(Time& nic, const Time& granted, const message_cost& cost) {
   return leaves + cost.latency + cost.tail;
 }
 
-/// Rendezvous sends whose bytes are leaving. Each rank keeps the head of a list that is sorted by the ends of its
-/// sends. All lists share one pool.
+/// The rendezvous sends in progress, whose bytes are leaving the sender. Each rank has a linked list of its sends,
+/// sorted by end time. The rank stores the head of the list. All lists share one pool of entries.
 template <class Time>
 class departures {
  public:
@@ -123,7 +125,7 @@ class departures {
   struct departure {
     Time end{};
     op_id send = k_no_op;
-    head next = k_none;  ///< next entry of the rank's list, or of the free list
+    head next = k_none;  ///< next entry in the list of the rank, or in the list of free entries
   };
 
   void add(head& first, const Time& end, op_id send) {

@@ -15,7 +15,8 @@
 namespace lsched {
 namespace {
 
-/// Track numbers for each group of a rank. Group 0 is for rounds, each kind of op has another group.
+/// Number of tracks that are reserved for each group of a rank. Group 0 is for rounds, and each kind of op has its own
+/// group.
 constexpr std::uint32_t k_lanes = 1'000'000;
 
 std::uint32_t group_of(const trace_event& e) { return e.op == k_no_op ? 0 : 1 + static_cast<std::uint32_t>(e.kind); }
@@ -26,7 +27,8 @@ std::string_view name_of_group(std::uint32_t group) {
 
 bool has_arrow(const trace_event& e) { return e.op != k_no_op && is_communication(e.kind) && e.peer != e.who; }
 
-/// Returns the end of an event's slice. A slice with an arrow has at least 1 ns, so that the arrow lies in the slice.
+/// Returns the end of an event's slice. A slice with an arrow is at least 1 ns long, so that the end of the arrow lies
+/// within the slice.
 std::uint64_t shown_end(const trace_event& e) { return std::max(e.end_ns, e.begin_ns + (has_arrow(e) ? 1 : 0)); }
 
 std::uint64_t message_id(const trace_event& e) {
@@ -39,12 +41,12 @@ std::uint64_t message_id(const trace_event& e) {
 
 // --- words ---------------------------------------------------------------------------------------------------
 
-/// Returns a time in microseconds, with three decimals.
+/// Returns a time as text, in microseconds with three decimals.
 std::string time_text(std::uint64_t ns) {
   return std::to_string(ns / 1000) + "." + std::to_string(1000 + ns % 1000).substr(1);
 }
 
-/// Returns a JSON string. Bytes that are not printable ASCII become \xHH, as in the text form of schedules.
+/// Returns a JSON string. Bytes that are not printable ASCII are written as \xHH, as in the text form of schedules.
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char letter : text) {
@@ -103,8 +105,8 @@ class trace_writer {
     sort_by([](const trace_event& e) { return std::tuple(e.who, group_of(e)); });
   }
 
-  /// Writes the events of one kind on one rank, in order of time. Slices of a track must not overlap, so each slice
-  /// goes to the first free track.
+  /// Writes the events of one kind on one rank, in order of time. Slices of a track must not overlap, so each event is
+  /// written to the first track that is free at this time.
   void write_tracks(std::span<const std::size_t> events) {
     using ending = std::pair<std::uint64_t, std::uint32_t>;
     std::priority_queue<ending, std::vector<ending>, std::greater<>> busy;
@@ -156,14 +158,15 @@ class trace_writer {
                     (has_arrow(e) ? ",\"tag\":" + std::to_string(e.tag) : "") + ",\"schedule\":" +
                     quoted(name == context_.names.end() ? "#" + std::to_string(e.schedule) : name->second) + "}");
     if (!has_arrow(e)) return;
-    // An arrow goes from the start of the send to the last moment of the receive, so that it never points back in time.
+    // An arrow begins at the start of the send and ends at the end of the receive, so arrows never point backwards in
+    // time.
     const bool is_out = is_outgoing(e.kind);
     write_event(is_out ? "s" : "f", e.who, track,
                 (is_out ? ",\"ts\":" : ",\"bp\":\"e\",\"ts\":") + time_text(is_out ? e.begin_ns : shown_end(e) - 1) +
                     ",\"cat\":\"message\",\"name\":\"message\",\"id\":\"" + std::to_string(message_id(e)) + "\"");
   }
 
-  /// Writes the remark at the start, and the numbers of lost and cut events at the end.
+  /// Writes the remark as an event at the start, and the numbers of lost and omitted events as an event at the end.
   void write_notes() {
     std::uint64_t first = chosen_.empty() ? 0 : events_[chosen_.front()].begin_ns, last = 0;
     for (const std::size_t i : chosen_) {

@@ -10,8 +10,8 @@
 namespace lsched {
 namespace {
 
-// Reads of the peers' bells before a sender wakes their progress threads. They take 2.5 us, a quarter of a wake-up on
-// another core.
+// The maximum number of times that a sender reads the peers' bells before it wakes their progress threads. All reads
+// together take 2.5 us, a quarter of the time of a wake-up on another core.
 constexpr int k_looks = 60;
 
 // The futexes are shared, not process-private, because processes may map the word at different addresses.
@@ -62,8 +62,8 @@ void ringer::settle() {
   owed_.clear();
 }
 
-// Returns whether the application of a peer is outside of the library and its progress thread sleeps. In a tight loop
-// of rounds, such a peer returns sooner than a thread could be woken.
+// Returns whether the application of a peer is outside of the library and the peer's progress thread sleeps. In a tight
+// loop of rounds, such a peer returns sooner than a thread could be woken.
 bool ringer::has_absent_peer() const {
   return std::ranges::any_of(owed_, [](const debt& one) {
     return one.bell->polling.load() == 0 && one.bell->sleepers.load() == 0 && one.bell->wanted.load() != 0;

@@ -36,7 +36,7 @@
 
 namespace lsched {
 
-/// Lives in shared memory. All zeros is a valid doorbell without sleepers.
+/// The two bells of a rank, in shared memory. All zeros is a valid doorbell without sleepers.
 struct alignas(64) doorbell {
   enum side : std::uint32_t { waiter = 0, auxiliary = 1 };
 
@@ -46,8 +46,8 @@ struct alignas(64) doorbell {
   std::atomic<std::uint32_t> polling;  ///< the engine's owner polls for messages
 };
 
-/// Rings the bell if no thread polls there. The caller must have published its messages and then executed a
-/// sequentially consistent fence. Any thread of any local process. Never blocks.
+/// Rings the bell if a thread of the receiver sleeps and none polls. The caller must have published its messages and
+/// then executed a sequentially consistent fence. Any thread of any local process. Never blocks.
 void ring_if_needed(doorbell& bell);
 
 /// The bells that a sender still has to check after it has published messages. One thread at a time.
@@ -63,8 +63,8 @@ class ringer {
     owed_.push_back({&bell, peer});
   }
 
-  /// Executes one fence, then checks every noted bell and rings it if no thread polls there. First waits briefly for
-  /// peers that may return before they could be woken.
+  /// Executes one fence. Then checks every noted bell as ring_if_needed() does. Before the check, waits briefly for
+  /// peers that may begin to poll sooner than they could be woken.
   void settle();
   bool is_settled() const { return owed_.empty(); }
 
@@ -75,18 +75,18 @@ class ringer {
   };
   bool has_absent_peer() const;
 
-  std::vector<std::uint8_t> is_owed_;  ///< by peer
+  std::vector<std::uint8_t> is_owed_;  ///< whether the bell of the peer is in owed_, by peer
   std::vector<debt> owed_;
 };
 
 /// Wakes sleepers of one side unconditionally. Used to hand the engine over inside a process.
 void ring(doorbell& bell, doorbell::side side, int sleepers = 1);
 
-/// Sleeps until the word leaves `epoch` or the timeout passes. Spurious returns are allowed.
+/// Sleeps until the word differs from `epoch` or the timeout passes. Spurious returns are allowed.
 void sleep_on(doorbell& bell, doorbell::side side, std::uint32_t epoch, std::chrono::nanoseconds timeout);
 
-/// Pauses the core for some ten nanoseconds between two reads of a word that another core is about to write. This
-/// leaves the core to its other hardware thread. Does nothing on other processors.
+/// Pauses the core for some ten nanoseconds between two reads of a word that another core is about to write. The other
+/// hardware thread of the core can use the core meanwhile. Does nothing on processors other than x86 and Arm.
 inline void cpu_relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

@@ -3,18 +3,18 @@
 // Thread safety: only the thread that owns the engine calls an endpoint, except for functions marked "Any thread".
 // There are no callbacks. All events are return values.
 //
-// In each round, the message of an edge is sent once and received once. An edge without credits may have rounds without
-// a message. Messages of one edge arrive in order. No message is lost, and no call blocks. All resources are reserved
-// at attach, so no queue can be full on the data path. If an endpoint has to delay a send, it keeps the message and
-// reports the completion later.
+// An edge leads from a send op of one rank to a receive op of another. In each round, the message of an edge is sent
+// once and received once. An edge without credits (attach()) may have rounds without a message. Messages of one edge
+// arrive in order. No message is lost, and no call blocks. All resources are reserved at attach, so no queue can be
+// full on the data path. If an endpoint has to delay a send, it keeps the message and reports the completion later.
 //
 // Ranks are home ranks (membership.h), unless a function documents otherwise.
 //
 // Life of an instance at an endpoint:
 //     attach  ->  (exchange of commit records)  ->  link  ->  rounds  ->  detach
-// attach reserves all memory that peers may write to before the records are exchanged, so the first message of a fast
-// rank finds its memory. The commit record carries the address of that memory, because each rank chooses its own
-// instance ids.
+// Before the records are exchanged, attach() reserves all memory that peers may write to. So that memory exists when
+// the first message of a fast rank arrives. The commit record carries the address of that memory, because each rank
+// chooses its own instance ids.
 //
 // Every implementation passes tests/conformance/endpoint_exam.h.
 #pragma once
@@ -43,8 +43,8 @@ namespace lsched {
 /// of an allreduce it is equal on all ranks, so the reports of the round are equal too.
 struct contributor_count {
   std::uint32_t contributors = 0;  ///< ranks whose contribution the value contains
-  rank leaver = k_no_rank;         ///< highest rank that has left and is not yet agreed upon
-  std::uint64_t offers = 0;        ///< application calls in the value; tag of a mailbox message
+  rank leaver = k_no_rank;         ///< highest rank that has left, but not yet by agreement of all ranks; or k_no_rank
+  std::uint64_t offers = 0;        ///< application calls in the value; for a mailbox message: the tag
   friend bool operator==(const contributor_count&, const contributor_count&) = default;
 };
 
@@ -64,7 +64,7 @@ struct message {
 
 /// The memory for an incoming message, and its size.
 struct message_target {
-  /// Without a size, the memory has room for the capacity of the edge.
+  /// If `room` is not given, the memory must hold the capacity of the edge.
   message_target(std::byte* begin = nullptr, std::uint64_t room = ~std::uint64_t{0}) : memory(begin), bytes(room) {}
   std::byte* memory;
   std::uint64_t bytes;
@@ -89,7 +89,8 @@ struct edge_spec {
   bool outgoing = false;
   bool signal = false;
   bool foreign = false;  ///< outgoing: the source may be memory that is not from allocate()
-  /// Outgoing: edges of one attach with equal numbers, except 0, send equal bytes in a round.
+  /// Outgoing: number of the source. Edges of one attach() with equal numbers other than 0 send the same bytes in a
+  /// round.
   std::uint32_t source = 0;
   bool in_place = false;      ///< incoming: the payload is read in place until release and needs no target
   bool reads_device = false;  ///< incoming, in place: the payload may be in device memory of the sender
@@ -140,9 +141,10 @@ struct end_reason {
 struct cancellation {
   std::uint32_t instance = 0;  ///< id of the instance on this rank
   end_reason reason{};
-  /// The news is a departure instead: this rank waits for `reason.who`, which has detached the instance.
+  /// True: the report is a departure. This rank waits for `reason.who`, which has detached the instance.
   bool is_departure = false;
-  std::optional<round_no> last{};  ///< departure: messages up to this round may be in flight; empty: all have arrived
+  /// Departure: messages up to this round may be in flight; empty: all messages have arrived
+  std::optional<round_no> last{};
 };
 
 struct completion {
@@ -158,34 +160,34 @@ class endpoint {
   virtual world place() const = 0;
   virtual std::string_view name() const = 0;
 
-  /// Allocates memory that peers may be able to read directly. It is 64-byte aligned and not initialised. Returns
-  /// nullptr if no memory is left. Any thread, cold path.
+  /// Allocates memory that peers may be able to read directly. The memory is 64-byte aligned and not initialised.
+  /// Returns nullptr if no memory is left. Any thread, cold path.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void deallocate(std::byte* memory) = 0;
 
-  /// Returns whether a message is sent from this memory without a copy. The caller guarantees that the memory has
+  /// Returns whether messages are sent from this memory without a copy. The caller guarantees that the memory has
   /// `bytes` bytes. Any thread.
   virtual bool sends_from(const std::byte* memory, std::uint64_t bytes) const {
     static_cast<void>(memory), static_cast<void>(bytes);
     return true;
   }
 
-  /// Returns the offset by which the ranks that share this rank's memory find a place in it; 0: no rank shares the
-  /// memory.
+  /// Returns the offset of a place in this rank's memory, by which other ranks find the place (memory_at()); 0: no rank
+  /// shares the memory.
   virtual std::uint64_t offset_of(const std::byte* memory) const {
     static_cast<void>(memory);
     return 0;
   }
-  /// Returns a place in another rank's memory for reading; nullptr if the ranks share no memory, or if fewer than
-  /// `bytes` bytes lie there.
+  /// Returns a place in another rank's memory for reading; nullptr if the ranks share no memory, or if the memory has
+  /// fewer than `bytes` bytes from that place on.
   virtual const std::byte* memory_at(rank who, std::uint64_t place, std::uint64_t bytes) const {
     static_cast<void>(who), static_cast<void>(place), static_cast<void>(bytes);
     return nullptr;
   }
 
-  /// Announces a part of this rank's memory that is never freed, so that the ranks that share it can prepare to read
-  /// it. The part comes from allocate(). Returns false if no rank shares the memory or if too many parts are announced.
-  /// Cold path.
+  /// Announces a part of this rank's memory that is never freed, so that the ranks that share the memory can prepare to
+  /// read the part. The part comes from allocate(). Returns false if no rank shares the memory or if too many parts are
+  /// announced. Cold path.
   virtual bool show_kept(const std::byte* memory, std::uint64_t bytes) {
     static_cast<void>(memory), static_cast<void>(bytes);
     return false;
@@ -232,11 +234,11 @@ class endpoint {
 
   // --- commit: all members of a world make each call, once ------------------------------------------------------
 
-  /// Opens a board for a world of at most `most` members. The caller joins it when the members are known. The endpoint
-  /// must outlive the board. NO_MEMORY.
+  /// Opens a board for a world of at most `most` members. The caller calls board::join() when the members are known.
+  /// The endpoint must outlive the board. Returns NO_MEMORY if no memory is left.
   virtual result<std::unique_ptr<board>> open_board(std::size_t most) = 0;
 
-  /// Opens the board of the world of all ranks. It is joined already. Called once.
+  /// Opens the board of the world of all ranks. The board has joined already. Called once.
   virtual std::unique_ptr<board> open_home_board() = 0;
 
   /// Reserves the edges of an instance of a world of these ranks. `id` is new and names the instance from here on.
@@ -249,9 +251,9 @@ class endpoint {
   /// Returns the address that the other ranks need to link their ends of an attached instance.
   virtual member_address address_of(std::uint32_t id) const = 0;
 
-  /// Connects instance `id` to the instances at these addresses. `all` has one address per member, by its rank in the
-  /// world. The preceding exchange ensures that every edge has its opposite (commit.h). A transport that compares both
-  /// ends returns UNMATCHED if an end is missing.
+  /// Connects instance `id` to the instances at these addresses. `all` has one address per member, by rank in the
+  /// world. The preceding exchange ensures that every edge has an opposite edge at the peer (commit.h). A transport
+  /// that compares both ends returns UNMATCHED if an end is missing.
   virtual status link(std::uint32_t id, std::span<const member_address> all) = 0;
 
   /// Frees the edges. No message may be in flight unless the instance was abandoned. An instance that was never linked
@@ -260,9 +262,9 @@ class endpoint {
 
   // --- cancellation (docs/reference/cancel.md) ------------------------------------------------------------------
 
-  /// Ends an instance on all members. A transport that uses messages ends it on the members to which edges lead. The
-  /// first reason is kept, and later calls have no effect. Each rank that has attached the instance, this rank
-  /// included, gets the reason once from take_cancellation().
+  /// Ends an instance on all members. A transport that uses messages ends the instance only on the members to which
+  /// edges lead. The first reason is kept, and later calls have no effect. Each rank that has attached the instance,
+  /// this rank included, gets the reason once from take_cancellation().
   virtual void cancel(std::uint32_t id, const end_reason& reason) = 0;
 
   /// Returns whether poll() has found a cancellation or a lost rank.
@@ -283,18 +285,19 @@ class endpoint {
   virtual void abandon(std::uint32_t id) = 0;
 
   /// Prevents peers from starting to read this rank's memory for a linked instance. No peer is woken. If a peer reaches
-  /// a payload that it may no longer read, it gets the reason from take_cancellation(). The first reason is kept.
+  /// a payload that it may no longer read, that peer gets the reason from take_cancellation(). The first reason is
+  /// kept.
   virtual void close_to_readers(std::uint32_t id, const end_reason& reason) = 0;
 
   /// Returns OK if no peer reads this rank's memory for an instance that is closed to readers or was cancelled.
-  /// PENDING: `reader` still reads. UNSUPPORTED: the medium may still access memory of the caller and cannot be
+  /// PENDING: `reader` still reads. UNSUPPORTED: the transport may still access memory of the caller and cannot be
   /// stopped. `reader` is then a rank that may still use the message, or k_no_rank.
   virtual status check_readers(std::uint32_t id, rank* reader) = 0;
 
   // --- lost peers ---------------------------------------------------------------------------------------------
 
-  /// Removes and returns the next lost rank that poll() has found, in the order on record; k_no_rank if there is no
-  /// more. The caller takes all losses before the cancellations.
+  /// Removes and returns the next lost rank that poll() has found, in the order on record; k_no_rank if no loss is
+  /// left. The caller takes all losses before the cancellations.
   rank take_loss() {
     if (losses_.empty()) return k_no_rank;
     const rank next = losses_.front();
@@ -305,7 +308,7 @@ class endpoint {
 
   /// Searches for peers that have died, or that have closed while this rank waits for them, and records them as lost.
   /// Returns the first rank on record, or k_no_rank. Also reports departures (cancellation). Calls the operating
-  /// system, so it is for idle moments.
+  /// system, so this function should only be called in idle moments.
   virtual rank find_dead_peer() { return k_no_rank; }
 
   /// Returns whether the loss of a rank is on record.
@@ -324,12 +327,13 @@ class endpoint {
   // --- state of ranks, for diagnosis ----------------------------------------------------------------------------
 
   /// Puts an attached instance on record under a number that is equal on all ranks, and a readable name. Returns the
-  /// word in which this rank publishes the last round that its application has called for; nullptr if no rank reads it.
+  /// word in which this rank publishes the last round that its application has called for; nullptr if no rank reads the
+  /// word.
   virtual std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) {
     static_cast<void>(id), static_cast<void>(number), static_cast<void>(label);
     return nullptr;
   }
-  /// Returns the last round of a linked instance that `who` has entered; nullopt if the medium cannot find out.
+  /// Returns the last round of a linked instance that `who` has entered; nullopt if the transport cannot find out.
   virtual std::optional<round_no> entered_by(rank who, std::uint32_t id) const {
     static_cast<void>(who), static_cast<void>(id);
     return std::nullopt;
@@ -359,21 +363,22 @@ class endpoint {
   virtual bool receive(link_id link, round_no round, message_target into, arrival& out) = 0;
 
   /// Fetches the payload of a message on an announced edge, after receive has returned its tally and length without
-  /// data. The target has room for the payload. Returns as receive does.
+  /// data. The target must be large enough for the payload. Returns the same values as receive().
   virtual bool fetch(link_id link, round_no round, message_target into, arrival& out) = 0;
 
   /// Announces that no message follows that of round `last` on the edge, so that the receiver gets a departure. Does
-  /// nothing if ranks of the medium detect departures anyway.
+  /// nothing if ranks of the transport detect departures anyway.
   virtual void end_edge(link_id link, round_no last) { static_cast<void>(link), static_cast<void>(last); }
 
   /// Ends the use of the in-place payload of `round`.
   virtual void release(link_id link, round_no round) = 0;
 
-  /// Raises the peer's register to `round`. Never waits. The transport may merge signals into a later signal.
+  /// Raises the register of a signal edge, a word at the peer, to `round`. Never waits. The transport may merge signals
+  /// into a later signal.
   virtual void signal(link_id link, round_no round) = 0;
 
-  /// Requests a completion for the moment when the register holds at least `round`. Returns true if it does already.
-  /// Another call replaces the requested round.
+  /// Requests a completion for the moment when this rank's register of a signal edge holds at least `round`. Returns
+  /// true if the register already does. A later call replaces the requested round.
   virtual bool arm(link_id link, round_no round) = 0;
 
   /// Withdraws the request of arm. A completion that was not polled yet is dropped. Used only when a round restarts or
@@ -384,21 +389,21 @@ class endpoint {
   virtual std::size_t poll(std::span<completion> out) = 0;
 
   /// Wakes sleeping peers for which send, release, signal or poll has published anything since the last flush. Peers
-  /// that poll see the messages before, but sleeping peers may not. The owner flushes when it has no more to publish,
-  /// before any long operation, and before it sleeps or releases the engine.
+  /// that poll see the messages without a flush, but sleeping peers may not. The owner flushes when it has no more to
+  /// publish, before any long operation, and before it sleeps or releases the engine.
   virtual void flush() {}
 
   /// Returns whether any posted or armed operation waits for a message.
   virtual bool is_listening() const = 0;
 
-  /// Returns whether progress needs polling because the medium cannot wake sleeping ranks.
+  /// Returns whether progress needs polling because the transport cannot wake sleeping ranks.
   virtual bool is_time_driven() const { return false; }
 
   /// Returns whether calls of this endpoint may be cancellation points (no_cancellation.h).
   virtual bool has_cancellation_points() const { return false; }
 
-  /// Returns the error that made the transport fail, or OK; and the rank whose message could not be read, if that is
-  /// the cause.
+  /// health() returns OK, or the error that made the transport fail. culprit() returns the rank whose message could not
+  /// be read, if that was the cause, or k_no_rank.
   virtual status health() const { return status::ok; }
   virtual rank culprit() const { return k_no_rank; }
 

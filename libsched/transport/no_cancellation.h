@@ -10,8 +10,8 @@
 
 namespace lsched {
 
-/// While the object exists, requests to cancel this thread stay pending. Requests of the asynchronous type are not
-/// supported outside of such objects.
+/// While the object exists, requests to cancel this thread stay pending. Asynchronous cancellation
+/// (PTHREAD_CANCEL_ASYNCHRONOUS) is not supported while no such object exists.
 class no_cancellation {
  public:
   explicit no_cancellation(bool applies = true) : applies_(applies) {

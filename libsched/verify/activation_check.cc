@@ -36,9 +36,10 @@ class activation_check {
     }
   }
 
-  /// Runs the ops before the captures for sets of callers that are just large enough. This suffices, because all
-  /// payloads move once every capture is given, and more callers only add ops. If a round takes several calls, any
-  /// calls count. So it suffices that each rank is the first of a set once. With one caller less, no rank may wake.
+  /// Runs the ops before the captures for sets of callers that are just large enough. Larger sets need no check,
+  /// because all payloads move once every capture has completed, and more callers only add ops. If a round needs
+  /// several calls, the calls of any ranks count. So it suffices that each rank is the first of one set. With one
+  /// caller less, no rank may wake.
   std::shared_ptr<const wake_cost> check_calls(memo<wake_cost>* known) {
     const fingerprint key = known == nullptr ? fingerprint() : key_of_calls();
     if (known != nullptr)
@@ -70,8 +71,8 @@ class activation_check {
       check_signals(first, found.signals[static_cast<std::size_t>(first)], total);
   }
 
-  /// Checks that every gate opens by its rank's own call, and that no op sends before the gates. So no other rank can
-  /// have opened a gate.
+  /// Checks rounds that wait for all ranks. Every rank's capture must follow from the rank's own call, and no op may
+  /// send before the captures. So no other rank can have caused a capture.
   void check_full_round() {
     if (!starts_.has_full_call()) return;
     wake_.run({.is_full = true, .stops_at_captures = true});
@@ -143,7 +144,7 @@ class activation_check {
                       std::to_string(*declared - (is_spared ? 1 : 0))});
   }
 
-  /// Returns, for each op, the longest chain of messages and signals from its completion to any exit.
+  /// Returns, for each op, the longest chain of messages and signals from the op's completion to any exit.
   std::vector<std::uint32_t> hops_from_here(const std::vector<world_op>& order) const {
     std::vector<std::uint32_t> hops(all_.op_count(), 0);
     for (auto next = order.rbegin(); next != order.rend(); ++next) {
@@ -187,7 +188,7 @@ class activation_check {
   progress wake_;
   finding_list& out_;
   std::vector<world_op> captures_;
-  std::vector<bool> callers_;  ///< by rank: whether it calls in the current run
+  std::vector<bool> callers_;  ///< whether the rank calls in the current run, by rank
   rank first_caller_ = 0;
   rank number_of_callers_ = 0;
 };

@@ -79,7 +79,8 @@ void assembly::match(finding_list& out) {
       if (partner_[id] == k_no_world_op) object(id, "has no matching send", out);
 }
 
-/// The key is unique among the receivers of a rank and among its senders, because check_form has checked that.
+/// Matches one sender. check_form has ensured that the key is unique among the receivers and among the senders of a
+/// rank.
 void assembly::match_out(world_op id, std::span<const world_op> receivers, finding_list& out) {
   const op& sent = at(id);
   const std::tuple wanted(owner_[id], receiver_kind(sent.kind), sent.tag);

@@ -18,7 +18,7 @@ inline constexpr world_op k_no_world_op = ~world_op{0};
 
 class assembly {
  public:
-  /// The schedules must have passed check_form, and outlive the assembly. Fewer than 2^32-1 ops.
+  /// The schedules must have passed check_form, and outlive the assembly. The world has fewer than 2^32-1 ops.
   explicit assembly(std::span<const schedule_ptr> programs);
 
   rank size() const { return static_cast<rank>(programs_.size()); }
@@ -30,7 +30,7 @@ class assembly {
   op_id id_of(world_op id) const { return id - first_[static_cast<std::size_t>(owner_[id])]; }
   bool is_call(world_op id) const { return lsched::is_call(at(id), owner_[id]); }
 
-  // Direct access to the properties that passes over the whole world use most often.
+  // Direct access to the properties that algorithms over the whole world read most often.
   const op& at(world_op id) const { return *ops_[id]; }
   bool is_exit(world_op id) const { return is_exit_[id]; }
   op_kind kind(world_op id) const { return kind_[id]; }
@@ -39,7 +39,7 @@ class assembly {
     return std::span(after_).subspan(after_first_[id], after_first_[id + 1] - after_first_[id]);
   }
 
-  /// Op ids of the same rank, ascending.
+  /// Returns the ids of the ops of the same rank on which the op depends, in ascending order.
   std::span<const op_id> predecessors(world_op id) const {
     return std::span(before_).subspan(before_first_[id], before_first_[id + 1] - before_first_[id]);
   }
@@ -61,7 +61,7 @@ class assembly {
   void object(world_op id, const std::string& why, finding_list& out) const;
 
   std::span<const schedule_ptr> programs_;
-  std::vector<world_op> first_;  ///< first op by rank, and the end
+  std::vector<world_op> first_;  ///< first op of each rank, followed by the number of all ops
   std::vector<rank> owner_;
   std::vector<const op*> ops_;
   std::vector<bool> is_exit_;

@@ -1,8 +1,9 @@
 // Causal history: the ranks that are certain to have entered the round, at each op.
 //
-// A rank enters when its capture completes, or else its call. If it has neither, it enters when its round begins. The
-// ranks known at an op are the union over its deps. If the op needs fewer tokens than it has deps, only ranks that are
-// known at enough deps count. A receive adds the ranks that are known at its send.
+// A rank enters the round when its capture completes. A rank without a capture enters when its call completes, and a
+// rank without both enters when its round begins. The ranks known at an op are the union of the ranks known at the op's
+// deps. If the op needs fewer tokens than it has deps, only ranks that are known at enough deps are known at the op. A
+// receive adds the ranks that are known at its send.
 #pragma once
 
 #include <vector>
@@ -19,8 +20,9 @@ struct causal_history {
   std::vector<bool> is_expected{};
 };
 
-/// `order`: the ops that fire in every execution, each after all ops that it waits for, sends before their receives.
-/// `fired_by_end`: by rank and op, whether the op has fired whenever the rank's round ends.
+/// Returns the causal history of a world. `order`: the ops that fire in every execution, each after all ops that it
+/// waits for, sends before their receives. `fired_by_end`: whether the op has fired whenever the rank's round ends, by
+/// rank and op.
 causal_history causal_history_of(const assembly& all, const std::vector<world_op>& order,
                                  const std::vector<std::vector<bool>>& fired_by_end);
 

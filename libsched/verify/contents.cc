@@ -55,7 +55,8 @@ contents::memory contents::part_of(const memory& all, std::uint64_t begin, std::
   return part;
 }
 
-/// Returns the first elements below `count` that are in no segment, or an empty range.
+/// Returns the first range of elements below `count` that is in no segment, or an empty range. All segments must lie
+/// below `count`.
 element_range contents::gap_in(const memory& pieces, std::uint64_t count) {
   std::uint64_t begin = 0;
   for (const segment& piece : pieces) {
@@ -65,7 +66,7 @@ element_range contents::gap_in(const memory& pieces, std::uint64_t count) {
   return {.begin = begin, .end = count};
 }
 
-/// Returns the segments of a region, relative to its beginning. Gaps are findings.
+/// Returns the segments of a region, relative to the region's beginning. Each gap is a finding.
 contents::memory contents::read(world_op id, world_op user, region part, std::uint64_t count) {
   const placement& place = placement_of(all_.rank_of(id), part);
   const std::uint64_t begin = place.begin + part.offset();
@@ -133,7 +134,7 @@ void contents::execute(world_op id) {
   if (o.kind == op_kind::capture) write(id, o.c, o.count, captured(id));
 }
 
-/// Reads the message from the buffer of its send, or else from the sender's memory.
+/// Reads the message of a receive from the buffered message of the send, or else from the sender's memory.
 void contents::receive(world_op id) {
   const world_op send = all_.partner(id);
   const std::uint64_t count = all_.at(id).count;
@@ -180,15 +181,15 @@ void contents::for_each_pair(const memory& lower, const memory& higher, const Vi
   }
 }
 
-/// A sum of no elements is a sum, too.
+/// If the op has no elements, the target still becomes a node of sums.
 void contents::multiply(world_op id) {
   const op& o = all_.at(id);
   products all{};
   if (o.count != 0) {
     const memory lower = read(id, o.a, o.count), higher = read(id, o.b, o.count);
     for_each_pair(lower, higher, [&](std::uint64_t begin, std::uint64_t end, const segment& x, const segment& y) {
-      // Products of different elements are useless. Their expression differs, so they count as products of other
-      // vectors.
+      // Products of elements with different indices are useless. The expression of such products differs, so they count
+      // as products of other vectors.
       const auto first = begin - static_cast<std::uint64_t>(x.shift);
       all = joined(all, products_of(nodes_[x.what].tree, nodes_.tree_beside(x, y), first, first + (end - begin)));
     });
@@ -209,7 +210,7 @@ contents::memory contents::combined(world_op id, const memory& lower, const memo
   return result;
 }
 
-/// Combines by the sums in s. Other content of s is a finding.
+/// Combines the operands with weights from the sums in operand s. If s holds anything but sums, adds a finding.
 contents::memory contents::weighed(world_op id, const memory& lower, const memory& higher) {
   const region s = all_.at(id).s;
   const memory sums = read(id, s, k_dot_sums);
@@ -253,7 +254,7 @@ void contents::lay_out(world_op id, const memory& lengths) {
   write(id, o.c, o.count, {});
 }
 
-/// Writes to c. Packed lists accept only the lists by whose lengths they were laid out.
+/// Writes to operand c. If c has packed lists, the lists that are written must have the lengths of the layout.
 void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
   const region target = all_.at(id).c;
   write(id, target, count, pieces);
@@ -271,8 +272,9 @@ void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
              (lengths.empty() ? ", which no op has laid out" : ", which was laid out by the lengths of other lists"));
 }
 
-/// Returns whether lengths [begin, end) are those of these lists. Measured lengths must be measured from them. Derived
-/// lengths match by index: element i is the length of part i of a split value, or else of element i.
+/// Returns whether lengths [begin, end) are the lengths of the lists in `list`. Measured lengths must have been
+/// measured from these lists. Derived lengths match by index: element i is the length of part i of a split value, or
+/// else of element i.
 bool contents::lays_out(std::uint64_t begin, std::uint64_t end, const segment& length, const segment& list) const {
   const node &numbers = nodes_[length.what], &items = nodes_[list.what];
   if (numbers.is_derived && items.part != 0)

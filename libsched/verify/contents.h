@@ -2,17 +2,17 @@
 //
 // A segment of memory holds a node (node_table.h) and the shift of its elements.
 //
-// The sums of products that weight an adaptive sum are nodes too. They record the products that they contain
-// (fingerprint.h), and the expression of the adaptive sum includes them. So the expression is the promised one only if
-// the sums were complete.
+// The sums of products that weight an adaptive sum are nodes too. Such a node records the products of its sums
+// (fingerprint.h), and the expression of the adaptive sum includes these products. So the expression is the promised
+// expression only if the sums were complete.
 //
 // A list is an element like any other. Its length follows from its content, so a length is a node whose expression
-// names the list. Packed lists are laid out by lengths before they hold items, and only the lists with these lengths
-// may be written there. So both ends of an edge have the same lengths.
+// names the list. Packed lists are laid out by lengths before they hold items. Afterwards only lists with these lengths
+// may be written to them. So both ends of an edge have the same lengths.
 //
 // Sums of products, lengths and derived numbers are no contributions. They may steer ops. If such a number becomes part
-// of a node, the node and all nodes made from it remember the op that made the number. No promised range may hold such
-// a node. Results of functions are marked in the same way, and only postconditions by functions allow them.
+// of a node, that node and all nodes made from that node record the op that made the number. No promised range may hold
+// such a node. Results of functions are marked in the same way, and only postconditions by functions allow them.
 //
 // Functions are trusted to do what their kernels declare:
 //   - A split keeps each contribution whole. Its result has one element for each part, in order.
@@ -22,8 +22,8 @@
 //   - The operand that steers a function (b) is equal on all ranks.
 //   - Element i of derived lengths is the length of part i of a split value, or of element i. The engine compares
 //     messages with these lengths.
-//   - In partial schedules the result of a function is never null. Its contributors are those of operand b. In a
-//     promised range they must be the ranks whose contributions it has.
+//   - In partial schedules the result of a function is never null. The contributors of the result are the contributors
+//     of operand b. In a promised range, these must be the ranks whose contributions the result contains.
 //
 // If the world has no hazards, one order suffices, because every read follows the same write in all executions.
 #pragma once
@@ -47,11 +47,11 @@ class contents {
  public:
   contents(const assembly& all, const aliasing& in_place, finding_list& out);
 
-  /// Executes the ops that were not void in that round, in the order of their completion. A read of memory that was
-  /// never written is a finding.
+  /// Executes the ops of `round` that were not void (progress::was_void), in the order of their completion. A read of
+  /// memory that was never written is a finding.
   void run(const progress& round);
 
-  /// Compares the outputs with the postcondition. Properties `contents` and `expression`.
+  /// Compares the outputs with the postcondition. Adds findings of the properties `contents` and `expression`.
   void check(const postcondition& promise);
 
  private:
@@ -65,7 +65,7 @@ class contents {
 
   // --- memory (contents.cc); findings name op `user` ----------------------------------------------------------
   const schedule& program_of(world_op id) const { return all_.program(all_.rank_of(id)); }
-  /// Returns where a region lies. Memories are numbered over all ranks.
+  /// Returns the place of a region in memory. Memories are numbered over all ranks.
   const placement& placement_of(rank r, region part) const {
     return placements_[first_buffer_[static_cast<std::size_t>(r)] + part.buffer()];
   }
@@ -115,17 +115,17 @@ class contents {
   const assembly& all_;
   finding_list& out_;
   symbolic::node_table nodes_;
-  std::vector<std::size_t> first_buffer_;  ///< by rank: its first buffer in placements_
-  std::vector<placement> placements_;      ///< by rank and buffer
+  std::vector<std::size_t> first_buffer_;  ///< index in placements_ of the rank's first buffer, by rank
+  std::vector<placement> placements_;      ///< places of buffers in memory, by rank and buffer
   std::vector<memory> memories_;
-  std::vector<memory> layouts_;  ///< by memory: lengths by which packed lists are laid out; empty for other memories
-  /// The sum of the leaves, by input and contributors (empty: every rank).
+  std::vector<memory> layouts_;  ///< lengths by which packed lists are laid out, by memory; empty for other memories
+  /// Sums of leaves, by input and contributors (empty: every rank).
   std::map<std::pair<std::uint32_t, std::vector<rank>>, fingerprint> reduced_;
-  std::map<std::uint64_t, std::uint64_t> agreed_;  ///< by function: expression of the operand that steers it
-  /// The first holder of each promised range and its expression, by output, begin and end.
+  std::map<std::uint64_t, std::uint64_t> agreed_;  ///< expression of the operand that steers the function, by function
+  /// The first holder of each promised range, and the holder's expression, by output, begin and end.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;
-  std::vector<bool> has_received_;         ///< by op; for receives only
-  std::map<world_op, memory> in_buffers_;  ///< by send that has completed before its receive: its message
+  std::vector<bool> has_received_;         ///< whether the receive has completed, by op
+  std::map<world_op, memory> in_buffers_;  ///< messages of sends that have completed before their receives, by send
 };
 
 }  // namespace lsched

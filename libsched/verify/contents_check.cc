@@ -32,7 +32,7 @@ class explanation {
       if (wanted.what == promised_content::moved) return r == wanted.source;
       return wanted.among.empty() || std::binary_search(wanted.among.begin(), wanted.among.end(), r);
     };
-    const bool is_set = nodes_[found.what].ranks != rank_sets::k_empty;  // its leaves count once
+    const bool is_set = nodes_[found.what].ranks != rank_sets::k_empty;  // each leaf is in the node only once
     for (rank r = 0; r < all_.size(); ++r) {
       const std::uint64_t copied = copies[static_cast<std::size_t>(r)];
       const std::uint64_t there = is_set ? std::min<std::uint64_t>(copied, 1) : copied;
@@ -50,8 +50,8 @@ class explanation {
   }
 
  private:
-  /// Returns, by rank, how often its input is in the node. The largest number means that often, or more. Operands have
-  /// lower node numbers than their joins.
+  /// Returns, for each rank, how often the rank's input is in the node. The largest value of the type means "that often
+  /// or more". The loop relies on operands having lower node numbers than their joins.
   std::vector<std::uint64_t> copies_in(node_id top, std::uint32_t input) const {
     std::vector<std::uint64_t> uses(top + std::size_t{1}, 0);
     std::vector<std::uint64_t> copies(static_cast<std::size_t>(all_.size()), 0);
@@ -70,7 +70,7 @@ class explanation {
     return copies;
   }
 
-  /// Returns, by node, whether it contains that leaf.
+  /// Returns, for each node, whether the node contains the leaf of this contributor and input.
   std::vector<bool> holders_of(rank contributor, std::uint32_t input) const {
     std::vector<bool> holds(nodes_.size(), false);
     for (node_id at = 0; at < nodes_.size(); ++at) {
@@ -187,7 +187,8 @@ bool contents::is_quotient(const node& n, std::uint64_t divisor) const {
 bool contents::check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer) {
   const node& n = nodes_[found.what];
   const bool is_moved = wanted.what == promised_content::moved;
-  // A leaf of element i - shift must be where element input_begin + i is promised.
+  // Element i of the range holds element i - found.shift of the node, and must hold input element input_begin + i. So
+  // the node's leaves must be the unshifted leaves of expected(), shifted by input_begin + found.shift.
   const auto moved = static_cast<std::int64_t>(wanted.input_begin);
   const bool is_right = n.contributions == nodes_.shifted(expected(wanted), moved + found.shift);
   const auto bad = [&](property what, const std::string& why) {
@@ -217,7 +218,8 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
   return true;
 }
 
-/// Compares the range with that of its first holder. Neighbouring segments with equal trees count as one segment.
+/// Compares the expression of the range with the expression at the first holder of the range. Neighbouring segments
+/// with equal trees count as one segment.
 void contents::compare_expression(const promised_range& wanted, const memory& found, std::uint16_t buffer) {
   expression mine;
   for (const segment& piece : found) {

@@ -9,12 +9,12 @@ using namespace symbolic;
 
 namespace {
 
-/// Returns which element of its node element i of a segment's memory holds.
+/// Returns the index in the node of the element that element i of a segment's memory holds.
 std::int64_t number_at(std::uint64_t i, std::int64_t shift) { return static_cast<std::int64_t>(i) - shift; }
 
 }  // namespace
 
-/// Reads the whole operands, and writes the whole target.
+/// Calls a function, which reads its whole operands and writes its whole target.
 void contents::call(world_op id, symbolic_rule rule) {
   const op& o = all_.at(id);
   const auto size_of_buffer = [&](region part) { return program_of(id).buffers()[part.buffer()].count; };
@@ -98,7 +98,8 @@ std::optional<segment> contents::split(world_op id, std::uint64_t tree, const me
   return segment{.what = nodes_.add(id, made, {from.what})};
 }
 
-/// Returns element `number` of `of`. If it is the only element, it fills the whole target.
+/// Returns the segment of a result that is element `number` of `of` elements. If `of` is 1, the result fills the whole
+/// target.
 std::optional<segment> contents::made_of(world_op id, node made, std::int64_t number, std::uint64_t of) {
   const std::uint64_t count = all_.at(id).count;
   if (count != 1 && of != 1) return std::nullopt;
@@ -124,8 +125,8 @@ std::optional<segment> contents::folded(world_op id, const memory& source, const
   return made_of(id, made, number, made.extent);
 }
 
-/// Joins the parts of a split. The source holds either element q of the split of each element of one node, in order.
-/// Then the result is element q of that node. Or the source holds all elements of one node. Then the result is the
+/// Joins the parts of a split, in two cases. If the source holds, in order, element q of the split of each element of
+/// one node, the result is element q of that node. If the source holds all elements of one node, the result is the
 /// value that was split into that node, or the node itself.
 std::optional<segment> contents::joined_parts(world_op id, std::uint64_t tree, const memory& source) {
   if (source.empty()) return std::nullopt;

@@ -16,8 +16,8 @@ enum class property : std::uint8_t {
   form,           ///< each schedule alone: ids, regions, peers, deps, declarations
   matching,       ///< every send and signal has one receive of the same peer, tag, type and extent
   progress,       ///< every payload and compute op fires, and every round ends, under rendezvous
-  holding,        ///< progress, also if payloads wait for their readers as declared
-  activation,     ///< any single call wakes every rank, with the signals promised
+  holding,        ///< progress, also if sends wait for the readers of their payloads, as declared
+  activation,     ///< any sufficient set of calls wakes every rank, with the promised number of signals
   hazard,         ///< conflicting accesses to memory are ordered
   contents,       ///< every output range has the promised content, each contribution once
   expression,     ///< operands are combined in the promised order, and alike on all holders
@@ -45,12 +45,12 @@ struct finding {
   op_id op = k_no_op;
   rank peer = k_no_rank;
   std::uint16_t buffer = k_no_buffer;
-  std::uint64_t begin = 0;  ///< elements of the buffer
+  std::uint64_t begin = 0;  ///< first element in the buffer
   std::uint64_t end = 0;
   std::string text{};  ///< readable sentence, which also names rank and op
 };
 
-/// The first few findings, because a broken schedule can break everywhere.
+/// A list of findings with a limit, because one fault in a schedule can cause very many findings.
 class finding_list {
  public:
   explicit finding_list(std::size_t most) : most_(most) {}

@@ -84,8 +84,8 @@ class form_check {
       if (marked.ops[id] != at(id)) object(id, "is marked to stay in place or to release a payload, but must not be");
   }
 
-  /// Checks that an instance has one contribution and one result. If it wakes other ranks, it must be synchronising, so
-  /// that no rank is more than one round ahead.
+  /// Checks that an instance has one contribution and one result. If the instance wakes other ranks, the schedule must
+  /// be synchronising, so that no rank is more than one round ahead.
   void check_partial() {
     std::array<std::size_t, 3> entries{};  // calls, calls of full rounds, captures
     for (const op& o : program_.ops()) {
@@ -103,8 +103,8 @@ class form_check {
       object(k_no_op, "may be woken by other ranks, but is not declared synchronising");
   }
 
-  /// Checks that with policy full, a rank captures only after its own call. Its own deps must ensure this, because
-  /// other ranks may do anything.
+  /// Checks that with policy full, a rank captures only after its own call. The deps of this rank must ensure this
+  /// order, because other ranks may do anything.
   void check_captures() {
     std::vector<std::uint32_t> tokens(size(), 0);
     for (op_id id = 0; id < size(); ++id) {

@@ -7,7 +7,7 @@
 
 namespace lsched {
 
-/// Checks what compile() guarantees, for schedules from other sources:
+/// Checks the rules that compile() guarantees, because schedules may come from other sources:
 ///
 ///   - The schedule is that of rank `place.self` of `place.size`.
 ///   - Ids exist, and deps lead from lower to higher ids. No op needs more tokens than it has deps.
@@ -19,10 +19,10 @@ namespace lsched {
 ///   - Buffers that share memory in place fit each other.
 void check_form(const schedule& program, world place, const aliasing& in_place, finding_list& out);
 
-/// "op 7 (send to 5)"
+/// Returns the name of an op for messages, such as "op 7 (send to 5)".
 std::string op_words(const schedule& program, op_id id);
 
-/// "rank 3 op 7 (send to 5)"
+/// Returns the name of an op and its rank for messages, such as "rank 3 op 7 (send to 5)".
 std::string words_for(const schedule& program, op_id id);
 
 }  // namespace lsched

@@ -9,13 +9,13 @@ namespace lsched {
 namespace {
 
 struct access {
-  std::uint64_t begin = 0, end = 0;  ///< bytes of the memory
+  std::uint64_t begin = 0, end = 0;  ///< range of bytes in the memory
   op_id user = k_no_op;
   std::uint16_t buffer = k_no_buffer;
   bool is_write = false;
 };
 
-/// Returns the accesses by memory. The last entry is the state of functions.
+/// Returns the accesses, by memory. The last entry has the accesses to the state of functions.
 std::vector<std::vector<access>> accesses_of(const schedule& program, const std::vector<placement>& placements) {
   std::vector<std::vector<access>> all(placements.size() + 1);
   for (op_id id = 0; id < program.ops().size(); ++id) {
@@ -37,7 +37,7 @@ std::vector<std::vector<access>> accesses_of(const schedule& program, const std:
   return all;
 }
 
-/// Checks whether the deps of a rank order all conflicting accesses to a memory. `all` ascends by begin.
+/// Checks whether the deps of a rank order all conflicting accesses to a memory. `all` is sorted by `begin`.
 ///
 /// Accesses are visited by ascending op. Because the order is transitive, each piece of memory between two bounds needs
 /// few comparisons: a read with the write before it, and a write also with the reads since then.
@@ -81,7 +81,7 @@ class order_scan {
   }
 
   const local_order& order_;
-  std::vector<op_id> reads_;  ///< since the last write
+  std::vector<op_id> reads_;  ///< reads since the last write
 };
 
 /// Returns whether y fires only after x has completed, on every path through the world. Takes one pass; called rarely.
@@ -126,8 +126,8 @@ class rank_check {
     }
   }
 
-  /// The round ends when the exit and every fired op have completed. An op that moves or computes data is safe if it
-  /// must have fired by then, even without signals for which no op waits.
+  /// The round ends when the exit and every fired op have completed. In every execution, each op that moves or computes
+  /// data must have fired by then. Signals may be missing, and are then noted in `ends`.
   void check_end(round_ends& ends, finding_list& out) const {
     const std::vector<bool> fired = order_.fired_by_end(program_);
     for (op_id id = 0; id < fired.size(); ++id) {

@@ -11,13 +11,14 @@
 
 namespace lsched {
 
-/// The limit of memory for the order of one rank's ops. A rank that needs more is a finding of property `hazard`.
+/// The limit of the memory that stores the order of one rank's ops. A rank that needs more is a finding of property
+/// `hazard`.
 inline constexpr std::uint64_t k_most_order_bytes = std::uint64_t{1} << 30;
 
 /// The ops that may be missing when a round ends, for the ranks that were checked.
 struct round_ends {
-  std::vector<std::vector<bool>> fired{};  ///< by rank and op: whether the op has fired whenever the rank's round ends
-  std::vector<world_op> unsure_signals{};  ///< signals that may not have fired by then, so they may not be sent
+  std::vector<std::vector<bool>> fired{};  ///< whether the op has fired whenever the rank's round ends, by rank and op
+  std::vector<world_op> unsure_signals{};  ///< signals that are not certain to have fired when the round ends
 };
 
 /// Finds two ops of a rank that access the same bytes without an order, if one of them writes; property `hazard`. If

@@ -1,4 +1,4 @@
-// Memos: results of earlier proofs, by a hash of the inputs of the proof.
+// Memos: tables of results of earlier proofs, with a hash of the proof's inputs as the key.
 #pragma once
 
 #include <array>

@@ -1,19 +1,19 @@
 // The node table: the algebra of contents.h. A node describes the content of an element.
 //
-// A node is a leaf (a rank's input) or the result of an op on other nodes. It has a fingerprint of the multiset of its
-// leaves (fingerprint.h), and a join adds the fingerprints of its operands. A node with more leaves than promised is
-// detected exactly. If a node has as many leaves, but some are missing or from another place, it is overlooked with a
-// probability of about 2^-120. Nodes also record the op that made them, so that a failure can be explained exactly. A
-// hash of their expression identifies equal expressions.
+// A node is a leaf (a rank's input) or the result of an op on other nodes. Each node has a fingerprint of the multiset
+// of its leaves (fingerprint.h), and a join adds the fingerprints of its operands. A node with more leaves than
+// promised is always detected. A node with the promised number of leaves, but with wrong leaves among them, is
+// overlooked with a probability of about 2^-120. Nodes also record the op that made them, so that a failure can be
+// explained exactly. A hash of their expression identifies equal expressions.
 //
 // Expressions are equal modulo the laws that a kernel's row declares for the dtype (ops/kernel.h). Operands may be
-// swapped if the kernel commutes. Grouping does not matter if the kernel also associates. If it is idempotent, a leaf
-// of both operands counts once in the result. The last two laws apply only to leaves at the same place that one kernel
-// has combined. All other expressions keep their shape.
+// swapped if the kernel commutes. Grouping does not matter if the kernel also associates. If the kernel is idempotent,
+// a leaf of both operands is in the result only once. The last two laws apply only to leaves at the same place that one
+// kernel has combined. All other expressions keep their shape.
 //
-// A node contains nothing about single elements. A segment of memory records the shift of its elements against those of
-// the first leaf. A leaf that is shifted by d against that leaf weighs x^d times as much, with a random x. No power of
-// x up to the number of all elements is 1.
+// A node contains nothing about single elements. A segment of memory records the shift of the segment's elements
+// against the elements of the first leaf. The weight of a leaf that is shifted by d against the first leaf is
+// multiplied by x^d, where x is random. No power of x up to the number of all elements is 1.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace lsched::symbolic {
 
 /// The result of a kernel, as seen by a postcondition about contributions.
 enum class making : std::uint8_t {
-  contributions,  ///< the contributions of its operands
+  contributions,  ///< the contributions of the kernel's operands
   by_function,    ///< contributions in a form that only functions define; for postconditions by functions
   nobodys,        ///< numbers that may steer ops, but are in no promised range
 };
@@ -44,8 +44,8 @@ using node_id = std::uint32_t;
 inline constexpr node_id k_nothing = 0;  ///< the node without any contribution
 
 struct node {
-  fingerprint contributions{};
-  std::uint64_t tree = 0;
+  fingerprint contributions{};         ///< sum of the fingerprints of all leaves
+  std::uint64_t tree = 0;              ///< hash of the expression
   node_id lower = 0, higher = 0;       ///< operands of a join; a quotient has k_nothing as `higher`
   world_op joined_by = k_no_world_op;  ///< op that made the node; k_no_world_op: a leaf
   world_op least_by = k_no_world_op;   ///< op that turned the value into a non-contribution (making_of)
@@ -58,12 +58,15 @@ struct node {
   rank_sets::id ranks = rank_sets::k_empty;
   bool is_flat = false;  ///< a leaf, or leaves of one kernel whose order and grouping change no bit
   bool is_in_rank_order = true;
-  bool is_derived = false;     ///< numbers derived by a function
-  bool is_there = false;       ///< made by a function, so never null in partial schedules
-  std::uint32_t part = 0;      ///< index in parts_ of the element that a split has taken apart
-  std::uint32_t shares = 0;    ///< nesting of shares: its elements are shares of one of several elements
-  std::uint64_t extent = 0;    ///< total elements; 0 if the operands had different numbers
-  fingerprint contributors{};  ///< contributions without their shifts; for a result of a function, those of operand b
+  bool is_derived = false;  ///< numbers derived by a function
+  bool is_there = false;    ///< made by a function, so never null in partial schedules
+  std::uint32_t part = 0;   ///< index in parts_ of the element that a split has taken apart
+  /// Number of splits of single elements (not of whole nodes) that joins have not yet undone
+  std::uint32_t shares = 0;
+  /// Number of elements of the whole value; 0 if the operands had different numbers of elements
+  std::uint64_t extent = 0;
+  /// Contributions without their shifts; for a result of a function, the contributions of operand b
+  fingerprint contributors{};
 };
 /// An element that a split has taken apart: one of several, or a whole node as the only element.
 struct split_element {
@@ -95,15 +98,17 @@ class node_table {
   /// Adds the join of two nodes by op `id`, under the symbolic rule of kernel `how`. The result has the shift of its
   /// lower operand.
   node_id add_join(world_op id, kernel how, const segment& lower, const segment& higher);
-  /// Returns the expression of the higher operand relative to the lower. It is unchanged only if both shifts are equal.
+  /// Returns the expression of the higher operand relative to the lower operand. The expression is unchanged only if
+  /// both shifts are equal.
   std::uint64_t tree_beside(const segment& lower, const segment& higher) const;
   node_id add_weighted(world_op id, const segment& lower, const segment& higher, const products& weights);
-  /// Adds the three sums as elements 0 to 2. `parts`: the sums that were added up.
+  /// Adds a node whose elements 0 to 2 are the three sums. `parts`: the nodes whose sums were added up.
   node_id add_sums(world_op id, const products& all, std::initializer_list<node_id> parts);
-  /// Adds a node with the same contributions. Its expression includes the divisor.
+  /// Adds a node with the contributions of `sum`. The expression of the new node includes the divisor.
   node_id add_quotient(world_op id, const segment& sum);
 
-  /// Returns a node with the same contributions as a result of op `id`. The copy is neither a sum nor a part.
+  /// Returns a copy of a node, as a result of op `id`. The copy has the same contributions, but is neither a sum nor a
+  /// part.
   node copy_of(node_id original, world_op id) const;
 
   /// Returns the products in these sums; nullptr if the node holds no sums.
@@ -121,7 +126,7 @@ class node_table {
   fingerprint shifted(fingerprint leaves, std::int64_t distance) const;
 
  private:
-  /// Returns whether a join of the two depends only on its leaves, and not on its shape.
+  /// Returns whether a join of the two operands depends only on the leaves, and not on the shape of the expression.
   bool joins_flat(kernel how, dtype type, const segment& lower, const segment& higher) const;
   fingerprint leaves_of(rank_sets::id ranks, std::uint32_t input);
   world_op least_of(world_op x, world_op y) const;
@@ -133,7 +138,8 @@ class node_table {
   std::vector<products> products_;
   std::vector<split_element> parts_;
   rank_sets sets_;
-  std::map<std::uint32_t, std::vector<fingerprint>> sums_;  ///< by input: leaves of the first 0, 1, ... ranks
+  /// Sums of the leaves of the first 0, 1, ... ranks, by input
+  std::map<std::uint32_t, std::vector<fingerprint>> sums_;
 };
 
 }  // namespace lsched::symbolic

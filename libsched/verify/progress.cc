@@ -174,7 +174,7 @@ void progress::finish(world_op id) {
   round_player(me).finish(id);
 }
 
-/// Returns an op that still has to read the payload, or k_no_world_op.
+/// Returns an op that still has to read the payload of a send, or k_no_world_op.
 world_op progress::reader_of(world_op send) const {
   auto each = std::ranges::lower_bound(readers_, send, {}, &std::pair<world_op, world_op>::first);
   while (each != readers_.end() && each->first == send && has_completed(each->second)) ++each;
@@ -205,7 +205,7 @@ void progress::release(world_op send) {
 
 // --- explanation -------------------------------------------------------------------------------------------
 
-/// Returns an op that has to complete first, or k_no_world_op.
+/// Returns an op that has to complete before op `id` can complete, or k_no_world_op.
 world_op progress::awaited(world_op id) const {
   const op& o = all_.at(id);
   if (has_fired(id) || (o.kind == op_kind::signal_recv && is_armed(id))) {

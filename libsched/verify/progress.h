@@ -1,7 +1,7 @@
 // Progress: the ops that fire in one round of a world, and an order in which they may complete.
 //
-// Firing is monotone, so the result does not depend on the order of events. One linear pass finds it: the least
-// fixpoint of the round rule (round.h) and of the rules for messages.
+// Firing is monotone, so the result does not depend on the order of events. The result is the least fixpoint of the
+// round rule (round.h) and of these rules for messages. One linear pass finds it.
 //
 //   recv completes      when it and its send have fired
 //   send completes      eager: at once.  rendezvous: when its receive has completed.  held: if the payload stays in
@@ -14,8 +14,9 @@
 // ... send before it, and for the ops that read these payloads in place. So the result does not depend on the order of
 // events here either.
 //
-// Held waits for more events than rendezvous, and rendezvous for more than any eager limit. So an op that fires under
-// held fires under all of them. (For rendezvous: Siegel and Avrunin, "Analysis of MPI programs", 2003.)
+// Under held, a send waits for more events than under rendezvous. Under rendezvous, it waits for more events than with
+// any eager limit. So an op that fires under held also fires under rendezvous and with every eager limit. (For
+// rendezvous: Siegel and Avrunin, "Analysis of MPI programs", 2003.)
 #pragma once
 
 #include <optional>
@@ -33,13 +34,13 @@ enum class sending : std::uint8_t { eager, rendezvous, held };
 /// The buffers for messages that a caller assumes. The default is no buffer.
 struct buffering {
   std::uint64_t bytes = 0;  ///< size of the largest buffered message; 0: any size, if `slots` is not 0
-  std::uint32_t slots = 0;  ///< from each rank to each other rank; 0: unlimited, if `bytes` is not 0
+  std::uint32_t slots = 0;  ///< number of slots from each rank to each other rank; 0: unlimited, if `bytes` is not 0
   bool exists() const { return bytes > 0 || slots > 0; }
 };
 
 /// The events that start a round.
 struct round_start {
-  const std::vector<bool>* callers = nullptr;  ///< by rank: whether its call counts; null: all calls count
+  const std::vector<bool>* callers = nullptr;  ///< whether the rank's call counts, by rank; null: all calls count
   bool is_full = false;                        ///< calls count as in rounds that wait for all ranks
   bool is_woken = false;                       ///< captures fire at once, without the calls and signals before them
   bool stops_at_captures = false;              ///< captures give no tokens
@@ -60,7 +61,7 @@ class progress {
   bool was_void(world_op id) const { return ops_[id].passed_over == round_; }
   /// Returns the messages and signals on the shortest chain that leads to the completion of an op that has completed.
   std::uint32_t hops_to(world_op id) const { return ops_[id].hops; }
-  /// The ops that have completed, each after all ops that it had to wait for.
+  /// Returns the ops that have completed, each after all ops that it had to wait for.
   const std::vector<world_op>& order() const { return order_; }
 
   /// Explains why an op did not complete: "… waits for …, which waits for …".
@@ -71,8 +72,8 @@ class progress {
   struct interpreter;
   friend struct interpreter;
 
-  /// The state of an op. It is kept together because a round visits ops in no order of memory. The fields in the middle
-  /// are numbers of rounds.
+  /// The state of an op. The fields lie together because a round visits ops in no order of memory. The fields `enabled`
+  /// to `passed_over` are numbers of rounds.
   struct op_state {
     token_count tokens{};
     std::uint32_t enabled = 0, arrived = 0, fired = 0, completed = 0, passed_over = 0;
@@ -100,16 +101,16 @@ class progress {
   round_start start_;
   std::uint32_t round_ = 0;
   std::uint32_t now_ = 0;
-  std::vector<world_op> roots_;  ///< without signal receives
+  std::vector<world_op> roots_;  ///< ops that need no token, without signal receives
   std::vector<world_op> calls_;
   std::vector<world_op> captures_;
   /// Held: pairs of a send and an op that reads its payload in place, ascending.
   std::vector<std::pair<world_op, world_op>> readers_;
-  /// For each send: whether it takes a slot, the send that had the slot before, and the send that has it next;
-  /// k_no_world_op: no such send. Empty if no message is buffered.
+  /// For each send: whether the send uses a slot, the send that uses the slot before it, and the send that uses the
+  /// slot after it; k_no_world_op: no such send. Empty if no message is buffered.
   std::vector<bool> is_buffered_;
   std::vector<world_op> slot_of_, next_in_slot_;
-  std::vector<std::uint32_t> cleared_;  ///< by send: last round in which its slot became free for the next send
+  std::vector<std::uint32_t> cleared_;  ///< last round in which the send's slot became free for the next send, by send
   round_calls whose_;
   std::vector<op_state> ops_;
   std::vector<bool> is_unsent_;          ///< empty: all signals are sent

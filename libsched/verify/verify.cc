@@ -21,7 +21,7 @@
 namespace lsched {
 namespace {
 
-/// The number of rounds that kinds_of_rounds examines at most.
+/// The maximum number of rounds that kinds_of_rounds() examines.
 constexpr round_no k_most_rounds = k_longest_period;
 
 std::string rank_text(rank r) { return "rank " + std::to_string(r); }
@@ -220,8 +220,8 @@ class proof {
     if (starts_.policy == activation_policy::none) total.signals_of_one = total.signals;
   }
 
-  /// Counts the hops to the end of a round: those to every op that must have fired by then. `fired_by_end`: by rank and
-  /// op.
+  /// Counts the hops to the end of a round: the maximum over all ops that must have fired by then. `fired_by_end`:
+  /// whether the op must have fired, by rank and op.
   void count_hops(const progress& full, const std::vector<std::vector<bool>>& fired_by_end) {
     for (world_op id = 0; id < all_.op_count(); ++id)
       if (fired_by_end[static_cast<std::size_t>(all_.rank_of(id))][all_.id_of(id)])
@@ -254,7 +254,7 @@ class proof {
     const op_kind kind = all_.kind(id);
     return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture || all_.is_exit(id);
   }
-  /// Returns the first op that must fire and did not complete; the number of all ops if all of them completed.
+  /// Returns the first op that must fire and did not complete; the number of all ops if no op is stuck.
   world_op first_stuck(const progress& round) const {
     world_op id = 0;
     while (id < all_.op_count() && (!must_fire(id) || round.has_completed(id))) ++id;

@@ -8,9 +8,9 @@
 //
 // Thread safety: verify() is pure except for options.known. Any thread may call it.
 //
-// Time and memory are linear in the ops of the world, with two exceptions. Hazards take k^2 / 8 bytes for the k ops of
-// one rank at a time. A rank that needs more than k_most_order_bytes is a finding. Partial schedules take a pass over
-// the activation for each initiator, unless options.known has the result.
+// Time and memory are linear in the ops of the world, with two exceptions. The check of hazards needs k^2 / 8 bytes for
+// a rank with k ops, one rank at a time. A rank that needs more than k_most_order_bytes causes a finding. Partial
+// schedules need one pass over the activation for each rank that may call first, unless options.known has the result.
 #pragma once
 
 #include <span>
@@ -30,25 +30,25 @@ struct verify_memo;
 
 struct verify_options {
   aliasing in_place{};             ///< how inputs and outputs share memory
-  std::size_t most_findings = 16;  ///< limit of each list of findings; at least 1
+  std::size_t most_findings = 16;  ///< maximum length of each list of findings; at least 1
   buffering buffers{};             ///< buffers for messages; default: each send waits for its receive
   verify_memo* known = nullptr;    ///< results of earlier proofs; used and extended
 };
 
-/// An upper bound of the messages that may arrive at a rank before their receives are posted.
+/// An upper bound on the messages that may arrive at a rank before their receives are posted.
 struct unexpected_bound {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
 };
 
-/// The result of a proof. The counts are complete only if holds().
+/// The result of a proof. The counts are complete only if holds() returns true.
 struct verification {
   std::vector<finding> findings{};             ///< violations
-  std::vector<finding> notes{};                ///< legal, but worth knowing
-  cost round_cost{};                           ///< counted, not declared
-  bool is_synchronising = false;               ///< computed, not declared
+  std::vector<finding> notes{};                ///< facts that are no violations, but worth knowing
+  cost round_cost{};                           ///< cost as counted by the proof, not as declared
+  bool is_synchronising = false;               ///< property as computed by the proof, not as declared
   bool is_eager_safe = false;                  ///< every round ends if messages have unlimited buffers
-  std::vector<unexpected_bound> unexpected{};  ///< by rank
+  std::vector<unexpected_bound> unexpected{};  ///< bounds, by rank
 
   bool holds() const { return findings.empty(); }
 };
@@ -56,10 +56,11 @@ struct verification {
 /// Results of earlier proofs, for reuse. Thread-safe.
 struct verify_memo {
   memo<wake_cost> activations{};
-  memo<verification> worlds{};  ///< by key_of(): worlds that hold, without notes; bytes divided by the unit
+  /// Results without findings and notes, by key_of(); numbers of bytes are divided by the unit
+  memo<verification> worlds{};
 };
 
-/// Returns the largest bound of all ranks, by bytes and then by messages.
+/// Returns the largest bound of all ranks. Bounds are compared by bytes and then by messages.
 unexpected_bound worst_unexpected(const verification& answer);
 
 /// Verifies a world in which rank r runs world[r]. No pointer is null. The schedules need not come from compile().

@@ -76,7 +76,7 @@ class description {
     to_.word(exit);
     to_.word(roots.size());
     for (const op_id root : roots) to_.word(root);
-    to_.word(lines.size());  // findings name them
+    to_.word(lines.size());  // findings name these lines
     for (const std::uint32_t line : lines) to_.word(line);
     to_.word(ops.size());
     for (op_id id = 0; id < ops.size(); ++id) {
@@ -178,7 +178,7 @@ class description {
     }
   }
 
-  /// Bytes are treated as elements, because their number has the same factor.
+  /// Numbers of bytes are treated as numbers of elements, because both have the same factor.
   void add(const cost& round) {
     const auto& [messages, bytes, signals, signals_of_one, hops, hops_are_bound] = round;
     to_.wide(messages);

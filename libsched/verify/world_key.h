@@ -16,13 +16,14 @@
 namespace lsched {
 
 struct world_key {
-  fingerprint hash{};      ///< of the schedules and the postcondition, with all numbers of elements divided by the unit
+  /// Hash of the schedules and the postcondition, with all numbers of elements divided by the unit
+  fingerprint hash{};
   std::uint64_t unit = 1;  ///< greatest common divisor of all numbers of elements
 };
 
-/// Returns nullopt if the number or the identity of elements matters: with lists, guards, functions, or sums of
-/// products, whose expressions name their elements. Also returns nullopt if a number of elements or of promised bytes
-/// exceeds k_max_count. The schedules need not have passed any check.
+/// Returns the key of a world. Returns nullopt if the number or the identity of elements matters: with lists, guards,
+/// functions, or sums of products, whose expressions name their elements. Also returns nullopt if a number of elements
+/// or of promised bytes exceeds k_max_count. The schedules need not have passed any check.
 std::optional<world_key> key_of(std::span<const schedule_ptr> world, const postcondition& promise,
                                 const aliasing& in_place);
 

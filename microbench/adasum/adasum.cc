@@ -1,4 +1,4 @@
-// Measures the adaptive sum, the sum of the same size by libsched, and that by MPI, in one run on the same buffers.
+// Measures the adaptive sum, libsched's sum and MPI's sum of the same size, in one run on the same buffers.
 //
 //     adasum     the vector as one tensor, or as several tensors
 //     sum        lsched's allreduce with the algorithm of "auto"
@@ -10,9 +10,10 @@
 //     dot        one pass of dot_norms over two vectors as long as the rank's part: half the vector with two ranks
 //     exchange   an allreduce of three doubles
 //
-// The variants take turns in blocks, so that a slow phase of the machine affects all of them. Each variant is checked.
-// Sums are exact, and the adaptive sum of each tensor is known (adasum_answer.h). In place, later rounds work on the
-// result of the first round. Adaptive sums of equal vectors are these vectors again, and sums continue with zeros.
+// The variants take turns in blocks, so that a slow phase of the machine affects all variants. The results of each
+// variant are checked. Sums are exact, and the adaptive sum of each tensor is known (adasum_answer.h). In place, the
+// result of a round is the input of the next round. This is harmless for adaptive sums, because the adaptive sum of
+// equal vectors is that vector. For sums, all inputs are zeroed after the first round.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -24,7 +25,7 @@
 namespace lsched::bench {
 namespace {
 
-/// The buffers of a round, which may be one.
+/// The buffers of a round. In place, input and output are the same buffer.
 struct memory {
   const char* kind;  ///< "malloc" or "lsched_alloc"
   float* input = nullptr;
@@ -73,8 +74,7 @@ class contest {
     for (cell& c : cells_) c.keys["bytes"] = bytes;
   }
 
-  /// Returns a result for each kind of sum over all ranks, with the numbers that adaptive sums are compared with.
-  /// Collective.
+  /// Returns a result for each kind of sum. Results of adaptive sums include comparisons. Collective.
   std::vector<result> measure(reporter& out) {
     turn_limits limits{.iterations = 100'000, .cell_ms = options_.cell_seconds * 1e3};
     take_turns(cells_, ranks_, limits, size_text(count_ * sizeof(float)), out);
@@ -92,9 +92,9 @@ class contest {
   }
 
  private:
-  /// Adds comparisons to a row. beyond_sum is the additional time over libsched's sum on the same buffers, in passes
-  /// and exchanges. of_sum is the ratio to that sum. of_mpi is the ratio to MPI's fastest sum on its own buffers, if
-  /// measured.
+  /// Adds comparisons to a row. beyond_sum is the additional time over libsched's sum on the same buffers, in multiples
+  /// of one pass plus exchanges. of_sum is the ratio to libsched's sum. of_mpi is the ratio to MPI's fastest sum on
+  /// buffers of the same kind, if measured.
   static void compare(result& row, const std::vector<result>& all, double dot, double exchange) {
     double sum = 0, mpi = 0;
     for (const result& other : all) {
@@ -132,7 +132,7 @@ class contest {
     return cells_.emplace_back(cell{.keys = std::move(keys), .run = std::move(job)});
   }
 
-  /// Makes a cell fill its buffers, and check its results with `errors`.
+  /// Lets the cell fill its buffers before a block, and check its results with `errors`.
   void bind(cell& made, const memory& buffers, std::function<double()> errors) {
     made.in_place = buffers.is_in_place();
     made.keys.update({{"in_place", made.in_place}, {"buffers", buffers.kind}});
@@ -144,7 +144,7 @@ class contest {
     made.count_wrong = [check = std::move(errors)](std::uint64_t) { return check(); };
   }
 
-  /// Makes a cell of sums. In place, later rounds work on zeros.
+  /// Lets the cell fill its buffers and check sums. In place, rounds after the first work on zeros.
   void bind_sum(cell& made, const memory& buffers) {
     bind(made, buffers, [this, buffers] { return count_wrong(buffers.output, {0, count_}, sum_of(ranks_.size()), 0); });
     if (made.in_place) made.calm = [this, buffers] { std::fill_n(buffers.input, count_, 0.0f); };
@@ -176,7 +176,7 @@ class contest {
     }
   }
 
-  /// Adds MPI's blocking form, and a form that yields if ranks share cores.
+  /// Adds MPI's blocking form. If ranks share cores, also adds a form that yields.
   void add_mpi(const memory& buffers) {
     for (const mpi_form form : {mpi_form::blocking, mpi_form::yielding}) {
       if (form == mpi_form::yielding && !ranks_.is_oversubscribed()) continue;
@@ -189,7 +189,8 @@ class contest {
     }
   }
 
-  /// Adds the pass of dot_norms, over memory that adaptive sums use too: half of the vector with two ranks.
+  /// Adds the pass of dot_norms, over a part of the vector that adaptive sums pass over too: half of the vector with
+  /// two ranks.
   void add_dot() {
     const auto size = static_cast<std::uint64_t>(ranks_.size());
     add({{"what", "dot"}}, [this, part = count_ * (size - 1) / size, dot_norms = find_dot_norms(dtype::f32)] {
@@ -220,8 +221,8 @@ std::string curve_of(const result& row) {
   return text("adasum, %u tensor%s", tensors, tensors == 1 ? "" : "s");
 }
 
-/// Draws the median over the size, with a curve for the sum, for MPI, and for adasum by number of tensors. A curve has
-/// the best of its rows. The second diagram shows the ratio to the sum.
+/// Draws two diagrams. The first shows the median time over the size, with a curve for the sum, for MPI, and for adasum
+/// with each number of tensors. A curve has the fastest of its rows. The second diagram shows the ratio to the sum.
 void draw_figure(int ranks, reporter& out) {
   std::map<std::string, std::map<std::uint64_t, double>> best;
   for (const result& row : out.results()) {

@@ -37,7 +37,8 @@ cycle combined_in_order(const std::vector<cycle>& all, const cycle& times) {
   return result;
 }
 
-/// Combines pairs from the front until a power of two is left. Then combines neighbours.
+/// Combines neighbouring pairs, beginning at the front, until the number of vectors is a power of two. Then repeatedly
+/// combines all neighbouring pairs.
 cycle combined_by_pairs(std::vector<cycle> all, const cycle& times) {
   std::size_t core = 1;
   while (2 * core <= all.size()) core *= 2;

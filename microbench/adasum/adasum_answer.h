@@ -1,9 +1,9 @@
 // The contributions of ranks to `lsched bench adasum`, and the expected results. Results are computed in double, vector
 // by vector along the tree that the algorithm declares (docs/reference/adasum.md), without arithmetic of the library.
 //
-// Contributions are small integers that repeat after k_cycle elements. In a third of the elements all ranks are
-// parallel, with different lengths. In all others each rank also has a part of its own. So no tensor is combined to its
-// sum or to its mean, and the order of ranks matters.
+// Contributions are small integers that repeat after k_cycle elements. In a third of the elements, the vectors of all
+// ranks are parallel but have different lengths. In all other elements each rank also adds a value that no other rank
+// has. So the adaptive sum of a tensor equals neither its sum nor its mean, and depends on the order of the ranks.
 #pragma once
 
 #include <array>
@@ -18,11 +18,10 @@ namespace lsched::bench {
 
 inline constexpr std::size_t k_cycle = 30;
 
-/// The distinct elements of a vector.
+/// One period of a vector: element i of the vector is cycle[i % k_cycle].
 using cycle = std::array<double, k_cycle>;
 
-/// Returns the contribution of a rank. Element i of its vector is element i % k_cycle. The elements are small integers,
-/// so that sums of floats are exact.
+/// Returns the contribution of a rank. The elements are small integers, so that sums of floats are exact.
 cycle contribution_of(int rank);
 
 /// The ranks of each node, with nodes in the order of their first ranks.
@@ -31,11 +30,12 @@ using node_ranks = std::vector<std::vector<int>>;
 /// Returns the sum of all contributions.
 cycle sum_of(int ranks);
 
-/// Returns the adaptive sum of a tensor. The name of the algorithm determines the order: "linear…", "two_level…", or
-/// any other name.
+/// Returns the adaptive sum of a tensor. `mode`, the name of the algorithm, determines the order of combinations: that
+/// of "linear…", that of "two_level…", or for all other names the order by pairs.
 cycle adaptive_sum_of(std::string_view mode, const node_ranks& nodes, const lsched_tensor& tensor);
 
-/// Returns the tolerance for f32 results: the roundings of each combination, and of the sum of a node.
+/// Returns the tolerance for f32 results. It covers the rounding errors of all combinations, and of the sums within
+/// nodes.
 double tolerance_of(int ranks);
 
 }  // namespace lsched::bench

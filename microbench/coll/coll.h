@@ -12,11 +12,11 @@
 
 namespace lsched::bench {
 
-/// Returns a round of an exercise in these buffers, without a run function. A pointer is null if this rank has no such
+/// Returns a cell without a run function for an exercise in these buffers. A pointer is null if this rank has no such
 /// buffer.
 cell cell_of(const exercise& task, float* input, float* output, bool in_place);
 
-/// Returns cells for the supported forms of MPI. The baselines that they run are added to `baselines`.
+/// Returns a cell for each supported form of MPI. Adds the baselines that the cells run to `baselines`.
 std::vector<cell> mpi_cells(const team& ranks, const exercise& task, float* input, float* output, bool in_place,
                             std::vector<std::unique_ptr<mpi_baseline>>& baselines);
 
@@ -24,7 +24,8 @@ std::vector<cell> mpi_cells(const team& ranks, const exercise& task, float* inpu
 /// collectives collectively.
 class cell_set {
  public:
-  /// Collective. Algorithms that do not support the exercise are left out. Throws `agreed` if no algorithm supports it.
+  /// Collective. Algorithms that do not support the exercise are omitted. Throws `agreed` if no algorithm supports the
+  /// exercise.
   cell_set(team& ranks, const coll_options& options, const exercise_kind& kind, std::uint64_t bytes, bool with_mpi);
   cell_set(const cell_set&) = delete;
   cell_set& operator=(const cell_set&) = delete;
@@ -32,7 +33,8 @@ class cell_set {
   std::vector<cell>& cells() { return cells_; }
   /// Returns the algorithm that "auto" selects for the plain request. Collective.
   std::string taken_by_auto(team& ranks);
-  /// Closes the schedules of libsched and reports errors. Called once, before the destructor, which reports nothing.
+  /// Closes the schedules of libsched and reports errors. Must be called once before the destructor, which reports no
+  /// errors.
   void end();
 
  private:
@@ -42,7 +44,7 @@ class cell_set {
   };
   void add_ours(team& ranks, const coll_options& options, const char* memory, buffers apart);
   void add_forms(lsched_schedule* schedule, cell made);
-  /// Returns the buffers of this rank. In place, the larger buffer serves as both.
+  /// Returns the input and output of this rank. In place, both are parts of the larger buffer.
   buffers in(buffers apart, bool in_place) const;
 
   exercise task_;
@@ -57,16 +59,17 @@ class cell_set {
 /// Returns the smallest median of MPI's correct results in µs, or 0 if there is no such result.
 double best_of_mpi(std::span<const result> rows);
 
-/// Returns the fastest correct row of the algorithm and of all others: own_us, best, best_us, ratio. Missing values are
-/// null.
+/// Compares the fastest correct row of the algorithm with the fastest correct row of all other algorithms. Returns the
+/// keys own_us, best, best_us and ratio. Missing values are null.
 result comparison_of(std::span<const result> rows, const std::string& algorithm);
 
-/// Returns one table of several launches of `lsched bench overlap`, each given as its JSON lines. Throws `failed` if a
-/// line is not JSON.
+/// Returns one table for several launches of `lsched bench overlap`. `launches` has the JSON lines of each launch.
+/// Throws `failed` if a line is not JSON.
 table overlap_table(std::span<const std::string> launches);
 
 /// Measures all sizes of one collective. Writes JSON, and returns a result for each cell. If the options name an
-/// algorithm to compare, prints the comparison. `mpi` is the name of the MPI, empty if MPI is not measured. Collective.
+/// algorithm to compare, prints the comparison. `mpi` is the name of the MPI implementation, empty if MPI is not
+/// measured. Collective.
 std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_options& options, const std::string& mpi,
                           reporter& out);
 

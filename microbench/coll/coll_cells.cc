@@ -10,7 +10,7 @@ bool wants_in_place(const coll_options& options, const exercise_kind& kind, bool
   return !in_place || (kind.can_be_in_place && options.has_in_place);
 }
 
-/// Returns the algorithms of a collective that `--algorithm` names: one, or all.
+/// Returns the algorithm that `--algorithm` names, or all algorithms of the collective for "all".
 std::vector<std::string> algorithms_for(const coll_options& options, const std::string& collective_name) {
   const collective* const wanted = find_collective(collective_name);
   if (wanted == nullptr) throw agreed("libsched has no collective " + collective_name);
@@ -60,7 +60,7 @@ cell cell_of(const exercise& task, float* input, float* output, bool in_place) {
   };
   if (output != nullptr)
     made.count_wrong = [=, &task](std::uint64_t salt) { return static_cast<double>(task.count_wrong(output, salt)); };
-  // In place, a sum becomes the input of the next round. Only zeros do not grow without bound.
+  // In place, a sum becomes the input of the next round. Sums would grow without bound unless all inputs are zero.
   if (in_place)
     made.calm = [=, &task] {
       if (input != nullptr) std::fill_n(input, task.inputs(), 0.0f);

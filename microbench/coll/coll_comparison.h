@@ -1,8 +1,9 @@
-// Combines several launches of `lsched bench coll`: libsched compared with the better MPI, cell by cell.
+// Compares libsched with the best MPI implementation, cell by cell, from several launches of `lsched bench coll`. A
+// cell is a combination of collective, number of ranks, pinning, transport and size.
 //
-// A ratio is only taken within a launch, whose cells took turns. The launches of one MPI give a median of ratios (the
-// higher of the two in the middle if their number is even). If there are several MPIs, the better MPI is the one with
-// the highest ratio.
+// A ratio is the time of libsched divided by the time of MPI in the same launch, whose cells took turns. For each MPI
+// implementation, the median of the ratios of its launches is used. (If their number is even, the higher of the two
+// middle ratios is used.) The best MPI implementation is the one with the highest median.
 #pragma once
 
 #include <cstdint>
@@ -24,36 +25,39 @@ class coll_comparison {
   /// of bench coll.
   void add_launch(std::string_view path, const std::string& lines);
 
-  /// Returns the cells, ordered by collective in the order of reports, ranks, pinned or not, transport, and bytes.
-  /// A cell has the better MPI: mpi, its form as mpi_how, and mpi_us. It also has the fastest correct row of libsched
-  /// for each kind of buffer, malloc_… and shared_…: …_how, …_us, and …_ratio to the best MPI of the launch. Both are
-  /// from the launch with the median ratio. The keys are missing if there is no such row.
-  /// A cell also has the numbers of launches with that MPI and with others, and least_spin_ns and most_spin_ns of the
-  /// launches with that MPI.
-  /// Cells without MPI or without libsched are left out. *incomplete receives their number.
+  /// Returns the cells. They are sorted by collective (in the order of reports), ranks, pinned or not, transport, and
+  /// bytes. A cell has the keys mpi (name of the best MPI implementation), mpi_how (its form) and mpi_us. For each kind
+  /// of buffer, malloc and shared, the cell has the fastest correct row of libsched: malloc_how, malloc_us,
+  /// malloc_ratio, and shared_how, shared_us, shared_ratio. The numbers of a kind are from the launch with the median
+  /// ratio. The keys are missing if there is no such row.
+  /// A cell also has the number of launches with the best MPI implementation (launches) and with all others
+  /// (other_launches). least_spin_ns and most_spin_ns are the range of spin_ns over the launches with the best
+  /// implementation.
+  /// Cells without MPI or without libsched are omitted. `*incomplete` receives the number of omitted cells.
   std::vector<result> cells(std::size_t* incomplete = nullptr) const;
 
  private:
-  /// The fastest correct row. 0 us: no row.
+  /// The fastest correct row.
   struct best {
-    double us = 0;
+    double us = 0;  ///< 0: no row
     std::string how{};
 
     void take(double other_us, const std::string& other_how) {
       if (us == 0 || other_us < us) us = other_us, how = other_how;
     }
   };
-  /// A cell in one launch.
+  /// The rows of one cell in one launch.
   struct sighting {
     best mpi{}, malloced{}, shared{};
     double spin_ns = 0;
   };
   static void put(result& to, const std::string& memory, const best& ours, const best& mpi);
-  /// The key of a cell in the order of reports: collective, ranks, pinned or not, through MPI or not, bytes.
+  /// The key of a cell: position of the collective in reports, name of the collective, number of ranks, pinned or not,
+  /// through MPI or not, bytes.
   using place = std::tuple<std::size_t, std::string, int, bool, bool, std::uint64_t>;
   void add(const result& line, std::set<std::string>& seen);
 
-  std::map<place, std::map<std::pair<std::string, std::size_t>, sighting>> sightings_;  ///< by MPI and launch
+  std::map<place, std::map<std::pair<std::string, std::size_t>, sighting>> sightings_;  ///< by MPI, launch number
   std::size_t launches_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Measures communication that no collective with fixed counts has: messages between two ranks, and an alltoallv with
-// different counts in every call. Compares with MPI in the same run.
+// Measures communication other than collectives with fixed counts: messages between two ranks, and an alltoallv with
+// different counts in every call. Compares libsched with MPI in the same run.
 #include <memory>
 #include <vector>
 
@@ -71,7 +71,8 @@ struct ping_pong {
 
 // --- counts that change ----------------------------------------------------------------------------------------------
 
-/// An alltoallv that sends one or two floats to each rank, alternating. Blocks are two floats apart.
+/// An alltoallv that sends one float or two floats to each rank. The number changes in every call. Blocks are two
+/// floats apart.
 struct changing_blocks {
   explicit changing_blocks(const team& ranks)
       : rank(ranks.rank()), size(static_cast<std::size_t>(ranks.size())), out(2 * size), in(2 * size) {
@@ -85,7 +86,7 @@ struct changing_blocks {
     received.resize(size);
   }
 
-  /// Returns the number of floats for another rank. It is symmetric: rank r sends as many to s as s to r.
+  /// Returns the number of floats for another rank. The number is symmetric: r sends as many floats to s as s to r.
   std::uint64_t next_count(std::size_t other) const { return 1 + (call + static_cast<std::size_t>(rank) + other) % 2; }
   void turn() {
     ++call;

@@ -50,8 +50,8 @@ std::string mpi_if_measured(const team&, reporter& out) {
 
 #else
 
-// The persistent collective with the name that this MPI gives it, or null. A macro, because only the preprocessor can
-// concatenate names.
+// LSCHED_INIT_OF(name) is the function of this MPI implementation that initialises a persistent collective, or null.
+// This is a macro, because only the preprocessor can concatenate names.
 #if MPI_VERSION >= 4
 #define LSCHED_INIT_OF(name) MPI_##name##_init
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
@@ -86,7 +86,7 @@ struct arguments {
   const void* input = nullptr;
   void* output = nullptr;
   int count = 0;
-  std::vector<int> counts{}, places{};  ///< for the v forms with equal blocks
+  std::vector<int> counts{}, places{};  ///< for the v collectives, which get equal blocks
 };
 
 /// The three functions of a collective.
@@ -94,11 +94,11 @@ struct calls {
   const char* name;
   std::function<int(const arguments&)> blocking;
   std::function<int(const arguments&, MPI_Request*)> nonblocking;
-  std::function<int(const arguments&, MPI_Info, MPI_Request*)> init;  ///< empty if this MPI has no persistent form
+  std::function<int(const arguments&, MPI_Info, MPI_Request*)> init;  ///< empty: no persistent form
 };
 
-/// Returns the three functions. `spread` calls a function of MPI with the arguments that all forms share, followed by
-/// `more`.
+/// Returns the three functions of a collective. `spread` calls a function of MPI with the arguments that the three
+/// functions share, followed by the arguments of one function.
 template <class Spread, class Blocking, class Nonblocking, class Init>
 calls forms(const char* name, Spread spread, Blocking blocking, Nonblocking nonblocking, Init init) {
   calls made{name, [=](const arguments& a) { return spread(blocking, a); },
@@ -203,13 +203,13 @@ arguments arguments_of(const exercise& task, const float* input, float* output, 
   as_int(task.count() * static_cast<std::uint64_t>(task.size()));
   made.counts.assign(static_cast<std::size_t>(task.size()), made.count);
   for (int r = 0; r < task.size(); ++r) made.places.push_back(r * made.count);
-  // MPI's whole receive buffer begins where the shared buffer begins.
+  // The receive buffer of MPI is the whole shared buffer.
   if (const pattern movement = task.kind().movement; in_place && movement == pattern::scatter) {
     if (task.is_root()) made.output = in_place_mark();
   } else if (in_place && (task.is_root() || (movement != pattern::gather && movement != pattern::reduce))) {
     made.input = in_place_mark();
   }
-  // A broadcast has one buffer, which at the root is its input.
+  // A broadcast has only one buffer. At the root this buffer is the input.
   if (task.kind().movement == pattern::bcast && task.is_root()) made.output = const_cast<float*>(input);
   return made;
 }
@@ -261,7 +261,7 @@ mpi_baseline::mpi_baseline(mpi_form form, const exercise& task, const float* inp
   state_->with = arguments_of(task, input, output, in_place);
   if (form != mpi_form::persistent && form != mpi_form::persistent_yield) return;
   if (state_->how->init == nullptr) throw failed("this MPI has no persistent " + std::string(task.kind().name));
-  MPI_Info none{};  // because MPICH 4.0 rejects MPI_INFO_NULL here
+  MPI_Info none{};  // MPICH 4.0 rejects MPI_INFO_NULL here
   expect_mpi(MPI_Info_create(&none), "MPI_Info_create");
   const int answer = state_->how->init(state_->with, none, &state_->request);
   MPI_Info_free(&none);

@@ -1,5 +1,5 @@
-// Measures how much of a collective's time overlaps with computation, as the OSU benchmarks do, and the processor time
-// that this costs.
+// Measures how much of a collective's time overlaps with computation, as the OSU benchmarks do. Also measures the
+// processor time of the overlap.
 //
 //     compute    compute
 //     coll       start, wait
@@ -8,9 +8,9 @@
 //
 //     overlap % = 1 - (overlap - compute) / coll, at least 0
 //
-// The computation takes as long as the collective alone, or the time in the options. On the core it is a fixed number
-// of operations in registers, so that threads that take the core away prolong it. A sleep stands for a device that
-// computes while the core is free.
+// The computation takes as long as the collective alone, or the time in the options. The device "core" computes a fixed
+// number of operations in registers, so that a thread that takes the core away prolongs the computation. The device
+// "sleep" stands for a device that computes while the core is free.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ constexpr std::array k_columns{column("size", "bytes"),
                                column("A/A", "ratio_again", 2),
                                k_wrong};
 
-/// Columns for several launches.
+/// Columns of the table for several launches.
 constexpr std::array k_all_columns{column("P", "ranks"),
                                    column("through", "transport"),
                                    column("size", "bytes"),
@@ -66,7 +66,7 @@ constexpr const char* k_legend =
     "for a device and releases the core. overlap %: 1 - (overlap - compute) / coll, as in OSU. /sequence: below 1 "
     "overlapping is faster than waiting; A/A: the same cell measured twice.";
 
-/// Returns the time of the collective alone in µs, the median over some rounds. All ranks get the same result.
+/// Returns the median time of the collective alone in µs, over some rounds. All ranks get the same result.
 double probe_us(const cell& c, team& ranks) {
   constexpr double k_enough_us = 20'000;
   std::vector<double> us;
@@ -83,20 +83,20 @@ double probe_us(const cell& c, team& ranks) {
   return summarise(us).median;
 }
 
-/// Returns a computation that takes this time on every rank.
+/// Returns a function that computes for `us` on every rank.
 std::function<void()> computing(const std::string& device, double us, team& ranks) {
   if (device == "sleep") return [us] { std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us)); };
   return [steps = steps_for(ranks, us)] { compute(steps); };
 }
 
-/// Adds the phases of one variant of the collective. `blocking` is the same variant as a single call.
+/// Adds the phases of one variant of the collective. `blocking` runs the same variant in a single call.
 void add_phases(const cell& c, const std::function<void()>& blocking, const std::string& device,
                 const overlap_options& options, team& ranks, std::vector<cell>& phases) {
   const auto work = computing(device, options.compute_us > 0 ? options.compute_us : probe_us(c, ranks), ranks);
   const auto add = [&](std::function<void()> round) -> cell& {
     return phases.emplace_back(cell{.keys = c.keys, .run = std::move(round), .has_barriers = c.has_barriers});
   };
-  // If ranks share cores, the computation of one rank does not show that others had to wait for the core.
+  // If ranks share cores, the time of one rank's computation does not show how long other ranks waited for the core.
   const bool shares = ranks.is_oversubscribed();
   add([=, &ranks] {
     work();
@@ -112,7 +112,8 @@ void add_phases(const cell& c, const std::function<void()>& blocking, const std:
   }
 }
 
-/// Returns the blocking call of the same implementation with the same way of waiting, or start and finish of the cell.
+/// Returns the blocking call of the same implementation that waits in the same way. If there is no such call, returns a
+/// function that calls start and finish of the cell.
 std::function<void()> blocking_form(const cell& c, std::span<const cell> all) {
   const auto found = std::ranges::find_if(all, [&](const cell& other) {
     return !other.start && other.spins == c.spins && other.keys.at("impl") == c.keys.at("impl") &&
@@ -128,8 +129,8 @@ bool is_wanted(const cell& c) {
   return c.start && (c.keys.at("impl") != "mpi" || !form.starts_with("persistent"));
 }
 
-/// Returns medians of the slowest rank, and the processor time of all ranks per round. `cores` is the number of cores
-/// of a machine.
+/// Returns the medians of the slowest rank, and the processor time of all ranks per round. `cores` is the number of
+/// cores of a machine.
 result result_of(std::span<const cell, k_phases> phases, team& ranks, int cores) {
   result row = lsched::bench::result_of(phases[k_overlap], ranks);
   std::array<double, k_phases> us{}, mean_us{}, cpu_us{};

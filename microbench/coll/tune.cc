@@ -24,8 +24,8 @@ struct winner {
   result row;
 };
 
-/// Returns the winners in ascending order of bytes. Only malloc'd buffers count, because most callers have them, and
-/// the better of both forms.
+/// Returns the fastest algorithms in ascending order of bytes. Only malloc'd buffers are considered, because most
+/// callers use such buffers. The time of an algorithm is that of its faster form.
 std::vector<winner> winners_of(const exercise_kind& kind, int size, const std::vector<result>& rows) {
   std::vector<winner> best;
   for (const result& row : rows) {
@@ -41,12 +41,12 @@ std::vector<winner> winners_of(const exercise_kind& kind, int size, const std::v
   return best;
 }
 
-/// Returns the border between two measured sizes, which is their geometric mean.
+/// Returns the border between two measured sizes: the geometric mean.
 std::uint64_t border(std::uint64_t lower, std::uint64_t upper) {
   return static_cast<std::uint64_t>(std::sqrt(static_cast<double>(lower) * static_cast<double>(upper)));
 }
 
-/// Returns the rules. Neighbouring sizes with the same winner share a rule.
+/// Returns the rules of the tuning table. Neighbouring sizes with the same winner share a rule.
 std::vector<tuning_rule> rules_of(const tuning_rule& about, const std::vector<winner>& best) {
   std::vector<tuning_rule> rules;
   for (std::size_t i = 0; i < best.size(); ++i) {
@@ -75,7 +75,7 @@ tuning_table read(const std::string& path) {
   return std::move(*table);
 }
 
-/// Replaces the rules of the same collectives and kind of world.
+/// Replaces the old rules for the same collectives and the same kind of world by `rules`.
 void replace(tuning_table& table, const std::vector<tuning_rule>& rules) {
   const auto is_old = [&](const tuning_rule& old) {
     return std::ranges::any_of(rules, [&](const tuning_rule& next) {
@@ -116,7 +116,7 @@ int run_tune(lsched_world* runtime, const tune_options& options) {
                                         column("form", "form"), column("in place", "in_place"), k_us_median}));
     for (tuning_rule& rule : rules_of(about, best)) rules.push_back(std::move(rule));
   }
-  if (const int status = out.finish(); status != 0) return status;  // nothing is written then
+  if (const int status = out.finish(); status != 0) return status;  // after an error no table is written
   replace(table, rules);
   on_root(ranks, [&] { write(options.table, table); });
   out.say("%s for %s in %s; set LSCHED_TUNING=%s to use them", counted(rules.size(), "rule").c_str(),

@@ -96,7 +96,8 @@ void add_cost(CLI::App& bench, command_context& context) {
   run_in_world(command, context, world, options, bench::run_cost);
 }
 
-/// Returns the names that at least one collective has. Each collective checks the name that is given.
+/// Returns the names of all algorithms of all collectives. Whether a collective has the named algorithm is checked
+/// later.
 std::vector<std::string> algorithm_words() {
   std::vector<std::string> words{"auto", "all"};
   for (const std::string& collective : collective_names())
@@ -175,7 +176,8 @@ bench::sparse_figures_options figure_of(const CLI::App& command, const bench::sp
   return drawn;
 }
 
-/// Adds `sparse`. Started by hand, the command counts words in one process. The ranks of a launcher measure time, too.
+/// Adds `sparse`. Without a launcher, the command counts words in one process. With a launcher, the ranks also measure
+/// time.
 void add_sparse(CLI::App& bench, command_context& context) {
   CLI::App& command = *bench.add_subcommand(
       "sparse", "Words and time of sparse allreduces, compared with dense allreduces; without a launcher: only words");
@@ -281,8 +283,8 @@ lsched_config config_with(const std::string& progress) {
   return config;
 }
 
-/// Opens the world again with progress threads on separate cores. The library assumes that all other cores are free for
-/// application threads. If application threads share cores, the configuration makes waiting threads sleep.
+/// Reopens the world with progress threads on separate cores. The library assumes that application threads have all
+/// other cores for themselves. If application threads share cores, waiting threads are configured to sleep.
 lsched_world* reopen_apart(session& here, const bench::cores_apart& cores) {
   lsched_config config = config_with("apart");
   config.progress_core = static_cast<std::int32_t>(cores.progress);
@@ -290,14 +292,15 @@ lsched_world* reopen_apart(session& here, const bench::cores_apart& cores) {
   return here.reopen(config), here.runtime();
 }
 
-/// Measures one way to progress after the other. If ranks can join their world only once, measures only the first way.
+/// Measures the ways to progress one after the other. If ranks can join their world only once, measures only the first
+/// way.
 int overlap_in(session& here, const std::string& progress, bench::overlap_options& options) {
   if (options.transport.empty()) options.transport = here.transport();
   std::vector<bench::overlap_pass> passes;
   for (const std::string each : {"thread", "caller"}) {
     if (!progress.empty() && each != progress) continue;
     if (passes.empty())
-      passes.push_back({each, [&here] { return here.runtime(); }});  // the world is open with this progress
+      passes.push_back({each, [&here] { return here.runtime(); }});  // the world is already open with this progress
     else
       passes.push_back({each, [&here, each] { return here.reopen(config_with(each)), here.runtime(); }});
   }

@@ -1,4 +1,4 @@
-// `lsched bench compare`.
+// The command `lsched bench compare`: compares libsched with MPI over several launches.
 #include "microbench/command/bench_options.h"
 
 #include <CLI/CLI.hpp>

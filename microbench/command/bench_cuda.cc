@@ -1,5 +1,5 @@
-// `lsched bench cuda`: runs each part in its own process, or as ranks, and joins the results. If a part crashes or
-// hangs, only its own results are lost.
+// The command `lsched bench cuda` runs each part in its own process or processes, and joins the results. If a part
+// crashes or hangs, only the results of that part are lost.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -21,7 +21,8 @@
 namespace lsched::cli {
 namespace {
 
-/// A part of the benchmark. Its share of the remaining time is its weight, divided by the sum of the remaining weights.
+/// A run of one part of the benchmark. Its share of the remaining time is its weight, divided by the sum of its own
+/// weight and the weights of all later steps.
 struct cuda_step {
   const char* part;
   std::int32_t ranks;  ///< 0: the part needs no ranks
@@ -33,7 +34,7 @@ constexpr std::array k_steps{cuda_step{"machine", 0, false, 15},   cuda_step{"co
                              cuda_step{"streams", 2, false, 10},   cuda_step{"allreduce", 2, true, 40},
                              cuda_step{"streams", 2, true, 10},    cuda_step{"idle", 2, false, 6},
                              cuda_step{"allreduce", 4, false, 35}, cuda_step{"allreduce", 4, true, 35}};
-constexpr double k_patience_s = 20;  ///< additional time for a part to start and end, after which it is killed
+constexpr double k_patience_s = 20;  ///< additional time for the start and end of a part; then the part is killed
 
 /// A temporary file without a name, which other processes open by a path in /proc.
 class passed_file {
@@ -97,8 +98,7 @@ int run_step(const cuda_step& step, const bench::cuda_options& options, double s
 }
 
 int run_all(const bench::cuda_options& options) {
-  // If JSON goes to standard output, the text that parts print goes to standard error, as the text of the reporter
-  // does.
+  // If JSON goes to standard output, the text of parts goes to standard error, like the text of the reporter.
   const bool is_json_printed = options.json == "-";
   bench::cuda_options named = options;
   std::optional<int> printed;

@@ -14,17 +14,18 @@
 
 namespace lsched::cli {
 
-/// Adds `--ranks`. MPI is faster at lower thread levels. A benchmark beside MPI therefore requests the lowest level
-/// that allows a progress thread.
+/// Adds `--ranks`. MPI is faster at lower thread levels. A benchmark that also measures MPI (`is_beside_mpi`) therefore
+/// requests the lowest level that allows a progress thread.
 std::shared_ptr<session_options> add_ranks_option(CLI::App& command, std::int32_t default_ranks,
                                                   bool is_beside_mpi = false);
 void add_transport_option(CLI::App& command, session_options& world);
 
-/// Adds `--json` ("-" is standard output), and `--pin` and `--plot` if `which` has their bits.
+/// Adds `--json` ("-" is standard output). Adds `--pin` if `which` has the bit k_pins, and `--plot` if `which` has the
+/// bit k_plots.
 enum : unsigned { k_pins = 1, k_plots = 2 };
 void add_output_options(CLI::App& command, bench::output_options& options, unsigned which = 0);
 
-/// Adds an option that shows its default.
+/// Adds an option whose help text shows the default.
 template <class Value>
 CLI::Option* add_value(CLI::App& command, const char* flags, Value& value, const char* help,
                        const CLI::Validator& check) {
@@ -32,24 +33,25 @@ CLI::Option* add_value(CLI::App& command, const char* flags, Value& value, const
 }
 void add_seconds_option(CLI::App& command, const char* flags, double& seconds, const char* help);
 
-/// Accepts sizes such as "64", "4K" and "1M", which are positive multiples of 4 bytes.
+/// Returns a validator that accepts sizes such as "64", "4K" and "1M". Sizes are positive multiples of 4 bytes.
 CLI::Validator size_word();
 /// Adds `--bytes 64,4K,1M`.
 void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes);
 
-/// Adds `--collective bcast,allgather`, or all.
+/// Adds `--collective`, a list of names such as "bcast,allgather", or "all".
 CLI::Option* add_collectives_option(CLI::App& command, std::vector<std::string>& collectives);
 
-/// Adds `compare` to the commands of `bench`.
+/// Adds the subcommand `compare`.
 void add_compare(CLI::App& bench, command_context& context);
-/// Adds `cuda` to the commands of `bench`.
+/// Adds the subcommand `cuda`.
 void add_cuda(CLI::App& bench, command_context& context);
 
-/// Joins the world, or becomes its launcher, and runs the benchmark on every rank. Returns the exit status.
+/// Joins the world, or launches its ranks, and runs the benchmark on every rank. Returns the exit status.
 int in_world(const command_context& context, const session_options& options,
              const std::function<int(session&)>& benchmark);
 
-/// Runs a benchmark that makes its own world in one process. Under a launcher, rank 0 runs it and the other ranks wait.
+/// Runs a benchmark that creates its own world in one process. Under a launcher, rank 0 runs the benchmark and the
+/// other ranks wait.
 int in_one_process(const std::function<int()>& benchmark);
 
 /// Makes the command run the benchmark in a world and label the results with the transport of that world.

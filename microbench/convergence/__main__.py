@@ -3,9 +3,9 @@
     python microbench/convergence x1 [--ranks] [--seeds N] [--fast] [--json FILE] [--csv FILE] [--plot FILE]
     python microbench/convergence all --fast
 
-Without --ranks the ranks are simulated, and the numbers are the same on every machine. With --ranks they are processes.
-Prints a table, and a line for each rule. The status is 1 if a rule does not hold. docs/reference/training.md describes
-the figures.
+Without --ranks the ranks are simulated, and the numbers are the same on every machine. With --ranks the ranks are
+processes. Prints a table of results. A rule is an expected relation between results. Prints a line for each rule. The
+status is 1 if a rule does not hold. docs/reference/training.md describes the figures.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def write_csv(file: str, result: Result) -> None:
 
 
 def plot(file: str, title: str, result: Result) -> None:
-    """Plots one column of the rows over another."""
+    """Plots one column of the rows over another column."""
     import matplotlib
 
     matplotlib.use("Agg")

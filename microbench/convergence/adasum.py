@@ -1,4 +1,4 @@
-"""Training with many ranks at the learning rate of one rank: by sum, mean and adaptive sum of their updates."""
+"""Training with many ranks at the learning rate of one rank: the updates are combined by sum, mean or adaptive sum."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def train(task: Any, how: str) -> float:
 class Sizes(Figure):
     has_ranks = True
     task: Any
-    ranks: tuple[int, ...]  # for the sum, the mean and the adaptive sum
-    other_ranks: tuple[int, ...]  # for the adaptive sum only
+    ranks: tuple[int, ...]  # numbers of ranks for the sum, the mean and the adaptive sum
+    other_ranks: tuple[int, ...]  # more numbers of ranks, for the adaptive sum only
     rules: Any  # a function: accuracies by (how, ranks) -> [(text, holds)]
     fast: tuple[tuple[str, int], ...]
     fast_share: int = 1  # divisor of the number of steps in a fast training

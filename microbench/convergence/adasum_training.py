@@ -1,4 +1,4 @@
-"""A training with Adasum that can be examined between its steps, for the figures orthogonality and hessian."""
+"""A training with Adasum. The figures orthogonality and hessian examine the training between its steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Training:
         self._opt = task.optimizer(self.model)
 
     def gradient(self, task: Microbatches, rank: int, step: int, create_graph: bool = False) -> torch.Tensor:
-        """Returns the gradient of the microbatch of this rank and step of the task, at the present weights."""
+        """Returns the gradient at the present weights, for the microbatch of a rank and step of the task."""
         return self.derivative(task.loss(self.model, rank, step), create_graph)
 
     def derivative(self, value: torch.Tensor, create_graph: bool = False) -> torch.Tensor:

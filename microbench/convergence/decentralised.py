@@ -1,8 +1,8 @@
 """Training without an allreduce, compared with eager-SGD (Li et al., PPoPP 2020, Table 2).
 
 Ranks exchange weights with few other ranks. D-PSGD averages with both neighbours on a ring (Lian et al., NeurIPS 2017).
-SGP pushes half of a rank's weights to another rank, which changes from step to step (Assran et al., ICML 2019). Time is
-virtual, as in twin.py.
+In SGP, a rank pushes half of its weights to another rank, and the receiver changes from step to step (Assran et al.,
+ICML 2019). Time is virtual, as in twin.py.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from twin import COMMUNICATION, Rank, Twin
 
 
 class Spread:
-    """The distance of the replicas from their average, relative to its length, as a mean over epochs.
+    """The mean distance of the replicas from their average, over epochs, relative to the length of the average.
 
-    The replicas are the weights with which the ranks compute the last step of each epoch."""
+    Replicas are the weights at the beginning of the last step of each epoch."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -55,11 +55,12 @@ class SeenTwin(Twin):
 
 @dataclasses.dataclass(frozen=True)
 class Gossip:
-    """After each step a rank keeps a part of its weights, and pushes an equal part to each rank that hears it."""
+    """A rule for exchanges: after each step a rank keeps a part of its weights, and pushes equal parts to some other
+    ranks."""
 
     name: str
-    heard: Callable[[int, int, int], list[int]]  # (rank, step, ranks) -> senders of the messages for this rank
-    delay: int = 0  # steps until a rank waits for these messages
+    heard: Callable[[int, int, int], list[int]]  # (rank, step, ranks) -> the ranks whose messages this rank gets
+    delay: int = 0  # number of steps after which a rank waits for these messages
 
     def __str__(self) -> str:
         return self.name
@@ -76,8 +77,8 @@ def _exponential(rank: int, step: int, ranks: int) -> list[int]:
 class GossipTwin:
     """A simulation of Gossip. The ranks that a rank waits for are known beforehand, so no queue of events is needed.
 
-    A replica is a sum of weights, divided by the count that was pushed with them. The count is 1 unless messages are
-    delayed, because some messages are then always in flight."""
+    A replica is a sum of weights, divided by a count that is pushed with the weights. The count is 1 unless messages
+    are delayed: in that case a part of the count is always in flight."""
 
     def __init__(self, task: Task, how: Gossip) -> None:
         self.task, self.how = task, how
@@ -88,7 +89,7 @@ class GossipTwin:
         self._sums = torch.stack([rank.weights.flat for rank in self.ranks])
         self._counts = torch.ones(task.ranks, 1, dtype=task.dtype)
         self._begin = [0.0] * task.ranks  # time at which each rank begins the next step
-        self._ends: list[list[float]] = []  # by step and rank
+        self._ends: list[list[float]] = []  # end of each step of each rank
         self._on_their_way: list[tuple[torch.Tensor, torch.Tensor]] = []  # messages of the last steps
 
     def run(self) -> Outcome:

@@ -12,7 +12,7 @@ from adasum_training import Training
 from result import Figure, Result, progress
 from tasks import Microbatches
 
-RATES = {4: (0.05, 0.1, 0.2, 0.4), 16: (0.02, 0.05, 0.1, 0.2)}  # by ranks
+RATES = {4: (0.05, 0.1, 0.2, 0.4), 16: (0.02, 0.05, 0.1, 0.2)}  # learning rates, by number of ranks
 Errors = list[tuple[float, float]]  # by step: relative distances to n steps of SGD, and to their emulation by Hessians
 
 
@@ -30,7 +30,7 @@ class Constant(Microbatches):
 
 
 def emulated(training: Training, step: int) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Returns the ranks' gradients, and the sum of sequential gradients to first order in the rate."""
+    """Returns the gradients of all ranks, and an approximation of sequential(), to first order in the learning rate."""
     gradients: list[torch.Tensor] = []
     total = torch.zeros(training.parameters.count, dtype=training.parameters.dtype)
     for rank in range(training.task.ranks):
@@ -41,7 +41,8 @@ def emulated(training: Training, step: int) -> tuple[list[torch.Tensor], torch.T
 
 
 def sequential(training: Training, step: int) -> torch.Tensor:
-    """Returns the sum of sequential gradients: each rank computes its own at the weights left by the previous rank."""
+    """Returns the sum of the gradients of sequential SGD: each rank's gradient is computed after the previous rank's
+    step."""
     weights = training.parameters.vector()
     weights.take_weights()
     begin, total = weights.flat.clone(), torch.zeros_like(weights.flat)

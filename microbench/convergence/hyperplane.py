@@ -8,7 +8,7 @@ from partial import EXACT, FULL, PAST, SOLO, Policies
 from policy import Policy
 from result import Figure, Result
 
-SPEEDS = {200: 1.50, 300: 1.75, 400: 2.01}  # speed of solo in the paper, by the ms by which a rank is late
+SPEEDS = {200: 1.50, 300: 1.75, 400: 2.01}  # speed of solo in the paper; key: delay of the late rank in ms
 UNIT = 5e-5  # seconds per millisecond of the paper, if ranks are processes
 AVERAGED = Policy("solo", "latest", 16)
 
@@ -45,7 +45,7 @@ def _name(late: int, policy: Policy) -> str:
 
 def _rules(of: Rows, near: float) -> list[tuple[str, bool]]:
     """Returns the rules. `near` is the allowed relative distance of speeds from those of the paper."""
-    losses: dict[Policy, list[float]] = {}  # by policy, relative to those of full
+    losses: dict[Policy, list[float]] = {}  # losses relative to those of full, by policy
     for (late, policy), row in of.items():
         losses.setdefault(policy, []).append(row["loss"] / of[late, FULL]["loss"])
     rules = [(f"{policy}: the loss of full within {100 * most:.0f} %, for all delays",

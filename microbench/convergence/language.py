@@ -1,4 +1,4 @@
-"""Language tasks with a few percent of the gradient: the loss of a character model, and the error rate of an LSTM.
+"""Language tasks trained with a few percent of the gradient: a character model (loss), and an LSTM (error rate).
 
 Fig. 13 (BERT's pre-training) and Fig. 11 (an LSTM for speech) of Li and Hoefler, PPoPP 2022, at small scale.
 """
@@ -21,7 +21,7 @@ Rules = list[tuple[str, bool]]
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """The size of a training: the full size, or a size that takes seconds."""
+    """The size of a training: the full size, or a small size for a run of some seconds."""
 
     task: Any
     rows: tuple[Row, ...]

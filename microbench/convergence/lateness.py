@@ -1,8 +1,8 @@
-"""Measures the time of a whole training with five kinds of late ranks, by policy, compared with
+"""Measures the time of a whole training for each policy, with five kinds of late ranks. Compares with
 DistributedDataParallel.
 
-All loops except those of DDP end by rounds (PartialOptimizer.rounds). The time is that of the slowest process, from the
-first step to the end of the flush.
+All loops except those of DDP end by rounds (PartialOptimizer.rounds). The measured time is the time of the slowest
+process, from its first step to the end of the flush.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ ADVICE = MOST
 
 
 class RoundsTwin(Twin):
-    """A loop by rounds, in virtual time. Calls are for the open round, and the loop ends with round `task.steps`."""
+    """A loop by rounds, in virtual time. A call is for the round that is open at that time. The loop ends with round
+    `task.steps`."""
 
     def __init__(self, task: Task, activation: str) -> None:
         name, _, every = activation.partition("+every(")
@@ -93,9 +94,9 @@ class Row:
     seconds: float
     speed: float
     accuracy: float
-    points: float  # accuracy minus that of DDP, in points
+    points: float  # accuracy minus the accuracy of DDP, in percentage points
     contributors: float
-    fewest: float  # steps of the rank with the fewest steps
+    fewest: float  # minimum number of steps over ranks
 
     @classmethod
     def of(cls, all: list[Outcome], ddp: list[Outcome]) -> Row:

@@ -12,7 +12,7 @@ from tasks import Microbatches
 
 RANKS = 8  # ranks that train
 POINTS = (0, 10, 25, 50, 75, 100)  # percent of the steps
-RISES = {4: 0.01, 8: 0.03, 16: 0.10, 32: 0.15}  # by number of gradients: least rise from the beginning to the end
+RISES = {4: 0.01, 8: 0.03, 16: 0.10, 32: 0.15}  # minimum rise over the training, by number of gradients
 MOST = max(RISES)
 
 Found = dict[tuple[int, int], list[torch.Tensor]]  # by (gradients, point): for each seed (groups of gradients, tensors)
@@ -27,7 +27,8 @@ def orthogonality(training: Training, gradients: list[torch.Tensor]) -> list[flo
 
 
 def look(training: Training, seen: Microbatches, point: int, found: Found) -> None:
-    """Measures all microbatches of an epoch, the same at each point, in groups of 4 to 32."""
+    """Measures the orthogonality of groups of 4 to 32 microbatches, over all microbatches of one epoch. The epoch is
+    the same at each point."""
     values: dict[int, list[list[float]]] = {n: [] for n in RISES}
     for step in range(seen.epoch):
         gradients = [training.gradient(seen, rank, step) for rank in range(MOST)]

@@ -22,8 +22,8 @@ class Outcome:
 
     accuracy: float = 0.0  # mean over replicas, on the test set
     averaged: float = 0.0  # accuracy of the average of all replicas
-    time: float = 0.0  # until the last rank has made its last step, in units of the load or seconds
-    contributors: list[int] = dataclasses.field(default_factory=list)  # number of ranks, by round
-    staleness: list[int] = dataclasses.field(default_factory=list)  # rounds, by gradient or by round
+    time: float = 0.0  # duration of the training until the last step of the last rank, in units of the load or seconds
+    contributors: list[int] = dataclasses.field(default_factory=list)  # number of contributing ranks of each round
+    staleness: list[int] = dataclasses.field(default_factory=list)  # number of rounds by which gradients were late
     steps: list[int] = dataclasses.field(default_factory=list)  # steps of each rank, for loops by rounds
     is_exact: bool = True  # every gradient was in one round, every round had contributors, and averages have equal bits

@@ -15,14 +15,14 @@ HERE = pathlib.Path(__file__).parent
 
 @dataclasses.dataclass
 class Result:
-    rows: dict[str, dict[str, Any]]  # values by name of the row and of the column
-    rules: list[tuple[str, bool]]  # texts of the rules, and whether they hold
+    rows: dict[str, dict[str, Any]]  # values; keys: name of the row, name of the column
+    rules: list[tuple[str, bool]]  # text of each rule; true: the rule holds
     trainings: Any  # all details of each training
-    axes: tuple[str, str]  # columns of the plot
-    are_curves: bool = False  # True: rows are named "line, point" after a line of the plot; False: each row is a point
+    axes: tuple[str, str]  # names of the columns on the axes of the plot
+    are_curves: bool = False  # True: rows have names "LINE, POINT", and each LINE is a line of the plot
 
     def lines(self) -> dict[str, list[str]]:
-        """Returns the lines of the plot, with the names of their rows."""
+        """Returns the names of the rows of each line of the plot."""
         found: dict[str, list[str]] = {}
         for name in self.rows:
             found.setdefault(name.rpartition(", ")[0] if self.are_curves else name, []).append(name)
@@ -34,7 +34,7 @@ class Figure:
     about: str
     paper: str  # source of the figure, and its result
     seeds: int
-    has_ranks: ClassVar[bool] = False  # True: it can be run by processes
+    has_ranks: ClassVar[bool] = False  # True: the ranks can be processes
 
     def run(self, seeds: int, by_ranks: bool, is_fast: bool) -> Result:
         raise NotImplementedError
@@ -46,7 +46,8 @@ def progress(done: int, all: int, what: str) -> None:
 
 
 def lines_of_ranks(ranks: int, program: str, wanted: Any) -> Iterator[Any]:
-    """Runs a program of this folder as that many ranks, and yields the JSON of each line that it writes."""
+    """Runs a program of this folder on `ranks` ranks, and yields the parsed JSON of each line of its output. Raises
+    SystemExit if the program fails."""
     command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, "-W", "ignore",
                str(HERE / program), json.dumps(wanted)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True,

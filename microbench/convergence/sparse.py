@@ -1,4 +1,4 @@
-"""Training with a few percent of the gradient, with error feedback and without."""
+"""Training in which ranks exchange a few percent of the gradient, with and without error feedback."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     lsched run -n 8 python sparse_ranks.py '{"seed": 0, "density": 0.01}'
 
-Density 0 is dense training. Its bits differ in the second training, because a new DistributedDataParallel has other
-buckets. In the middle of the training all state is saved, as in a checkpoint. A second training begins there, and must
-end with the same bits.
+In the middle of the training all state is saved, as in a checkpoint. A second training begins with this state, and must
+end with the same bits. Density 0 is dense training, whose second run may differ in bits, because a new
+DistributedDataParallel has different buckets.
 """
 
 from __future__ import annotations

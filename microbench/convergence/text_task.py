@@ -1,4 +1,4 @@
-"""Language tasks: the next character of a text by a GRU, and the speaker by an LSTM."""
+"""Language tasks: a GRU predicts the next character of a text, and an LSTM recognises the speaker."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tasks import Task, Vowels
 
 
 class Text(Task):
-    """Windows of `length` characters of the module pydoc_data.topics, with its last tenth for validation. The text
-    depends on the release of Python."""
+    """Windows of `length` characters of the text in the module pydoc_data.topics. The last tenth is for validation. The
+    text depends on the release of Python."""
 
     ranks = 4
     epochs = 4
@@ -18,7 +18,7 @@ class Text(Task):
     length = 32
     embedded = 64
     hidden = 136
-    share = 1.0  # part of the text
+    share = 1.0  # part of the text that is used
 
     def load(self) -> None:
         from pydoc_data.topics import topics
@@ -33,7 +33,7 @@ class Text(Task):
         self.examples = len(self.train_set)
 
     def _windows(self, codes: torch.Tensor) -> torch.Tensor:
-        """Returns windows of characters, each with the character that follows."""
+        """Returns windows of characters. Each window includes one more character, the last one to predict."""
         return codes.unfold(0, self.length + 1, self.length)
 
     def model(self) -> nn.Module:
@@ -83,7 +83,7 @@ class ShortText(Text):
 
 
 class Speakers(Vowels):
-    """Japanese vowels on four ranks, at a rate that falls linearly."""
+    """Japanese vowels on four ranks. The learning rate falls linearly."""
 
     ranks = 4
     rate_of = Task.rate_of

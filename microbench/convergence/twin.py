@@ -1,4 +1,5 @@
-"""Partial training in virtual time. All ranks are in one process, and only the load determines the order of events.
+"""Simulates partial training in virtual time. All ranks are in one process, and only the load determines the order of
+events.
 
 This is a second, short implementation of the semantics of lsched_offer, lsched_collect and lsched_model_sync. The same
 seed gives the same numbers on every machine, so it is the oracle for runs with real ranks.
@@ -40,13 +41,13 @@ class Twin:
         """`unit` is the duration of a unit of the load in seconds. Deadlines are converted to units."""
         self.task, self.policy = task, policy
         self.ranks = [Rank(task) for _ in range(task.ranks)]
-        self.results: list[torch.Tensor | None] = [None]  # by round
+        self.results: list[torch.Tensor | None] = [None]  # result of each round
         self.outcome = Outcome()
         self._draws = random.Random(task.seed)
         found = re.fullmatch(r"deadline\((\d+|auto)\)", policy.activation)
         self._has_deadline = found is not None
         self._deadline = float(found[1]) * 1e-6 / unit if found and found[1] != "auto" else None
-        # Time, rank, and 0 for a call. For a deadline the last number is its step.
+        # Events are tuples (time, rank, number). The number is 0 for a call, and the number of a step for a deadline.
         self._events = [(task.units(rank, 0), rank, 0) for rank in range(task.ranks)]
         self._draw()
 
@@ -73,7 +74,7 @@ class Twin:
                 self._call(now, rank)
             elif self.ranks[rank].is_waiting and step == self._open:
                 self._end_and_resume(now)
-        self._end_round(now)  # a flush takes all that is pending
+        self._end_round(now)  # a flush uses all pending gradients
         for rank in self.ranks:
             self._deliver(rank)
         self.outcome.time = now
@@ -111,7 +112,7 @@ class Twin:
     def _longest_wait(self, rank: Rank) -> float | None:
         """Returns the longest wait of a rank. None: until all ranks have called.
 
-        For deadline(auto) it is a fifth of the median time between two of the last 64 calls."""
+        For deadline(auto) this is a fifth of the median time between two of the last 64 calls."""
         if self._deadline is not None:
             return self._deadline
         last = rank.called[-65:]
@@ -159,7 +160,7 @@ class Twin:
             heapq.heappush(self._events, (now + self.task.units(number, step), number, 0))
 
     def _deliver(self, rank: Rank) -> None:
-        """Steps the optimizer by the rounds that the rank has not seen, according to its lag."""
+        """Steps the optimizer by the results that the rank did not collect yet, according to the lag of the policy."""
         rounds = [i for i in range(rank.seen + 1, self._open) if self.results[i] is not None]
         rank.seen = self._open - 1
         if not rounds:
@@ -178,7 +179,7 @@ class Twin:
         rank.optimizer.step()
 
     def _average(self) -> None:
-        """Averages the weights. Drops all that is pending."""
+        """Averages the weights. Drops all pending gradients."""
         for rank in self.ranks:
             rank.weights.take_weights()
             rank.pending.flat.zero_()

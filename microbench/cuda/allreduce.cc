@@ -1,5 +1,5 @@
-// Measures allreduces of device memory by libsched. Compares with programs that copy the whole vector to the host, run
-// an allreduce of host memory, and copy the result back. The variants of a size take turns over the same buffers.
+// Measures libsched's allreduces of device memory. Compares these with programs that copy the whole vector to the host,
+// run an allreduce of host memory, and copy the result back. The variants of a size take turns over the same buffers.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +15,8 @@ constexpr std::uint64_t k_period = 64 * 1024;  ///< number of elements after whi
 constexpr std::array<std::uint64_t, 4> k_segments{256 << 10, 1 << 20, 4 << 20, 8 << 20};
 constexpr std::uint64_t k_least_in_segments = 16 << 20;
 
-/// A vector of this many bytes, of floats if possible. Sums are whole and small, so they are exact in any order.
+/// A vector of `size` bytes. The elements are floats if possible. Sums are small whole numbers, so they are exact in
+/// any order.
 struct vector_kind {
   explicit vector_kind(std::uint64_t size)
       : bytes(size), is_float(size % sizeof(float) == 0), count(is_float ? size / sizeof(float) : size) {}
@@ -26,8 +27,8 @@ struct vector_kind {
   std::size_t element() const { return is_float ? sizeof(float) : 1; }
   lsched_dtype type() const { return is_float ? LSCHED_F32 : LSCHED_U8; }
 
-  /// Returns a period of the sum of the inputs of `ranks` ranks from `first` on. For one rank it is the input of that
-  /// rank.
+  /// Returns one period of the sum of the inputs of `ranks` ranks, beginning with rank `first`. For one rank this is
+  /// the input of that rank.
   std::vector<std::byte> period(int first, int ranks) const {
     std::vector<std::byte> made(std::min(count, k_period) * element());
     for (std::uint64_t i = 0; i < made.size() / element(); ++i) {
@@ -86,7 +87,7 @@ class cell_of_size {
             .reduction = LSCHED_SUM};
   }
 
-  /// Creates a schedule. Returns nullptr if that fails, and prints the reason.
+  /// Creates a schedule. If that fails, prints the reason and returns nullptr.
   lsched_schedule* create(const lsched_collective_desc& desc, const std::string& what) {
     lsched_schedule* made = nullptr;
     lsched_diagnostic why = fresh_diagnostic();
@@ -174,7 +175,7 @@ class cell_of_size {
   std::vector<shared_turns::way> ways_;
 };
 
-/// Returns true if the host has enough memory: two buffers for each rank, and staging memory for messages.
+/// Returns true if the host has enough memory for two buffers of each rank and for the staging memory of messages.
 bool fits(std::uint64_t bytes, int ranks) {
   const auto free_bytes =
       static_cast<std::uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -187,7 +188,7 @@ void measure_allreduce(cuda_run& run, team& ranks) {
   std::vector<std::uint64_t> sizes{1, 1024, 65536};
   if (!run.is_quick())
     sizes = {1, 1 << 10, 16 << 10, 128 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30};
-  double s_per_byte = 0;  // of the previous size
+  double s_per_byte = 0;  // time per byte of the previous size
   for (const std::uint64_t bytes : sizes) {
     const std::string what = "allreduce of " + size_text(bytes);
     const auto begin = clock::now();

@@ -1,4 +1,4 @@
-// Measures the cost of calls of the driver, and the time until one side sees what the other side has done.
+// Measures the cost of calls of the driver, and the latency of signals between host and device.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ constexpr std::size_t k_samples = 2000;
 constexpr double k_cell_seconds = 1;
 constexpr auto k_patience = std::chrono::seconds(5);
 
-/// Words that host and device see, and a kernel that has nothing to do.
+/// Words that host and device can access, and a kernel without work.
 struct bench_of_costs {
   explicit bench_of_costs(cuda_run& of)
       : run(of), on(of.on()), words(on, gpu_place::pinned, 4096), stream(on), event(on) {
@@ -25,7 +25,7 @@ struct bench_of_costs {
   void launch() const { on.launch(nothing, {}, stream); }
   std::uint64_t* word(std::size_t line) const { return words.as<std::uint64_t>() + 8 * line; }
 
-  /// Waits until the word holds this value or a larger one. Returns the time since `from` in µs.
+  /// Waits until `*seen` is at least `value`. Returns the time since `from` in µs.
   static double us_until(std::uint64_t* seen, std::uint64_t value, clock::time_point from) {
     const std::atomic_ref<std::uint64_t> at(*seen);
     while (at.load(std::memory_order_acquire) < value)
@@ -39,7 +39,7 @@ struct bench_of_costs {
   gpu_memory words;
   gpu_stream stream;
   gpu_event event;
-  std::uint64_t number = 0;  ///< last value that was written to a word
+  std::uint64_t number = 0;  ///< last value written to a word
 };
 
 void add(bench_of_costs& it, const char* what, const std::function<double()>& job) {
@@ -92,7 +92,7 @@ void measure_words(bench_of_costs& it) {
   });
 }
 
-/// The state that a host function shares with a thread: when the function ran, and when the thread woke.
+/// The state that a host function shares with a thread: the times at which the function ran and the thread woke.
 struct told {
   std::atomic<std::int64_t> ran_at{0};
   std::atomic<std::uint32_t> rings{0};
@@ -117,7 +117,8 @@ void sleep_until_rung(told& it) {
   }
 }
 
-/// Waits until the mark is not zero, and resets it to zero. Returns the µs from `from` to the mark.
+/// Waits until `mark` is not zero, and resets `mark` to zero. Returns the time in µs from `from` to the value of
+/// `mark`.
 double us_at(std::atomic<std::int64_t>& mark, std::int64_t from) {
   const auto begin = clock::now();
   std::int64_t at = 0;
@@ -126,7 +127,7 @@ double us_at(std::atomic<std::int64_t>& mark, std::int64_t from) {
   return static_cast<double>(at - from) / 1e3;
 }
 
-/// A thread that sleeps until it is woken, for the lifetime of this object.
+/// A thread that sleeps until it is woken, and then sleeps again. The destructor ends the thread.
 class sleeper {
  public:
   explicit sleeper(told& by) : by_(by), thread_([&by] { sleep_until_rung(by); }) {}
@@ -166,7 +167,7 @@ void measure_rings(bench_of_costs& it) {
   });
 }
 
-/// Returns the time to register memory that processes can share, as they share staging memory.
+/// Returns the time to register shared memory of the kind that processes use as staging memory.
 double us_to_register(const gpu& on, std::uint64_t bytes, bool is_touched) {
   const int file = memfd_create("bench", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) throw failed("cannot create shared memory");

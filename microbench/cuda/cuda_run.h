@@ -26,7 +26,7 @@ inline tails tails_of(std::vector<double> all) {
   return {all.size(), all.front(), at(0.5), at(0.99), all.back()};
 }
 
-/// A variant of a cell. `sample` measures once.
+/// A variant of a cell. `sample` measures the variant once, and returns the number.
 struct way {
   std::function<double()> sample;
   std::vector<double> samples{};
@@ -48,16 +48,16 @@ class cuda_run {
   bool is_over() const { return clock::now() >= end_; }
   double seconds_left() const { return std::chrono::duration<double>(end_ - clock::now()).count(); }
 
-  /// Returns `full`, or `quick` if the numbers need not mean anything.
+  /// Returns `full`, or `quick` if the run only tests the program (option `quick`).
   std::uint64_t choose(std::uint64_t full, std::uint64_t quick) const { return is_quick() ? quick : full; }
 
-  /// Prints that something was not measured, and the reason.
+  /// Reports that the measurement `what` was left out, with the reason.
   void leave_out(const std::string& what, const std::string& why) {
     out_.say("left out: %s (%s)", what.c_str(), why.c_str());
     write({{"kind", "left_out"}, {"part", options_.part}, {"what", what}, {"why", why}});
   }
 
-  /// Runs a job. If time is over or memory does not suffice, prints that the job was left out.
+  /// Runs a job. If the time limit has passed or memory does not suffice, reports that the job was left out.
   template <class Job>
   void try_to(const std::string& what, const Job& job) {
     if (is_over()) return leave_out(what, "no time");
@@ -68,7 +68,7 @@ class cuda_run {
     }
   }
 
-  /// Adds a line, and a row to the next table.
+  /// Writes a JSON line, and adds the line to the next table.
   void add(const result& line) {
     write(line);
     rows_.push_back(line);
@@ -79,7 +79,7 @@ class cuda_run {
     rows_.clear();
   }
 
-  /// Adds a cost in µs with its distribution.
+  /// Adds a cost in µs, with the distribution of its samples. Samples are divided by `per`.
   void add_cost(const std::string& what, std::vector<double> us, double per = 1) {
     const tails it = tails_of(std::move(us));
     if (it.samples == 0) return leave_out(what, "no time");
@@ -92,7 +92,7 @@ class cuda_run {
          {"samples", it.samples}});
   }
 
-  /// Adds a rate in GB/s to a line: the median, and the slowest and fastest sample.
+  /// Adds the median, the lowest and the highest rate in GB/s to a JSON line.
   static void put_rate(result& line, std::vector<double> gb_per_s) {
     const tails it = tails_of(std::move(gb_per_s));
     line["gb_per_s"] = it.median;
@@ -101,7 +101,8 @@ class cuda_run {
     line["samples"] = it.samples;
   }
 
-  /// Returns `number` samples of a job in µs, or fewer if the cell's time is over. The first three are dropped.
+  /// Runs a job three times as a warm-up. Then returns `number` results of the job in µs, or fewer if the cell's time
+  /// is over.
   template <class Job>
   std::vector<double> sample(std::size_t number, double cell_seconds, const Job& job) const {
     const auto cell_end = cell_end_of(cell_seconds);
@@ -136,7 +137,7 @@ class cuda_run {
   std::vector<result> rows_;
 };
 
-/// Returns GB/s.
+/// Returns the rate in GB/s.
 inline double rate_of(std::uint64_t bytes, double us) { return static_cast<double>(bytes) / us / 1e3; }
 
 // The parts. Each part prints its table.

@@ -1,5 +1,5 @@
-// A GPU for benchmarks, independent of the library's own use of it: a context with the library's kernels, memory,
-// streams and events. They are freed at the end of their scope. Throws if the driver returns an error.
+// A GPU for benchmarks: a context with the library's kernels, memory, streams and events. The library does not know of
+// these objects. Destructors free them. All functions throw if the driver returns an error.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +14,17 @@
 
 namespace lsched::bench {
 
-/// No GPU can be used. what() has the reason.
+/// Thrown if no GPU can be used. what() has the reason.
 struct no_gpu : failed {
   using failed::failed;
 };
 
-/// The device has too little memory. what() names the call.
+/// Thrown if the device has too little memory. what() names the call.
 struct no_gpu_memory : failed {
   using failed::failed;
 };
 
-/// Any thread may call the functions. It must first create a cuda_scope of context().
+/// A context on one device. Any thread may call the functions, if it has first created a cuda_scope of context().
 class gpu {
  public:
   /// Loads the kernels, which may take seconds. Throws `no_gpu`.
@@ -36,18 +36,18 @@ class gpu {
   bool is_fake() const;
   int attribute(CUdevice_attribute which) const;
 
-  /// Throws `failed` or `no_gpu_memory` with the name of the call unless the call succeeded.
+  /// Throws `failed` or `no_gpu_memory` with the name of the call, unless `answer` is CUDA_SUCCESS.
   void expect(CUresult answer, const char* call) const;
 
   /// Copies between any two places on the device or the host.
   void copy(void* to, const void* from, std::uint64_t bytes, CUstream in) const;
-  /// Launches a kernel on the grid that the library would use. If it has two passes, launches both.
+  /// Launches a kernel with the grid that the library would use. If the kernel has two passes, launches both passes.
   void launch(const device_kernel& it, device_arguments with, CUstream in) const;
   void launch(const device_launch& it, CUstream in) const;
   void synchronise(CUstream stream) const;
-  /// Makes the stream wait until the word holds this value or a larger one.
+  /// Makes the stream wait until `*word` is at least `value`.
   void wait_for(const std::uint64_t* word, std::uint64_t value, CUstream in) const;
-  /// Writes a word in the order of the stream.
+  /// Makes the stream write `value` to `*word` after all earlier work of the stream.
   void write(std::uint64_t* word, std::uint64_t value, CUstream in) const;
 
  private:
@@ -81,7 +81,7 @@ class gpu_memory {
   std::byte* begin_ = nullptr;
 };
 
-/// A stream of default priority, as those of applications, or of the highest priority.
+/// A stream of default priority, as in applications, or of the highest priority (`is_urgent`).
 class gpu_stream {
  public:
   explicit gpu_stream(const gpu& on, bool is_urgent = false);

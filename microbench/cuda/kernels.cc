@@ -1,5 +1,5 @@
-// Measures the library's kernels and copies of an operand in turn. Before a cell is timed, its results are compared
-// with the bits of the host's kernels.
+// Measures the library's kernels, in turn with copies of an operand. Before a cell is timed, its results are compared
+// bit by bit with the results of the host's kernels.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array k_types{dtype::f32, dtype::bf16, dtype::f16, dtype::f64};
 constexpr std::uint64_t k_group = k_dot_block * k_dot_group;
-constexpr std::uint64_t k_repeat = 2 * k_group;  ///< all counts are multiples of this number
+constexpr std::uint64_t k_repeat = 2 * k_group;  ///< period of the operands; all counts are multiples of this number
 constexpr std::uint64_t k_divisor = 3;
 constexpr double k_x = 0.75, k_y = 1.0 / 3;
 
@@ -47,7 +47,7 @@ device_kernel kernel_of(task what, dtype type) {
   return find_device_kernel(kernel::sum, type).value();
 }
 
-/// The elements of both operands, which repeat after a period, so that a period determines the expected results.
+/// One period of both operands. The operands are periodic, so the expected results can be computed from one period.
 struct content {
   explicit content(dtype of) : type(of), a(k_repeat * size_of(of)), b(a.size()) {
     std::mt19937 draw(7);
@@ -61,7 +61,8 @@ struct content {
   std::vector<std::byte> a, b;
 };
 
-/// Adds up group after group, in the order of whole vectors (ops/adasum/adasum.h).
+/// Returns the expected dot products of vectors with `count` elements. Sums of groups are added in the order that
+/// ops/adasum/adasum.h defines.
 std::vector<std::byte> expected_dots(const content& of, std::uint64_t count) {
   const std::size_t group_bytes = k_group * size_of(of.type);
   std::array<std::array<double, k_dot_sums>, k_repeat / k_group> groups{};
@@ -75,7 +76,8 @@ std::vector<std::byte> expected_dots(const content& of, std::uint64_t count) {
   return bits;
 }
 
-/// Returns a period of the expected results.
+/// Returns the expected results. For `dots` these are the sums over all `count` elements. For all other tasks they are
+/// one period of the results.
 std::vector<std::byte> expected(task what, const content& of, std::uint64_t count) {
   if (what == task::dots) return expected_dots(of, count);
   std::vector<std::byte> made(k_repeat * size_of(result_type(what, of.type)));
@@ -97,7 +99,7 @@ class cells {
         count_(count),
         a_(on_, gpu_place::device, count * size_of(of.type)),
         b_(on_, gpu_place::device, a_.bytes()),
-        c_(on_, gpu_place::device, std::max<std::uint64_t>(2 * a_.bytes(), 64)),  // no result of a conversion is larger
+        c_(on_, gpu_place::device, std::max<std::uint64_t>(2 * a_.bytes(), 64)),  // fits the largest result
         workspace_(on_, gpu_place::device, kernel_of(task::dots, of.type).workspace_bytes(count)),
         stream_(on_) {
     bring(of.a, a_.data());
@@ -157,7 +159,7 @@ class cells {
     on_.synchronise(stream_);
   }
 
-  /// Returns the number of wrong periods, of the first and the last.
+  /// Compares the first and the last period of the results. Returns the number of wrong periods.
   std::uint64_t count_wrong(task what) {
     launch(what, 1);
     const std::vector<std::byte> wanted = expected(what, of_, count_);

@@ -1,4 +1,5 @@
-// Describes the GPU, and measures how fast it moves bytes. These ceilings are the reference for all other numbers.
+// Describes the GPU, and measures its maximum rates of memory access. All other numbers are compared with these
+// ceilings.
 #include <algorithm>
 #include <array>
 
@@ -23,7 +24,7 @@ void add_machine(cuda_run& run) {
              column("driver", "driver"), column("streams wait", "memory_operations")});
 }
 
-/// Copies of this many bytes, several of which are in flight at a time.
+/// Measures rates of copies. A copy has `bytes_` bytes, and several copies are in flight at a time.
 class ceilings {
  public:
   ceilings(const gpu& on, std::uint64_t bytes)
@@ -36,7 +37,7 @@ class ceilings {
         sums_(on_, gpu_place::device, 64),
         workspace_(on_, gpu_place::device, dots_.workspace_bytes(bytes / sizeof(float))),
         streams_{gpu_stream(on_), gpu_stream(on_)} {
-    // Pages that were never written might all be mapped to a single page.
+    // If pages were not written first, the system might map all of them to a single physical page.
     std::fill_n(host_in_.data(), bytes, std::byte{1});
     std::fill_n(host_out_.data(), bytes, std::byte{1});
     on_.copy(near_.data(), host_in_.data(), bytes, streams_[0]);
@@ -59,7 +60,8 @@ class ceilings {
       on_.copy(other_.data(), host_in_.data(), bytes_, streams_[1]);
     });
   }
-  /// Reads by the kernel that writes almost nothing: sums of products of two vectors, each with half of the bytes.
+  /// Returns the rate of reads. The kernel computes dot products of two vectors, each with half of the bytes, and
+  /// writes almost nothing.
   double read() {
     const std::uint64_t count = bytes_ / 2 / sizeof(float);
     const auto* floats = near_.as<float>();

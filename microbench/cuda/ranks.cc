@@ -37,7 +37,7 @@ void shared_turns::take(std::vector<way>& ways, std::size_t rounds, double cell_
   for (way& each : ways) {
     each.us = ranks_.combine(each.us, LSCHED_MAX);
     const auto number = static_cast<double>(each.us.size());
-    // Ranks of one process share one account of processor time.
+    // cpu_ms() measures the whole process, so ranks of one process all have the same value.
     each.cpu_ms = ranks_.combine(each.cpu_ms, run_.options().as_threads ? LSCHED_MAX : LSCHED_SUM) / number;
     each.wrong = static_cast<std::uint64_t>(ranks_.combine(static_cast<double>(each.wrong), LSCHED_SUM));
   }

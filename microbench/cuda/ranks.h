@@ -1,4 +1,4 @@
-// A rank of those parts of `lsched bench cuda` that have ranks: a process or a thread.
+// The parts of `lsched bench cuda` that have ranks. A rank is a process or a thread.
 #pragma once
 
 #include <vector>
@@ -7,20 +7,20 @@
 
 namespace lsched::bench {
 
-/// Attaches the first device. Throws `no_gpu` if that is unsupported.
+/// Attaches the first device to the world. Throws `no_gpu` if the device cannot be attached.
 void attach_device(lsched_world* world);
 
-/// Runs variants in turn on all ranks. A sample is the time of the slowest rank. Rank 0's clock determines the end.
-/// Collective.
+/// Runs variants in turn on all ranks. A sample is the time of the slowest rank. The clock of rank 0 determines when
+/// the time is over. Collective.
 class shared_turns {
  public:
   struct way {
     result keys;                   ///< keys of the line
     std::function<void()> round;   ///< collective
     std::function<void()> open{};  ///< called before each round, not timed
-    std::vector<double> us{};      ///< times of this rank by round; at the end, of the slowest rank
-    double cpu_ms = 0;             ///< processor time of this process in all rounds; at the end, of all ranks per round
-    std::uint64_t wrong = 0;       ///< ranks with wrong results
+    std::vector<double> us{};      ///< times of this rank by round; after take(): times of the slowest rank
+    double cpu_ms = 0;             ///< processor time of this process; after take(): of all ranks, per round
+    std::uint64_t wrong = 0;       ///< number of ranks with wrong results
   };
   shared_turns(cuda_run& run, team& ranks) : run_(run), ranks_(ranks) {}
 

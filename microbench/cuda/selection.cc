@@ -1,4 +1,4 @@
-// Measures the work that a sparse allreduce does on a device, compared with copies of as many bytes:
+// Measures the steps of a sparse allreduce that run on a device, compared with copies:
 //  - select: find the k largest elements of a residual, and bring them to the host as a list
 //  - accumulate and select: also add the gradient, in the pass that finds the first bits
 //  - settle: end a round
@@ -14,7 +14,7 @@
 namespace lsched::bench {
 namespace {
 
-constexpr std::uint64_t k_most_checked = 1 << 24;  ///< largest number of elements that the host selects from, too
+constexpr std::uint64_t k_most_checked = 1 << 24;  ///< maximum vector whose selection the host checks
 
 class selection_cells {
  public:
@@ -37,8 +37,8 @@ class selection_cells {
   void measure() {
     const std::uint64_t wrong = count_wrong(), element = size_of(type_), wide = size_of(residual_of(type_));
     const std::uint64_t items = k_ * item_size(type_);
-    // There is a pass for every 11 bits of magnitudes, and two more. The first pass also reads the gradient and writes
-    // the residual.
+    // There is one pass for every 11 bits of magnitudes, and two additional passes. The first pass also reads the
+    // gradient and writes the residual.
     const std::uint64_t passes = (8 * element - 1 + 10) / 11 + 2;
     measure("select", passes * wide * count_ + items, wrong,
             [this] { launch(launches_of(selection(false), space())); });
@@ -77,7 +77,7 @@ class selection_cells {
     on_.synchronise(stream_);
   }
 
-  /// Fills the residual with normal numbers, which repeat every few million elements to save time.
+  /// Fills the residual with normally distributed numbers. To save time, the numbers repeat every few million elements.
   void fill() {
     numbers_.resize(std::min<std::uint64_t>(count_, 1 << 22) * size_of(residual_of(type_)));
     std::mt19937 draw(5);
@@ -91,8 +91,8 @@ class selection_cells {
         launches_of(sparse_settlement{.type = type_, .update = gradient_.data(), .count = count_, .clears_all = true}));
   }
 
-  /// Compares the items with those of the host. If the vector is too long for the host, only checks their number.
-  /// Returns 1 if they are wrong.
+  /// Compares the selected items with the items that the host selects. If the vector is too long for the host, only
+  /// checks the number of items. Returns 1 if the items are wrong.
   std::uint64_t count_wrong() const {
     launch(launches_of(selection(false), space()));
     const std::uint64_t found = *found_.as<std::uint64_t>();

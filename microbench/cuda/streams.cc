@@ -1,5 +1,5 @@
-// Measures a round in the order of a stream: a kernel, the round, a kernel. Compares with a program that waits on the
-// host twice instead. Also measures how long the two calls keep the host.
+// Measures a round that runs in the order of a stream: a kernel, the round, a kernel. Compares this with a program that
+// waits on the host twice instead. Also measures the time that the host spends in the two calls of the library.
 #include <cstring>
 
 #include "bindings/c/lsched_cuda.h"
@@ -100,7 +100,7 @@ class stream_cell {
     run_.add(line);
   }
 
-  /// Adds the times of this rank alone, because only rank 0 reports.
+  /// Adds the times of this rank. Times of other ranks are not combined, because only rank 0 reports.
   void add_host_times(const char* call, const std::vector<double>& all) {
     const tails us = tails_of(all);
     result line = common();

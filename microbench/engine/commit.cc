@@ -1,6 +1,6 @@
 // Measures the work before the first round: generating and compiling the schedule of a rank. Also measures the work
-// between rounds with different memory: binding a committed schedule to other buffers. Both are local. The exchange of
-// a commit is not measured.
+// between two rounds on different memory: binding a committed schedule to other buffers. Both kinds of work are local.
+// The messages that ranks exchange in a commit are not measured.
 #include <algorithm>
 #include <array>
 
@@ -14,7 +14,7 @@ constexpr rank k_ranks = 64;
 constexpr std::uint64_t k_count = 262144;  // floats
 constexpr std::uint64_t k_rounds = 1000;   // for each measurement
 
-/// Returns the durations in microseconds, without a warm-up.
+/// Returns the durations of `job` in microseconds. There is no warm-up.
 template <class Job>
 summary measure(Job&& job) {
   std::vector<double> us;
@@ -23,7 +23,7 @@ summary measure(Job&& job) {
   return summarise(std::move(us));
 }
 
-/// Measures three ranks, and reports the slowest.
+/// Measures the schedules of three ranks, and reports the slowest.
 void measure_schedules(const algorithm& how, reporter& out) {
   const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
   summary slowest;
@@ -53,7 +53,7 @@ void measure_rebind(reporter& out) {
   std::vector<float> output(k_count);
   schedule_handle schedule = make_allreduce(runtime.get(), inputs[0].data(), output.data(), k_count);
   std::size_t turn = 0;
-  constexpr int k_batch = 100;  // because a clock read takes as long as a few rebinds
+  constexpr int k_batch = 100;  // several rebinds per clock read, because a clock read takes as long as a few rebinds
   const summary us = measure([&] {
     for (int i = 0; i < k_batch; ++i) {
       const void* in = inputs[++turn % 2].data();

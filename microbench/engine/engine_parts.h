@@ -15,17 +15,18 @@ using runtime_handle = std::unique_ptr<lsched_world, runtime_closer>;
 /// Opens a world with this thread as the only rank.
 runtime_handle open_world_of_one(const lsched_config* config = nullptr);
 
-/// Measures the time per op of schedules without communication, compared with oneTBB's flow graph, and of an allreduce
-/// of eight ranks in one thread.
+/// Measures the time per op of schedules without communication, compared with oneTBB's flow graph. Also measures the
+/// time per op of an allreduce of eight ranks in one thread.
 void measure_graphs(reporter& out);
 
-/// Measures the time to generate and compile the schedules of an allreduce, and to bind a schedule to other buffers.
+/// Measures the time to generate and compile the schedules of an allreduce, and the time to bind a schedule to other
+/// buffers.
 void measure_commit(reporter& out);
 
-/// Measures one large reduction, inline and with a oneTBB worker.
+/// Measures one large reduction, in the calling thread and with the help of a oneTBB worker.
 void measure_lane(reporter& out);
 
-/// Measures the kernels that pass over vectors, compared with the limits of memory and arithmetic.
+/// Measures the kernels that process whole vectors, compared with the limits of memory and arithmetic.
 void measure_kernels(double cell_seconds, reporter& out);
 
 /// Measures the limits of two cores that share memory, which are lower bounds for collectives of two ranks.

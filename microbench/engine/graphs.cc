@@ -1,9 +1,9 @@
-// Measures the time per op of the engine alone: 1024 ops that do nothing, on one rank, through the public interface. As
-// in any other schedule, a round is started, fired, stamped and published. oneTBB's flow graph runs the same two graphs
-// for comparison. Also measures the time per op of rounds with communication: an allreduce of eight ranks in one
-// thread, which serves the ranks in turn.
+// Measures the time per op of the engine alone, with two graphs of 1024 ops that do nothing. One rank runs these graphs
+// through the public interface. As in any other schedule, the engine starts a round, fires its ops, records times, and
+// publishes the end. oneTBB's flow graph runs the same two graphs for comparison. Also measures the time per op of
+// rounds with communication: an allreduce of eight ranks in one thread, which serves the ranks in turn.
 //
-//     chain   0 → 1 → 2 → … → 1023              every op waits for one
+//     chain   0 → 1 → 2 → … → 1023              every op waits for one other op
 //     fan     0 → {1 … 1022} → 1023             one op releases many, one op waits for many
 #include <algorithm>
 #include <deque>
@@ -57,8 +57,8 @@ namespace flow = oneapi::tbb::flow;
 using plain_node = flow::continue_node<flow::continue_msg>;
 using light_node = flow::continue_node<flow::continue_msg, flow::lightweight>;
 
-/// A flow graph of oneTBB with the same ops. The body of a node returns an empty message, so only the library takes
-/// time. The last node counts, for the check.
+/// A flow graph of oneTBB with the same ops. The body of a node returns an empty message, so only the library's own
+/// time is measured. The last node counts its executions, for the check.
 template <class Node>
 class flow_graph {
  public:
@@ -68,7 +68,7 @@ class flow_graph {
       for (std::size_t i = 0; i + 1 < k_ops; ++i)
         nodes_.emplace_back(*graph_, [](const flow::continue_msg& message) { return message; });
       nodes_.emplace_back(*graph_, [this](const flow::continue_msg& message) {
-        ends_.fetch_add(1, std::memory_order_relaxed);  // relaxed, because wait_for_all orders it before reads
+        ends_.fetch_add(1, std::memory_order_relaxed);  // wait_for_all orders the increment before reads
         return message;
       });
       for (std::size_t i = 1; i < k_ops; ++i) {
@@ -95,7 +95,7 @@ class flow_graph {
     });
   }
 
-  /// Returns the number of nodes that have run.
+  /// Returns the total number of executed nodes.
   std::uint64_t fired() const { return ends_.load() * k_ops; }
 
  private:
@@ -107,10 +107,10 @@ class flow_graph {
 
 #endif
 
-/// Adds a cell that runs a graph. Each block checks that every op of every round has been fired.
+/// Adds a cell that runs a graph. At the end of each block, checks that every op of every round has been fired.
 void add(std::vector<cell>& cells, const char* impl, const std::string& variant, std::uint64_t ops,
          const std::function<void()>& run, const std::function<std::uint64_t()>& fired) {
-  const auto left = std::make_shared<std::uint64_t>();  // ops that have not been fired yet, modulo 2^64
+  const auto left = std::make_shared<std::uint64_t>();  // fired ops minus expected ops, modulo 2^64
   cell& made = cells.emplace_back(cell{.keys = {{"impl", impl}, {"variant", variant}, {"ops", ops}}, .run = run});
   made.open = [=] { *left = 0 - fired(); };
   made.after_round = [=] { *left -= ops; };
@@ -160,7 +160,7 @@ void measure_graph(graph_kind kind, team& alone, reporter& out) {
 
 // --- rounds with communication -----------------------------------------------------------------------------
 
-/// Ranks of this process that one thread serves.
+/// A world whose ranks are all in this process. One thread serves all ranks.
 class crowd {
  public:
   explicit crowd(int ranks) : runtimes_(static_cast<std::size_t>(ranks)), tickets_(runtimes_.size()) {

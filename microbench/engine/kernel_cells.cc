@@ -22,7 +22,7 @@ std::size_t cache_bytes(int name, std::size_t otherwise) {
   return bytes > 0 ? static_cast<std::size_t>(bytes) : otherwise;
 }
 
-/// A cache line. The compiler uses the vector registers of each target for which it clones a function.
+/// A cache line. In each clone of a function, the compiler uses the vector registers of the clone's target.
 using line [[gnu::vector_size(k_line), gnu::may_alias]] = std::uint64_t;
 
 /// Reads all streams.
@@ -58,7 +58,7 @@ void mix_streams(const void* const* x, std::size_t inputs, void* to, std::size_t
   keep(to);
 }
 
-/// Returns the magnitude that a fraction `density` of normally distributed numbers reaches.
+/// Returns the magnitude that a fraction `density` of normally distributed numbers reaches or exceeds.
 double normal_threshold(double density) {
   double low = 0, high = 40;
   for (int i = 0; i < 60; ++i) (std::erfc((low + high) / 2 / std::sqrt(2)) > density ? low : high) = (low + high) / 2;
@@ -107,7 +107,7 @@ void fill_list(std::byte* to, dtype type, std::size_t count, double density, std
   }
 }
 
-/// Returns a cell of a kernel that passes over a residual.
+/// Returns a cell for a kernel that reads the whole residual once.
 kernel_cell over_residual(kernel_memory& in, dtype type, const level& place,
                           const std::function<void(const std::byte* residual, std::size_t count)>& run) {
   const std::size_t unit = size_of(residual_of(type)), count = place.window / unit, pieces = place.bytes / place.window;
@@ -142,7 +142,7 @@ kernel_cell exact_kth_cell(kernel_memory& in, dtype type, double density, const 
       });
 }
 
-/// The two lists of a piece are adjacent, so that a loop can copy both.
+/// The two lists of a piece are adjacent, so that the loop can copy both lists at once.
 kernel_cell merge_add_cell(kernel_memory& in, dtype type, double density, const level& place) {
   const std::size_t bytes = place.window / 4 / k_line * k_line, count = bytes / item_size(type);
   const std::size_t pieces = std::max<std::size_t>(1, place.bytes / place.window * 2 / 3);
@@ -163,7 +163,7 @@ kernel_cell merge_add_cell(kernel_memory& in, dtype type, double density, const 
 kernel_cell scatter_add_cell(kernel_memory& in, dtype type, double density, const level& place) {
   const std::size_t region = place.window / size_of(residual_of(type));
   const std::size_t pieces = std::max<std::size_t>(1, place.bytes / place.window / 3);
-  // A list ends before its region ends.
+  // The factor 0.9 makes sure that all indices of a list are in its region.
   const auto count = static_cast<std::size_t>(static_cast<double>(region) * density * 0.9);
   const std::size_t bytes = (count * item_size(type) / k_line + 1) * k_line;
   std::byte* const lists = in.inputs.stream(0, 0);

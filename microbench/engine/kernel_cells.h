@@ -1,9 +1,10 @@
-// Cells for the kernels that pass over vectors, each with its own data. Also the levels of the memory hierarchy in
-// which they are measured, and loops that move as many bytes with almost no arithmetic.
+// Benchmark cells for the kernels that process whole vectors. Each cell has its own data, and a loop that moves as many
+// bytes with almost no arithmetic. Kernels are measured in each level of the memory hierarchy.
 //
-// For a dense kernel, bytes are those that it reads and writes. For `select`, and for `exact_kth` (the exact top k with
-// the hint of the previous pass), they are those of the residual. For `merge_add` they are those of both lists and
-// their sum. For `scatter_add` they are those of its list, and the region is the memory that is in a level.
+// The bytes of a cell depend on the kernel. Dense kernels: the bytes that the kernel reads and writes. `select`, and
+// `exact_kth` (the exact top k with the hint of the previous pass): the bytes of the residual. `merge_add`: the bytes
+// of both lists and of their sum. `scatter_add`: the bytes of the list; only the region that receives the list fits
+// into the memory level.
 #pragma once
 
 #include <array>
@@ -20,7 +21,7 @@ namespace lsched::bench {
 
 inline constexpr std::size_t k_most_inputs = 2;
 inline constexpr std::size_t k_line = 64;
-inline constexpr std::size_t k_lines = 64;  ///< cache lines that a loop reads of a stream at a time
+inline constexpr std::size_t k_lines = 64;  ///< cache lines that a loop reads from a stream before it switches streams
 
 struct level {
   const char* name;
@@ -28,11 +29,11 @@ struct level {
   std::size_t window;  ///< bytes of a sample; the next sample uses the next bytes
 };
 
-/// Returns the levels L1, L2, L3 and DRAM. Their sizes are half of a private cache, a few megabytes of a shared cache,
-/// and more than all caches hold.
+/// Returns the levels L1, L2, L3 and DRAM. The size of L1 and L2 is half of that cache. The size of L3 is a few
+/// megabytes of the shared cache. The size of DRAM exceeds all caches.
 std::array<level, 4> memory_levels();
 
-/// Memory for all streams. As elements of any type, its words are numbers between 2^-64 and 2.
+/// Memory for all streams. The contents are numbers between 2^-64 and 2 in every element type.
 class arena {
  public:
   explicit arena(std::size_t bytes);
@@ -40,7 +41,8 @@ class arena {
   arena& operator=(const arena&) = delete;
   ~arena();
 
-  /// Returns the beginning of stream k of this size. Each stream has a different offset in its page.
+  /// Returns the beginning of stream `k` if all streams have `bytes` bytes. Each stream has a different offset in its
+  /// first page.
   std::byte* stream(std::size_t k, std::size_t bytes) const {
     return start_ + k * ((bytes + k_page - 1) / k_page * k_page + 5 * k_line);
   }
@@ -51,7 +53,8 @@ class arena {
   std::byte* start_;
 };
 
-/// The memory of a kernel. Results have memory of their own, so that no dense kernel reads the results of another.
+/// The memory of a kernel. Inputs and results are separate, so that no dense kernel reads the results of another dense
+/// kernel.
 struct kernel_memory {
   kernel_memory(std::size_t input_bytes, std::size_t output_bytes) : inputs(input_bytes), outputs(output_bytes) {}
 
@@ -62,7 +65,7 @@ struct kernel_memory {
   double sums[k_dot_sums]{};
 };
 
-/// A kernel on consecutive pieces of memory, and a loop that moves the same bytes.
+/// A kernel that processes consecutive pieces of memory, and a loop that moves the same bytes.
 struct kernel_cell {
   std::size_t bytes;  ///< bytes of a piece
   std::size_t pieces;
@@ -72,7 +75,7 @@ struct kernel_cell {
 
 struct kernel_kind {
   const char* name;
-  std::span<const double> densities;  ///< densities that are measured; 0: the kernel has none
+  std::span<const double> densities;  ///< densities to measure; 0: the kernel has no density
   kernel_cell (*cell_of)(kernel_memory& in, dtype type, double density, const level& place);
 };
 

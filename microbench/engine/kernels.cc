@@ -1,10 +1,10 @@
-// Measures the kernels of ops/ that pass over vectors, and the limit of this machine for the same bytes. The results
-// are bytes read and written per second by one thread, in each level of the memory hierarchy.
+// Measures the kernels of ops/ that process whole vectors, and the limit of this machine for the same bytes. The
+// results are bytes read and written per second by one thread, in each level of the memory hierarchy.
 //
-// The limit of a kernel is the lower of two rates that are measured in turn with it. `streams` is a loop that reads
-// (and writes, if the kernel does) the same number of streams of the same size, with almost no arithmetic. `in L1` is
-// the kernel itself on data that stay in the L1 cache, so that only its conversions and multiply-adds take time. The
-// best of many short samples counts, because other programs use the machine too.
+// The limit of a kernel is the lower of two rates, which are measured alternately with the kernel. `streams` is the
+// rate of a loop that reads (and writes, if the kernel does) the same number of streams of the same size, with almost
+// no arithmetic. `in L1` is the rate of the kernel on data that stay in the L1 cache, so that only its arithmetic takes
+// time. Each rate is the best of many short samples, because other programs use the machine too.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -20,17 +20,18 @@ namespace {
 
 constexpr std::array k_types{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
-/// Runs the pieces of a cell in turn, each often enough for a sample.
+/// Takes samples of a cell. The samples use the pieces of the cell in turn. A sample repeats its piece until it is long
+/// enough.
 class samples {
  public:
   explicit samples(kernel_cell cell)
       : cell_(std::move(cell)),
         repeats_(std::max<std::size_t>(1, k_least_bytes / std::max<std::size_t>(cell_.bytes, 1))) {}
 
-  /// Returns the seconds of a sample of the kernel.
+  /// Returns the duration in seconds of a sample of the kernel.
   double of_kernel() { return sample(cell_.kernel); }
-  /// Returns the rate in GB/s of a sample of this duration.
   double of_loop() { return sample(cell_.loop); }
+  /// Returns the rate in GB/s of a sample of this duration.
   double rate(double seconds) const { return static_cast<double>(cell_.bytes * repeats_) / seconds / 1e9; }
 
  private:
@@ -66,7 +67,7 @@ class bench_of_kernels {
 
   std::span<const level> measured_levels() const { return std::span(levels_).subspan(1); }
 
-  /// Measures kernel, loop and kernel in L1 in turn. The best sample of each counts.
+  /// Measures kernel, loop and kernel in L1 in turn. Returns the best sample of each.
   rates measure(const kernel_kind& kind, dtype type, double density, const level& place) {
     samples here(kind.cell_of(memory_, type, density, place));
     samples first(kind.cell_of(small_memory_, type, density, levels_.front()));
@@ -82,7 +83,7 @@ class bench_of_kernels {
     return {here.rate(of_kernel), here.rate(of_loop), first.rate(of_first)};
   }
 
-  /// Throws `failed` unless a dense kernel gives the same bits on the best and on the lowest target.
+  /// Throws `failed` unless a dense kernel gives the same bits with the best and with the lowest instruction set.
   void check(const kernel_kind& kind, dtype type) {
     std::array<std::vector<std::byte>, 2> results;
     for (std::vector<std::byte>& bits : results) {

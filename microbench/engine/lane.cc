@@ -1,5 +1,5 @@
-// Measures one reduction c = a + b of floats, inline and with oneTBB workers in addition to the thread that waits. The
-// two variants take turns, and the result of each is checked.
+// Measures one reduction c = a + b of floats in two variants: only in the thread that waits, and with additional oneTBB
+// workers. The variants take turns, and the results of both are checked.
 #include <algorithm>
 #include <array>
 #include "microbench/engine/engine_parts.h"

@@ -1,13 +1,15 @@
-// Measures the limits of two cores of this machine that share only memory. They are lower bounds for collectives of two
-// ranks. Two threads, each bound to a core, do the same work at the same time. A phase lasts until both have finished.
+// Measures how fast two cores of this machine copy and add vectors in shared memory. The durations are lower bounds for
+// collectives of two ranks. Two threads, each bound to a core, do the same work at the same time. A phase lasts until
+// both threads have finished.
 //
 //     copy        from an own buffer to another own buffer
 //     take over   the sum of an own buffer and a buffer that the other thread has just written, into an own buffer
 //     look        the same sum with a buffer of the other thread that is never written, so that both caches may keep it
-//     hand over   a copy to a buffer that the other thread has just read
+//     hand over   a copy into a buffer that the other thread has just read
 //
-// An allreduce of two ranks from memory that peers do not map is a hand over and a take over of the whole vector.
-// Alternatively it is both of one half, and a copy of the other half. From memory that peers map, it is a look.
+// If peers do not map the input, an allreduce of two ranks consists of a hand over and a take over of the whole vector.
+// Another algorithm consists of a hand over and a take over of one half, and a copy of the other half. If peers map the
+// input, an allreduce is a look.
 #include <algorithm>
 #include <array>
 #include <atomic>

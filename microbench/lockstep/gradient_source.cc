@@ -16,14 +16,15 @@ constexpr std::array<std::string_view, k_all_gradient_kinds.size()> k_names{"uni
 
 // ---- one element
 
-/// The keys of the hash of a vector's elements.
+/// The two keys of the hash that generates the elements of a vector.
 struct hash_key {
   std::uint32_t before;
   std::uint32_t between;
 };
 
-/// Returns lowbias32 of the index (Wellons, Prospecting for hash functions, 2018), with a key before and between the
-/// multiplications. Without the second key two vectors could be the same vector shifted.
+/// Returns the hash lowbias32 of the index (Wellons, Prospecting for hash functions, 2018). A key is mixed in before
+/// the multiplications, and another key between them. Without the second key, one vector could be a shifted copy of
+/// another vector.
 constexpr std::uint32_t hashed(std::uint32_t index, hash_key key) {
   std::uint32_t x = index ^ key.before;
   x = (x ^ x >> 16) * 0x7feb352dU;
@@ -32,8 +33,8 @@ constexpr std::uint32_t hashed(std::uint32_t index, hash_key key) {
   return x ^ x >> 16;
 }
 
-/// Returns -log(x) of a normal x to six digits, from the exponent and log((1 + s) / (1 - s)) = 2 (s + s^3/3 + …), |s| <
-/// 0.18.
+/// Returns -log(x) to six digits. x must not be subnormal. Uses the exponent and log((1 + s) / (1 - s)) = 2 (s + s^3/3
+/// + …), |s| < 0.18.
 inline float negative_log(float x) {
   constexpr std::int32_t root_of_half = 0x3F3504F3;
   const std::int32_t above = std::bit_cast<std::int32_t>(x) - root_of_half;
@@ -45,8 +46,8 @@ inline float negative_log(float x) {
   return -(exponent * 0.69314718F + 2.0F * s * series);
 }
 
-/// Returns an element with density exp(-|x|) / 2, from 31 bits for the magnitude, which is below 23, and one bit for
-/// the sign.
+/// Converts 32 random bits to an element with density exp(-|x|) / 2. One bit is the sign, and 31 bits determine the
+/// magnitude, which is below 23.
 inline float laplace(std::uint32_t bits) {
   const float uniform = (static_cast<float>(static_cast<std::int32_t>(bits >> 1)) + 0.5F) * 0x1p-31F;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(negative_log(uniform)) ^ bits << 31);
@@ -58,7 +59,7 @@ inline float small_integer(std::uint32_t bits) {
 
 // ---- vectors
 
-// Plain loops over arrays, which compilers vectorise.
+// The loops below are simple, so that compilers vectorise them.
 
 template <class Element>
 void fill_hashed(std::span<float> to, hash_key key, const Element& element) {
@@ -69,8 +70,8 @@ void scale_by(std::span<float> values, float factor) {
   for (float& value : values) value *= factor;
 }
 
-/// Returns the bits of a separate stream for each use of a seed. Ranks are numbered from 1. 0 is the stream that all
-/// ranks share.
+/// Returns the seed of a stream of random bits. Each combination of arguments has a separate stream. Rank r uses stream
+/// r + 1. All ranks share stream 0.
 std::uint64_t bits_for(std::uint64_t seed, gradient_kind kind, std::uint64_t stream, std::uint64_t round) {
   return mix(mix(mix(mix(seed) ^ static_cast<std::uint64_t>(kind)) ^ stream) ^ round);
 }
@@ -81,10 +82,10 @@ hash_key key_for(std::uint64_t bits) {
 constexpr std::uint64_t k_shared = 0;
 constexpr std::uint64_t number_of(rank r) { return static_cast<std::uint64_t>(r) + 1; }
 
-/// The round number for positions in the vector, which are drawn once for all rounds.
+/// The round number for draws that are valid for all rounds, such as positions of layers.
 constexpr std::uint64_t k_no_round = ~std::uint64_t{0};
 
-/// Returns a number that is approximately normal, the sum of twelve uniform numbers.
+/// Returns an approximately normally distributed number: the sum of twelve uniform numbers.
 double drawn_normal(std::uint64_t& bits) {
   double sum = -6;
   for (int i = 0; i < 12; ++i) sum += static_cast<double>((bits = mix(bits)) >> 11) * 0x1p-53;
@@ -95,7 +96,7 @@ constexpr float k_root_of_half = 0.70710678F;
 constexpr std::size_t k_layers = 16;
 constexpr std::uint64_t k_regions = 64;
 
-/// The magnitude of drawn elements is below 23 + 65.
+/// The magnitude of every drawn element is below 23 + 65, so scaled magnitudes are below 2^18.
 constexpr float k_integer_scale = 0x1p11F;
 static_assert((23 + 65) * k_integer_scale < 0x1p18F);
 
@@ -115,7 +116,8 @@ gradient_source::gradient_source(const gradient_options& options) : options_(opt
   shared_.resize(options_.count);
 }
 
-/// Draws log-normal sizes and scales, with a standard deviation of a factor e. The largest scale is 1.
+/// Draws sizes and scales of layers from a log-normal distribution whose logarithm has standard deviation 1. Then
+/// divides the scales by the largest scale.
 void gradient_source::make_layers() {
   std::uint64_t bits = bits_for(options_.seed, options_.kind, k_shared, k_no_round);
   double sizes[k_layers], scales[k_layers], all = 0;
@@ -172,7 +174,8 @@ void gradient_source::draw_shared(round_no round) {
   shared_round_ = round;
 }
 
-/// Each of the two parts of an element has half of its variance, so the correlation between ranks is 1/2.
+/// An element is the sum of a part that all ranks share and a part of the rank. Each part has half of the variance, so
+/// the correlation between ranks is 1/2.
 void gradient_source::draw_layered(rank r, round_no round, std::span<float> to) {
   if (shared_round_ != round || round == 0) draw_shared(round);
   fill_hashed(to, key_for(bits_for(options_.seed, options_.kind, number_of(r), round)), laplace);
@@ -190,8 +193,9 @@ void gradient_source::shrink_all_but_region(std::span<float> to) const {
   scale_by(to.subspan(regions.begin(large + 1)), 0x1p-10F);
 }
 
-/// Forms three tiers that do not overlap. In the part of the owner, magnitudes are at least 64 where this rank is the
-/// only large one, and at least 1 elsewhere. In all other parts they are below 1/128.
+/// Raises and scales magnitudes so that they are in three disjoint ranges. In the owner's part, magnitudes are at least
+/// 64 at indices where only this rank is large, and at least 1 at all other indices. In all other parts magnitudes are
+/// below 1/128.
 void gradient_source::shape_for_one_owner(rank r, std::span<float> to) const {
   const auto ranks = static_cast<std::uint64_t>(options_.ranks);
   const cut parts(to.size(), ranks);
@@ -212,7 +216,7 @@ list_source::list_source(const gradient_options& options, dtype type, std::uint6
       own_({.count = options.count, .k = k, .type = type}),
       vector_(options.count * size_of(residual_of(type))) {}
 
-/// The hint of one rank serves the next rank, because ranks have similar gradients.
+/// Uses the hint from the previous draw also for another rank, because ranks have similar gradients.
 item_list list_source::draw(rank r, round_no round) {
   gradients_.draw(r, round, residual_of(type_), vector_.data());
   return own_.select(vector_.data(), nullptr, hint_);

@@ -1,8 +1,9 @@
-// Random gradients for experiments and tests. Every element is a function of (seed, kind, rank, round, index) only.
+// Random gradients for experiments and tests. Every element depends only on (seed, kind, rank, round, index).
 //
 // An element is a hash of its index, converted to f32 by additions, multiplications, divisions and bit operations only.
 // So all machines get the same bits, any element can be computed without the others, and compilers vectorise the loops.
-// The only exception is the scales of layers, which depend on exp of the C library. Its last bit may differ.
+// The only exception are the scales of layers: they depend on exp() of the C library, whose last bit may differ between
+// machines.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,11 @@ namespace lsched {
 
 /// The distribution of the elements. Laplace has the density exp(-|x|) / 2.
 enum class gradient_kind : std::uint8_t {
-  uniform,     ///< Laplace, with equal elements and independent ranks
+  uniform,     ///< Laplace; all elements have the same scale, and ranks are independent
   layered,     ///< Laplace times the scale of one of 16 layers; half of the variance is common to all ranks
-  one_region,  ///< Laplace in one 64th of the vector, and a thousandth of that elsewhere
-  one_owner,   ///< the largest elements of all ranks are in one of P equal parts, and each index is large on one rank
-               ///< only, so that all items have one owner and no two are added
+  one_region,  ///< Laplace in one 64th of the vector; elsewhere scaled by 1/1000
+  one_owner,   ///< the vector has P equal parts, and the largest elements of all ranks are in one part. Each index is
+               ///< large on one rank only. So all sent items have the same owner, and no two items are added
   ties,        ///< integers from -3 to 3
   zeros        ///< about one element in 64 is not zero; about every fourth rank has only zeros
 };
@@ -38,25 +39,24 @@ std::optional<gradient_kind> gradient_kind_named(std::string_view name);
 struct gradient_options {
   gradient_kind kind = gradient_kind::uniform;
   std::uint64_t seed = 1;
-  std::uint64_t count = 0;  ///< elements, at most 2^32
-  rank ranks = 1;           ///< ranks of the world
-  /// True: elements are integers with magnitudes below 2^18. Their sums in f32 are exact in any order, as long as they
-  /// are below 2^24.
+  std::uint64_t count = 0;  ///< number of elements, at most 2^32
+  rank ranks = 1;           ///< number of ranks
+  /// True: elements are integers with magnitudes below 2^18. Sums below 2^24 are exact in f32 in any order.
   bool has_integers = false;
 };
 
-/// Draws gradients. Allocates in the constructor. One thread at a time.
+/// Draws gradients. Allocates in the constructor. Must be used by one thread at a time.
 class gradient_source {
  public:
   explicit gradient_source(const gradient_options& options);
 
   const gradient_options& options() const { return options_; }
 
-  /// Draws the gradient of a rank in a round. to.size() is the count. For `layered`, drawing all ranks of a round one
-  /// after the other saves half of the work.
+  /// Writes the gradient of a rank in a round to `to`, which has `count` elements. For `layered`, drawing all ranks of
+  /// a round one after the other saves half of the work.
   void draw(rank r, round_no round, std::span<float> to);
 
-  /// Draws the gradient, and rounds it to a floating type. `to` has count elements. The first call allocates.
+  /// Writes the gradient, rounded to a floating type, to `to`, which has `count` elements. The first call allocates.
   void draw(rank r, round_no round, dtype type, void* to);
 
  private:
@@ -73,27 +73,27 @@ class gradient_source {
 
   gradient_options options_;
   std::vector<layer> layers_;
-  std::vector<float> shared_;  ///< common part of shared_round_
+  std::vector<float> shared_;  ///< part of the gradient that all ranks share in round shared_round_
   round_no shared_round_ = 0;
   std::vector<float> drawn_;
 };
 
 /// Draws the lists that ranks would send, without a vector for each rank, for worlds of thousands of ranks. Allocates
-/// one vector and one list in the constructor. One thread at a time.
+/// one vector and one list in the constructor. Must be used by one thread at a time.
 class list_source {
  public:
   /// Lists have at most k items of a floating type.
   list_source(const gradient_options& options, dtype type, std::uint64_t k);
 
-  /// Returns the k largest elements of a rank's gradient in a round, by index. The list is valid until the next call.
-  /// O(count).
+  /// Returns the k largest elements of a rank's gradient in a round, sorted by index. The list is valid until the next
+  /// draw(). O(count).
   item_list draw(rank r, round_no round);
 
  private:
   gradient_source gradients_;
   dtype type_;
   own_top_k own_;
-  std::vector<std::byte> vector_;  ///< in place of a residual
+  std::vector<std::byte> vector_;  ///< gradient, from which draw() selects
   top_k_hint hint_;
 };
 

@@ -18,7 +18,7 @@ sparse_problem on_rank(sparse_problem problem, std::size_t r) {
   return problem;
 }
 
-/// Computes the result of an allreduce: the sums over ranks of the `size` numbers that write(r, numbers) writes.
+/// Computes the result of an allreduce of `size` numbers per rank. write(r, numbers) writes the numbers of rank r.
 template <class Write>
 numbers summed(std::uint64_t size, std::size_t ranks, const Write& write) {
   numbers sums(size), own(size);
@@ -213,7 +213,7 @@ void list_lockstep::run(const selections& selected) {
   meter_.finish(plan_);
 }
 
-// Adds whole lists in rank order. The result is that of all owners together, because regions are disjoint.
+// Adds whole lists in rank order. This gives the sums of all owners at once, because regions are disjoint.
 void list_lockstep::split(const selections& selected) {
   std::uint64_t touched = 0;
   for (std::size_t r = 0; r < lengths_.size(); ++r) {
@@ -226,7 +226,7 @@ void list_lockstep::split(const selections& selected) {
   result_.resize(std::min(touched, problem_.count) * item_size(problem_.type));
 }
 
-// Keeps the first k of the order by magnitude, as the owners do after the search for the threshold.
+// Keeps the k items with the largest magnitudes, as all owners together do after the search for the threshold.
 void list_lockstep::keep() {
   const std::uint64_t sums = sum_.take(0, problem_.count, result_.data());
   const item_list kept{result_.data(),

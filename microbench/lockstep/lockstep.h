@@ -1,9 +1,9 @@
 // Runs all ranks of an Ok-Topk in one process, phase by phase. Lists are passed by reference, and the data that
 // messages would carry are counted.
 //
-// `lockstep` runs the steps of every rank (oktopk_steps.h) on gradients. `list_lockstep` takes the selected lists, has
-// no residuals, and computes once the steps whose result is equal on all ranks. It is for worlds of thousands of ranks.
-// Both count the same numbers.
+// `lockstep` runs the steps of every rank (oktopk_steps.h) on gradients. `list_lockstep` is for worlds of thousands of
+// ranks: its inputs are the selected lists, it has no residuals, and it computes the steps whose result is equal on all
+// ranks only once. Both classes count the same numbers.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace lsched {
 
-/// The counts of the last round, which both classes have.
+/// The base class of `lockstep` and `list_lockstep`, with the counts of the last round.
 class counted_rounds {
  public:
   const round_volume& volume() const { return meter_.volume(); }
@@ -32,16 +32,16 @@ class counted_rounds {
 
 class lockstep : public counted_rounds {
  public:
-  /// The problem must be valid. Its own rank does not matter. The constructor and the rounds throw std::bad_alloc.
+  /// The problem must be valid. problem.place.self is not used. The constructor and the rounds throw std::bad_alloc.
   explicit lockstep(const sparse_problem& problem);
   ~lockstep();
 
-  /// Runs a round. `gradients` has P pointers to `count` elements, or nullptr. `updates` has P pointers as for settle,
-  /// or is empty. Returns an INTERNAL failure if messages would not match. This is so if ranks disagree on shares or on
-  /// the length of a piece, or if an owner does not keep the planned items.
+  /// Runs a round. `gradients` has P pointers, each to `count` elements or nullptr. `updates` has P pointers as in
+  /// settle, or is empty. Returns an INTERNAL failure if sent and received messages would not match: ranks disagree on
+  /// shares or on the length of a piece, or an owner does not keep the planned items.
   std::optional<failure> run(std::span<const void* const> gradients, std::span<void* const> updates = {});
 
-  /// Runs the first part of a round, up to the result. Without the second part, the round counts as failed. Returns
+  /// Runs the first part of a round, up to the result. The round is treated as failed unless settle() follows. Returns
   /// failures like run.
   std::optional<failure> exchange(std::span<const void* const> gradients);
   /// Runs the second part of a round, which updates the residuals.
@@ -50,9 +50,9 @@ class lockstep : public counted_rounds {
   /// Returns the result of the last exchange. The lists are valid until the next exchange.
   item_list result() const { return result_; }
   item_list selected(rank r) const;
-  /// Returns the lists that a rank has sent to the owners, one after the other.
+  /// Returns the items that a rank has sent to the owners of regions, as one list.
   item_list sent(rank r) const;
-  /// Returns the P+1 boundaries of the regions.
+  /// Returns the P+1 boundaries of the P regions into which the vector is divided.
   std::span<const std::uint64_t> boundaries() const;
 
   sparse_state& state(rank r);
@@ -75,12 +75,13 @@ class lockstep : public counted_rounds {
 
 class list_lockstep : public counted_rounds {
  public:
-  /// Returns the selection of a rank in a round, a list of at most k items. A list is read before the next is
-  /// requested. Each list is requested once, again for drift, and again in rounds that update the boundaries.
+  /// Returns the selection of a rank in a round, a list of at most k items. The list need not stay valid when the next
+  /// list is requested. A list may be requested up to three times in a round: for the split, for drift, and for new
+  /// boundaries.
   using selections = std::function<item_list(rank, round_no)>;
 
-  /// The problem must be valid, with an exact selection. Takes memory for one vector, and for the sum of all lists of a
-  /// round.
+  /// The problem must be valid, with an exact selection. Allocates memory for one vector, and for the sum of all lists
+  /// of a round.
   explicit list_lockstep(const sparse_problem& problem);
 
   void run(const selections& selected);
@@ -94,7 +95,7 @@ class list_lockstep : public counted_rounds {
 
   std::vector<std::uint64_t> boundaries_;  ///< P+1
   region_parts parts_;
-  std::vector<std::byte> split_;        ///< of one rank at a time
+  std::vector<std::byte> split_;        ///< split list of one rank at a time
   std::vector<std::uint64_t> lengths_;  ///< P
   region_sum sum_;
   std::vector<std::byte> result_;

@@ -15,7 +15,7 @@ std::uint64_t busiest(std::span<const rank_traffic> ranks) {
   return most;
 }
 
-/// Adds an allgather of lengths, which are u64. Every rank receives the lengths of all others.
+/// Adds an allgather of lengths of type u64. Every rank receives the lengths of all other ranks.
 void add_allgather_of_lengths(world_traffic& to) {
   const std::uint64_t bytes = (to.ranks.size() - 1) * sizeof(std::uint64_t);
   for (rank_traffic& one : to.ranks) one.sent_metadata_bytes += bytes, one.received_metadata_bytes += bytes;
@@ -25,7 +25,7 @@ void add_allgather_of_lengths(world_traffic& to) {
 
 void add_allgather(std::span<const std::uint64_t> block_bytes, world_traffic& to) {
   const std::size_t size = block_bytes.size();
-  std::vector<std::uint64_t> before(2 * size + 1);  // prefix sums of the blocks around the ring, twice
+  std::vector<std::uint64_t> before(2 * size + 1);  // prefix sums of block sizes, twice around the ring
   for (std::size_t i = 0; i < 2 * size; ++i) before[i + 1] = before[i] + block_bytes[i % size];
   for (std::size_t distance = 1; distance < size; distance *= 2) {
     const std::size_t blocks = std::min(distance, size - distance);
@@ -49,7 +49,8 @@ world_traffic traffic_of_gathered_lists(dtype type, std::span<const std::uint64_
   return traffic;
 }
 
-/// Counts an index whose values cancel out, although no item is sent for it.
+/// If the values of an index cancel out, no item is sent for that index. This function counts such an item
+/// nevertheless.
 world_traffic traffic_of_topk_dsa(const sparse_problem& problem, std::span<const item_list> lists) {
   const std::size_t item = item_size(problem.type);
   const cut regions(problem.count, lists.size());
@@ -79,7 +80,8 @@ world_traffic traffic_of_topk_dsa(const sparse_problem& problem, std::span<const
   return traffic;
 }
 
-/// In the step of distance d = 1, 2, 4, …, rank r + d sends its partial result to rank r, a multiple of 2 d.
+/// The steps have distances d = 1, 2, 4, …. In a step, rank r + d sends its partial result to rank r, if r is a
+/// multiple of 2 d.
 world_traffic traffic_of_gtopk(const sparse_problem& problem, std::span<const item_list> lists, arrival_rule rule,
                                std::vector<std::byte>* result) {
   const std::size_t item = item_size(problem.type), k = most_items(problem);

@@ -1,13 +1,13 @@
 // The volume of Ok-Topk: the published bound on the data that a rank sends and receives, and the data of a round.
 //
-// Payload is counted in items, without items that a rank keeps: `split` are the lists for owners of regions, `balance`
-// the pieces that make shares equal, and `gather` the dissemination of shares. An item is item_size / 4 words of 4
-// bytes.
+// Payload is counted in items, without items that a rank keeps. There are three phases: `split` sends lists to the
+// owners of regions, `balance` sends pieces that make the shares of all owners equal, and `gather` disseminates the
+// shares. An item has item_size / 4 words of 4 bytes.
 //
-// Metadata is counted in words. It consists of allreduces by recursive doubling and of the allgather of tallies, 4
-// words of each rank, by dissemination. There is an allreduce of position bins in rounds that update the boundaries, of
-// drift counters, and of magnitude bins in each pass. Recursive doubling runs on 2^floor(log2 P) ranks. Each of the
-// remaining ranks sends its numbers to a neighbour and receives the result.
+// Metadata is counted in words. It consists of allreduces by recursive doubling, and of an allgather by dissemination
+// with 4 words for each rank. The allreduces sum position bins (only in rounds that update the boundaries), drift
+// counters, and magnitude bins (in each pass). Recursive doubling runs on 2^floor(log2 P) ranks. Each of the remaining
+// ranks sends its numbers to a neighbour and receives the result.
 #pragma once
 
 #include <span>
@@ -17,19 +17,20 @@
 
 namespace lsched {
 
-/// Returns the number of words of 4 bytes that items take.
+/// Returns the number of words of 4 bytes in `items` items.
 constexpr double words_of(dtype type, std::uint64_t items) {
   return static_cast<double>(items) * static_cast<double>(item_size(type)) / 4;
 }
 
-/// Returns 3 k (P-1)/P rounded down, the published bound on the items that a rank sends, and receives, in a round.
+/// Returns 3 k (P-1)/P rounded down. A rank sends at most this number of items in a round, and receives at most this
+/// number (published bound).
 std::uint64_t bound_items(const sparse_problem& problem);
 
 /// The volume of one phase of a round.
 struct phase_volume {
-  std::uint64_t most_sent = 0;      ///< by any rank
-  std::uint64_t most_received = 0;  ///< by any rank
-  std::uint64_t total = 0;          ///< sent by all
+  std::uint64_t most_sent = 0;      ///< maximum over ranks
+  std::uint64_t most_received = 0;  ///< maximum over ranks
+  std::uint64_t total = 0;          ///< number that all ranks together have sent
 
   void add(item_traffic of_rank);
 };
@@ -38,12 +39,12 @@ struct round_volume {
   round_no round = 0;
   bool looks = false;  ///< true: the round updates the boundaries
   bool is_balanced = false;
-  std::uint64_t kept = 0;  ///< gathered items: the result, or more if the round updates reused thresholds
-  phase_volume split{};    ///< items, as in the next three
+  std::uint64_t kept = 0;  ///< number of gathered items: the result, or more if the round updates reused thresholds
+  phase_volume split{};    ///< in items, like balance, gather and payload
   phase_volume balance{};
   phase_volume gather{};
-  phase_volume payload{};   ///< the three phases of a rank together
-  phase_volume metadata{};  ///< words
+  phase_volume payload{};   ///< sum of split, balance and gather for each rank
+  phase_volume metadata{};  ///< in words
   rank over_bound = 0;      ///< number of ranks that sent or received more than bound_items
 };
 
@@ -59,7 +60,7 @@ class volume_meter {
 
   /// Returns the volume of the last finished round.
   const round_volume& volume() const { return volume_; }
-  /// Returns the payload of a rank in that round.
+  /// Returns the payload of a rank in the last finished round.
   item_traffic payload_of(rank r) const { return payload_[static_cast<std::size_t>(r)]; }
 
  private:

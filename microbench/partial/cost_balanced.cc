@@ -6,10 +6,11 @@
 //     fresh     both together: the gradient is copied to the input, then lsched_run
 //     partial   lsched_offer, lsched_collect_view
 //
-// Only one schedule exists at a time, because the engine polls for every open schedule, which makes rounds slower. With
-// solo and majority a rank may continue before all ranks have called. Therefore a barrier of the library separates
-// their rounds, outside the timed part, and late contributions are withdrawn. Ranks do not leave a barrier at the same
-// moment. Therefore sync and fresh are measured with barriers too, and each row is compared with rows of its kind.
+// Only one schedule exists at a time, because the engine polls every open schedule, which makes rounds slower. With
+// solo and majority a rank may continue before all ranks have called. Therefore a barrier of the library separates the
+// rounds of solo and majority, outside the timed part, and late contributions are withdrawn. Ranks do not leave a
+// barrier at the same moment. Therefore sync and fresh are measured both with and without barriers, and each row is
+// compared with rows of its kind.
 #include <algorithm>
 #include <cstring>
 
@@ -35,7 +36,8 @@ class contest {
     add_partial("majority", true);
   }
 
-  /// Returns a result for each variant of the partial allreduce, with the numbers that it is compared with. Collective.
+  /// Returns a result for each variant of the partial allreduce, including the times of sync, copy and fresh.
+  /// Collective.
   std::vector<result> measure(const cost_options& options, reporter& out) {
     turn_limits limits{.cell_ms = options.cell_seconds * 1e3};
     take_turns(cells_, ranks_, limits, "balanced " + size_text(bytes_), out);
@@ -140,8 +142,8 @@ class contest {
   team& ranks_;
   const std::uint64_t bytes_;
   std::vector<float> ones_, input_, output_;
-  schedule_handle schedule_;            ///< schedule of the cell in turn
-  std::unique_ptr<partial_call> call_;  ///< call of the cell in turn
+  schedule_handle schedule_;            ///< schedule of the current cell
+  std::unique_ptr<partial_call> call_;  ///< call of the current cell
   std::vector<std::unique_ptr<counts>> counts_;
   std::vector<cell> cells_;
 };

@@ -5,9 +5,9 @@
 //              compared with the cost of moving the bytes and messages
 //
 // The computation is arithmetic in registers, in small chunks. A rank counts the chunks that it finishes. Blocks with
-// and without rounds take turns. A rank computes the explained cost from its own counts. Each round brings rank 0's
-// vector at the cost of a memcpy. Messages and signals have the cost of a message in a synchronous allreduce of 8
-// bytes, waiting included.
+// and without rounds take turns. A rank computes the explained cost from its own counts: one memcpy of rank 0's vector
+// for each round, plus the messages and signals. A message costs as much as in a synchronous allreduce of 8 bytes,
+// waiting included.
 #include <algorithm>
 #include <cstring>
 
@@ -26,11 +26,11 @@ lsched_stats stats_of(lsched_world* runtime) {
   return stats;
 }
 
-/// Returns the messages that this rank's engine has sent, signals included.
+/// Returns the number of messages and signals that this rank's engine has sent.
 double messages_of(const lsched_stats& stats) { return static_cast<double>(stats.messages_sent + stats.signals_sent); }
 
-/// The chunks of computation of one rank over some time, and the work of its engine. Rank 0 does not compute while it
-/// starts rounds.
+/// The number of computed chunks of one rank in a period of time, and the work of the rank's engine. Rank 0 does not
+/// compute in periods in which it starts rounds.
 struct stretch {
   double wall_ns = 0, chunks = 0, engine_ns = 0, turns = 0, rounds = 0, messages = 0;
 
@@ -41,7 +41,7 @@ struct stretch {
   }
 };
 
-/// Repeats `chunk`, and counts.
+/// Repeats `chunk` for `seconds`, and counts the calls.
 template <class Chunk>
 stretch spend(double seconds, lsched_world* runtime, const Chunk& chunk) {
   const auto engine_before = read_engine_time().value_or(engine_time{});
@@ -68,7 +68,7 @@ double cost_of_message(team& ranks) {
   for (int i = 0; i < k_rounds; ++i) ns.push_back(1e3 * us_of([&] { run(schedule.get()); }));
   const double sent = ranks.combine(messages_of(stats_of(ranks.runtime())) - before, LSCHED_SUM);
   close(std::move(schedule));
-  const double each = 2 * sent / k_rounds / ranks.size();  // messages sent and received by a rank in a round
+  const double each = 2 * sent / k_rounds / ranks.size();  // messages that a rank sends and receives in a round
   return ranks.combine(summarise(std::move(ns)).median, LSCHED_MAX) / std::max(each, 1.0);
 }
 
@@ -84,8 +84,9 @@ double cost_of_byte(std::uint64_t bytes) {
   return summarise(std::move(ns)).median / static_cast<double>(bytes);
 }
 
-/// Measures the slow-down and its explanation, for the rank that suffers most. `engine` is the part of a core that the
-/// progress thread took, according to the system. `explained` is the part that its bytes and messages would take.
+/// Measures the slow-down of the rank that is slowed down most, and its explanation. `engine` is the part of a core
+/// that the rank's progress thread used, according to the operating system. `explained` is the part that copies and
+/// messages would need.
 result measure(team& ranks, double seconds, std::uint64_t steps, double message_ns, std::uint64_t bytes) {
   partial_call call(ranks.runtime(), "solo", bytes);
   const auto computing = [&] { return spend(seconds, ranks.runtime(), [&] { compute(steps); }); };

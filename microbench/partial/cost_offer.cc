@@ -5,8 +5,9 @@
 //     last     full; the other ranks have called and wait for rank 0's offer
 //     merge    full; the other ranks do not call, so earlier offers are pending, and the offer is added to them
 //
-// Offers alternate with passes at the same point of a round. A pass is a copy, or for merge an addition. Both read the
-// same gradient, and each writes to several buffers in turn. The difference is the cost of the library.
+// Offers alternate with passes at the same point of a round. A pass is a copy, or in the case of merge an addition.
+// Offer and pass read the same gradient, and write to several buffers in turn. The difference of their times is the
+// cost of the library.
 #include <array>
 #include <cstring>
 #include <functional>
@@ -25,7 +26,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t k_offers = 300;
 constexpr std::uint64_t k_warm_up = 5;
-constexpr auto k_arrival = 15us;  ///< until the other ranks wait
+constexpr auto k_arrival = 15us;  ///< time after which the other ranks wait
 constexpr auto k_falling_asleep = 300us;
 constexpr auto k_sleep = 800us;
 
@@ -34,8 +35,7 @@ void spin_for(clock::duration time) {
   }
 }
 
-/// The pass with which an offer is compared. It has memory of its own, in pieces that are used in turn as an offer uses
-/// its own.
+/// The pass with which an offer is compared. A pass writes to several buffers in turn, as offers do.
 class pass {
  public:
   explicit pass(std::uint64_t bytes) : gradient_(bytes / sizeof(float), 1.0f) {
@@ -60,8 +60,8 @@ class pass {
   reduce_fn sum_ = find_reduce(kernel::sum, dtype::f32);
 };
 
-/// Returns the time that the system takes to wake a thread, which sleeps on another core if there is one. It is a lower
-/// bound.
+/// Returns the median duration in us of a call that wakes a thread. The thread sleeps on another core if there is one.
+/// The duration is a lower bound for offers that wake a thread.
 double wake_us(const std::vector<unsigned>& cores) {
   constexpr int k_wakes = 300;
   doorbell bell{};
@@ -81,7 +81,7 @@ double wake_us(const std::vector<unsigned>& cores) {
   return summarise(std::move(us)).median;
 }
 
-/// The offers of one size.
+/// Measures offers of one size.
 class offers {
  public:
   offers(team& ranks, std::uint64_t bytes) : ranks_(ranks), bytes_(bytes), pass_(bytes) {}
@@ -99,7 +99,7 @@ class offers {
     return alternate("last", 1, "full", [&](partial_call& call, std::uint64_t) { call.offer_and_collect(); });
   }
 
-  /// The first offer starts a round, the second is pending, and later offers are added to the pending one.
+  /// The first offer starts a round, the second offer is pending, and later offers are added to the pending offer.
   result merge() {
     partial_call call(ranks_.runtime(), "full", bytes_, LSCHED_ACCUMULATE);
     std::vector<double> offer_us, pass_us;
@@ -118,8 +118,8 @@ class offers {
   }
 
  private:
-  /// Rank 0 offers when the other ranks are in their intended state. In every second round it copies first, and times
-  /// the copy.
+  /// Rank 0 offers when the other ranks are in their intended state. In every second round rank 0 first times a copy,
+  /// and then offers without timing the offer.
   result alternate(const std::string& others, double target_us, const char* policy,
                    const std::function<void(partial_call&, std::uint64_t round)>& role) {
     partial_call call(ranks_.runtime(), policy, bytes_);
@@ -143,7 +143,7 @@ class offers {
     return row(others, target_us, std::move(offer_us), std::move(pass_us), wrong);
   }
 
-  /// Returns a row. Times are those of rank 0 in us. The target is for the difference of offer and pass.
+  /// Returns a row with the times of rank 0 in us. `target_us` is the target for the difference between offer and pass.
   result row(const std::string& others, double target_us, std::vector<double> offer_us, std::vector<double> pass_us,
              double wrong) {
     const summary offer = summarise(std::move(offer_us)), pass = summarise(std::move(pass_us));

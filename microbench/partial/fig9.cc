@@ -25,14 +25,14 @@ namespace {
 
 constexpr std::uint64_t k_iterations = 64;  // as in the paper
 constexpr std::uint64_t k_least = 5;
-constexpr double k_partial_seconds = 16;  // time for a cell that a user is willing to wait
+constexpr double k_partial_seconds = 16;  // time for a cell
 constexpr double k_skew_ms = 1;
-constexpr double k_mpi_seconds = 60;    // for all MPI rows together; at least k_least iterations per size
+constexpr double k_mpi_seconds = 60;    // time for all MPI rows together; each size has at least k_least iterations
 constexpr double k_paper_solo = 53.32;  // speed-up over MPI_Allreduce, mean over sizes (section 7.1)
 constexpr double k_paper_majority = 2.46;
 
-/// The number of iterations: at least k_least, at most `most`, and in between for `seconds`. If `seconds` is 0, exactly
-/// `most`.
+/// The limits of a cell: at most `most` iterations. After k_least iterations the cell also ends once `seconds` have
+/// passed, unless `seconds` is 0.
 struct budget {
   std::uint64_t most;
   double seconds;
@@ -45,14 +45,14 @@ struct observation {
   bool is_wrong = false;
 };
 
-/// MPI, solo or majority on a buffer of ones.
+/// An allreduce of a buffer of ones by MPI, solo or majority.
 struct operation {
   std::function<void()> fill, call;
   std::function<void()> reset;  ///< withdraws a late contribution, so that iterations are independent
   std::function<observation()> check;
 };
 
-/// The numbers of one rank for a cell, one per iteration.
+/// The numbers of one rank in a cell. Vectors have an element for each iteration.
 struct record {
   std::vector<double> latency_ms, wall_ms, contributors, rounds;
   double cpu = 0;
@@ -68,7 +68,7 @@ void iterate(team& ranks, const operation& op, double skew_ms, record& seen) {
   op.fill();
   seen.latency_ms.push_back(us_of(op.call) / 1e3);
   op.reset();
-  ranks.barrier();  // checks would otherwise compete with ranks that are still being timed
+  ranks.barrier();  // checks would otherwise slow down ranks whose time is still measured
   seen.wall_ms.push_back(ms_between(start, clock::now()));
   seen.cpu += cpu_ms() - cpu_start;
   const observation found = op.check();
@@ -79,7 +79,7 @@ void iterate(team& ranks, const operation& op, double skew_ms, record& seen) {
 
 record run_cell(team& ranks, const operation& op, const budget& limit, const std::string& label, reporter& out) {
   record warm_up;
-  for (int i = 0; i < 2; ++i) iterate(ranks, op, 0, warm_up);  // pages, caches, connections; checked, not timed
+  for (int i = 0; i < 2; ++i) iterate(ranks, op, 0, warm_up);  // warms up; checked, not timed
   record seen;
   const auto start = clock::now();
   for (std::uint64_t done = 0; done < limit.most; ++done) {
@@ -92,7 +92,7 @@ record run_cell(team& ranks, const operation& op, const budget& limit, const std
   return seen;
 }
 
-/// Returns the bar of the figure and other numbers. Collective.
+/// Returns the latency that a bar of the figure shows, and other numbers. Collective.
 result result_of(team& ranks, const std::string& policy, std::uint64_t bytes, const record& seen, double ideal_ms,
                  std::uint32_t buckets) {
   auto latency = ranks.combine(seen.latency_ms, LSCHED_SUM);
@@ -118,7 +118,8 @@ result result_of(team& ranks, const std::string& policy, std::uint64_t bytes, co
                                                                        count_disagreements(ranks, seen.rounds))}};
 }
 
-/// Returns the mean wait of a rank if a round ends when its initiator calls. Only the ranks before the initiator wait.
+/// Returns the mean waiting time of a rank if each round ends at the call of its initiator, the rank drawn for the
+/// round. Only the ranks before the initiator wait.
 double ideal_of_draws(const std::vector<double>& rounds, int size) {
   std::vector<rank> present(static_cast<std::size_t>(size));
   std::iota(present.begin(), present.end(), 0);
@@ -147,7 +148,7 @@ void measure_mpi(team& ranks, const fig9_options& options, std::uint64_t bytes, 
   out.add(result_of(ranks, "mpi", bytes, seen, (ranks.size() - 1) / 2.0 * k_skew_ms, 1));
 }
 
-/// Measures a partial policy. Every iteration has an initiator, so every call must return a result.
+/// Measures solo or majority. Every iteration has an initiator, so every call must return a result.
 void measure_partial(team& ranks, const fig9_options& options, const std::string& policy, std::uint64_t bytes,
                      reporter& out) {
   partial_call call(ranks.runtime(), policy, bytes, LSCHED_LATEST, options.buckets);
@@ -168,7 +169,7 @@ void measure_partial(team& ranks, const fig9_options& options, const std::string
                     options.buckets));
 }
 
-/// Measures all sizes. Results are in the order of measuring.
+/// Measures all sizes. Results are in the order of the measurements.
 void measure(team& ranks, const fig9_options& options, bool with_mpi, reporter& out) {
   double mpi_seconds = k_mpi_seconds;
   for (std::size_t i = 0; i < options.sizes.size(); ++i) {
@@ -182,7 +183,7 @@ void measure(team& ranks, const fig9_options& options, bool with_mpi, reporter& 
 
 // ---- the table ----
 
-/// Returns null if there is no such row.
+/// Returns the row of a policy and a size, or null if there is no such row.
 result find(const std::vector<result>& rows, std::string_view policy, std::uint64_t bytes) {
   const auto found = std::ranges::find_if(
       rows, [&](const result& row) { return row.at("what") == policy && row.at("bytes") == bytes; });
@@ -195,11 +196,11 @@ std::string latency_cell(const result& row) {
   return row.at("what") == "mpi" ? ms : ms + text(" (%.1f)", row.at("nap").get<double>());
 }
 
-/// A quotient of two latencies, and its average over rows.
+/// Quotients of two latencies, one per row, and their average.
 struct ratio_column {
   std::vector<double> values;
 
-  /// Adds a quotient. If `above` is 0, it was not measured.
+  /// Adds the quotient of `above` and the latency in `below`. `above` is 0 if it was not measured.
   std::string add(double above, const result& below) {
     if (above <= 0 || below.is_null() || below.at("mean_ms") <= 0) return "-";
     values.push_back(above / below.at("mean_ms").get<double>());

@@ -1,11 +1,11 @@
-// Measures the latency of partial allreduces over the number of contributors, with late ranks according to a model. The
-// policies from solo to full are measured one after the other. Compares with the simulator's prediction for the same
-// delays and draws.
+// Measures latency and number of contributors of partial allreduces. A model determines how late ranks are. The
+// policies from solo to full are measured one after the other. Compares the latencies with the simulator's predictions
+// for the same delays and random draws.
 //
-// With a barrier between rounds (Li et al., PPoPP 2020, Fig. 8) rounds are independent. A late contribution is
-// withdrawn, so that the elements of a result, all ones, count the ranks that were in time. Without a barrier, ranks
-// lag and run ahead. Late contributions join a later round, and at the end every rank must have received every
-// contribution exactly once.
+// With a barrier between rounds (Li et al., PPoPP 2020, Fig. 8), rounds are independent. Contributions are all ones,
+// and late contributions are withdrawn, so each element of a result is the number of ranks that were in time. Without a
+// barrier, ranks may fall behind and run ahead. Late contributions join a later round, and at the end every rank must
+// have received every contribution exactly once.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -27,8 +27,8 @@ constexpr std::uint64_t k_warm_up = 2;
 
 // --- delays ----------------------------------------------------------------------------------------------------------
 
-/// Moments of measured workloads (Li et al., §2): a log-normal distribution around its median, plus a part that all
-/// steps have. All numbers are multiples of the mean.
+/// The distribution of the durations of steps in a measured workload (Li et al., §2). A duration is a constant plus a
+/// log-normal number. All members are multiples of the mean.
 struct workload {
   double least, median, sigma, most;
 };
@@ -43,7 +43,7 @@ start_skew skew_of(const workload& moments, picoseconds mean) {
           .most = part(moments.most)};
 }
 
-/// Returns delays with this mean over ranks and rounds.
+/// Returns a model of delays whose mean over ranks and rounds is `mean_ms`.
 start_skew skew_named(std::string_view name, double mean_ms, int ranks) {
   const picoseconds mean = rounded(mean_ms * k_ps_per_ms);
   const auto steps = static_cast<picoseconds>(std::max(ranks - 1, 1));
@@ -58,7 +58,8 @@ start_skew skew_named(std::string_view name, double mean_ms, int ranks) {
   return skew;
 }
 
-/// Returns a machine of ranks that share memory and have a core each, with the costs that `auto` assumes.
+/// Returns a simulated machine with the costs that algorithm selection by `auto` assumes. Ranks share memory, and each
+/// rank has its own core.
 machine shared_memory() {
   const wire_costs near = topology{}.near;
   const auto ps = [](double ns) { return rounded(ns * 1e3); };
@@ -73,7 +74,7 @@ machine shared_memory() {
 
 // --- one policy ------------------------------------------------------------------------------------------------------
 
-/// The numbers of one rank for a policy, one per round.
+/// The numbers of one rank with one policy. Vectors have an element for each round.
 struct record {
   std::vector<double> latency_ms, contributors;
   std::uint64_t staleness = 0;
@@ -116,7 +117,7 @@ class sweep {
     out_.progress("%s, round %zu of %zu", policy.c_str(), std::size_t{round}, std::size_t{options_.rounds});
   }
 
-  /// Returns the arrivals of this rank in all rounds so far.
+  /// Returns the arrivals (partial_arrivals.h) of this rank in all rounds so far.
   static result arrivals_of_rank(const partial_call& call) {
     lsched_partial_stats stats{.struct_size = sizeof stats};
     expect_ok(lsched_schedule_stats(call.schedule(), &stats), "lsched_schedule_stats");
@@ -132,7 +133,7 @@ class sweep {
            report.offers == report.last.contributors && report.last.contributors >= least;
   }
 
-  /// Plays independent rounds. Rounds 1 … k_warm_up are checked but not timed.
+  /// Runs independent rounds. Rounds 1 … k_warm_up are checked but not timed.
   record play_apart(partial_call& call, const std::string& policy) {
     const activation starts = *read_activation(policy);
     record seen;
@@ -149,11 +150,11 @@ class sweep {
       seen.contributors.push_back(static_cast<double>(call.report().last.contributors));
     }
     seen.arrivals = arrivals_of_rank(call);
-    ranks_.barrier();  // because a rank that leaves starts further rounds
+    ranks_.barrier();  // a rank that leaves starts further rounds
     return seen;
   }
 
-  /// Plays rounds without barriers. At the end pending contributions are sent, and every contribution must have arrived
+  /// Runs rounds without barriers. At the end pending contributions are sent. Then every contribution must have arrived
   /// exactly once.
   record play_freely(partial_call& call, const std::string& policy) {
     record seen;
@@ -180,7 +181,7 @@ class sweep {
     const auto sum = [](const std::vector<double>& all) { return std::accumulate(all.begin(), all.end(), 0.0); };
     const double least = seen.contributors.empty() ? 0 : *std::ranges::min_element(seen.contributors);
     const double deliveries = ranks_.combine(static_cast<double>(seen.contributors.size()), LSCHED_SUM);
-    // Without a barrier, each rank collects at its own times.
+    // Without a barrier, ranks collect at different times, so their reports may differ.
     const std::uint64_t differing = options_.has_barrier ? count_disagreements(ranks_, seen.contributors) : 0;
     return {
         {"rounds", options_.rounds},
@@ -192,7 +193,8 @@ class sweep {
         {"stats", gather(ranks_, seen.arrivals)}};
   }
 
-  /// Returns the simulated mean over the same rounds, delays and draws, on rank 0. Returns 0 on other ranks.
+  /// On rank 0, returns the mean latency that the simulator computes for the same rounds, delays and draws. Returns 0
+  /// on other ranks.
   double simulated(const std::string& policy, const std::string& algorithm) {
     double sum = 0;
     on_root(ranks_, [&] {
@@ -281,7 +283,7 @@ void draw_figure(int ranks, const partial_options& options, reporter& out) {
                 unsimulated.empty() ? "" : (", without " + unsimulated).c_str()));
 }
 
-/// Returns policies from the first to arrive to the last.
+/// Returns policies in the order of the number of ranks that a round waits for, from "solo" to "full".
 std::vector<std::string> spectrum_of(int ranks) {
   std::vector<std::string> all{"solo"};
   for (int few = 2; few < ranks; few *= 2) all.push_back("first_of(" + std::to_string(few) + ")");

@@ -14,7 +14,7 @@ std::uint64_t count_of(const lsched_histogram& values) {
   return std::accumulate(bins_of(values).begin(), bins_of(values).end(), std::uint64_t{0});
 }
 
-/// Returns the value that has this number of values below it.
+/// Returns the value with index `below` in the sorted values of the histogram, interpolated within its bin.
 double value_at(const lsched_histogram& values, double below) {
   double seen = 0;
   for (std::size_t bin = 0; bin < bins_of(values).size(); ++bin) {
@@ -31,8 +31,9 @@ double value_at(const lsched_histogram& values, double below) {
 
 result in_ms(double ns) { return ns / 1e6; }
 
-/// Orders all rounds by lateness, and returns the median. Calls that were too early for a known time come first, then
-/// early and late calls. Calls that are missing, or too late for a known time, come last.
+/// Sorts all rounds by lateness, and returns the median. Calls that were so early that their time was not kept come
+/// first, then early calls, then late calls. Missing calls, and calls that were so late that their time was not kept,
+/// come last.
 result median_lateness_ms(const lsched_partial_stats& stats) {
   const auto early = static_cast<double>(count_of(stats.early_ns)), late = static_cast<double>(count_of(stats.late_ns));
   const double earliest = static_cast<double>(stats.in_time) - early;

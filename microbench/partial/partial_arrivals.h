@@ -1,4 +1,5 @@
-// The times at which ranks called for the rounds of a partial schedule. They show which rank the others wait for.
+// The times at which ranks called for the rounds of a partial schedule. These times show which rank the other ranks
+// wait for.
 #pragma once
 
 #include <vector>
@@ -7,11 +8,13 @@
 
 namespace lsched::bench {
 
-/// Returns the arrivals of a rank. in_time, late and uncalled are rounds. bytes_sent and bytes_saved are bytes.
-/// completion_ms is the mean time from the gate to the end of the round. lateness_ms and lateness_ms_median are times
-/// from this rank's gate to its call, negative if the call came first. The mean is over rounds whose times are kept.
-/// The median is over all rounds, and null if the middle round was not called for or its time was not kept. Bins are
-/// powers of two. For the median, the values of a bin are assumed to be spread evenly.
+/// Returns the arrivals of a rank. The gate is the moment at which a round takes the contribution of a rank. in_time,
+/// late and uncalled are numbers of rounds. bytes_sent and bytes_saved are numbers of bytes. completion_ms is the mean
+/// time from the gate to the end of the round. lateness_ms and lateness_ms_median are times from this rank's gate to
+/// its call, negative if the call came first. The mean is over the rounds whose times are kept. The median is over all
+/// rounds. It is null if this rank did not call for the middle round, or if the time of that round was not kept. Times
+/// are kept in bins whose sizes are powers of two, and the median assumes that the values in a bin are evenly
+/// distributed.
 result arrivals_of(const lsched_partial_stats& stats);
 
 /// Returns the arrivals of all ranks, by rank. Collective.

@@ -1,4 +1,4 @@
-// The part of one rank in a partial allreduce of ones. The elements of a result count its contributions.
+// The calls of one rank in a partial allreduce of ones. Each element of a result is the number of contributions to it.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ namespace lsched::bench {
 
 class partial_call {
  public:
-  static constexpr std::uint64_t k_seed = 1;  ///< seed of the draws
+  static constexpr std::uint64_t k_seed = 1;  ///< seed of the schedule's random draws
 
-  /// Collective. `buckets` is the number of nearly equal parts of the vector, which are all in one round.
+  /// Collective. `buckets` is the number of nearly equal parts of the vector. All parts are in one round.
   partial_call(lsched_world* runtime, const std::string& policy, std::uint64_t bytes, lsched_lag lag = LSCHED_LATEST,
                std::uint32_t buckets = 1);
 
@@ -22,22 +22,22 @@ class partial_call {
   void offer();
   /// Collects the result of the last offer's round without a copy.
   void collect() { collect(ticket_.round); }
-  /// Collects the result of a round, which this rank need not have called for.
+  /// Collects the result of a round. This rank need not have called for the round.
   void collect(std::uint64_t round, std::uint64_t patience_ns = k_patience_ns);
   void offer_and_collect() { offer(), collect(); }
   /// Offers, and collects a copy of the result.
   void offer_and_copy();
   /// Withdraws pending offers.
   void forget();
-  /// Leaves, and collects the remaining results as the last result. Nothing is pending afterwards.
+  /// Leaves the schedule, and collects the remaining rounds as one last result. No offers are pending afterwards.
   void leave_and_collect();
-  /// Closes the schedule. Collective.
+  /// Closes the schedule. Collective. Throws `failed`.
   void end() { close(std::move(schedule_)); }
 
   lsched_ticket ticket() const { return ticket_; }  ///< ticket of the last offer
   const lsched_report& report() const { return report_; }
-  /// Returns true if every element of the last result is equal to the number of offers in the report. Then zeroes the
-  /// copy.
+  /// Returns true if every element of the last result equals the number of offers in the report. Zeroes the copy
+  /// afterwards.
   bool is_right();
   /// Returns the number of contributions in the last result.
   double offers() const;

@@ -37,8 +37,8 @@ using clock = std::chrono::steady_clock;
 using json = nlohmann::ordered_json;
 
 constexpr std::int32_t k_default_ranks = 4;
-constexpr auto k_least_sleep = 50us;        ///< shorter delays yield, because a sleep overshoots by about that much
-constexpr std::uint64_t k_most_lines = 20;  ///< violations that a rank prints; the others are only counted
+constexpr auto k_least_sleep = 50us;        ///< shorter delays yield, because a sleep lasts about this much too long
+constexpr std::uint64_t k_most_lines = 20;  ///< maximum number of violations that a rank prints
 
 struct soak_options {
   std::string policy = "solo";
@@ -67,14 +67,14 @@ clock::duration draw_delay(const soak_options& options, std::int32_t rank, std::
       std::chrono::duration<double, std::micro>(-std::log1p(-uniform) * options.delay_us));
 }
 
-/// Returns a seed for draws that are independent of delays and contributions.
+/// Returns a seed for the times of stops. The draws are independent of delays and contributions.
 std::uint64_t seed_of_stops(const soak_options& options, std::int32_t rank) {
   constexpr std::uint64_t k_salt = 0x73746f7073;
   return mix(options.seed ^ k_salt) ^ static_cast<std::uint64_t>(rank);
 }
 
-/// Returns how often a rank calls before it leaves: `rounds`, or a number that is drawn for each rank from half of
-/// `rounds` on.
+/// Returns the number of calls of a rank before the rank leaves. That is `rounds`, or with `leaves_early` a random
+/// number between half of `rounds` and `rounds`.
 std::uint64_t calls_of(const soak_options& options, std::int32_t rank) {
   if (!options.leaves_early) return options.rounds;
   const std::uint64_t half = (options.rounds + 1) / 2;
@@ -117,7 +117,7 @@ class soak {
   /// Returns true on all ranks if `mine` is true on any rank. Collective.
   bool is_anywhere(bool mine) { return combine({mine ? 1u : 0u}, LSCHED_MAX).front() != 0; }
 
-  /// Returns the number of violations on all ranks.
+  /// Returns the number of violations, summed over all ranks.
   std::uint64_t run() {
     if (stopper_ != nullptr) stopper_->begin(options_.stops_ms, seed_of_stops(options_, here_.rank()));
     create();
@@ -161,12 +161,12 @@ class soak {
   lsched_diagnostic detail_{};
   clock::time_point begin_{};
   double seconds_ = 0;
-  std::uint64_t stops_ = 0;            ///< of all ranks
+  std::uint64_t stops_ = 0;            ///< number of stops, summed over all ranks
   std::optional<progress_line> line_;  ///< only on rank 0
   std::uint64_t lines_ = 0;
 };
 
-/// Throws the library's failure with the rank and the number of the call, unless `code` is LSCHED_OK.
+/// Throws an exception with the library's error text, the rank and the number of the call, unless `code` is LSCHED_OK.
 void soak::expect(lsched_status code, const char* call) const {
   if (code == LSCHED_OK) return;
   const bool has_detail = detail_.status == code && detail_.text[0] != '\0';
@@ -206,8 +206,9 @@ void soak::collect(lsched_ticket ticket, std::uint64_t checked_round) {
   expect(try_collect(ticket, checked_round), "lsched_collect");
 }
 
-/// Leaves, and collects until no round is left: the rounds of a schedule that every rank has left end at UINT64_MAX.
-/// Other ranks may be busy for longer than one timeout, but at least one round must end within each timeout.
+/// Leaves the schedule, and collects until no round is left. Once every rank has left a schedule, its last round is
+/// UINT64_MAX. Other ranks may be busy for longer than one timeout, but at least one round must end within each
+/// timeout.
 void soak::drain() {
   expect(lsched_leave(schedule_), "lsched_leave");
   for (;;) {
@@ -244,8 +245,8 @@ std::vector<std::uint64_t> soak::combine(std::vector<std::uint64_t> values, lsch
   return values;
 }
 
-/// Checks that the totals of the world balance, and that all ranks have the same totals. Returns the violations on all
-/// ranks.
+/// Checks that the total of all results equals the total of all offers, and that all ranks have the same totals.
+/// Returns the number of violations, summed over all ranks.
 std::uint64_t soak::settle() {
   ledger_.check_totals(combine(ledger_.offered(), LSCHED_SUM));
   std::vector<std::uint64_t> books = ledger_.delivered();
@@ -302,7 +303,7 @@ struct file_closer {
 };
 using file_handle = std::unique_ptr<std::FILE, file_closer>;
 
-/// Returns true on rank 0 if its JSON line goes into a file.
+/// Returns true if this rank is rank 0 and writes its JSON line to a file.
 bool has_file(const soak_options& options, std::int32_t rank) {
   return rank == 0 && !options.json_file.empty() && options.json_file != "-";
 }
@@ -318,7 +319,7 @@ int run_soak(const command_context& context, const soak_options& options) {
   if (options.stops_ms > 0) stops.emplace();  // forks, so no thread may exist yet
   session here(options.world);
   soak work(options, here, stops ? &*stops : nullptr);
-  file_handle file;  // opened before the work, so that a wrong name fails at once
+  file_handle file;  // opened before the soak test starts, so that an invalid name fails at once
   if (has_file(options, here.rank())) file.reset(std::fopen(options.json_file.c_str(), "w"));
   const int error = errno;
   const bool is_stuck = has_file(options, here.rank()) && file == nullptr;

@@ -64,7 +64,7 @@ void soak_ledger::check(const lsched_report& report, std::uint64_t round) {
   if (is_full && round != 0 && report.to <= together_) check_full_round(report);
   last_ = report.to;
   mine_delivered_ += report.mine;
-  if (report.to == report.from || round == 0) return;  // collects after the last call do not count
+  if (report.to == report.from || round == 0) return;  // collects after the last call are not part of the mean
   ++results_;
   contributors_ += report.last.contributors;
 }
@@ -107,12 +107,12 @@ void soak_ledger::check_elements(const lsched_report& report) {
     if (got == wanted) continue;
     expect(false, ("element " + std::to_string(k_least_count + j) + " does not match elements 0 to 2").c_str(), got,
            wanted);
-    return;  // one violation is enough for a result
+    return;  // reports at most one violation for each result
   }
 }
 
-/// Checks staleness and the number of contributors. A rank that calls for a round has a pending offer, so the ranks
-/// that start a round contribute to it.
+/// Checks staleness and the number of contributors. A rank that calls for a round has a pending offer, so all ranks
+/// whose calls start a round contribute to that round.
 void soak_ledger::check_policy(const lsched_report& report) {
   const std::uint64_t oldest = starts_.full_every == 0 ? UINT64_MAX : starts_.full_every - 1;
   expect(report.staleness <= oldest, "an offer is older than the policy allows", report.staleness, oldest);
@@ -123,7 +123,7 @@ void soak_ledger::check_policy(const lsched_report& report) {
          report.last.contributors, least);
 }
 
-/// Checks that the round has exactly one call of every rank, and nothing else.
+/// Checks that the round has exactly one offer of every rank.
 void soak_ledger::check_full_round(const lsched_report& report) {
   expect(report.to == calls_, "policy full: the round differs from the number of calls of this rank", report.to,
          calls_);

@@ -1,12 +1,12 @@
-// The contributions of a soak, and the checks that no contribution was lost, counted twice or mixed up.
+// The contributions of a soak test, and the checks that no contribution was lost, added twice or mixed up.
 //
 // A contribution of `count` 64-bit integers, arithmetic modulo 2^64:
 //
 //     element 0 = 1         element 1 = rank + 1        element 2 = hash(seed, rank, call)
 //     element j = a_j * element 2 + b_j * element 1 + c_j * element 0,  the coefficients from a hash of j
 //
-// Sums of contributions keep these relations for any set of contributors. So every result can be checked by itself,
-// element by element, without a list of its contributors. The totals of all results must be the totals of all offers.
+// A sum of contributions satisfies these relations for any set of contributors. So every result can be checked element
+// by element, without a list of its contributors. The total of all results must equal the total of all offers.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ class soak_ledger {
  public:
   static constexpr std::uint64_t k_least_count = 3;
 
-  /// `starts` is the policy. With policy full, every round has exactly one offer of each rank. With other policies,
-  /// every round up to `together` has at least the contributors that start a round, because no rank leaves before. No
-  /// offer is older than the policy allows. `complain` is called with the text of each violation and the call in which
-  /// it was found.
+  /// `starts` is the policy. No rank leaves the schedule before round `together` is over. With policy full, every round
+  /// up to `together` must have exactly one offer of each rank. With other policies, every round up to `together` must
+  /// have at least the contributors that start a round. No offer may be older than the policy allows. `complain` is
+  /// called for each violation, with a text and the number of this rank's last call.
   soak_ledger(world where, std::uint64_t count, std::uint64_t seed, const activation& starts, std::uint64_t together,
               std::function<void(std::uint64_t call, const std::string&)> complain);
 
@@ -37,15 +37,14 @@ class soak_ledger {
   /// Returns the buffer of the next collect.
   std::uint64_t* result();
 
-  /// Checks the report of a collect and the values in result(). `round` is the ticket's round, or 0 if that round may
-  /// still be open.
+  /// Checks the report of a collect and the values in result(). `round` is the ticket's round, or 0 if the ticket's
+  /// round may still be open.
   void check(const lsched_report& report, std::uint64_t round);
 
-  /// Checks, after the last result, that all offers of this rank were delivered.
+  /// Checks that all offers of this rank were delivered. Must be called after the last result.
   void check_mine();
 
-  /// Checks that the totals of all results are the totals of all offers. `of_world` is the sum of offered() of all
-  /// ranks.
+  /// Checks that the total of all results equals `of_world`, the sum of offered() over all ranks.
   void check_totals(const std::vector<std::uint64_t>& of_world);
 
   std::uint64_t calls() const { return calls_; }
@@ -74,12 +73,12 @@ class soak_ledger {
   activation starts_;
   std::uint64_t together_;
   std::function<void(std::uint64_t, const std::string&)> complain_;
-  std::vector<coefficients> coefficients_;  ///< of the elements from 3 on
+  std::vector<coefficients> coefficients_;  ///< coefficients of elements 3, 4, …
   std::vector<std::uint64_t> mine_;         ///< this rank's newest contribution
   std::vector<std::uint64_t> result_;
   std::vector<std::uint64_t> offered_;    ///< sum of this rank's contributions
   std::vector<std::uint64_t> delivered_;  ///< sum of all results
-  std::vector<std::uint64_t> expected_;   ///< policy full: the result that a round must have
+  std::vector<std::uint64_t> expected_;   ///< policy full: the expected result of a round
   std::vector<std::uint64_t> one_;        ///< contribution of one rank, added to expected_
   std::uint64_t calls_ = 0;
   std::uint64_t last_ = 0;

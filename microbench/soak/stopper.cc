@@ -39,7 +39,7 @@ timespec timespec_of(double ms) {
   return {.tv_sec = static_cast<time_t>(seconds), .tv_nsec = static_cast<long>((ms - seconds * 1e3) * 1e6)};
 }
 
-/// Draws from [0, 1).
+/// Random numbers in [0, 1).
 class draws {
  public:
   explicit draws(std::uint64_t seed) : seed_(mix(seed)) {}
@@ -53,20 +53,20 @@ class draws {
 
 bool signal_to(int process, int signal) { return syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0) == 0; }
 
-/// Ignores the signals that end the rank. This process must outlive them, because it has to continue a stopped rank
-/// first.
+/// Ignores the signals that would end this process. The signals go to the rank too, and this process must first
+/// continue a stopped rank.
 void ignore_requests_to_end() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) signal(number, SIG_IGN);
 }
 
-/// Returns once no process can write to the pipe.
+/// Waits until no process has the write end of the pipe open.
 void wait_for_end(int descriptor) {
   char nothing = 0;
   while (read(descriptor, &nothing, 1) != 0 && errno == EINTR) {
   }
 }
 
-/// Forks a guard, which continues the rank once this process has ended for any reason.
+/// Forks the guard. The guard continues the rank once this process has ended for any reason.
 void start_guard(int rank_process) {
   std::array<int, 2> life{};
   if (pipe2(life.data(), O_CLOEXEC) != 0) _exit(1);
@@ -136,7 +136,8 @@ stopper::~stopper() {
   munmap(stops_, sizeof(counter));
 }
 
-// The write does not block, because the pipe is empty. If the child has died, SIGPIPE must not end the rank.
+// The write does not block, because the pipe is empty. SIGPIPE is ignored, because the death of the child must not end
+// the rank.
 void stopper::begin(double mean_ms, std::uint64_t seed) {
   const orders what{.mean_ms = mean_ms, .seed = seed};
   const auto before = signal(SIGPIPE, SIG_IGN);

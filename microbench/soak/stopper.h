@@ -1,5 +1,4 @@
-// Stops and continues this process at random times. A scheduler, a debugger or a hypervisor does the same to ranks, but
-// less often.
+// Stops and continues this process at random times, as a scheduler, a debugger or a hypervisor sometimes does.
 //
 // A stopped process cannot continue itself. Therefore a child stops and continues the process, and a grandchild guards
 // the child:
@@ -22,25 +21,26 @@ namespace lsched::cli {
 
 class stopper {
  public:
-  /// Starts the child, which waits for begin(). The process must have only one thread. Throws command_failure.
+  /// Starts the stopper process, which waits for begin(). The calling process must have only one thread. Throws
+  /// command_failure.
   stopper();
 
-  /// Ends the child.
+  /// Ends the stopper process.
   ~stopper();
   stopper(const stopper&) = delete;
   stopper& operator=(const stopper&) = delete;
 
-  /// Starts to stop this process after exponentially distributed times of the given mean, for 0.2 to 20 ms each. The
-  /// drawn times depend only on the seed.
+  /// Makes the stopper stop this process repeatedly, for 0.2 to 20 ms each. The times between stops are exponentially
+  /// distributed with mean `mean_ms`. All drawn times depend only on the seed.
   void begin(double mean_ms, std::uint64_t seed);
 
-  /// Ends the stops. Returns their number.
+  /// Ends the stops. Returns the number of stops.
   std::uint64_t end();
 
  private:
   int orders_ = -1;  ///< this process's end of the pipe
   pid_t child_ = -1;
-  std::atomic<std::uint64_t>* stops_;  ///< shared with the child
+  std::atomic<std::uint64_t>* stops_;  ///< counter in memory that is shared with the stopper
 };
 
 }  // namespace lsched::cli

@@ -1,11 +1,11 @@
-// Compares sparse allreduces with each other, with the plain allreduce of the same vector, and with MPI's: the data
-// that they move, and their time.
+// Compares sparse allreduces with each other, with libsched's plain allreduce of the same vector, and with
+// MPI_Allreduce. Compares the data that these algorithms move, and their times.
 //
-// If ranks run them, each algorithm has a residual and gets the same gradients. Words are the data that the engines
-// have moved in each phase. The update must have the same bits on every rank. As in backpropagation, a gradient becomes
-// ready from its end to its beginning. DenseOvlp starts each bucket when it is ready. All other algorithms wait for the
-// whole gradient. If they are counted in one process (sparse_count.cc), the same steps run without messages, for worlds
-// of thousands of ranks.
+// In a world of processes, each algorithm has a residual, and all algorithms get the same gradients. Words are the data
+// that the engines have moved in each phase. The update must have the same bits on every rank. As in backpropagation, a
+// gradient becomes ready from its end to its beginning. DenseOvlp starts each bucket when the bucket is ready. All
+// other algorithms wait for the whole gradient. For worlds of thousands of ranks, sparse_count.cc runs the same steps
+// in one process without messages.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -20,10 +20,10 @@
 namespace lsched::bench {
 namespace {
 
-constexpr int k_exact_ranks = 64;  ///< up to this number, sums of integers are exact in f32
+constexpr int k_exact_ranks = 64;  ///< maximum number of ranks for which sums of integers are exact in f32
 
-/// The words that a rank has sent and received so far. Payload is counted separately for each buffer of lists, in the
-/// order of the schedule. Except in trees, all ranks have the same number of such buffers.
+/// The words that a rank has sent and received so far. Payload is counted separately for each buffer that holds lists,
+/// in the order of the schedule. Except in tree algorithms, all ranks have the same number of such buffers.
 struct moved_words {
   std::vector<double> sent{}, received{};
   double other_sent = 0, other_received = 0;
@@ -31,7 +31,7 @@ struct moved_words {
 
 using schedules = std::vector<schedule_handle>;
 
-/// Adds the words of one schedule. If the schedule has no lists, all words are payload.
+/// Adds the words of one schedule. If the schedule has no buffers of lists, all words are payload.
 void add_words(moved_words& all, const lsched_schedule& schedule) {
   schedule.world->process.driver().with_engine([&] {
     const auto buffers = schedule.instance->program->buffers();
@@ -65,7 +65,7 @@ double digest_of(const std::vector<float>& update) {
   return static_cast<double>(hash >> 12);
 }
 
-/// One algorithm that all ranks run.
+/// Runs the algorithms one after the other on all ranks, and fills their rows.
 class contest {
  public:
   contest(team& ranks, const sparse_options& options, reporter& out)
@@ -111,7 +111,7 @@ class contest {
                           update_.data(), false);
     std::vector<double> us;
     for (round_no round = 1; round <= row.rounds; ++round) {
-      source_.draw(ranks_.rank(), round, std::span(gradient_));  // so that caches have the same contents
+      source_.draw(ranks_.rank(), round, std::span(gradient_));  // so that caches have the same contents in all rounds
       ranks_.barrier();
       us.push_back(us_of([&] {
         compute(steps_);
@@ -173,7 +173,8 @@ class contest {
       expect_ok(lsched_wait(started[i], k_patience_ns, nullptr), "lsched_wait");
   }
 
-  /// Adds the words of a round to the row. Returns the words that this rank has sent or received, the larger number.
+  /// Adds the words of a round to the row. Returns the larger of the numbers of words that this rank has sent and
+  /// received.
   static double add_round(sparse_row& row, const moved_words& before, const moved_words& now) {
     const double sent = sum_of(now.sent) - sum_of(before.sent),
                  received = sum_of(now.received) - sum_of(before.received);
@@ -183,7 +184,8 @@ class contest {
     return std::max(sent, received);
   }
 
-  /// Checks that all ranks have the same update, and that it has at most k elements. Reused thresholds may select more.
+  /// Checks that all ranks have the same update. For oktopk without reused thresholds and for gtopk, also checks that
+  /// the update has at most k elements.
   void check(sparse_row& row) {
     const double own = digest_of(update_);
     const std::vector<double> least = ranks_.combine(std::vector<double>{own, -own}, LSCHED_MIN);
@@ -193,8 +195,8 @@ class contest {
     row.violations += options_.n - others > row.k ? 1 : 0;
   }
 
-  /// Checks the sums in an additional round that is not counted. Its gradients are integers, so that the order of
-  /// additions does not matter, and each rank can compute the expected sums.
+  /// Checks the sums in an additional round that is neither timed nor counted. The gradients of this round are
+  /// integers, so that sums do not depend on the order of additions, and each rank can compute the expected sums.
   void check_sums(sparse_row& row, const schedules& all) {
     if (ranks_.size() > k_exact_ranks) return;
     gradient_options integers = source_.options();
@@ -211,7 +213,7 @@ class contest {
     row.violations += update_ == wanted ? 0u : 1u;
   }
 
-  /// Combines the numbers of all ranks. Phases in which no rank received anything are dropped.
+  /// Combines the numbers of all ranks. Drops phases in which no rank received words.
   void combine(sparse_row& row) {
     const std::vector<double> most =
         ranks_.combine({row.words_sent_max, row.words_recv_max, row.words_meta_max}, LSCHED_MAX);
@@ -231,7 +233,8 @@ class contest {
   std::uint64_t steps_;  ///< steps of compute() in a round
 };
 
-/// Counts the words of plain allreduces from the schedules of "circulant", the algorithm that moves the fewest words.
+/// Counts the words of plain allreduces in the schedules of "circulant", the algorithm with the smallest number of
+/// words.
 sparse_row count_dense(const sparse_options& options, const std::string& algorithm) {
   const lsched::algorithm& how = *find("allreduce", "circulant");
   const cut buckets = buckets_of(options, algorithm);

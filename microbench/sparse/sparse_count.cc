@@ -17,8 +17,8 @@
 namespace lsched::bench {
 namespace {
 
-/// Returns the largest number of messages that a rank sends or receives, without guarded messages. The first two ranks
-/// and the last rank represent all ranks that differ.
+/// Returns the maximum number of messages that a rank sends or receives. Messages that are not sent in every round are
+/// not counted. Only the first two ranks and the last rank are examined, because all other ranks are like one of these.
 double most_messages(const sparse_algorithm& how, sparse_problem problem) {
   double most = 0;
   const rank last = problem.place.size - 1;
@@ -36,7 +36,7 @@ double most_messages(const sparse_algorithm& how, sparse_problem problem) {
   return most;
 }
 
-/// The gradients of all ranks in a round. They are drawn once for all algorithms.
+/// The gradients of all ranks in a round. Each gradient is drawn once for all algorithms.
 class round_draws {
  public:
   round_draws(const gradient_options& drawn, const sparse_problem& problem) : problem_(problem), vectors_of_(drawn) {
@@ -46,7 +46,7 @@ class round_draws {
 
   void begin(round_no round) { round_ = round, has_lists_ = has_vectors_ = false; }
 
-  /// Returns the k largest elements of the gradient of each rank. They are valid until the next round.
+  /// Returns a list of the k largest elements of each rank's gradient. The lists are valid until the next round.
   std::span<const item_list> lists() {
     if (std::exchange(has_lists_, true)) return lists_;
     lists_.resize(static_cast<std::size_t>(problem_.place.size));
@@ -75,7 +75,7 @@ class round_draws {
  private:
   std::uint64_t room() const { return most_items(problem_) * item_size(problem_.type); }
 
-  /// Draws the lists of every n-th rank, n being the number of threads, beginning with rank `part`.
+  /// Draws the lists of ranks `part`, `part` + n, `part` + 2 n and so on, where n is the number of threads.
   void draw_lists(std::size_t part) {
     for (std::size_t r = part; r < lists_.size(); r += sources_.size()) {
       std::byte* const to = items_.data() + r * room();
@@ -124,7 +124,7 @@ class counter {
     }
     end_round(busiest);
   }
-  /// Adds a round of Ok-Topk, which counts itself how often the bound was exceeded.
+  /// Adds a round of Ok-Topk. `round` already has the number of ranks that exceeded the bound.
   void add(const round_volume& round) {
     const auto words = [this](std::uint64_t items) {
       return static_cast<double>(items * item_size(problem_.type)) / 4;
@@ -152,14 +152,15 @@ class counter {
   void end_round(double busiest) { row.words_mean += busiest / static_cast<double>(row.rounds); }
 
   sparse_problem problem_;
-  double headers_;  ///< words of headers of a rank in a round
+  double headers_;  ///< words of message headers of a rank in a round
   std::vector<double> us_;
 };
 
-/// A function that counts a round of one algorithm.
+/// A function that runs one round of an algorithm on `drawn`, and adds the counts to `into`.
 using count_round = std::function<void(round_draws& drawn, counter& into)>;
 
-/// Returns the number of violations. The indices of a result must ascend. With exact thresholds it has at most k items.
+/// Returns the number of violations of a result. Its indices must ascend. With exact thresholds it must have at most k
+/// items.
 std::uint64_t violations_of(const item_list& list, const sparse_problem& problem) {
   const bool is_exact = problem.selection == selection_rule::exact;
   std::uint64_t found = is_exact && list.count > most_items(problem) ? 1 : 0;
@@ -211,8 +212,8 @@ count_round of_baseline(const sparse_problem& problem) {
   };
 }
 
-/// Counts the elements beyond a guessed threshold, without residuals. A guess takes several passes over a vector, and
-/// all rounds are alike, so in large worlds a few rounds suffice.
+/// Counts Gaussiank, which guesses the threshold, without residuals. A guess needs several passes over a vector. All
+/// rounds are alike, so a few rounds suffice in large worlds.
 count_round of_guesses(const sparse_problem& problem, sparse_row& row) {
   constexpr std::uint64_t k_rounds_of_large = 8;
   if (problem.place.size > k_most_residuals) row.rounds = std::min(row.rounds, k_rounds_of_large);

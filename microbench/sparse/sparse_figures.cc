@@ -1,5 +1,6 @@
-// Figures whose numbers can be counted, from random gradients or from a model that is small enough to train here. The
-// numbers of the paper are printed next to them. Where the paper has seconds, this program has words.
+// Reproduces figures whose numbers can be counted, with random gradients or with a small model that this program
+// trains. The numbers of the paper are printed next to the counted numbers. If the paper gives seconds, this program
+// counts words instead.
 #include "microbench/sparse/sparse_figures.h"
 
 #include <algorithm>

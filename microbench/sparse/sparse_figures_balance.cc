@@ -22,7 +22,7 @@ struct gather_rule {
 constexpr std::array<gather_rule, 3> k_gathers{
     {{"never", balance_rule::never}, {"published", balance_rule::published}, {"cost", balance_rule::cost}}};
 
-/// Counts the items of a list in each of P regions.
+/// Adds the number of items of a list in each of the P regions to `counts`.
 void count_by_region(item_list list, std::span<const std::uint64_t> boundaries, numbers& counts) {
   std::uint64_t from = 0;
   for (std::size_t region = 0; region < counts.size(); ++region) {
@@ -32,7 +32,7 @@ void count_by_region(item_list list, std::span<const std::uint64_t> boundaries, 
   }
 }
 
-/// Returns the words per round and rank that a rule needs to find its regions, by an allreduce of u64 with recursive
+/// Returns the words per round and rank that a rule moves to find its regions, in an allreduce of u64 by recursive
 /// doubling.
 double counter_words_of(region_rule rule, sparse_problem problem) {
   problem.boundaries = rule == averaged ? boundary_rule::averaged : boundary_rule::pooled;
@@ -42,8 +42,8 @@ double counter_words_of(region_rule rule, sparse_problem problem) {
   return counters * 2 * floor_log2(problem.place.size);
 }
 
-/// The data that a rule moves, in words of 4 bytes, for the busiest rank of a round: `first` in round 1, when residuals
-/// are zero, `sum` over the later half of the rounds, and `most` in any round.
+/// The words of 4 bytes that the busiest rank of a round moves with a rule. `first` is the number in round 1, when
+/// residuals are zero. `sum` is the sum over the later half of the rounds. `most` is the maximum over all rounds.
 struct balance_counts {
   double first = 0, sum = 0, most = 0;
   std::uint64_t balanced_rounds = 0;
@@ -156,8 +156,8 @@ class balancing {
     return most;
   }
 
-  /// Compares the counts of the library's own rules (drift, cost) with those of the lockstep. The plan is that of the
-  /// last rule.
+  /// Compares the counts of the library's own rules (drift, cost) with the counts of the lockstep. Must be called right
+  /// after the last rule, because the plan of that rule is used.
   void check() {
     const round_volume& counted = ranks_.volume();
     phase_volume moved, gathered;
@@ -170,8 +170,8 @@ class balancing {
         moved.total != counted.balance.total || gathered.most_sent != counted.gather.most_sent ? 1U : 0U;
   }
 
-  /// Adds the ratio of the words of the naive rule to those of this rule. The naive rule has equal regions, or the same
-  /// regions and never balances.
+  /// Adds the ratio of the words of the naive rule to the words of this rule. For the phase split the naive rule has
+  /// equal regions. For the phase gather it has the same regions, and never balances shares.
   void compare(result& row) const {
     const bool is_split = row.at("phase") == "split";
     const result& naive = *std::ranges::find_if(rows_, [&](const result& other) {
@@ -215,7 +215,8 @@ std::vector<result> count_balance(const sparse_figures_options& options, const t
 
 namespace {
 
-/// Returns the range of time ratios that the paper reports for worlds of 16 to 64 ranks and for its own rules.
+/// Returns the range of time ratios that the paper reports for its own rules with 16, 32 and 64 ranks. Returns "" for
+/// all other rows.
 const char* paper_ratio(const result& row) {
   if (row.at("ranks") != 16 && row.at("ranks") != 32 && row.at("ranks") != 64) return "";
   if (row.at("phase") == "split") return row.at("regions") == "averaged" ? "1.13-1.75" : "";
@@ -224,7 +225,7 @@ const char* paper_ratio(const result& row) {
 
 }  // namespace
 
-/// Reports the words of the busiest rank over P, in multiples of k, for split and gather.
+/// Reports the words of the busiest rank for each number of ranks, in multiples of k, for the phases split and gather.
 void report_balance(const sparse_figures_options& options, const tell_progress& tell, reporter& out) {
   for (const result& row : count_balance(options, tell)) out.add(row, {{"paper", paper_ratio(row)}});
   out.say("n = %zu; words of 4 bytes of a round's busiest rank, mean of rounds %zu to %zu, with residuals",

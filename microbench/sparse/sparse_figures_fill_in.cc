@@ -9,22 +9,22 @@
 namespace lsched::bench {
 namespace {
 
-/// Returns the output density of TopkDSA from section 5.2 of the paper, a mean over the training of VGG-16 and of the
-/// LSTM. Returns 0 if the paper has no number.
+/// Returns the density of the result of TopkDSA in section 5.2 of the paper. It is a mean over the training of VGG-16
+/// or of the LSTM. Returns 0 if the paper has no number.
 double published_fill_in(rank ranks, double density) {
   if (ranks == 16 && density == 0.01) return 0.132;
   if (ranks == 32 && density == 0.02) return 0.345;
   return 0;
 }
 
-/// The lists of all ranks of a world in a round.
+/// Numbers about the lists of all ranks of a world in a round.
 struct lists_together {
   std::uint64_t in_union = 0;  ///< number of positions that occur in any list
   std::uint64_t longest = 0;   ///< length of the longest list
   std::uint64_t items = 0;     ///< length of all lists together
 };
 
-/// The ranks of one generator and density, as many as the largest world has.
+/// Runs the ranks of the largest world for one generator and one density.
 class filling {
  public:
   filling(const sparse_figures_options& options, double density, const std::string& generator)
@@ -64,7 +64,8 @@ class filling {
   }
 
  private:
-  /// `independent` is the density if the ranks choose positions independently of each other.
+  /// Returns the row of a world. `independent` is the expected density if ranks choose positions independently of each
+  /// other.
   result row_of(const sparse_figures_options& options, double density, const std::string& generator, rank ranks) const {
     const double taken = static_cast<double>(most_items(problem_)) / static_cast<double>(options.n);
     result row{{"figure", "fill-in"},
@@ -79,8 +80,8 @@ class filling {
     return row;
   }
 
-  /// Returns the unions of the worlds that take part in a round, the smallest world first. All worlds take part in
-  /// round 1.
+  /// Returns the unions of lists for the worlds that take part in a round, the smallest world first. All worlds take
+  /// part in round 1. Only worlds with residuals take part in later rounds.
   std::vector<lists_together> unions_of(round_no round) {
     const std::size_t ranks = round == 1 ? hints_.size() : residuals_.size();
     std::vector<lists_together> found;
@@ -95,11 +96,12 @@ class filling {
     return found;
   }
 
-  /// Returns the length of the list.
+  /// Selects the list of a rank, and adds the list to the union. Returns the length of the list.
   std::uint64_t add_list_of(std::size_t r, round_no round) {
     source_.draw(static_cast<rank>(r), round, std::span(gradient_));
     const bool has_residual = r < residuals_.size();
-    // Without a residual the list is selected from the gradient itself, which is not needed afterwards.
+    // Without a residual the list is selected from the gradient. Selection may change the gradient, which is not needed
+    // afterwards.
     float* const residual = has_residual ? residuals_[r].data() : gradient_.data();
     const item_list list =
         top_k_.select(reinterpret_cast<std::byte*>(residual),
@@ -120,7 +122,7 @@ class filling {
   std::vector<top_k_hint> hints_;
   std::vector<std::vector<float>> residuals_;
   std::vector<float> gradient_;
-  std::vector<char> is_in_union_;  ///< per position: true if a list of this round has the position
+  std::vector<char> is_in_union_;  ///< true for each position that is in a list of this round
   std::uint64_t union_size_ = 0;
   std::vector<result> rows_;
 };
@@ -140,7 +142,8 @@ std::vector<result> count_fill_in(const sparse_figures_options& options, const t
   return all;
 }
 
-/// Reports the density over P: of the first round, with residuals, by the formula, and of the paper.
+/// Reports four densities for each number of ranks: in the first round, with residuals, by the formula for independent
+/// ranks, and in the paper.
 void report_fill_in(const sparse_figures_options& options, const tell_progress& tell, reporter& out) {
   for (result& row : count_fill_in(options, tell)) out.add(std::move(row));
   out.say("density of the sum of all ranks' lists, n = %zu; with residuals: mean of rounds %zu to %zu",

@@ -1,6 +1,6 @@
-// Runs ranks with residuals in an Ok-Topk with plain arithmetic. A rank sends the elements that its threshold selects.
-// Owners keep the sums that the global threshold selects. One of the rules finds both thresholds. Each rule has a run
-// of its own, because the selection determines the residuals and the training of the model.
+// Simulates Ok-Topk on all ranks, without the library's code. A rank sends the elements that its threshold selects. The
+// result has the sums that the global threshold selects. The same rule computes both thresholds. Each rule has a run of
+// its own, because the selected elements influence the residuals and the training of the model.
 
 #include <algorithm>
 #include <array>
@@ -76,7 +76,8 @@ class gradient_feed {
 
 // ---- one rule's run -----------------------------------------------------------------------------------------
 
-/// The ratios of selected elements to k: for each round the mean over ranks, and the mean distance from 1.
+/// The ratios of the number of selected elements to k. Each round has the mean ratio over ranks, and the mean distance
+/// of the ratios from 1.
 struct selections {
   std::vector<double> ratios, deviations;
 
@@ -90,7 +91,7 @@ struct selections {
 
 class feedback_run {
  public:
-  /// A callback that receives residual plus gradient of a rank, and the threshold that selects from them.
+  /// A callback that receives the sum of residual and gradient of a rank, and the threshold that selects from this sum.
   using witness = std::function<void(rank r, round_no, std::span<const float>, float)>;
 
   feedback_run(const sparse_figures_options& options, reuse_rule rule)
@@ -123,7 +124,7 @@ class feedback_run {
   std::vector<double> losses;  ///< by round
 
  private:
-  /// Adds the selected elements to the sums, and keeps their positions.
+  /// Adds the elements that rank `r` selects to the sums, and stores their positions.
   void select(std::size_t r, round_no round, const witness& look) {
     std::vector<float>& residual = residuals_[r];
     for (std::size_t i = 0; i < residual.size(); ++i) residual[i] += feed_.rate() * gradient_[i];
@@ -134,7 +135,8 @@ class feedback_run {
     local.add(sent_[r].size(), k_, size_);
   }
 
-  /// Removes the elements of the result from the residuals. The model learns them.
+  /// Selects the result from the sums. Removes the elements of the result from the residuals, and updates the model
+  /// with the result.
   void settle(round_no round) {
     take_magnitudes(sums_, magnitudes_);
     global_.select(magnitudes_, round, kept_);
@@ -153,14 +155,14 @@ class feedback_run {
   std::vector<std::vector<float>> residuals_;
   std::vector<reused_threshold> locals_;
   reused_threshold global_;
-  std::vector<std::vector<std::uint32_t>> sent_;  ///< positions, per rank
+  std::vector<std::vector<std::uint32_t>> sent_;  ///< positions that each rank has sent
   std::vector<std::uint32_t> kept_;
   std::vector<float> gradient_, magnitudes_, sums_, update_;
 };
 
 // ---- histograms --------------------------------------------------------------------------------------
 
-/// The selection of the library's Gaussiank from a vector, which is not changed.
+/// Selects from a vector as the library's Gaussiank does. The vector is not changed.
 class gaussian_guess {
  public:
   gaussian_guess(std::uint64_t count, std::uint64_t k)
@@ -179,7 +181,7 @@ class gaussian_guess {
   std::vector<std::byte> items_;
 };
 
-/// Returns a histogram of magnitudes. The last bin includes all larger magnitudes.
+/// Returns a histogram of magnitudes. Magnitudes beyond the last bin are counted in the last bin.
 result picture_of(std::span<const float> values, float reused, std::uint64_t k, gaussian_guess& gaussian,
                   round_no round) {
   constexpr std::size_t k_bins = 64;
@@ -204,7 +206,8 @@ result picture_of(std::span<const float> values, float reused, std::uint64_t k, 
           {"bins", bins}};
 }
 
-/// Returns the last round at about this part of the run whose threshold is 25 rounds old, as in Fig. 4.
+/// Returns a round whose threshold is 25 rounds old, as in Fig. 4: the last such round up to about the fraction `part`
+/// of the run.
 round_no round_for_picture(double part, std::uint64_t rounds) {
   constexpr std::uint64_t k_age = 25;
   const auto before = static_cast<std::uint64_t>(part * static_cast<double>(rounds));
@@ -310,7 +313,7 @@ threshold_figure count_thresholds(const sparse_figures_options& options, const t
 
 namespace {
 
-/// Returns the curves of selected / k by iteration.
+/// Returns a diagram with a curve for each rule: the number of selected elements divided by k, by iteration.
 plot_diagram courses_of(const threshold_figure& figure, const std::string& side) {
   plot_diagram made{"set logscale y 10\nset xlabel 'iteration'\nset ylabel 'selected / k, " + side + "'\n"};
   for (const result& row : figure.rows) {
@@ -322,7 +325,7 @@ plot_diagram courses_of(const threshold_figure& figure, const std::string& side)
   return made;
 }
 
-/// Returns the histogram as steps, and each threshold as a vertical line.
+/// Returns a diagram with the histogram as steps, and with each threshold as a vertical line.
 plot_diagram histogram_of(const result& picture) {
   plot_diagram made{
       text("unset logscale x\nset logscale y 10\nset format y '%%.0e'\n"
@@ -345,7 +348,8 @@ plot_diagram histogram_of(const result& picture) {
 
 }  // namespace
 
-/// Reports Fig. 6, selected / k by iteration for residuals and for sums, and Fig. 4, two histograms with thresholds.
+/// Reports Fig. 6 and Fig. 4. Fig. 6 shows the number of selected elements divided by k, by iteration, for residuals
+/// and for sums. Fig. 4 shows two histograms with thresholds.
 void report_thresholds(const sparse_figures_options& options, const tell_progress& tell, reporter& out) {
   const threshold_figure figure = count_thresholds(options, tell);
   const auto k = figure.rows.front().at("k").get<std::size_t>();

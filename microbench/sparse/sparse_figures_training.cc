@@ -24,7 +24,7 @@ class stream {
 
   std::uint64_t next() { return bits_ = mix(bits_); }
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-  /// Returns a number that is approximately normal, the sum of twelve uniform numbers.
+  /// Returns an approximately normally distributed number: the sum of twelve uniform numbers.
   double normal() {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += uniform();

@@ -1,9 +1,9 @@
-// A small model to train. As in real training, its gradients become smaller, and differ from rank to rank.
+// A small model that ranks train. As in real training, the gradients become smaller, and differ from rank to rank.
 //
 // The model has 64 inputs, a hidden layer and 10 classes, with ReLU, softmax and cross entropy. The data are 1440
-// pictures of 8 x 8 points, generated from the seed. Each class has its spots. Each picture has these spots slightly
-// shifted, brighter or darker, with noise. Sums are of f32 in a fixed order, so the same program gives the same
-// numbers.
+// pictures of 8 x 8 points, generated from the seed. Each class has a set of spots. Each picture shows the spots of its
+// class slightly shifted, brighter or darker, with noise. Sums of f32 are formed in a fixed order, so the same program
+// gives the same numbers.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,7 @@ class small_model {
   /// Creates a model with nearest_size(parameters) parameters.
   small_model(std::uint64_t parameters, std::uint64_t seed);
 
-  /// Returns the nearest possible number of parameters: 75 for each hidden unit, of which there is at least one, plus
-  /// 10.
+  /// Returns the nearest possible number of parameters: 75 h + 10 for a model with h hidden units, h at least 1.
   static std::uint64_t nearest_size(std::uint64_t parameters);
 
   std::uint64_t parameters() const { return weights_.size(); }
@@ -39,7 +38,7 @@ class small_model {
   std::vector<float> weights_;   ///< hidden weights by input, hidden biases, weights by class, biases of classes
   std::vector<float> pictures_;  ///< 64 points each
   std::vector<std::uint8_t> labels_;
-  std::vector<float> activation_, back_;  ///< of the hidden layer
+  std::vector<float> activation_, back_;  ///< hidden layer: activations, and gradients from back-propagation
 };
 
 }  // namespace lsched::bench

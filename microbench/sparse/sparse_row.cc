@@ -14,17 +14,18 @@ bool is_asked_for(const sparse_options& options, std::string_view policy) {
   return options.policy == "all" || options.policy == policy;
 }
 
-/// Returns the problem with a policy. With reused thresholds, capacity stays strict, so owners have room for all items.
+/// Returns the problem with a policy. With policy "reused", the capacity policy stays strict, so owners have the
+/// capacity for all items.
 sparse_problem with_policy(sparse_problem problem, std::string_view policy) {
   if (policy == "defer") problem.capacity = capacity_policy::defer;
   if (policy == "reused") problem.selection = selection_rule::reused;
   return problem;
 }
 
-/// Returns the published bound on the words that a rank sends and receives. It is 6 k (P-1)/P for oktopk, 2 k (P-1) for
-/// topka, and twice that for gaussiank, whose lists may have 2 k items. For gtopk the bound on both together is 4 k
-/// ceil(log2 P). For dense allreduces it is 2 n (P-1)/P. For topkdsa it is the maximum of its phases with balanced
-/// regions, (2 k + n)(P-1)/P.
+/// Returns the published bound on the words that a rank sends, and on the words that a rank receives. The bound is 6 k
+/// (P-1)/P for oktopk, 2 k (P-1) for topka, and 4 k (P-1) for gaussiank, whose lists may have 2 k items. For gtopk it
+/// is 4 k ceil(log2 P), a bound on sent and received words together. For dense allreduces it is 2 n (P-1)/P. For
+/// topkdsa it is (2 k + n)(P-1)/P, the maximum for balanced regions.
 double published_words(const std::string& algorithm, const sparse_problem& problem) {
   const double ranks = problem.place.size, share = (ranks - 1) / ranks;
   const double k = static_cast<double>(most_items(problem)) * static_cast<double>(item_size(problem.type)) / 8;
@@ -37,7 +38,8 @@ double published_words(const std::string& algorithm, const sparse_problem& probl
   return 2 * (ranks - 1) * std::ceil(dense / ranks);         // rounded up to whole blocks
 }
 
-/// Returns the bound of an algorithm. For denseovlp it is the sum over buckets, each rounded up to whole blocks.
+/// Returns the bound of an algorithm. For denseovlp it is the sum of the bounds of all buckets, each rounded up to
+/// whole blocks.
 double bound_of(const std::string& algorithm, sparse_problem problem, const sparse_options& options) {
   const cut buckets = buckets_of(options, algorithm);
   double words = 0;

@@ -1,4 +1,5 @@
-// The variants of algorithms that `lsched bench sparse` examines, and the row of results of each, measured or counted.
+// The variants of algorithms that `lsched bench sparse` examines, and a row of results for each variant. The results
+// are measured in a world of processes, or counted in one process.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +21,10 @@ struct sparse_variant {
   sparse_problem problem{};  ///< problem of rank 0
 };
 
-/// Returns true for the plain allreduces: of the whole vector, and of its buckets.
+/// Returns true for the plain allreduces: "dense" reduces the whole vector at once, "denseovlp" bucket by bucket.
 inline bool is_dense(const std::string& algorithm) { return algorithm == "dense" || algorithm == "denseovlp"; }
 
-/// Returns the buckets of an algorithm. A bucket is empty only if the vector is.
+/// Returns the buckets of an algorithm. A bucket is empty only if the vector is empty.
 cut buckets_of(const sparse_options& options, const std::string& algorithm);
 std::uint64_t bucket_count(const sparse_options& options, const std::string& algorithm);
 
@@ -44,22 +45,22 @@ struct sparse_row {
   std::string generator;
   std::uint64_t ranks = 0, n = 0, k = 0;
   std::uint64_t rounds = 0;
-  double bound_words = 0;     ///< the published bound
+  double bound_words = 0;     ///< published bound on the words of a rank in a round
   bool is_counted = false;    ///< counted in one process, without messages
   std::uint64_t buckets = 1;  ///< number of schedules of a round
-  double compute_us = 0;      ///< part of us_median: computation
+  double compute_us = 0;      ///< duration of the computation, included in us_median
 
-  double words_recv_max = 0, words_sent_max = 0;  ///< payload: items, or elements of the dense allreduce
-  double words_mean = 0;                          ///< sent or received by the busiest rank of a round, mean over rounds
+  double words_recv_max = 0, words_sent_max = 0;  ///< payload: items, or elements if dense
+  double words_mean = 0;                          ///< payload of the busiest rank of a round, mean over rounds
   double words_meta_max = 0;                      ///< counters, lengths, bitmaps, and 4 words for each message
   std::uint64_t over_bound = 0;                   ///< number of rounds and ranks that exceeded bound_words
-  std::vector<double> phase_words_max{};          ///< received in each phase
-  double us_median = 0;  ///< time of a round on the slowest rank; if counted, of all ranks in turn
+  std::vector<double> phase_words_max{};          ///< words received in each phase
+  double us_median = 0;                           ///< time of the slowest rank; if counted, total time of all ranks
   std::uint64_t violations = 0;
 
-  /// Adds the words of a rank in a round.
+  /// Updates the maxima with the words of a rank in a round.
   void add(double sent, double received, double metadata);
-  /// Compares the words of a rank in a round with the bound.
+  /// Increments over_bound if the words of a rank in a round exceed the bound.
   void compare(double sent, double received);
   void add_phase(std::size_t phase, double received);
 };
@@ -67,12 +68,12 @@ struct sparse_row {
 /// Returns a row without words.
 sparse_row row_of(const sparse_options& options, const std::string& algorithm, const sparse_variant& how);
 
-/// Counts sparse allreduces in one process, for all ranks in turn. Messages are counted but not sent. The steps are
-/// those that schedules call, and tests compare the counts with the traffic of engines.
+/// Counts the words of sparse allreduces in one process, for all ranks in turn. Messages are counted but not sent.
+/// Schedules call the same steps, and tests compare the counts with the traffic of engines.
 ///
-/// The world has options.ranks ranks, with residuals up to k_most_residuals ranks. For larger worlds and for baselines,
-/// every rank's list is selected from a newly drawn gradient, and no vector is kept. All algorithms, which find_sparse
-/// must know, count the same gradients. `tell` receives the number of finished rounds.
+/// The world has options.ranks ranks. Ranks keep residuals in worlds of up to k_most_residuals ranks. In larger worlds
+/// and for baselines, every rank's list is selected from a newly drawn gradient, and no vector is kept. All algorithms
+/// get the same gradients. find_sparse must know each algorithm. `tell` receives the number of finished rounds.
 std::vector<sparse_row> count_sparse(const sparse_options& options, std::span<const std::string> algorithms,
                                      const std::function<void(std::uint64_t)>& tell);
 

@@ -39,7 +39,7 @@ result<std::unique_ptr<device>> cuda_device::open(const cuda_driver& driver, std
   if (auto why = made->open_streams()) return *why;
   if (which.streams_wait)
     if (auto why = made->try_streams()) return *why;
-  made->memory_->show_first_area();  // last: peers may open the area at once, and it is shown only once
+  made->memory_->show_first_area();  // last, because peers may open the area at once, and it is exposed only once
   if (made->health() != status::ok) return failure{made->health(), made->failure_words()};
   return std::unique_ptr<device>(std::move(made));
 }
@@ -112,7 +112,7 @@ std::string cuda_device::name() const {
 
 // --- cold ----------------------------------------------------------------------------------------------------------
 
-// The driver does not know the pieces of the library's own memory, so these are looked up first.
+// The driver does not know the pieces of the library's own memory, so pieces are looked up first.
 result<memory_space> cuda_device::space_of(const std::byte* memory, std::uint64_t bytes) const {
   const auto piece = bytes == 0 ? std::nullopt : memory_->piece_at(memory);
   if (!piece) return cuda_space_of(in_->driver(), in_->number(), memory, bytes);
@@ -139,8 +139,8 @@ status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
   return told == status::ok ? told : status::no_memory;
 }
 
-// Copies after all work that is in the stream. The driver copies pageable host memory through buffers of its own. Each
-// part takes far less than the limit, however long the whole copy is.
+// Copies after all work that is in the stream. The driver copies pageable host memory through buffers of its own. A
+// long copy is done in parts, so that each part takes far less than the time limit.
 status cuda_device::copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   constexpr std::uint64_t k_part = std::uint64_t{64} << 20;
   const cuda_scope here(*in_);
@@ -168,7 +168,7 @@ CUresult cuda_device::copy_part(std::byte* to, const std::byte* from, std::uint6
   return answer;
 }
 
-// A smaller workspace stays allocated, because kernels may still use it.
+// The previous, smaller workspace stays allocated, because kernels may still use it.
 CUresult cuda_device::reserve_workspace(std::uint64_t bytes) {
   if (bytes <= workspace_bytes_) return CUDA_SUCCESS;
   std::byte* const made = memory_->allocate(memory_space::device, bytes);

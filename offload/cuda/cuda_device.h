@@ -1,5 +1,5 @@
 // A rank's device, implemented with CUDA on three streams: copies to the host, copies to the device, and arithmetic
-// with copies on the device. Two copies and kernels run concurrently (docs/inside/cuda.md).
+// with copies on the device. So two copies and a kernel can run concurrently (docs/inside/cuda.md).
 #pragma once
 
 #include <array>
@@ -79,10 +79,11 @@ class cuda_device final : public device {
   std::unique_ptr<cuda_memory> memory_;
   std::array<std::unique_ptr<job_queue>, 3> queues_;
   CUdeviceptr reserved_for_rest_ = 0;
-  std::uint32_t reserved_ = 0;   ///< jobs
-  double* workspace_ = nullptr;  ///< of kernels with several passes, which the stream runs one after the other
+  std::uint32_t reserved_ = 0;  ///< number of jobs for which resources are reserved
+  /// Data between the passes of a kernel. One workspace is enough, because the stream runs kernels one after the other.
+  double* workspace_ = nullptr;
   std::uint64_t workspace_bytes_ = 0;
-  CUevent copied_ = nullptr;  ///< recorded after each part of a copy_at_once()
+  CUevent copied_ = nullptr;  ///< event that is recorded after each part of a copy_at_once()
   bool is_hung_ = false;
 };
 

@@ -70,8 +70,8 @@ std::span<std::byte> cuda_memory::add_staging_area(std::uint64_t bytes) {
   return shown.empty() ? add_own_area(whole) : shown;
 }
 
-// Touches the pages before pinning them, which is faster. The area stays allocated until the end, because memory that
-// the endpoint returned to the system would stay pinned.
+// Touches the pages first, because pinning touched pages is faster. The area stays allocated until the end, because
+// memory that the endpoint returned to the system would stay pinned.
 std::span<std::byte> cuda_memory::add_shown_area(std::uint64_t bytes) {
   std::byte* const memory = net_.allocate(bytes);
   if (memory == nullptr) {

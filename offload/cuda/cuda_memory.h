@@ -1,8 +1,8 @@
 // The memory of a rank's device: device memory, staging memory that peers can read, and peers' memory that the device
 // reads in place.
 //
-// Nothing is returned to the driver before the end. The driver would wait for all streams, and a stream may wait for a
-// round of this library.
+// No memory is returned to the driver before the destructor runs. To free memory, the driver would wait for all
+// streams, and a stream may wait for a round of this library.
 #pragma once
 
 #include <mutex>
@@ -17,7 +17,8 @@
 
 namespace lsched {
 
-/// One thread at a time.
+/// The device memory, staging memory and pinned memory of one rank. Used by one thread at a time, except for the
+/// functions that allow any thread.
 class cuda_memory {
  public:
   /// Staging memory is allocated in parts of at least `staging_bytes`. All arguments must outlive this object.
@@ -29,7 +30,7 @@ class cuda_memory {
   cuda_memory(const cuda_memory&) = delete;
   cuda_memory& operator=(const cuda_memory&) = delete;
 
-  /// Allocates the first area of device memory. Peers open it to find out whether they can read later areas.
+  /// Allocates the first area of device memory. Peers open this area to find out whether they can read later areas.
   void show_first_area() { deallocate(allocate(memory_space::device, 1)); }
 
   /// Allocates memory for the library. Null: no memory is left.
@@ -40,24 +41,28 @@ class cuda_memory {
   std::byte* lend(std::uint64_t bytes) { return device_pool_.allocate(bytes, piece_owner::application); }
   /// Returns false if the memory was not lent.
   bool take_back(std::byte* memory) { return device_pool_.deallocate(memory, piece_owner::application); }
-  /// Returns the owner and the rest of the piece that contains a place in device memory; nothing if the place is not in
-  /// this pool. Any thread.
+  /// Finds the piece of device memory that contains `place`. Returns the owner of the piece and the number of bytes
+  /// from `place` to its end; nothing if `place` is not in this pool. Any thread.
   std::optional<memory_pool::piece> piece_at(const std::byte* place) const { return device_pool_.rest_of(place); }
 
-  /// Returns whether the device can read the memory in place. Memory that a peer keeps for this purpose is pinned when
-  /// it is first asked for.
+  /// Returns whether the device can read the memory in place. If a peer has exposed the memory for such reads
+  /// (endpoint::kept_at), the first call pins the memory.
   bool reaches(const std::byte* memory, std::uint64_t bytes);
 
-  /// Returns whether the memory is staging memory, of this rank or a peer. All other memory of jobs is device memory.
+  /// Returns whether the memory is staging memory of this rank or of a peer. All other memory that jobs use is device
+  /// memory.
   bool is_staging(const std::byte* memory) const;
 
-  /// Device memory that peers read, and device memory of peers (libsched/engine/device.h).
+  /// Returns the device memory that this rank exposes to peers, and the device memory that peers expose
+  /// (libsched/engine/device.h).
   peer_memory& of_peers() { return of_peers_; }
 
-  /// Returns the reason why the host copies peers' messages first; empty if it does not. For logs. Any thread.
+  /// Returns the reason why the host must copy peers' messages before the device reads them; empty: no such copies are
+  /// needed. For logs. Any thread.
   std::string remark() const;
 
-  /// Keeps all pinned memory pinned for good, because the device hangs.
+  /// Call this after the device has hung. Keeps all pinned memory pinned until the process ends, because the device may
+  /// still access the memory.
   void keep_all();
 
  private:
@@ -77,8 +82,8 @@ class cuda_memory {
   std::vector<std::unique_ptr<device_area>> device_areas_;
   std::vector<std::span<std::byte>> shown_;          ///< staging memory from the endpoint, which peers read in place
   std::vector<std::span<std::byte>> own_;            ///< staging memory from the driver
-  std::vector<std::span<const std::byte>> reached_;  ///< memory that peers keep and the driver has pinned
-  std::vector<const std::byte*> refused_;            ///< memory that peers keep and the driver does not pin
+  std::vector<std::span<const std::byte>> reached_;  ///< memory of peers (endpoint::kept_at) that is pinned
+  std::vector<const std::byte*> refused_;            ///< memory of peers that the driver does not pin
   memory_pool device_pool_, staging_pool_;
 };
 

@@ -1,5 +1,5 @@
-// Device memory that other processes can open: an allocation with a file descriptor. If the driver has no such
-// allocations, other processes cannot open the memory.
+// Device memory that other processes can open by a file descriptor. If the driver does not support such descriptors,
+// other processes cannot open the memory.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@ class device_area {
   /// Allocates at least `bytes`. Null: no memory is left.
   static std::unique_ptr<device_area> allocate(const cuda_context& in, cuda_health& health, std::uint64_t bytes);
 
-  /// Maps memory of another process by a descriptor of this process, and closes the descriptor. Null: mapping failed.
+  /// Maps device memory of another process. `descriptor` is a descriptor of this process that refers to the memory. The
+  /// function closes the descriptor. Null: mapping failed.
   static std::unique_ptr<device_area> import(const cuda_context& in, cuda_health& health, int descriptor,
                                              std::uint64_t bytes);
 
@@ -24,7 +25,7 @@ class device_area {
   device_area& operator=(const device_area&) = delete;
 
   std::span<std::byte> memory() const { return {reinterpret_cast<std::byte*>(address_), bytes_}; }
-  /// The descriptor for other processes; -1: none.
+  /// Returns the descriptor by which other processes can open the memory; -1: there is no descriptor.
   int descriptor() const { return descriptor_; }
 
  private:

@@ -38,7 +38,7 @@ void import_closer::keep_all() {
 
 void import_closer::serve() {
   for (;;) {
-    std::unique_ptr<peer_import> gone;  // destroyed after `lock`, so closed without it
+    std::unique_ptr<peer_import> gone;  // destroyed after `lock`, so the import is closed without the lock
     const std::lock_guard lock(guard_);
     is_serving_ = first_ != nullptr;
     if (!is_serving_) return;

@@ -1,5 +1,5 @@
-// Closes imports of other processes' memory in a separate thread. The driver may wait for all streams of the device,
-// and a stream may wait for a round of this library.
+// Closes imports of other processes' memory in a separate thread. To close an import, the driver may wait for all
+// streams of the device, and a stream may wait for a round of this library.
 #pragma once
 
 #include <unistd.h>
@@ -21,7 +21,7 @@ class import_closer {
   import_closer(const import_closer&) = delete;
   import_closer& operator=(const import_closer&) = delete;
 
-  /// Queues an import that nothing on the device uses any more. Never waits for the driver.
+  /// Queues an import for closing. The device must not use the import any more. Never waits for the driver.
   void close(std::unique_ptr<peer_import> gone) noexcept;
 
   /// Stops closing imports, because the device hangs and may still use them.
@@ -32,7 +32,7 @@ class import_closer {
 
   const int process_ = getpid();
   std::mutex guard_;
-  std::unique_ptr<peer_import> first_;  ///< list of imports to close
+  std::unique_ptr<peer_import> first_;  ///< head of the list of imports to close
   bool is_serving_ = false, keeps_all_ = false;
   std::thread thread_;  ///< runs while the list is not empty
 };

@@ -1,6 +1,6 @@
-// A pool that hands out pieces of memory and takes them back, but returns nothing to its source before the end. It
-// serves sources that must not free memory meanwhile, because a GPU's driver would wait for all work of the device. One
-// thread at a time, except for functions that allow any thread.
+// A pool that allocates pieces of memory from larger areas. The pool gets areas from a source, and never returns an
+// area. So the pool suits a source such as a GPU's driver, which would wait for all work of the device before freeing
+// an area. One thread at a time, except for functions that allow any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ enum class piece_owner : std::uint8_t { nobody, library, application };
 class memory_pool {
  public:
   static constexpr std::uint64_t k_alignment = 256;
-  /// The largest piece, which sources may round up.
+  /// Maximum size of a piece. A source may round this size up without overflow.
   static constexpr std::uint64_t k_most = std::uint64_t{1} << 62;
 
-  /// Returns an aligned area of at least `bytes`; empty if no memory is left.
+  /// A function that returns an aligned area of at least `bytes`; empty: no memory is left.
   using source = std::function<std::span<std::byte>(std::uint64_t bytes)>;
   explicit memory_pool(source from) : from_(std::move(from)) {}
 
@@ -34,19 +34,19 @@ class memory_pool {
   struct piece {
     std::uint64_t bytes = 0;
     piece_owner owner = piece_owner::nobody;
-    bool begins_area = false;  ///< so it is never joined with the piece before it
+    bool begins_area = false;  ///< the piece begins an area, so it is never joined with the preceding piece
   };
   /// Returns the rest of the piece that contains `place`, from `place` on; nothing if the place is not in this pool.
   /// Any thread.
   std::optional<piece> rest_of(const std::byte* place) const;
 
  private:
-  using pieces = std::map<std::byte*, piece, std::less<>>;  ///< by begin
+  using pieces = std::map<std::byte*, piece, std::less<>>;  ///< pieces, by address of the first byte
   pieces::iterator find_free(std::uint64_t bytes);
   void join_with_next(pieces::iterator it);
 
   source from_;
-  mutable std::mutex guard_;  ///< held by changes, and by reads of other threads
+  mutable std::mutex guard_;  ///< held while pieces change, and while other threads read
   pieces all_;
 };
 

@@ -10,7 +10,8 @@ namespace lsched {
 
 class peer_import {
  public:
-  /// Opens an area of this device, which may also belong to this process. Null: failed; `health` has the reason.
+  /// Opens an area of this device that a rank exposes. The rank may be in this process. Null: the area cannot be
+  /// opened, and `health` has the reason.
   static std::unique_ptr<peer_import> open(const cuda_context& in, cuda_health& health,
                                            const endpoint::device_area& what);
 
@@ -33,9 +34,9 @@ class peer_import {
   const cuda_context& in_;
   const std::byte* memory_ = nullptr;
   const std::uint64_t bytes_;
-  std::unique_ptr<device_area> shared_;  ///< opened by a descriptor
-  CUdeviceptr legacy_ = 0;               ///< opened by a handle of the older interface
-  std::unique_ptr<peer_import> next_;    ///< next in the list of import_closer
+  std::unique_ptr<device_area> shared_;  ///< memory that was opened by a descriptor
+  CUdeviceptr legacy_ = 0;               ///< memory that was opened by a handle of the older interface
+  std::unique_ptr<peer_import> next_;    ///< next import in the list of import_closer
 };
 
 }  // namespace lsched

@@ -1,11 +1,11 @@
-// The kernels of adasum.h, written once for all formats. Highway includes this file once for each SIMD target. Dispatch
-// and coefficients are at the end.
+// The kernels of adasum.h, as templates for all formats. Highway includes this file once for each SIMD target. The
+// dispatch to a target and the coefficients are at the end.
 //
-// To give the same bits on every target, the number of lanes that hold sums is fixed (adasum.h), for any width of
-// vectors. Narrow targets use several vectors for these lanes, or several passes over a block. Exact products may be
-// fused with their sum where the hardware can, since that changes no bits. Other products must not be fused unless
-// every target does so. The code must not call the standard library at run time, for the reason that elementwise.cc
-// gives.
+// Every target must give the same bits. So the number of lanes (partial sums of a dot product) is fixed (adasum.h) and
+// does not depend on the width of SIMD vectors. Targets with narrow vectors use several vectors for the lanes, or
+// several passes over a block. If products are exact, a fused multiply-add gives the same bits as two instructions, so
+// it may be used where the hardware has it. Inexact products must never be fused, because some targets cannot do so.
+// The code must not call the standard library at run time (elementwise.cc explains why).
 #include "ops/adasum/adasum.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // ---- dots of one block
 
-/// Type and number of the lanes in which the dots of a format are summed.
+/// Type and number of the lanes in which dots (dot products) of a format are summed.
 template <class Format>
 struct dot_sums {
   static constexpr bool is_half = std::is_same_v<Format, half>;
@@ -45,13 +45,13 @@ struct dot_sums {
 };
 static_assert(k_dot_block % 32 == 0);
 
-/// A dot for each pair of inputs: a.a, a.b, b.b.
+/// Number of inputs (a and b), and number of dots: a.a, a.b and b.b.
 inline constexpr std::size_t k_inputs = 2, k_dots = 3;
 
-/// Vectors of sums, for each dot, that fit into registers together with the operands.
+/// Maximum number of SIMD vectors of partial sums for each dot, so that all sums and operands fit into registers.
 inline constexpr std::size_t k_registers_for_dot = 4;
 
-/// Adds lanes [Half, 2 Half) to lanes [0, Half), and so on down to one lane. Returns that lane.
+/// Adds lanes [Half, 2 Half) to lanes [0, Half), then halves `Half`, until one lane is left. Returns the last lane.
 template <std::size_t Half>
 HWY_INLINE double fold(double* sums) {
   if constexpr (Half == 0) {
@@ -77,13 +77,15 @@ HWY_INLINE double sum_of_lanes(float* sums) {
   return sum_of_lanes(wide);
 }
 
-/// `Width` vectors of sums for each dot, beginning at some lane.
+/// `Width` SIMD vectors of partial sums for each dot. They hold consecutive lanes of a row, which need not begin at
+/// lane 0.
 template <class Format, class D, std::size_t Width>
 struct partial_sums {
   using vector = hn::VFromD<D>;
   vector sums[k_dots][Width];
 
-  // GCC would compile an implicit constructor for the weakest target, and could then not inline into it.
+  // GCC would compile an implicit constructor for the weakest target, and could not inline code of other targets into
+  // this constructor.
   HWY_INLINE partial_sums() {}
 
   HWY_INLINE void clear() {
@@ -92,7 +94,8 @@ struct partial_sums {
       for (vector& sum : sums[p]) sum = hn::Zero(D());
   }
 
-  /// Adds the products of a row's elements from i on. Element i belongs to the first of these lanes.
+  /// Adds the products of consecutive elements of a row, beginning with element i, which belongs to the first lane of
+  /// this object.
   HWY_INLINE void add(const typename Format::element* const (&inputs)[k_inputs], std::size_t i) {
     const D lanes;
     HWY_UNROLL(4)
@@ -139,8 +142,8 @@ HWY_INLINE void fetch(const Element* row) {
   for (std::size_t i = 0; i < Elements; i += line) __builtin_prefetch(row + i, 0, 3);
 }
 
-/// Adds the p-th dot of `count` elements of the inputs, at most a block, to dots[p]. Before each row is added, the row
-/// `ahead` elements behind it is prefetched.
+/// Adds the p-th dot of the first `count` elements of the inputs to dots[p]. `count` is at most k_dot_block. Before a
+/// row is added, the row that begins `ahead` elements later is prefetched.
 template <class Format>
 HWY_INLINE void add_dots_of_block(const typename Format::element* const (&inputs)[k_inputs], std::size_t ahead,
                                   std::size_t count, double (&dots)[k_dots]) {
@@ -181,7 +184,7 @@ void dot_norms(const void* a, const void* b, std::size_t count, double* sums) {
     double of_group[k_dots] = {};
     for (std::size_t block = 0; block < k_dot_group && done < count; ++block) {
       const std::size_t left = count - done, length = left < k_dot_block ? left : k_dot_block;
-      const std::size_t ahead = left >= 2 * k_dot_block ? k_dot_block : 0;  // 0 unless the next block is whole
+      const std::size_t ahead = left >= 2 * k_dot_block ? k_dot_block : 0;  // 0 if the next block is incomplete
       add_dots_of_block<Format>({lower + done, upper + done}, ahead, length, of_group);
       done += length;
     }
@@ -190,15 +193,17 @@ void dot_norms(const void* a, const void* b, std::size_t count, double* sums) {
   sums[0] = canonical_number(dots[1]), sums[1] = canonical_number(dots[0]), sums[2] = canonical_number(dots[2]);
 }
 
-/// Prefetches elements that a sweep will reach. Doubles need no prefetch: the hardware loads them fast enough.
+/// Prefetches elements that the sweep will reach soon. f64 elements are not prefetched, because the hardware loads f64
+/// fast enough.
 template <class Element>
 HWY_INLINE void fetch_ahead(const Element* from, std::size_t first, std::size_t count) {
   constexpr std::size_t ahead = 512;
   if constexpr (sizeof(Element) < sizeof(double)) hwy::Prefetch(from + (first + ahead < count ? first + ahead : first));
 }
 
-/// Coefficients for which arithmetic in f32 is wide enough. `greatest` times the largest element, divided by
-/// `shift_factor`, is at most half of the largest f32. The smallest products lose no bit that the element could show.
+/// Range of the coefficients for which arithmetic in f32 is sufficient. (`greatest` times the largest element, divided
+/// by `shift_factor`) is at most half of the largest f32. Even the smallest products lose no bit that could change the
+/// rounded element.
 template <class Format>
 struct moderate {
   static constexpr bool exists = sizeof(typename Format::element) < sizeof(float);
@@ -212,7 +217,8 @@ struct moderate {
   }
 };
 
-/// A scaled sum in lanes of `Wide`: double, or float with coefficients that have been divided by `shift_factor`.
+/// The step of a sweep that computes x * a + y * b in lanes of type `Wide`. For float, the coefficients x and y have
+/// been divided by `shift_factor`.
 template <class Wide, class Format>
 struct scaled_add_of {
   Wide x;
@@ -252,8 +258,8 @@ void scaled_add(double x, const void* a, double y, const void* b, void* c, std::
   sweep<double>(count, scaled_add_of<double, Format>{x, lower, y, upper, result, count});
 }
 
-/// Writes zeros if a or b is null. The sums themselves are never null, because a message holds the sums of several
-/// vectors. For adasum, its operands a and b show which contribution is null.
+/// Writes zeros if a or b is null. The resulting sums are never null, because a message may contain the sums of several
+/// vectors. The later op adasum finds out from its own operands a and b which contribution is null.
 template <class Format>
 void call_dot_norms(const kernel_call& call) {
   const bool is_null = call.a == nullptr || call.b == nullptr;
@@ -277,7 +283,7 @@ consteval adaptive_kernels kernels_of_format() {
   return {&dot_norms<Format>, &scaled_add<Format>, &call_dot_norms<Format>, &call_adasum<Format>};
 }
 
-/// Returns the kernels of f16, bf16, f32 and f64, in the order of dtype.
+/// Returns the kernels for f16, bf16, f32 and f64, in the order of the enumerators of dtype.
 const std::array<adaptive_kernels, 4>& table() {
   static constexpr std::array<adaptive_kernels, 4> all{kernels_of_format<half>(), kernels_of_format<brain>(),
                                                        kernels_of_format<plain<float>>(),
@@ -302,12 +308,13 @@ adaptive_kernels kernels_of(dtype type) {
   return HWY_DYNAMIC_DISPATCH(table)()[static_cast<std::size_t>(type) - static_cast<std::size_t>(dtype::f16)];
 }
 
-/// sqrt(DBL_MIN)
+/// sqrt(DBL_MIN), the smallest squared norm of a vector that is not treated as zero (adasum.h)
 constexpr double k_least_norm = 0x1p-511;
 static_assert(k_least_norm * k_least_norm == std::numeric_limits<double>::min());
 
-/// Returns the projection of a vector on the vector with the squared norm `norm`, as a multiple of the latter. Returns
-/// 0 if the norm is too small. The division comes first, so the result is at most the ratio of the norms at any scale.
+/// Returns dot / norm: the coefficient of the projection of one vector on the other, whose squared norm is `norm`.
+/// Returns 0 if `norm` is too small. The division is done before any other scaling, so the result is at most the ratio
+/// of the two norms, and does not overflow early.
 double share(double dot, double norm) { return norm >= k_least_norm ? dot / norm : 0; }
 
 }  // namespace

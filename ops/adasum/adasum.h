@@ -1,38 +1,41 @@
-// Kernels and coefficients of Adasum, the adaptive sum of two vectors.
+// Kernels and coefficients of Adasum, the adaptive sum of two vectors a and b. A dot in a formula is the dot product.
 //
 //     AS(a, b) = (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b
 //
-// is the sum of orthogonal vectors and the mean of parallel vectors: Maleki et al., "Scaling Distributed Training with
-// Adaptive Summation", MLSys 2021 (arXiv:2006.02924), Algorithm 1. It is symmetric, homogeneous of degree one, and not
-// associative. This code differs from the paper in two points:
+// AS(a, b) is the sum if a and b are orthogonal, and the mean if a and b are parallel: Maleki et al., "Scaling
+// Distributed Training with Adaptive Summation", MLSys 2021 (arXiv:2006.02924), Algorithm 1. AS is symmetric,
+// homogeneous of degree one, and not associative. This code differs from the paper in two points:
 //
-//   - A vector whose squared norm is below sqrt(DBL_MIN), about 1.5e-154, keeps the coefficient 1. So AS(g, 0) = g,
-//     where the formula divides by zero. Vectors of f16, bf16 and f32 have such norms only if all elements are zero.
-//   - If a dot product is not finite, both coefficients are NaN, and so is the whole result. This holds on every rank
-//     that has the same dot products.
+//   - A vector whose squared norm is below sqrt(DBL_MIN), about 1.5e-154, has the coefficient 1. So AS(g, 0) = g,
+//     although the formula divides by zero. For f16, bf16 and f32, the squared norm is that small only if all elements
+//     are zero.
+//   - If a dot product is not finite, both coefficients and the whole result are NaN. Ranks with equal dot products
+//     agree whether this is the case.
 //
-// Kernels exist for f16, bf16, f32 and f64. The find functions return nullptr for integers. The guarantees of
-// ops/kernel.h hold. In addition, inputs may overlap each other, and the order of every summation depends only on
-// count.
+// Kernels exist for f16, bf16, f32 and f64. The find functions return nullptr for integer types. The guarantees of
+// ops/kernel.h hold. In addition, a and b may overlap, and the order of every summation depends only on the number of
+// elements.
 //
 // A dot product ("dot") is summed in this order. A vector is cut into blocks of k_dot_block elements, and the last
-// block is padded with zeros. In a block, the product of element e is added in lane e modulo 16, and then the 16 lanes
-// are added as a balanced tree. The results of k_dot_group blocks are added from first to last, beginning with 0, and
-// then the sums of these groups in the same way. So devices can add groups in parallel, and the rest of the sum is
-// short. The dots of two halves of a vector need not add up to the bits of the dot of the whole.
+// block is padded with zeros. In a block, 16 partial sums (lanes) are formed: the product of element e is added to lane
+// e modulo 16. Then the 16 lanes are added as a balanced tree. k_dot_group consecutive blocks form a group. The results
+// of the blocks of a group are added from first to last, beginning with 0. Finally the results of the groups are added,
+// also from first to last, beginning with 0. So a device can compute the groups in parallel, and only the short last
+// sum is sequential. If a vector is split into halves, the sum of the dots of the halves may differ in its last bits
+// from the dot of the whole vector.
 //
-// All sums are f64, in which products of f32 and bf16 are exact. f16 differs: its products are exact in f32, and are
-// added in f32 in 32 lanes, 32 products of a block in each. The two halves of the lanes are added in f32, and the 16
-// results in f64 as above.
+// For f32, f64 and bf16, products and sums are computed in f64. There, products of two f32 or bf16 numbers are exact.
+// For f16, products are computed in f32, where they are exact. A block has 32 lanes of f32, and 32 products are added
+// to each lane. Lanes i and i + 16 are then added in f32, and the 16 results in f64 as above.
 //
 // With M = sum |a[i] b[i]|, u = 2^-53 and n = the blocks of the first group + the number of groups, the error of a dot
 // is at most
 //
 //     f32, bf16   (68 + n) u M
-//     f64         (69 + n) u M, and 2^-1074 for each product that underflows
-//     f16         (2^-19 + (5 + n) u) M, rounded up by less than one part in 2^18
+//     f64         (69 + n) u M + 2^-1074 for each product that underflows
+//     f16         (2^-19 + (5 + n) u) M     (slightly above the derived bound: by less than a factor of 1 + 2^-18)
 //
-// unless the dot overflows f64, which only dots of f64 can.
+// unless the dot overflows f64, which is possible only for f64 elements.
 #pragma once
 
 #include "ops/base.h"
@@ -43,8 +46,8 @@ namespace lsched {
 inline constexpr std::size_t k_dot_block = 1024;  ///< elements
 inline constexpr std::size_t k_dot_group = 64;    ///< blocks
 
-/// Computes sums[0] = a.b, sums[1] = a.a and sums[2] = b.b in one pass. All three are zero if count is 0. Exchanging a
-/// and b exchanges sums[1] and sums[2], and changes no bits.
+/// Computes sums[0] = a.b, sums[1] = a.a and sums[2] = b.b in one pass. All three are zero if count is 0. If a and b
+/// are exchanged, sums[1] and sums[2] are exchanged, and all bits stay the same.
 using dot_norms_fn = void (*)(const void* a, const void* b, std::size_t count, double* sums);
 dot_norms_fn find_dot_norms(dtype type);
 
@@ -53,26 +56,27 @@ struct adasum_coefficients {
   double b;
 };
 
-/// Returns the coefficients of a and b in AS(a, b), from the sums of dot_norms. Exchanging a and b in `sums` exchanges
-/// the coefficients, and changes no bits. Magnitudes go up to half the ratio of the norms.
+/// Returns the coefficients of a and b in AS(a, b). `sums` is the result of dot_norms. If a and b are exchanged, the
+/// two coefficients are exchanged, and their bits stay the same. The magnitude of a coefficient can reach about half
+/// the ratio of the two norms.
 adasum_coefficients adasum_coefficients_of(const double sums[3]);
 
-/// Computes c[i] = x * a[i] + y * b[i]. c is disjoint from a and b, or identical with one or both. Exchanging (x, a)
-/// with (y, b) changes no bits.
+/// Computes c[i] = x * a[i] + y * b[i]. c must be disjoint from a and b, or identical with one or both of them. If (x,
+/// a) and (y, b) are exchanged, the result has the same bits.
 ///
-/// For f32 and f64, both products and their sum are rounded to f64, and the sum to the element's type. The same holds
-/// for f16 and bf16 if a coefficient is not moderate. bf16 results below 2^-126 may then differ from the nearest value
-/// by 2^-16 units in the last place. If both coefficients are moderate, f16 and bf16 round coefficients, products and
-/// sum to f32, and the error of c[i] is at most
+/// A coefficient is *moderate* if it is 0, or if its magnitude lies between 2^-100 and 2^64 (f16) or 2^9 (bf16). For
+/// f32 and f64, both products and their sum are rounded to f64, and then the sum is rounded to the element's type. The
+/// same holds for f16 and bf16 if a coefficient is not moderate. Then the error of a bf16 result below 2^-126 may
+/// exceed the error of correct rounding by 2^-16 units in the last place. If both coefficients are moderate, f16 and
+/// bf16 round the coefficients, the products and the sum to f32, and the error of c[i] is at most
 ///
-///     2^-22 (|x a[i]| + |y b[i]|) + 0.52 units in its last place.
+///     2^-22 (|x a[i]| + |y b[i]|) + 0.52 units in the last place of c[i].
 ///
-/// Moderate coefficients are 0 and magnitudes from 2^-100 to 2^64 (f16) or to 2^9 (bf16). Except for f64, an
-/// intermediate result overflows only if c[i] does.
+/// Except for f64, an intermediate result overflows only if c[i] overflows.
 using scaled_add_fn = void (*)(double x, const void* a, double y, const void* b, void* c, std::size_t count);
 scaled_add_fn find_scaled_add(dtype type);
 
-/// Returns the kernels for `find`: dot_norms or adasum.
+/// Returns the kernel `what`, dot_norms or adasum, for `find` (ops/kernel.h).
 kernel_fn find_adaptive(kernel what, dtype type);
 
 /// The kernels of one floating dtype. Internal to ops/adasum.

@@ -1,4 +1,4 @@
-// Detection of tensors in a result that are not finite.
+// Detection of tensors with elements that are not finite (NaN or infinite), in the result of an adaptive sum.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace lsched {
 /// Criterion for a tensor that is not finite.
 enum class non_finite_rule : std::uint8_t {
   any_element,        ///< an element is NaN or infinite
-  first_element_nan,  ///< the first element is NaN; enough if all elements were multiplied by a NaN
+  first_element_nan,  ///< the first element is NaN; sufficient if a NaN makes the whole tensor NaN (adasum.h)
 };
 
-/// Returns the number of tensors of `data`, elements of a floating type, that are not finite. Unless is_non_finite is
-/// null, sets is_non_finite[i] to 1 for these tensors and to 0 for others. A tensor without elements is finite.
+/// Returns the number of tensors in `data` that are not finite. `type` must be a floating type. If is_non_finite is not
+/// null, sets is_non_finite[i] to 1 if tensor i is not finite, else to 0. A tensor without elements is finite.
 std::uint64_t find_non_finite(const std::byte* data, dtype type, std::span<const tensor> tensors, non_finite_rule rule,
                               std::uint8_t* is_non_finite);
 

@@ -1,4 +1,4 @@
-// A tensor: a range of a vector that has coefficients of its own in an adaptive sum.
+// A tensor: a range of elements of a vector. An adaptive sum computes separate coefficients for each tensor.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace lsched {
 
 struct tensor {
-  std::uint64_t begin = 0;  ///< first element in the vector
+  std::uint64_t begin = 0;  ///< position of the first element in the vector
   std::uint64_t count = 0;
   constexpr std::uint64_t end() const { return begin + count; }
   friend bool operator==(const tensor&, const tensor&) = default;

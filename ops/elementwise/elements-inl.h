@@ -1,11 +1,11 @@
-// Conversions between elements in memory and lanes of arithmetic (formats), loops over elements (sweep), and division
-// by a whole number. Compiled once for each SIMD target. Include this file only from files of ops that Highway
+// Formats (conversions between elements in memory and SIMD lanes), loops over elements (sweep), and division by a whole
+// number. This file is compiled once for each SIMD target. Include this file only from files of ops that Highway
 // re-includes for each target.
 //
-// A format has an `element` (the type in memory), a `lane` (the type of arithmetic), and load and store for any vector
-// of lanes. load() of f16 and bf16 is exact, and store() rounds to nearest even. These conversions are written out here
-// because Highway's portable conversions truncate. Highway is used only if the hardware has conversions of f16, which
-// round.
+// A format defines an `element` (the type in memory), a `lane` (the type of arithmetic), and the functions load() and
+// store() for any vector of lanes. For f16 and bf16, load() is exact, and store() rounds to nearest even. These
+// conversions are implemented here because Highway's portable conversions truncate. Highway's conversions are used only
+// for f16 on hardware with conversion instructions, because these instructions round.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +34,7 @@ template <std::size_t Bytes>
 using bits_of_size =
     std::conditional_t<Bytes == 2, std::uint16_t, std::conditional_t<Bytes == 4, std::uint32_t, std::uint64_t>>;
 
-/// The unsigned integer type with the size of an element or a lane.
+/// The unsigned integer type that has the size of `Number`, an element or a lane.
 template <class Number>
 using bits_type = bits_of_size<sizeof(Number)>;
 
@@ -47,8 +47,8 @@ HWY_INLINE hn::VFromD<D> quiet_nan(D lanes) {
   return hn::BitCast(lanes, hn::Set(unsigned_lanes, static_cast<hn::TFromD<decltype(unsigned_lanes)>>(bits)));
 }
 
-/// Replaces every NaN by the quiet NaN above. This is necessary because instructions differ in the operand whose
-/// payload they keep, and compilers swap operands.
+/// Replaces every NaN by the quiet NaN above. If both operands are NaN, the payload of the result depends on the
+/// instruction and on the order of the operands, which compilers may change.
 template <class D, class V = hn::VFromD<D>>
 HWY_INLINE V canonical(D lanes, V value) {
   if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
@@ -58,7 +58,7 @@ HWY_INLINE V canonical(D lanes, V value) {
   }
 }
 
-/// A format whose elements are the lanes.
+/// A format whose elements have the same type as the lanes.
 template <class Element>
 struct plain {
   using element = Element;
@@ -74,7 +74,8 @@ struct plain {
   }
 };
 
-/// Bytes in lanes of 16 bits, for products, because no instruction set multiplies bytes. store() wraps around.
+/// The format of bytes in lanes of 16 bits. This format is for products, because no instruction set multiplies bytes.
+/// store() wraps around.
 struct wide_byte {
   using element = std::uint8_t;
   using lane = std::uint16_t;
@@ -102,9 +103,10 @@ struct brain {
     return hn::BitCast(lanes, hn::ShiftLeft<16>(hn::PromoteTo(bits, narrow)));
   }
 
-  /// Rounds to nearest even. In a tie, only the upper bit of the lost half is set. So adding 0x7FFF, and one more if
-  /// the kept half is odd, carries exactly if the value must be rounded up. The carry of the largest finite value gives
-  /// infinity. `value` must contain no NaN other than the canonical NaN, whose lost half is zero.
+  /// Rounds to nearest even. The lower 16 bits of the f32 are dropped, the upper 16 bits are kept. In a tie, the
+  /// highest dropped bit is the only one that is set. The addition of 0x7FFF, and of 1 if the kept half is odd, carries
+  /// into the kept half if and only if the value must be rounded up. The carry of the largest finite value gives
+  /// infinity. `value` must contain no NaN other than the canonical NaN, whose dropped half is zero.
   template <class D>
   static HWY_INLINE void store(D, hn::VFromD<D> value, element* to) {
     const hn::Rebind<std::uint32_t, D> bits;
@@ -123,9 +125,9 @@ struct portable_half {
   using element = std::uint16_t;
   using lane = float;
 
-  /// Moves the ten bits of fraction to the top of f32's 23 and corrects the bias of the exponent by 112, twice for
-  /// infinity and NaN. For subnormals, reads the fraction as 2^-14 * (1 + fraction) and subtracts 2^-14, which is
-  /// exact.
+  /// Shifts the 10 bits of the fraction to the top of the 23 bits of the f32 fraction, and adds 112 to the exponent,
+  /// the difference of the biases. For infinity and NaN, 112 is added twice. Subnormals are first converted to 2^-14 *
+  /// (1 + fraction), and then 2^-14 is subtracted, which is exact.
   template <class D>
   static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
     const hn::Rebind<std::uint32_t, D> bits;
@@ -143,9 +145,9 @@ struct portable_half {
     return hn::BitCast(lanes, hn::Or(sign, hn::IfThenElse(is_special, special, finite)));
   }
 
-  /// Normal results are rounded as in `brain`. Subnormal results are rounded by an addition: in 0.5 + x the last place
-  /// of the sum is 2^-24, the unit of f16's subnormals. From 65520 on, rounding itself carries into infinity. f32
-  /// infinity and all values from 2^16 on are set to infinity. `value` must contain no NaN other than the canonical
+  /// Normal results are rounded as in `brain`. Subnormal results are rounded by the addition 0.5 + x, because the last
+  /// place of the sum is 2^-24, the unit of f16's subnormals. Values from 65520 up to 2^16 become infinity by the carry
+  /// of the rounding. Values of at least 2^16 are set to infinity. `value` must contain no NaN other than the canonical
   /// NaN.
   template <class D>
   static HWY_INLINE void store(D lanes, hn::VFromD<D> value, element* to) {
@@ -188,16 +190,16 @@ struct native_half {
   }
 };
 
-// Better targets have lower numbers.
+// In Highway, better targets have lower numbers.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
 using half = native_half;
 #else
 using half = portable_half;
 #endif
 
-// ---- elements as their own lanes, or as lanes of f64
+// ---- elements in the format's own lanes, or in lanes of f64
 
-/// Loads the format's own lanes, or widens them to f64, which is exact.
+/// Loads elements into the format's own lanes, or into lanes of f64. Both conversions are exact.
 template <class Format, class D>
 HWY_INLINE hn::VFromD<D> load_as(D lanes, const typename Format::element* from) {
   if constexpr (std::is_same_v<hn::TFromD<D>, typename Format::lane>) {
@@ -223,9 +225,9 @@ HWY_INLINE hn::VFromD<hn::Rebind<float, D>> to_single(D lanes, hn::VFromD<D> val
 #endif
 }
 
-/// Cuts a value to the 24 bits of an f32, and sets the last of them if a bit that is cut off is set. Rounding the
-/// result to nearest even, to fewer bits, then gives the same bits as rounding the value at once. Infinities and NaNs
-/// stay infinities and NaNs.
+/// Truncates a value to the 24 bits of an f32 significand (round to odd): if any dropped bit is set, sets the last kept
+/// bit. If the result is then rounded to nearest even, to fewer than 24 bits, the bits are the same as after a direct
+/// rounding of the value. Infinities and NaNs stay infinities and NaNs.
 template <class D>
 HWY_INLINE hn::VFromD<D> cut_to_odd(D lanes, hn::VFromD<D> value) {
   const hn::RebindToUnsigned<D> bits;
@@ -235,7 +237,7 @@ HWY_INLINE hn::VFromD<D> cut_to_odd(D lanes, hn::VFromD<D> value) {
   return hn::BitCast(lanes, hn::AndNot(cut_off, hn::Or(exact, carry)));
 }
 
-/// Rounds the format's own lanes, or lanes of f64, once to the format.
+/// Stores the format's own lanes, or lanes of f64, as elements. Each value is rounded only once.
 template <class Format, class D>
 HWY_INLINE void store_as(D lanes, hn::VFromD<D> value, typename Format::element* to) {
   if constexpr (std::is_same_v<hn::TFromD<D>, typename Format::lane>) {
@@ -249,8 +251,8 @@ HWY_INLINE void store_as(D lanes, hn::VFromD<D> value, typename Format::element*
 
 // ---- sweeps
 
-/// Processes the elements after the full vectors, by at most one vector of each smaller power of two, widest first.
-/// Partial vectors access exactly their own elements, so nothing outside the buffers is read or written.
+/// Processes the elements after the last full vector. Uses at most one vector of each smaller power of two, widest
+/// first. So nothing outside the buffers is read or written.
 template <std::size_t Width, class Lane, class Step>
 HWY_INLINE void sweep_rest(std::size_t done, std::size_t count, const Step& step) {
   if constexpr (Width > 0) {
@@ -263,7 +265,8 @@ HWY_INLINE void sweep_rest(std::size_t done, std::size_t count, const Step& step
   }
 }
 
-/// Calls step(lanes, first) so that the vectors [first, first + lanes) cover [0, count) exactly, in order.
+/// Calls step(lanes, first) for consecutive vectors of elements, which begin at element `first`. The vectors cover the
+/// elements [0, count) exactly.
 template <class Lane, class Step>
 HWY_INLINE void sweep(std::size_t count, const Step& step) {
   const hn::ScalableTag<Lane> lanes;
@@ -294,18 +297,21 @@ struct divide_step {
   }
 };
 
-/// Bits of an element's fraction.
+/// Number of bits of an element's fraction.
 template <class Format>
 inline constexpr int k_fraction_bits = std::is_same_v<Format, half>                   ? 10
                                        : std::is_same_v<Format, brain>                ? 7
                                        : std::is_same_v<typename Format::lane, float> ? 23
                                                                                       : 52;
 
-/// Returns the largest divisor by which lanes divide with the guarantees of ops/kernel.h. The lane must hold the
-/// divisor exactly. If lanes are wider than elements, a quotient that is no tie between two elements must not be
-/// rounded to a tie. Dividend and divisor are integers times a power of two. So such a quotient differs from a tie by
-/// at least u / divisor, where u is the unit in the last place of the tie. (A tie has one bit more than an element.)
-/// Rounding to a lane with k bits more than an element changes the quotient by less than that if divisor < 2^k.
+/// Returns the largest divisor for which a division in lanes fulfils the guarantees of ops/kernel.h.
+///
+/// The lane type must represent the divisor exactly. If lanes are wider than elements, the quotient is rounded twice.
+/// So a quotient that is not a tie (the midpoint between two adjacent elements) must not become a tie in the first
+/// rounding. Dividend and divisor are integers times a power of two. So such a quotient differs from a tie by at least
+/// u / divisor, where u is the unit in the last place of the tie. (A tie has one bit more than an element.) If a lane
+/// has k more bits than an element, the first rounding changes the quotient by less than u / divisor, provided that
+/// divisor < 2^k.
 template <class Format>
 constexpr std::uint64_t most_divisor_of_lanes() {
   constexpr int lane_bits = std::numeric_limits<typename Format::lane>::digits;

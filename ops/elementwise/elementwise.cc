@@ -1,9 +1,10 @@
-// The elementwise kernels, written once for all operations and formats. Highway includes this file once for each SIMD
-// target. Dispatch is at the end.
+// The elementwise kernels, as templates for all operations and formats. Highway includes this file once for each SIMD
+// target. The dispatch to a target is at the end.
 //
-// To give the same bits on every target, nothing here depends on the width of a vector, the NaN that an instruction
-// returns, or the zero that a minimum prefers. The code must not call the standard library at run time, because an
-// inline function compiled for one target could be linked in for all targets.
+// Every target must give the same bits. So no result may depend on the width of a vector, on the NaN that an
+// instruction returns, or on the zero that a minimum instruction returns for zeros of different sign. The code must not
+// call the standard library at run time: the linker keeps only one copy of an inline function, and this copy might be
+// compiled for a target that the CPU does not support.
 #include "ops/elementwise/elementwise.h"
 
 #include <array>
@@ -31,8 +32,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 // ---- reductions
 
 /// Returns the minimum or maximum of floating lanes. Highway specifies neither which zero Min(-0, +0) returns nor the
-/// result for NaN. So both orders of the operands are computed and their bits joined. This changes only zeros of
-/// different sign: the minimum is the negative zero, the maximum the positive zero.
+/// result for NaN. So the result is computed for both orders of the operands, and the bits of the two results are
+/// combined. This has an effect only for zeros of different sign: the minimum is the negative zero, and the maximum is
+/// the positive zero.
 template <kernel What, class D, class V = hn::VFromD<D>>
 HWY_INLINE V extreme_of_floats(D lanes, V a, V b) {
   const auto is_nan = hn::Or(hn::IsNaN(a), hn::IsNaN(b));
@@ -95,9 +97,9 @@ void call_divide(const kernel_call& call) {
 
 // ---- conversion
 
-/// Rounds values that are subnormal in bf16. Such values are subnormal in f32, too, so a conversion through f32 would
-/// round twice. The last place of an f64 near 1.5 * 2^-81 is 2^-133, the least subnormal of bf16, so an addition there
-/// rounds once.
+/// Rounds values that are subnormal in bf16. These values are also subnormal in f32, so a conversion by way of f32
+/// would round twice. An addition of 1.5 * 2^-81 rounds only once: there, the last place of an f64 is 2^-133, the
+/// smallest subnormal of bf16.
 template <class D>
 HWY_INLINE hn::VFromD<D> round_subnormal_brain(D lanes, hn::VFromD<D> value) {
   const auto beside = hn::Set(lanes, 0x1.8p-81);
@@ -105,7 +107,8 @@ HWY_INLINE hn::VFromD<D> round_subnormal_brain(D lanes, hn::VFromD<D> value) {
   return hn::IfThenElse(hn::Lt(hn::Abs(value), hn::Set(lanes, 0x1p-126)), rounded, value);
 }
 
-/// A conversion in lanes of `Wide`: double, or float if that gives the same bits.
+/// The step of a sweep that converts elements in lanes of type `Wide`: double, or float if the result has the same
+/// bits.
 template <class Wide, class From, class To>
 struct convert_step {
   const typename From::element* input;
@@ -121,9 +124,10 @@ struct convert_step {
   }
 };
 
-/// Returns true if products in f32, which take half the time, give the same bits. No product may lose a bit that the
-/// output could show. A product with a power of two loses bits only if it is a subnormal of f32. For f16 all of these
-/// round to zero, and for f32 the product is rounded only once. A power of two of at least 1 loses no bits at all.
+/// Returns true if products in f32 give the same bits as products in f64. (f32 needs half the time.) No product may
+/// lose a bit that could change the output. If the factor is a power of two, a product loses bits only if the product
+/// is a subnormal of f32. For f16, all such products round to zero. For f32, the product is rounded only once. If the
+/// factor is at least 1, no bit is lost.
 template <class To>
 bool is_narrow_enough(double factor) {
   const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(factor) >> 52 & 0x7FF) - 1023;
@@ -153,8 +157,9 @@ static_assert(std::tuple_size_v<integers> == static_cast<std::size_t>(dtype::f16
 template <dtype Type>
 using integer = std::tuple_element_t<static_cast<std::size_t>(Type), integers>;
 
-/// Returns the format for a kernel and a dtype. Only min and max depend on the sign of an integer. All other kernels
-/// use unsigned types: the bits are the same, wrapping around is defined, and signed and unsigned types share code.
+/// Returns the format for a kernel and a dtype. Among the integer kernels, only min and max depend on the sign. All
+/// other kernels use unsigned types: the bits are the same, overflow is defined, and signed and unsigned types share
+/// code.
 template <kernel What, dtype Type>
 consteval auto format_of() {
   if constexpr (Type == dtype::f16) {
@@ -176,7 +181,8 @@ consteval auto format_of() {
 template <kernel What, dtype Type>
 using format = decltype(format_of<What, Type>());
 
-/// The table is complete by construction: `supports` alone decides whether there is a kernel.
+/// Returns the kernel functions if `supports` returns true, else null pointers. So the table contains every supported
+/// kernel.
 template <kernel What, dtype Type>
 constexpr reduction_kernel reduction_of() {
   if constexpr (supports(What, Type))

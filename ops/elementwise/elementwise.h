@@ -12,20 +12,20 @@
 namespace lsched {
 
 /// Computes output[i] = factor * input[i]. The product is rounded to f64, and then to nearest even in the output's
-/// type, subnormals included. If factor is a power of two, the result is rounded only once. Values that are too large
-/// become infinity, and a NaN becomes the positive quiet NaN without payload. input and output are disjoint. The other
-/// rules of ops/kernel.h apply.
+/// type, also if the result is subnormal. If `factor` is a power of two, the result is rounded only once. Values that
+/// are too large become infinity, and a NaN becomes the positive quiet NaN without payload. `input` and `output` must
+/// be disjoint. The other rules of ops/kernel.h apply.
 using convert_fn = void (*)(const void* input, std::size_t count, double factor, void* output);
 
-/// Returns nullptr if one of the types is not floating.
+/// Returns the conversion from `from` to `to`, or nullptr if one of the two types is not a floating type.
 convert_fn find_convert(dtype from, dtype to);
 
-/// Returns the kernels for `find`: reductions other than `user`, and divide.
+/// Returns the kernel `what` for `find` (ops/kernel.h). Supports divide, and all reductions except `user`.
 kernel_fn find_elementwise(kernel what, dtype type);
 
 // ---- internal to ops/elementwise
 
-/// Returns the row of a reduction. Rows and dtypes are in the order of their enumerators.
+/// Returns the index of a reduction in elementwise_kernels::reductions. The order is that of the enumerators.
 constexpr std::size_t row_of_reduction(kernel what) {
   return static_cast<std::size_t>(what) - static_cast<std::size_t>(kernel::sum);
 }
@@ -34,8 +34,8 @@ constexpr kernel reduction_in_row(std::size_t row) {
 }
 static_assert(row_of_reduction(kernel::bxor) + 1 == k_all_reductions.size());
 
-/// A reduction as a function of its operands, and as a function of a kernel_call. Both are nullptr exactly if
-/// `supports` returns false.
+/// A reduction in two forms: as a function of its operands, and as a function of a kernel_call. Both pointers are
+/// nullptr if and only if `supports` returns false.
 struct reduction_kernel {
   reduce_fn run = nullptr;
   kernel_fn call = nullptr;
@@ -46,7 +46,7 @@ struct elementwise_kernels {
   std::array<reduction_kernel, k_all_reductions.size()> reductions{};
   divide_fn divide = nullptr;
   kernel_fn divide_call = nullptr;
-  std::array<convert_fn, 4> convert_to{};  ///< to f16, bf16, f32 and f64; only for floating dtypes
+  std::array<convert_fn, 4> convert_to{};  ///< targets: f16, bf16, f32, f64; nullptr unless this dtype is floating
 };
 using elementwise_table = std::array<elementwise_kernels, k_all_dtypes.size()>;
 

@@ -16,10 +16,10 @@ Unsigned nearest_quotient(Unsigned dividend, Unsigned divisor) {
   return below + (rest > missing || (rest == missing && below % 2 != 0) ? 1 : 0);
 }
 
-/// Returns the quotient of a number without its sign. In units of the format's least subnormal, a number is significand
-/// * 2^(place - 1). Its bits are (place - 1) * 2^Fraction + significand, where the hidden bit of the significand, or a
-/// carry, adds one to the exponent's field. The dividend's significand is shifted up until the quotient's significand
-/// has all bits, or the quotient has the lowest place.
+/// Returns the quotient of a number without its sign. In units of the smallest subnormal of the format, the value of a
+/// number is significand * 2^(place - 1). The number's bits are (place - 1) * 2^Fraction + significand. In this sum,
+/// the hidden bit of the significand, or a carry of the rounding, increments the exponent field. The dividend's
+/// significand is shifted up until the quotient's significand has all bits, or the quotient has the lowest place.
 template <class Bits, int Fraction>
 Bits quotient_of_magnitude(Bits magnitude, std::uint64_t divisor) {
   const int place = std::max(static_cast<int>(magnitude >> Fraction), 1);
@@ -39,7 +39,7 @@ void divide_integers(const void* a, void* c, std::size_t count, std::uint64_t di
   const auto* from = static_cast<const Integer*>(a);
   auto* to = static_cast<Integer*>(c);
   for (std::size_t i = 0; i < count; ++i) {
-    const auto value = static_cast<std::uint64_t>(from[i]);  // signed types: modulo 2^64
+    const auto value = static_cast<std::uint64_t>(from[i]);  // signed types are converted modulo 2^64
     const bool is_negative = from[i] < 0;
     const std::uint64_t nearest = nearest_quotient(is_negative ? -value : value, divisor);
     to[i] = static_cast<Integer>(is_negative ? -nearest : nearest);
@@ -48,7 +48,7 @@ void divide_integers(const void* a, void* c, std::size_t count, std::uint64_t di
 
 template <class Bits, int Fraction>
 void divide_floats_exactly(const void* a, void* c, std::size_t count, std::uint64_t divisor) {
-  constexpr auto most = static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1);  // all but the sign
+  constexpr auto most = static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1);  // all bits except the sign
   constexpr auto infinity = static_cast<Bits>(most >> Fraction << Fraction);
   constexpr auto quiet_nan = static_cast<Bits>(infinity | Bits{1} << (Fraction - 1));
   const auto* from = static_cast<const std::byte*>(a);

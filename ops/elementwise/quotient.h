@@ -1,5 +1,6 @@
-// Division by integer arithmetic: of integers, and of floating-point numbers by divisors for which lanes are too
-// narrow. Plain code, the same for every SIMD target. Internal to ops/. Other code calls find_divide (ops/kernel.h).
+// Division with integer arithmetic: for integers, and for floating-point numbers if the divisor is too large for SIMD
+// lanes to give the exact rounding. The code is scalar, and the same for every SIMD target. Internal to ops/. Other
+// code calls find_divide (ops/kernel.h).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,8 @@ namespace lsched {
 template <class Integer>
 void divide_integers(const void* a, void* c, std::size_t count, std::uint64_t divisor);
 
-/// A divide_fn for an IEEE 754 binary format, or bf16, that has the size of `Bits` and `Fraction` bits of fraction.
+/// A divide_fn for bf16, or for an IEEE 754 binary format. The format has the size of `Bits`, and its fraction has
+/// `Fraction` bits.
 template <class Bits, int Fraction>
 void divide_floats_exactly(const void* a, void* c, std::size_t count, std::uint64_t divisor);
 

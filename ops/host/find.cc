@@ -1,4 +1,4 @@
-// Lookup of the function that computes a kernel.
+// Lookup of the function that computes a kernel on the host.
 #include "ops/adasum/adasum.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/float_mode.h"
@@ -7,7 +7,7 @@
 namespace lsched {
 namespace {
 
-// The function may have set another mode. Later ops need the default mode.
+// The application's function may have changed the floating-point mode. Later ops need the default mode.
 void call_user(const kernel_call& call) {
   if (call.count > 0) call.user->run(call.a, call.b, call.c, call.count, call.user->context);
   default_float_mode::restore();

@@ -1,5 +1,5 @@
-// Kernels of lists of items, and the search for the k-th magnitude. Compiled once for each SIMD target. Include this
-// file only from files of ops that Highway re-includes for each target.
+// Kernels for lists of items, and the search for the k-th largest magnitude. This file is compiled once for each SIMD
+// target. Include this file only from files of ops that Highway re-includes for each target.
 
 #include <bit>
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// ---- items, and numbers one at a time
+// ---- single items and numbers
 
 /// Mask of the magnitude bits of an element or a lane.
 template <class Number>
@@ -36,7 +36,8 @@ HWY_INLINE bits_type<Number> magnitude_of(Number value) {
   return std::bit_cast<bits_type<Number>>(value) & k_magnitude_mask<Number>;
 }
 
-/// Rounds one number to a format. bf16 has scalar code, because rounding vectors of one lane is slower than memory.
+/// Rounds one number to a format. bf16 has scalar code, because its vector code, on vectors of one lane, is slower than
+/// memory.
 template <class Format>
 HWY_INLINE typename Format::element to_element(typename Format::lane value) {
   if constexpr (std::is_same_v<Format, brain>) {
@@ -83,8 +84,8 @@ struct item {
   }
 };
 
-/// Returns `bits` if the condition holds, else 0. There is no branch, because the conditions here cannot be predicted.
-/// Compilers would generate branches for the plain expression.
+/// Returns `bits` if `condition` is true, else 0. The code avoids a branch, because the CPU could not predict these
+/// conditions. For a conditional expression, compilers would generate a branch.
 template <class Bits>
 HWY_INLINE Bits if_true(bool condition, Bits bits) {
   return static_cast<Bits>(-static_cast<Bits>(condition)) & bits;
@@ -102,7 +103,7 @@ HWY_INLINE void for_each_item(const void* items, std::size_t count, const Visit&
 
 template <class Format>
 void count_magnitudes(const void* items, std::size_t count, const magnitude_bins& where, std::uint64_t* bins) {
-  const magnitude_bins local = where;  // a copy that writes to `bins` cannot alias
+  const magnitude_bins local = where;  // a local copy, which writes to `bins` cannot change
   for_each_item<Format>(items, count, [&](const item<Format>& it) HWY_ATTR {
     const std::uint64_t magnitude = magnitude_of(it.value);
     if (magnitude < local.low) return;
@@ -111,7 +112,8 @@ void count_magnitudes(const void* items, std::size_t count, const magnitude_bins
   });
 }
 
-/// Items that are not kept are written to memory that is never read, so that there is no branch to mispredict.
+/// Items that are not kept are written to `nowhere`, which is never read. So the loop has no branch that depends on the
+/// item.
 template <class Format>
 std::size_t filter_items(const void* items, std::size_t count, std::uint64_t magnitude, std::size_t ties,
                          void* output) {
@@ -128,7 +130,8 @@ std::size_t filter_items(const void* items, std::size_t count, std::uint64_t mag
   return static_cast<std::size_t>(to - static_cast<std::byte*>(output)) / item<Format>::size;
 }
 
-/// Works in blocks. The values of a block are copied to an array, which the vector kernel divides.
+/// Works in blocks: copies the values of a block to an array, divides the array by vector code, and writes the
+/// quotients to `dense`.
 template <class Format>
 void scatter(const void* items, std::size_t count, std::uint64_t divisor, void* dense) {
   constexpr std::size_t block = 256;
@@ -145,25 +148,29 @@ void scatter(const void* items, std::size_t count, std::uint64_t divisor, void* 
   }
 }
 
-/// Counts a magnitude if it lies in one of the bins. Usually either few magnitudes do, or all, so the branch is cheap.
+/// Counts a magnitude if the magnitude lies in one of the bins. Usually either few magnitudes or all magnitudes lie in
+/// bins, so the branch is well predicted.
 HWY_INLINE void count_within(std::uint64_t magnitude, const magnitude_bins& where, std::uint64_t* bins) {
   const std::uint64_t bin = (magnitude - where.low) >> where.shift;
   if (bin < where.count) ++bins[bin];
 }
 
-/// Finds the k-th largest magnitude of some numbers. Each histogram halves the interval of candidates 11 times.
+/// Finds the k-th largest magnitude of a set of numbers. The search keeps an interval that contains this magnitude.
+/// Each histogram makes the interval shorter by a factor of 2^11.
 class kth_magnitude {
  public:
-  /// There are at least k numbers, k > 0. Their magnitudes lie between low and low + 2^bits - 1.
+  /// The set must contain at least k numbers, and k must be positive. All magnitudes must lie between `low` and low +
+  /// 2^bits - 1.
   HWY_INLINE kth_magnitude(std::size_t k, std::uint64_t low, unsigned bits) : k_(k), low_(low), bits_(bits) {}
 
   HWY_INLINE bool is_found() const { return bits_ == 0; }
   HWY_INLINE std::uint64_t low() const { return low_; }    ///< start of the interval, finally the k-th magnitude
-  HWY_INLINE std::size_t above() const { return above_; }  ///< count of numbers above the interval, fewer than k
+  HWY_INLINE std::size_t above() const { return above_; }  ///< count of numbers above the interval; less than k
   /// Count of numbers in or above the interval. Valid after the first narrow().
   HWY_INLINE std::size_t from_low() const { return above_ + here_; }
 
-  /// Narrows the interval by one histogram. count(where, bins) must call count_within for all magnitudes.
+  /// Narrows the interval with one histogram. count(where, bins) must call count_within for the magnitudes of all
+  /// numbers.
   template <class Count>
   HWY_INLINE void narrow(const Count& count) {
     const unsigned digit = bits_ < k_digit ? bits_ : k_digit;
@@ -247,9 +254,9 @@ std::size_t gather_touched(void* sums, std::uint64_t* touched, std::size_t regio
   return static_cast<std::size_t>(to - static_cast<std::byte*>(items)) / item<Format>::size;
 }
 
-/// Walks two lists together until one of them ends. A step advances the list with the lesser index, or both lists if
-/// the indices are equal. While both lists have a next item, its index is loaded early, even if it is not needed, so
-/// that a step does not wait for memory.
+/// Walks two lists together until one list ends. A step advances the list with the smaller index, or both lists if the
+/// indices are equal. The index of the next item of each list is loaded one step early, even if the item is not needed,
+/// so that a step does not wait for memory.
 template <class Format>
 class list_walk {
  public:
@@ -284,7 +291,7 @@ class list_walk {
     }
   }
 
-  /// Remaining items of both lists after run(). At least one list has no remaining items.
+  /// Remaining items of each list after run(). At least one of the two lists has none.
   HWY_INLINE const std::byte* lower() const { return lower_; }
   HWY_INLINE const std::byte* lower_end() const { return lower_end_; }
   HWY_INLINE const std::byte* upper() const { return upper_; }
@@ -299,8 +306,8 @@ class list_walk {
   const std::byte* upper_end_;
 };
 
-/// Collects notes on items that two lists have in common, for processing in batches. Processing each item at once would
-/// need a branch that cannot be predicted.
+/// Collects notes on items that two lists have in common, so that they can be processed in batches. To process each
+/// item at once would need a branch that the CPU cannot predict.
 template <class Note>
 class common_items {
  public:
@@ -310,7 +317,7 @@ class common_items {
   }
   HWY_INLINE bool is_full() const { return count_ == k_batch; }
 
-  /// Calls deal(note) for each note and removes all notes. Returns their number.
+  /// Calls deal(note) for each note and removes all notes. Returns the number of removed notes.
   template <class Deal>
   HWY_INLINE std::size_t flush(const Deal& deal) {
     const std::size_t count = count_;
@@ -337,10 +344,10 @@ HWY_INLINE void settle_item(typename Format::lane* residual, const item<Format>&
   residual[sent.index] = rest;
 }
 
-/// The notes are the sent items. Processing a batch of notes loads their elements of the residual concurrently. (A
-/// bitmap of the arrived indices, in place of the walk, takes half the time if it fits the L2 cache, and two to four
-/// times as long if one element in a thousand is sent. Both cost little compared with a pass over the residual, and the
-/// walk needs no memory.)
+/// The notes are pointers to sent items. A batch is settled in one loop, so that the loads from the residual overlap.
+/// (Alternative to the walk: a bitmap of the arrived indices. The bitmap needs half the time if it fits into the L2
+/// cache, but two to four times as long if one element in a thousand is sent. Both methods cost little compared with a
+/// pass over the residual, and the walk needs no memory.)
 template <class Format>
 std::size_t settle(void* residual, const void* sent, std::size_t sent_count, const void* arrived,
                    std::size_t arrived_count) {

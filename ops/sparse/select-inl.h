@@ -1,15 +1,16 @@
-// The selecting pass over a residual, and the exact top k. Compiled once for each SIMD target. Include this file only
-// from files of ops that Highway re-includes for each target.
+// The pass over a residual that selects items, and the exact search for the top k. This file is compiled once for each
+// SIMD target. Include this file only from files of ops that Highway re-includes for each target.
 //
-// Elements are processed in words of 64. Vector compares produce a bit for each element, and the items of the set bits
-// are then written one by one. So nothing is ever written behind the last item. Usually few elements are selected, and
-// then this is as fast as compressing vectors, whose store to memory is slow on some CPUs.
+// Elements are processed in words of 64. Vector comparisons produce one bit for each element. Then an item is written
+// for each set bit, one by one, so nothing is ever written behind the last item. If few elements are selected, this is
+// as fast as a compress instruction, whose store to memory is slow on some CPUs.
 //
-// A part of the residual is enough for the top k. Let m be a magnitude of the items' type, and t the least magnitude of
-// a residual that rounds to m or above. Rounding is monotone: elements from t on round to m or above, and elements
-// below t to less than m. So all elements below t come after all others in the order of rounded values, with or without
-// ties. If k elements lie at or above t, the first k are among them. (A t in the middle of the values that round to m
-// would be wrong, because elements below t could tie with elements above t, and win by their index.)
+// The search for the top k needs only elements above a threshold t. Let m be a magnitude of the items' type, and let t
+// be the smallest residual magnitude that rounds to m or to a larger value. Rounding is monotone. So elements of at
+// least t round to at least m, and elements below t round to less than m. In the order of rounded values, all elements
+// below t come after all other elements, also if some rounded values are equal. So if k elements are at least t, the
+// top k are among these. (A larger t, between the smallest and the largest value that round to m, would be wrong:
+// elements below t could round to the same value as elements above t, and come first by their index.)
 
 #include <cstddef>
 #include <cstdint>
@@ -36,8 +37,9 @@ inline constexpr std::size_t k_selection_block = 1024;  ///< elements
 
 // ---- select
 
-/// Returns the least magnitude of a residual that rounds to `magnitude` of the format, or above. All larger magnitudes
-/// do so too, since rounding is monotone. If no magnitude does, the result is above all magnitudes.
+/// Returns the smallest residual magnitude that rounds, in the format, to `magnitude` or to a larger value. Rounding is
+/// monotone, so every larger residual magnitude also rounds to at least `magnitude`. If no residual magnitude rounds to
+/// at least `magnitude`, the result exceeds all magnitudes.
 template <class Format>
 std::uint64_t least_rounding_to(std::uint64_t magnitude) {
   using lane = typename Format::lane;
@@ -53,7 +55,7 @@ std::uint64_t least_rounding_to(std::uint64_t magnitude) {
   return low;
 }
 
-/// Returns a mask as bits: bit i is lane i.
+/// Returns the mask as an integer, in which bit i stands for lane i.
 template <class D>
 HWY_INLINE std::uint64_t bits_of_mask(D lanes, hn::Mask<D> mask) {
   static_assert(hn::MaxLanes(D()) <= 16);
@@ -62,7 +64,7 @@ HWY_INLINE std::uint64_t bits_of_mask(D lanes, hn::Mask<D> mask) {
   return bits;
 }
 
-/// Writes items to memory with room for `room` items. Further items are counted, but not stored.
+/// Writes items to an array with a capacity of `room` items. Further items are counted, but not stored.
 template <class Format>
 class item_writer {
  public:
@@ -70,7 +72,7 @@ class item_writer {
 
   HWY_INLINE item_writer(void* items, std::size_t room) : to_(static_cast<std::byte*>(items)), room_(room) {}
 
-  /// Appends the elements of `values` at `places`, which ascend. Element 0 has the index `first_index`.
+  /// Appends an item for each of the ascending positions `places` in `values`. Position 0 has the index `first_index`.
   HWY_INLINE void append(const lane* values, std::uint32_t first_index, const std::uint16_t* places,
                          std::size_t count) {
     counted_ += count;
@@ -90,11 +92,12 @@ class item_writer {
   std::size_t counted_ = 0;
 };
 
-/// Places of the selected elements of a block.
+/// Positions of the selected elements in a block.
 class place_list {
  public:
-  /// Appends the places of the set bits of `hits`, whose bit 0 is element `first`. The first few places are always
-  /// written, even if fewer bits are set, so that there is no branch to mispredict.
+  /// Appends the position of each set bit of `hits`. Bit 0 stands for the position `first`. The first k_at_once entries
+  /// are always written, even if fewer bits are set, so that no branch can be mispredicted. Surplus entries are
+  /// overwritten later.
   HWY_INLINE void append(std::uint64_t hits, std::size_t first) {
     std::uint16_t* to = places_ + count_;
     count_ += hwy::PopCount(hits);
@@ -119,8 +122,8 @@ class place_list {
   std::uint16_t places_[k_selection_block + k_at_once];
 };
 
-/// One pass over a residual, which selects items. If Accumulates, the pass first adds the scaled gradient to each
-/// element.
+/// One pass over a residual, which selects items. If `Accumulates` is true, the pass first adds the scaled gradient to
+/// each element.
 template <class Format, bool Accumulates>
 class selecting_pass {
  public:
@@ -133,7 +136,8 @@ class selecting_pass {
     const std::uint64_t least = range.least < not_zero ? not_zero : range.least;
     const std::uint64_t most = range.most < k_magnitude_mask<lane> ? range.most : k_magnitude_mask<lane>;
     const bool is_empty = least > most;
-    // Adding bias_ maps the magnitudes from least to most, and no others, to the signed integers below beyond_.
+    // After the addition of bias_, the magnitudes from `least` to `most`, and no others, are signed integers below
+    // beyond_.
     bias_ = static_cast<signed_bits>(~k_magnitude_mask<lane> - least);
     beyond_ = static_cast<signed_bits>(~k_magnitude_mask<lane> + (is_empty ? 0 : most - least + 1));
   }
@@ -172,14 +176,15 @@ class selecting_pass {
     items_.append(residual, index, places.begin(), places.count());
   }
 
-  /// Prefetches a word of the next block. The hardware prefetcher does not look that far ahead, and stops at a page.
+  /// Prefetches one word of the next block. The hardware prefetcher does not look so far ahead, and stops at the end of
+  /// a page.
   static HWY_INLINE void fetch(const lane* word) {
     constexpr std::size_t line = 64 / sizeof(lane);
     HWY_UNROLL(8)
     for (std::size_t i = 0; i < k_word; i += line) hwy::Prefetch(word + i);
   }
 
-  /// Returns a bit for each selected element of the word.
+  /// Accumulates one word. Returns a bit mask of the selected elements.
   HWY_INLINE std::uint64_t add_word(lane* residual, const element* gradient) const {
     const D lanes;
     const hn::RebindToSigned<D> bits;
@@ -200,7 +205,7 @@ class selecting_pass {
     return hits;
   }
 
-  /// Processes fewer than 64 elements, padded with zeros, which are never selected.
+  /// Does the same as add_word for fewer than 64 elements. The word is padded with zeros, which are never selected.
   HWY_INLINE std::uint64_t add_rest(lane* residual, const element* gradient, std::size_t size) const {
     HWY_ALIGN lane values[k_word] = {};
     HWY_ALIGN element addends[k_word] = {};
@@ -228,7 +233,7 @@ select_result accumulate_select(const accumulation& from, magnitude_range range,
 
 // ---- top k
 
-/// Rounds residuals to values of items. A NaN becomes the quiet NaN, or zero if NaNs are ignored.
+/// Rounds elements of the residual to the items' type. A NaN becomes the quiet NaN, or zero if NaNs are ignored.
 template <class Format>
 struct rounding_step {
   const typename Format::lane* from;
@@ -256,7 +261,7 @@ class top_k_search {
         items_(items),
         room_(room) {}
 
-  /// Searches from the magnitude `least` (of the items' type) on. 0 means that there is no hint.
+  /// Searches among the magnitudes of at least `least` first (bits of the items' type). 0 means that there is no hint.
   top_k_list run(std::uint64_t least) {
     const bool is_blind = wanted_ == 0 || least == 0;
     const magnitude_range nothing{1, 0};
@@ -278,16 +283,16 @@ class top_k_search {
 
   lane* residual() const { return static_cast<lane*>(from_.residual); }
 
-  /// Selects among `count` elements from `first` on, to which the gradient has already been added. Returns the number
-  /// of stored items.
+  /// Selects among the `count` elements from element `first` on. The gradient has already been added. Returns the
+  /// number of stored items.
   std::size_t select(std::size_t first, std::size_t count, magnitude_range range, void* items, std::size_t room) const {
     const std::uint32_t index = from_.first_index + static_cast<std::uint32_t>(first);
     return accumulate_select<Format>({residual() + first, nullptr, 1, count, index}, range, items, room).stored;
   }
 
-  /// Selects a superset of the wanted elements that fits into the room, or exactly the wanted elements. The gradient
-  /// has already been added. Zeros count as elements here, so there are at least k. If the k-th element is zero, fewer
-  /// than k elements are not zero. Returns the number of stored items.
+  /// Selects the wanted elements, and possibly more if they fit into the capacity `room_`. The gradient has already
+  /// been added. The histograms include zeros, so they contain at least wanted_ elements. If the k-th magnitude is
+  /// zero, fewer than wanted_ elements are nonzero, and all of these are selected. Returns the number of stored items.
   std::size_t select_by_histograms() {
     kth_magnitude kth(wanted_, 0, std::bit_width(k_magnitude_mask<element>));
     do {
@@ -310,8 +315,8 @@ class top_k_search {
     }
   }
 
-  /// Selects all elements above a magnitude, and the first `ties` elements equal to it. Works in chunks, because more
-  /// elements may equal the magnitude than there is room for.
+  /// Selects all elements above `magnitude`, and the first `ties` elements equal to `magnitude`. Works in chunks,
+  /// because the number of equal elements may exceed the capacity.
   std::size_t select_with_ties(std::uint64_t magnitude, std::size_t ties) const {
     const magnitude_range above = from_on(magnitude + 1), all = from_on(magnitude);
     const magnitude_range* range = &all;
@@ -343,8 +348,8 @@ class top_k_search {
   std::size_t passes_ = 0;
 };
 
-/// If fewer than k elements were found, the next pass selects all elements that are not zero, provided they fit into
-/// the room. A k-th magnitude that is not finite leaves the hint unchanged.
+/// Sets the hint for the next call of top_k. If fewer than k elements were found, the hint becomes 1, so the first pass
+/// will select all elements that are not zero. If the k-th magnitude is not finite, the hint is unchanged.
 template <class Format>
 void update_hint(const top_k_list& found, std::size_t k, top_k_hint& hint) {
   using lane = typename Format::lane;

@@ -1,5 +1,5 @@
 // The kernels of sparse.h. Highway includes this file once for each SIMD target. The code must not call the standard
-// library at run time, for the reason that elementwise.cc gives.
+// library at run time (elementwise.cc explains why).
 #include "ops/sparse/sparse.h"
 
 #include <array>
@@ -29,7 +29,7 @@ consteval sparse_kernels kernels_of_format() {
           .settle = &settle<Format>};
 }
 
-/// Returns the kernels of f16, bf16, f32 and f64, in the order of dtype.
+/// Returns the kernels for f16, bf16, f32 and f64, in the order of the enumerators of dtype.
 const std::array<sparse_kernels, 4>& table() {
   static constexpr std::array<sparse_kernels, 4> all{kernels_of_format<half>(), kernels_of_format<brain>(),
                                                      kernels_of_format<plain<float>>(),

@@ -1,23 +1,23 @@
-// Sparse vectors in coordinate format, the order of their elements by magnitude, and their kernels.
+// Sparse vectors in coordinate format, the order of elements by magnitude, and kernels for sparse vectors.
 //
-// An *item* is a u32 index followed at once by a value of f16, bf16, f32 or f64. An item takes 6, 6, 8 or 12 bytes, is
-// little-endian, and has neither padding nor alignment. A *list* is an array of items, ascending by index, without
-// duplicate indices and without zeros of either sign. Indices count from a base that depends on the list's context, so
-// that a vector may be longer than 2^32. A prefix of a list is a list. A concatenation of lists of ascending regions is
-// a list.
+// An *item* is a u32 index, followed by a value of type f16, bf16, f32 or f64. An item is 6, 6, 8 or 12 bytes long and
+// little-endian. It has no padding and may begin at any address. A *list* is an array of items, ascending by index,
+// without duplicate indices and without zeros of either sign. Indices are relative to a base element, which the code
+// that uses the list knows. So a vector may be longer than 2^32. A prefix of a list is a valid list. If lists cover
+// consecutive regions of a vector, their concatenation in the order of the regions is a valid list.
 //
-// The *magnitude* of a number is its bits without the sign, as an unsigned integer (ops/magnitude.h). Items have an
-// *order by magnitude*: the greater magnitude comes first, and of equal magnitudes the smaller index. The order is
-// total, and the same on all ranks.
+// The *magnitude* of a number is its bits without the sign, as an unsigned integer (ops/magnitude.h). In the *order by
+// magnitude*, items with greater magnitudes come first. Items with equal magnitudes are ordered by ascending index. The
+// order is total, and the same on all ranks.
 //
-// The *residual* of a vector is the part that has not been sent yet. Its type is f32 for f16, bf16 and f32, and f64 for
-// f64, which is the type of arithmetic on these (ops/kernel.h).
+// The *residual* of a vector is the part of its values that has not been sent yet. The residual has the type in which
+// arithmetic is done: f64 for f64, and f32 for the other types.
 //
-// All kernels of sparse vectors follow these rules. They do not allocate. Any number of threads may call them at once.
-// In the default floating-point environment, equal input bits give equal output bits at every SIMD level. A computed
-// NaN is always the positive quiet NaN without payload. A value that is only moved keeps its bits. A pointer may be
-// null if there are no elements. Pointers to vectors need the alignment of an element, pointers to items need none.
-// Operands are disjoint unless stated otherwise. Kernels do not check that lists are valid.
+// All kernels for sparse vectors follow these rules. Kernels do not allocate memory. Any number of threads may call a
+// kernel at once. In the default floating-point environment, equal input bits give equal output bits at every SIMD
+// level. A computed NaN is always the positive quiet NaN without payload. A value that is only moved keeps its bits. A
+// pointer may be null if there are no elements. Pointers to vectors need the alignment of an element, pointers to items
+// need none. Operands must be disjoint unless stated otherwise. Kernels do not check that lists are valid.
 #pragma once
 
 #include <bit>
@@ -35,12 +35,13 @@ constexpr std::size_t item_size(dtype type) { return sizeof(std::uint32_t) + siz
 /// Returns the residual's type for a vector of `type`.
 constexpr dtype residual_of(dtype type) { return type == dtype::f64 ? dtype::f64 : dtype::f32; }
 
-/// Treatment of NaNs. With `propagate`, NaNs come before all numbers in the order by magnitude, so they are sent to all
-/// ranks. With `ignore`, they are skipped like zeros and stay in the residual. Kernels treat `error` as `propagate`,
-/// and a round with a NaN in its result is refused (result_check).
+/// Treatment of NaNs. With `propagate`, NaNs come before all numbers in the order by magnitude, so NaNs are sent to all
+/// ranks. With `ignore`, NaNs are skipped like zeros and stay in the residual. Kernels treat `error` as `propagate`. In
+/// addition, a round fails if its result contains a NaN (result_check).
 enum class nan_policy : std::uint8_t { propagate, ignore, error };
 
-/// A range of magnitudes of a residual, as bits of its type. Both ends are included. Empty if least is above most.
+/// A closed range of magnitudes: from `least` to `most`, as bit patterns of the residual's type. The range is empty if
+/// `least` exceeds `most`.
 struct magnitude_range {
   std::uint64_t least = 1;
   std::uint64_t most = ~std::uint64_t{0};
@@ -64,7 +65,7 @@ inline std::uint32_t index_at(dtype type, const std::byte* items, std::uint64_t 
   return index;
 }
 
-/// Returns the words of a bitmap with one bit for each of `count` elements.
+/// Returns the number of 64-bit words of a bitmap with one bit for each of `count` elements.
 constexpr std::size_t bitmap_words(std::size_t count) { return count / 64 + (count % 64 != 0 ? 1 : 0); }
 
 // ---- operands and results of kernels
@@ -73,43 +74,44 @@ constexpr std::size_t bitmap_words(std::size_t count) { return count / 64 + (cou
 ///
 ///     residual[i] = residual[i] + scale * gradient[i]
 ///
-/// The arithmetic is in the residual's type. First scale is rounded to that type, then the product, then the sum. With
-/// a scale of 1, only the sum is rounded. Without a gradient (nullptr) the residual is only read.
+/// The arithmetic is in the residual's type. Three values are rounded to that type: `scale`, the product and the sum.
+/// If `scale` is 1, only the sum is rounded. If `gradient` is nullptr, the residual is only read.
 struct accumulation {
   void* residual = nullptr;
-  const void* gradient = nullptr;  ///< of the items' type
+  const void* gradient = nullptr;  ///< elements of the values' type
   double scale = 1;
   std::size_t count = 0;          ///< elements
-  std::uint32_t first_index = 0;  ///< index of element 0 in items; first_index + count is at most 2^32
+  std::uint32_t first_index = 0;  ///< index of element 0 in written items; first_index + count is at most 2^32
 };
 
 /// Result of accumulate_select.
 struct select_result {
   std::size_t stored = 0;   ///< items written
-  std::size_t counted = 0;  ///< elements within the range, including elements that had no room
+  std::size_t counted = 0;  ///< elements within the range, including elements beyond the capacity `room`
 };
 
 /// Result of keep_largest.
 struct kept_items {
   std::size_t count = 0;
-  std::uint64_t magnitude = 0;  ///< least kept magnitude, as bits of the items' type; 0 if no item is kept
+  std::uint64_t magnitude = 0;  ///< smallest kept magnitude, as bits of the values' type; 0 if no item is kept
 };
 
-/// A hint that a call of top_k leaves for the next call on the same vector. A hint affects the time, but no result.
+/// A hint that each call of top_k leaves for the next call of top_k on the same vector. A hint changes the time, but
+/// not the result.
 struct top_k_hint {
-  std::uint64_t least = 0;  ///< magnitude in the items' type from which to search, somewhat below the k-th; 0: none
+  std::uint64_t least = 0;  ///< start of the search, bits of the values' type, below the k-th magnitude; 0: no hint
 };
 
 /// Result of top_k.
 struct top_k_list {
-  std::size_t count = 0;        ///< min(k, elements that do not round to zero); NaNs do not count if they are ignored
-  std::uint64_t magnitude = 0;  ///< least magnitude of the items, as bits of their type; 0: no items
-  std::size_t passes = 0;       ///< passes over the residual; 1 if the hint was good
+  std::size_t count = 0;        ///< min(k, number of elements that do not round to zero), without ignored NaNs
+  std::uint64_t magnitude = 0;  ///< smallest magnitude of the items, as bits of the values' type; 0: no items
+  std::size_t passes = 0;       ///< number of passes over the residual; 1 if the hint was good
 };
 
-/// Bins of magnitudes, of equal width. Bin b counts magnitudes from low + (b << shift) up to the start of the next bin.
-/// The last bin also counts all larger magnitudes. Magnitudes below `low` are not counted. Magnitudes are bits of the
-/// items' type, and shift is below 64.
+/// The bins of a histogram of magnitudes. All bins have the width 1 << shift, and bin b begins at the magnitude low +
+/// (b << shift). The last bin also contains all larger magnitudes. Magnitudes below `low` are not counted. Magnitudes
+/// are bit patterns of the values' type. `shift` must be below 64.
 struct magnitude_bins {
   std::uint64_t low = 0;
   unsigned shift = 0;
@@ -120,64 +122,69 @@ struct magnitude_bins {
 
 /// The kernels for items whose values are of one floating type.
 struct sparse_kernels {
-  /// Accumulates, then writes every element whose magnitude lies within `range` to `items`, ascending by index, with
-  /// its value rounded to nearest even. Only the first `room` items are stored, and nothing is written behind them. An
-  /// element that rounds to zero is never selected. O(count), at the speed of memory if few elements are selected.
+  /// Performs the accumulation `from`. Then writes every element whose magnitude lies within `range` to `items`,
+  /// ascending by index, with its value rounded to nearest even. `room` is the capacity of `items`. Items beyond the
+  /// capacity are counted, but not written. An element that rounds to zero is never selected. O(count), at memory
+  /// bandwidth if few elements are selected.
   select_result (*accumulate_select)(const accumulation& from, magnitude_range range, void* items, std::size_t room);
 
-  /// Accumulates once, then writes the first k elements of the order by magnitude to `items`, ascending by index. The
-  /// order is that of values rounded to the items' type, without zeros. `items` is also the workspace, and all of it
-  /// may be overwritten. room is at least min(k, count). With a room of two to four times k a single pass is usually
-  /// enough.
+  /// Performs the accumulation `from`. Then writes the first k elements in the order by magnitude to `items`, ascending
+  /// by index. Values are rounded to the items' type before they are compared, and zeros are left out. The array
+  /// `items` is also the workspace, and may be overwritten completely. `room`, the capacity of `items`, must be at
+  /// least min(k, count). If `room` is two to four times k, a single pass is usually enough.
   ///
-  /// That pass selects from the hint on, which is 0.85 times the k-th magnitude of the previous round. It may find too
-  /// few elements, or too many for the room. Then histograms of magnitudes narrow down the k-th magnitude, 11 bits at a
-  /// time, until all elements from there on fit. Each histogram is a pass over the residual. Usually one is enough, and
-  /// at most 3 are needed for f32 (2 for 16 bits, 6 for f64). One more pass selects.
+  /// The first pass selects all elements whose magnitude is at least the hint, which is 0.85 times the k-th magnitude
+  /// of the previous round. This pass may find fewer than k elements, or more than `room`. Then histograms of
+  /// magnitudes narrow down the k-th magnitude, 11 bits at a time, until all elements that may belong to the result fit
+  /// into `items`. Each histogram is a pass over the residual. Usually one histogram is enough. The maximum is 3 for
+  /// f32, 2 for f16 and bf16, and 6 for f64. One more pass then selects the elements.
   top_k_list (*top_k)(const accumulation& from, std::size_t k, nan_policy nans, void* items, std::size_t room,
                       top_k_hint& hint);
 
-  /// Keeps the first min(k, count) items of the order by magnitude, in place and ascending by index. The other items
-  /// are lost. O(count): a pass for the extremes, one for every 11 bits in which the extremes differ, and one to keep.
+  /// Keeps the first min(k, count) items in the order by magnitude, and removes all others, in place. The kept items
+  /// stay ascending by index. O(count): one pass finds the extremes of the magnitudes, one pass is needed for every 11
+  /// bits in which the extremes differ, and one pass removes items.
   kept_items (*keep_largest)(void* items, std::size_t count, std::size_t k);
 
-  /// Adds the number of items in each bin to bins[0 … where.count). O(count).
+  /// Adds the number of items in bin b to bins[b], for every b < where.count. O(count).
   void (*count_magnitudes)(const void* items, std::size_t count, const magnitude_bins& where, std::uint64_t* bins);
 
-  /// Writes the items above a magnitude (bits of the items' type) and the first `ties` items equal to it to `output`,
-  /// ascending by index. Returns their number. Nothing is written behind them. `output` is identical with `items` or
-  /// disjoint. O(count).
+  /// Writes all items with greater magnitudes than `magnitude` (bits of the values' type), and the first `ties` items
+  /// with exactly this magnitude, to `output`, ascending by index. Returns the number of written items. Nothing is
+  /// written behind the last item. `output` must be identical with `items`, or disjoint from `items`. O(count).
   std::size_t (*filter_items)(const void* items, std::size_t count, std::uint64_t magnitude, std::size_t ties,
                               void* output);
 
-  /// Sets dense[index] = value / divisor for each item, with the rounding of find_divide (ops/kernel.h). The rest of
-  /// `dense` is unchanged. O(count).
+  /// Sets dense[index] = value / divisor for each item, rounded like the result of find_divide (ops/kernel.h). Other
+  /// elements of `dense` are unchanged. O(count).
   void (*scatter)(const void* items, std::size_t count, std::uint64_t divisor, void* dense);
 
-  /// For each item, adds the value to sums[index] and sets bit index % 64 of touched[index / 64]. `sums`, of the
-  /// residual's type, and the bitmap must be zero before the first call. gather_touched zeroes both again. O(count).
+  /// For each item, adds the value to sums[index] and sets bit index % 64 of touched[index / 64]. `sums` has the
+  /// residual's type. Both arrays must be zero before the first call, and gather_touched sets them to zero again.
+  /// O(count).
   void (*scatter_add)(const void* items, std::size_t count, void* sums, std::uint64_t* touched);
 
-  /// Writes the touched elements of a region of `region` elements as a list, and zeroes sums and bitmap. Returns the
-  /// length of the list. After scatter_add of lists 0, 1, 2, … each item is 0 + v0 + v1 + v2 + …, added in this order
-  /// in the residual's type and rounded once to nearest even. Sums that round to zero are dropped. `items` needs room
-  /// for all touched elements. O(touched + region / 64).
+  /// Writes all elements of `sums` whose bit in `touched` is set, as a list, and sets both arrays to zero. `region` is
+  /// the number of elements of `sums`. Returns the length of the list. If scatter_add was called for lists 0, 1, 2, …,
+  /// the value of an item is 0 + v0 + v1 + v2 + …, added in this order in the residual's type and rounded once to
+  /// nearest even. Sums that round to zero are left out. The capacity of `items` must be the number of set bits. O(set
+  /// bits + region / 64).
   std::size_t (*gather_touched)(void* sums, std::uint64_t* touched, std::size_t region, void* items);
 
-  /// Removes the sent values that are in the result from a residual. For each index that the lists `sent` and `arrived`
-  /// have in common:
+  /// Removes sent values from the residual, if they are part of the result. For each index that the lists `sent` and
+  /// `arrived` have in common:
   ///
-  ///     residual[index] -= sent value        if values are narrower than the residual: the rounding error stays
-  ///     residual[index] = 0                  if they are not, or if the difference is not finite
+  ///     residual[index] -= sent value        if the items' type is narrower: the rounding error stays
+  ///     residual[index] = 0                  if both types are equal, or if the difference is not finite
   ///
-  /// Returns the number of these indices. In both lists the residual's first element has the index 0. The values of
+  /// Returns the number of common indices. In both lists, the first element of the residual has index 0. Values in
   /// `arrived` are not read. O(sent_count + arrived_count), without a branch for each item.
   std::size_t (*settle)(void* residual, const void* sent, std::size_t sent_count, const void* arrived,
                         std::size_t arrived_count);
 };
 
-/// Returns the kernels of a floating type for the best SIMD target of this machine. For other types all pointers are
-/// null.
+/// Returns the kernels of a floating type, for the best SIMD target of this machine. Returns a table of null pointers
+/// for all other types.
 const sparse_kernels& sparse_kernels_of(dtype type);
 
 }  // namespace lsched

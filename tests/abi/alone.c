@@ -1,5 +1,5 @@
-/* Links only libsched. Checks that no MPI library is loaded, that no signal gets a handler or another disposition, and
- * that SIGHUP ends the program. */
+/* A program that links only libsched. Checks that no MPI library is loaded, that libsched installs no signal handler
+ * and changes no disposition of a signal, and that SIGHUP ends the program. */
 #include <link.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,12 +21,13 @@ static int count_mpi(struct dl_phdr_info* library, size_t bytes, void* count) {
   return 0;
 }
 
-/* Returns the number of signals that have a handler or, in the second call, another disposition than in the first. */
+/* The first call (`is_first`) returns the number of signals that have a handler, and records all dispositions. The
+ * second call returns the number of signals whose disposition has changed since the first call. */
 static int count_changes(int is_first) {
   int count = 0;
   for (int number = 1; number < k_signals; ++number) {
     struct sigaction now;
-    if (sigaction(number, NULL, &now) != 0) continue; /* reserved by the C library */
+    if (sigaction(number, NULL, &now) != 0) continue; /* the C library reserves this signal */
     const int is_taken = now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN;
     const int is_fault = is_first ? is_taken : now.sa_handler != disposition[number];
     disposition[number] = now.sa_handler;

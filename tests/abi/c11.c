@@ -1,4 +1,4 @@
-/* The public header is plain C11, needs no other header before it, can be included twice, and links from C. */
+/* Checks that the public header is plain C11, needs no other header, can be included twice, and links from C. */
 #include "lsched.h"
 
 #include <string.h>

@@ -1,8 +1,10 @@
-/* A program over MPI. lsched_mpi.h is plain C11 and includes all that it needs. The three ranks compute a sum.
+/* A program with ranks over MPI. Checks that lsched_mpi.h is plain C11 and includes all headers that it needs. The
+ * three ranks compute a sum. The argument selects the transport and the expected result:
  *
- * `c11_mpi auto` expects the sum from mpiexec and from `lsched run`; `c11_mpi only` sends all messages through MPI.
- * `c11_mpi refused` expects the error that a rank has libsched_mpi of build 000000000000; `c11_mpi local_only` expects
- * the error that LSCHED_MPI_ONLY is impossible under `lsched run`. */
+ *   auto        the sum must be right, under mpiexec and under `lsched run`
+ *   only        all messages are sent through MPI, and the sum must be right
+ *   refused     expects the error that libsched_mpi is of another build, 000000000000
+ *   local_only  expects the error that LSCHED_MPI_ONLY is impossible under `lsched run` */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Tests lsched_must and lsched_why in C and, as must.cc, in C++. `must CASE` fails with the error of that case; `must
- * none` succeeds. */
+/* Tests lsched_must and lsched_why. The build compiles this file as C and, as must.cc, as C++. `must CASE` must fail
+ * with the error of the case, and `must none` must succeed. */
 #include <lsched_must.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ int main(int count, char** words) {
   if (strcmp(what, "text") == 0) lsched_must(lsched_allreduce_create(world, &desc, &sum, lsched_why()));
   if (strcmp(what, "bare") == 0) {
     const lsched_status refused = lsched_allreduce_create(world, &desc, &sum, lsched_why());
-    lsched_must(refused == LSCHED_ERR_ARGUMENT ? LSCHED_ERR_STATE : LSCHED_OK); /* the kept text has another status */
+    lsched_must(refused == LSCHED_ERR_ARGUMENT ? LSCHED_ERR_STATE : LSCHED_OK); /* lsched_why() has another status */
   }
   if (strcmp(what, "of") == 0) {
     lsched_ticket round;

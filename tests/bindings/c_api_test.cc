@@ -1,5 +1,5 @@
-// The C interface through lsched.h only, with threads as ranks: the documented behaviour and every documented error of
-// each function. Every wait has a timeout.
+// Tests of the C interface: the documented behaviour and every documented error of each function. The tests use
+// lsched.h only, and ranks are threads. Every wait has a timeout.
 #include "bindings/c/lsched.h"
 
 #include <gtest/gtest.h>
@@ -24,14 +24,14 @@
 namespace {
 
 using lsched::testing::diagnostic;
-using lsched::testing::k_limit_ns;  // for waits that must succeed
+using lsched::testing::k_limit_ns;  // timeout of waits that must succeed
 using lsched::testing::test_config;
 using lsched::testing::world_of_threads;
-constexpr std::uint64_t k_short_ns = 20'000'000;  // for waits that must time out
+constexpr std::uint64_t k_short_ns = 20'000'000;  // timeout of waits that must time out
 
 using integers = std::vector<std::int64_t>;
 
-/// Returns a value outside of an enum, as C programs may pass it.
+/// Returns a value that the enum does not have. C programs can pass such a value.
 template <class Enum>
 Enum any_value(int number) {
   Enum value;
@@ -83,7 +83,7 @@ void destroy(lsched_schedule* schedule) {
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
 }
 
-/// Checks that a world works after any failure: one allreduce on all ranks.
+/// Runs one allreduce on all ranks. Checks that the world still works after a failure.
 void expect_works(lsched_world* runtime) {
   integers input(3, lsched_rank(runtime) + 1);
   integers output(3);
@@ -96,7 +96,7 @@ void expect_works(lsched_world* runtime) {
   destroy(schedule);
 }
 
-/// An allreduce on two ranks. Rank 0 has started its round.
+/// An allreduce on two ranks, of which only rank 0 has started its round.
 struct half_started {
   half_started() {
     world.each(
@@ -342,7 +342,7 @@ TEST(c_runtime, memory_is_aligned_given_back_and_refused_when_there_is_none) {
     EXPECT_EQ(lsched_alloc(world.at(0), bytes, &memory), LSCHED_ERR_NOMEM);
     EXPECT_EQ(memory, nullptr);
   }
-  for (int i = 0; i < 200; ++i) {  // 200 MiB in a region of 64 MiB: freed memory is used again
+  for (int i = 0; i < 200; ++i) {  // 200 MiB from a region of 64 MiB: freed memory must be reused
     ASSERT_EQ(lsched_alloc(world.at(0), 1 << 20, &memory), LSCHED_OK);
     ASSERT_EQ(lsched_free(world.at(0), memory), LSCHED_OK);
   }
@@ -360,7 +360,8 @@ TEST(c_runtime, is_not_closed_while_it_has_schedules) {
   for (lsched_schedule* one : barriers) destroy(one);
 }
 
-// Numbers of schedules are used again in turn. A live schedule keeps its number.
+// Every schedule of a world has a number. The numbers of destroyed schedules are reused in turn, but a schedule that
+// still exists keeps its number.
 TEST(c_runtime, a_schedule_that_lives_is_in_no_others_way) {
   const world_of_threads world(3);
   world.each([&](lsched_world* runtime, int32_t r) {
@@ -543,7 +544,7 @@ TEST(c_mismatch, bad_arguments_of_one_rank_are_told_to_all) {
   });
 }
 
-/// If one rank passes a null pointer for its schedule, the create fails on all ranks, and no rank waits.
+/// If one rank passes a null pointer for the result, the create fails on all ranks, and no rank waits for this rank.
 TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
   integers input(4), output(4);
   const lsched_allreduce_desc sum = describe(input, output);
@@ -609,7 +610,7 @@ TEST(c_mismatch, a_commit_that_finds_a_rank_gone_ends_what_was_running) {
   EXPECT_EQ(lsched_schedule_destroy(barriers[1], 0, nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_world_close(pair[1]), LSCHED_OK);
   lsched_ticket ticket{};
-  const lsched_status started = lsched_start(barriers[0], &ticket);  // a progress thread may have noticed by now
+  const lsched_status started = lsched_start(barriers[0], &ticket);  // a progress thread may already know
   EXPECT_TRUE(started == LSCHED_OK || started == LSCHED_ERR_PEER);
   lsched_schedule* another = nullptr;
   EXPECT_EQ(lsched_barrier_create(pair[0], &another, nullptr), LSCHED_ERR_PEER);
@@ -929,7 +930,7 @@ TEST(c_partial, everything_offered_arrives_on_every_rank) {
       EXPECT_EQ(lsched_leave(schedule), LSCHED_OK);
       lsched_ticket none{};
       EXPECT_EQ(lsched_offer(schedule, gradient.data(), &none), LSCHED_ERR_STATE);
-      ticket.round = UINT64_MAX;  // all rounds of the schedule
+      ticket.round = UINT64_MAX;  // the largest round number stands for all rounds
       collect();
       destroy(schedule);
     });
@@ -939,7 +940,7 @@ TEST(c_partial, everything_offered_arrives_on_every_rank) {
 
 // --- collective calls -----------------------------------------------------------------------------------------------
 
-/// Offers values, and adds up the results. Each rank calls at its own frequency.
+/// A rank that offers values and adds up the results that it collects. Ranks call with different frequencies.
 struct trainee {
   lsched_schedule* schedule;
   integers result = integers(2);
@@ -963,13 +964,13 @@ struct trainee {
     take(report);
     return report.to != report.from;
   }
-  /// Returns the round that all ranks have reached.
+  /// Flushes the schedule and collects all results. Returns the last round that all ranks have finished.
   std::uint64_t flush() {
     lsched_report report = empty_report();
     diagnostic why;
     EXPECT_EQ(lsched_flush(schedule, result.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
     take(report);
-    while (last < report.round) EXPECT_TRUE(collect({schedule, report.round}));  // a history has several results
+    while (last < report.round) EXPECT_TRUE(collect({schedule, report.round}));  // there may be several results
     return report.round;
   }
 };
@@ -1078,7 +1079,8 @@ TEST(c_partial, model_sync_averages_the_weights_and_forgets_what_is_pending) {
   }
 }
 
-/// A rank that calls ahead keeps adding to its pending offer. A capture takes the pending offer all the same.
+/// A rank that calls more often than rounds end keeps adding to its pending offer. When a round takes its contribution
+/// from the rank (captures the offer), it takes the offer as it is at that moment.
 TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
   constexpr std::uint64_t k_long = 50'000;
   const world_of_threads world(2);
@@ -1109,7 +1111,7 @@ TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
   });
 }
 
-/// Rank 2 is behind, and leaves with a pending offer in the middle of a collective call.
+/// Rank 2 calls later than the other ranks. It leaves while its offer is pending and other ranks average their weights.
 TEST(c_partial, weights_are_averaged_right_though_a_rank_leaves_in_the_middle) {
   for (const char* activation : {"solo", "quorum(2)"}) {
     const world_of_threads world(3);
@@ -1145,7 +1147,7 @@ TEST(c_partial, weights_are_averaged_right_though_a_rank_leaves_in_the_middle) {
   }
 }
 
-/// The result of a flush is not lost if the flush times out. Nothing is written before the flush returns OK.
+/// If a flush times out, its result is not lost. The flush writes the output only if it returns OK.
 TEST(c_partial, what_a_flush_has_taken_can_be_collected) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
@@ -1313,7 +1315,8 @@ TEST(c_partial, a_view_is_this_ranks_until_it_collects_something_newer) {
   }
 }
 
-/// Buckets of 2, 0 and 3 elements in separate memory. The empty bucket has no memory.
+/// The vector is offered in three buckets of 2, 0 and 3 elements, each in separate memory. The empty bucket has no
+/// memory.
 TEST(c_partial, buckets_in_memory_of_their_own_are_one_vector) {
   constexpr std::uint64_t counts[] = {2, 0, 3};
   for (const char* start : {"full", "solo", "quorum(2)"}) {
@@ -1350,7 +1353,7 @@ TEST(c_partial, buckets_in_memory_of_their_own_are_one_vector) {
   }
 }
 
-/// There are more buckets than an error of a commit can show.
+/// The number of buckets exceeds the number that the error text of a commit can list.
 TEST(c_partial, ranks_that_differ_in_one_of_many_buckets_or_in_the_seed_are_told) {
   const world_of_threads world(3);
   for (const bool is_seed : {false, true})
@@ -1438,7 +1441,8 @@ TEST(c_partial, an_allgather_and_a_reduce_scatter_start_by_policy_too) {
   });
 }
 
-// Rank 1 never calls, so later offers of rank 0 stay pending in a full schedule.
+// Rounds of a schedule with activation "full" wait for all ranks. Rank 1 never calls, so that later offers of rank 0
+// stay pending.
 TEST(c_partial, a_pending_offer_may_be_withdrawn) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
@@ -1446,7 +1450,7 @@ TEST(c_partial, a_pending_offer_may_be_withdrawn) {
   const integers gradient(2, 4);
   lsched_ticket first{}, ticket{};
   EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &first),
-            LSCHED_OK);  // captured at once: the call starts the round on this rank
+            LSCHED_OK);  // the round takes this offer at once
   for (int i = 0; i < 3; ++i) EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &ticket), LSCHED_OK);
   diagnostic why;
   EXPECT_EQ(lsched_collect(first, nullptr, k_short_ns, nullptr, &why), LSCHED_ERR_TIMEOUT);
@@ -1471,7 +1475,7 @@ TEST(c_partial, destroying_times_out_until_everybody_has_left_and_then_succeeds)
   const integers gradient(2, 4);
   integers result(2);
   lsched_ticket ticket{};
-  EXPECT_EQ(lsched_offer(schedules[1], gradient.data(), &ticket), LSCHED_OK);  // rank 0 still serves rounds
+  EXPECT_EQ(lsched_offer(schedules[1], gradient.data(), &ticket), LSCHED_OK);  // rank 0 still takes part in rounds
   EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, nullptr, nullptr), LSCHED_OK);
   world.each([&](lsched_world*, int32_t r) { destroy(schedules[r]); });
 }
@@ -1528,7 +1532,8 @@ TEST(c_partial_stats, wrong_arguments_and_ordinary_schedules_are_refused) {
   destroy(partial);
 }
 
-/// Two ranks. Rank 0 starts three rounds. Then rank 1 calls for these rounds and for the fourth.
+/// A partial schedule of two ranks. Rank 0 starts three rounds alone. Then rank 1 calls for the same three rounds and
+/// for a fourth round.
 struct one_rank_behind {
   explicit one_rank_behind(std::uint64_t count) : gradient(count, 1) {
     world.each(
@@ -1688,7 +1693,7 @@ TEST(c_partial_stats, add_up_while_rounds_go_on) {
 
 // --- schedules by hand ---------------------------------------------------------------------------------------
 
-/// A builder with one input and one output of four integers.
+/// A builder of a schedule by hand, with one input and one output of four integers.
 struct hand {
   explicit hand(lsched_world* runtime) {
     EXPECT_EQ(lsched_builder_create(runtime, "by_hand", &b), LSCHED_OK);
@@ -1793,7 +1798,7 @@ TEST(c_builder, what_needs_the_whole_schedule_is_judged_at_commit) {
   expect_refused_commit(LSCHED_ERR_BOUNDS, "exceeds its buffer", [](hand& h) {
     lsched_add_copy(h.b, {h.in, 1, 4}, {h.out, 0, 4}, nullptr);
   });
-  for (const int32_t peer : {1, -1, 0})  // outside of the world, and the rank itself
+  for (const int32_t peer : {1, -1, 0})  // peers outside of the world, and the rank itself
     expect_refused_commit(LSCHED_ERR_ARGUMENT, "peer", [&](hand& h) {
       lsched_add_send(h.b, peer, 0, {h.in, 0, 4}, nullptr);
     });
@@ -1869,7 +1874,7 @@ TEST(c_builder, a_send_without_a_receive_is_unmatched_on_every_rank) {
                       });
 }
 
-/// Commits a schedule by hand that combines the contributions of all ranks.
+/// Builds by hand a schedule that combines the contributions of all ranks, and commits the schedule.
 lsched_status commit_combination(lsched_world* runtime, lsched_dtype dtype, lsched_reduction by,
                                  lsched_schedule** schedule, lsched_diagnostic* why) {
   lsched_builder* b = nullptr;
@@ -1949,7 +1954,7 @@ TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
   for (int round = 0; round < 3; ++round) {
     lsched_ticket zero{};
     EXPECT_EQ(lsched_start(schedules[0], &zero), LSCHED_OK);
-    EXPECT_EQ(lsched_run(schedules[1], k_limit_ns, nullptr), LSCHED_OK);  // before rank 2 calls
+    EXPECT_EQ(lsched_run(schedules[1], k_limit_ns, nullptr), LSCHED_OK);  // ends before the call of rank 2
     EXPECT_EQ(lsched_test(zero), LSCHED_PENDING);
     EXPECT_EQ(lsched_run(schedules[2], k_limit_ns, nullptr), LSCHED_OK);
     EXPECT_EQ(lsched_wait(zero, k_limit_ns, nullptr), LSCHED_OK);
@@ -1974,7 +1979,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(text.find(from), from.size(), to);
 }
 
-/// A rank's text with memory for one input and one output of four integers.
+/// The text of a rank's schedule, and memory for one input and one output of four integers.
 struct loading {
   explicit loading(std::string of) : text(std::move(of)) {}
   lsched_status load(lsched_world* runtime, lsched_schedule** schedule, lsched_diagnostic* why) {
@@ -2059,7 +2064,7 @@ TEST(c_load, buffers_need_memory) {
   EXPECT_SAYS(why, "memory");
 }
 
-/// Checks that all ranks fail with `code` and `words` if they load their texts.
+/// Checks that loading the texts fails on all ranks with `code` and an error text that contains `words`.
 void expect_refused_load(lsched_status code, const std::vector<std::string>& words,
                          const std::function<std::string(int32_t)>& text) {
   expect_disagreement(code, words,
@@ -2123,7 +2128,8 @@ TEST(c_load, memory_that_was_never_written_may_be_read) {
 
 // --- more than 2 GiB -----------------------------------------------------------------------------------------
 
-// Needs about 15 GiB: two inputs, two outputs, and a copy of each input that the other rank can read.
+// This test needs about 15 GiB of memory: two inputs, two outputs, and for each input a copy that the other rank can
+// read.
 TEST(large_message_soak, an_allreduce_of_more_than_two_gibibytes_gets_every_byte_right) {
   constexpr std::uint64_t count = (std::uint64_t{1} << 31) + 17;
   lsched_config config = test_config();

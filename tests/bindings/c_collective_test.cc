@@ -1,5 +1,5 @@
-// lsched_collective_create: every registered algorithm through the C interface, with threads as ranks, compared with
-// the postcondition of its collective. A wrong desc is refused with the reason.
+// Tests of lsched_collective_create with every registered algorithm. Ranks are threads. Results are compared with the
+// postcondition of the collective. A wrong desc must be refused, and the error must give the reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,10 +39,10 @@ struct buffers_of_world {
     for (numbers& one : outputs) std::ranges::fill(one, -1);
   }
   std::vector<numbers> inputs, outputs;
-  std::vector<std::int64_t> offsets;  ///< in place, offset of an input in its output; negative: offset of the output
+  std::vector<std::int64_t> offsets;  ///< offset of an input in its output in place; negative: of the output
 };
 
-/// Runs three rounds of the schedule of one rank, the last round over other memory.
+/// Runs three rounds of a schedule on one rank. The last round uses other memory.
 void run_rank(lsched_world* runtime, c_request request, buffers_of_world& all, std::size_t r, bool in_place,
               const std::function<void()>& in_step) {
   numbers& input = all.inputs[r];
@@ -77,7 +77,7 @@ void run_rank(lsched_world* runtime, c_request request, buffers_of_world& all, s
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
 }
 
-/// Lets all ranks reach a point, runs `at_last` once, and lets the ranks continue.
+/// A barrier of the rank threads. When all ranks have arrived, one thread calls `at_last`, and then all ranks continue.
 class rendezvous {
  public:
   rendezvous(rank size, std::function<void(int)> at_last)
@@ -129,7 +129,7 @@ TEST(c_collective, every_algorithm_keeps_its_promise) {
 
 // --- refusals ----------------------------------------------------------------------------------------------
 
-/// Checks that a wrong request, which all ranks make, is refused.
+/// Checks that a wrong request is refused on all ranks with `code` and an error text that contains `words`.
 void expect_refused(const threads& ranks, lsched_collective_desc desc, lsched_status code, const std::string& words) {
   ranks.each([&](lsched_world* runtime, rank) {
     lsched_schedule* schedule = nullptr;
@@ -238,7 +238,7 @@ TEST(c_collective, a_rank_without_a_block_works_in_place_and_is_bound_to_other_m
 TEST(c_collective, a_rank_without_neighbors_needs_no_counts) {
   const threads ranks(3);
   ranks.each([](lsched_world* runtime, rank r) {
-    const std::int32_t peer = 1 - r;  // ranks 0 and 1 exchange a number; rank 2 has no peer
+    const std::int32_t peer = 1 - r;  // ranks 0 and 1 exchange a number, and rank 2 has no peer
     const std::uint64_t one = 1;
     numbers input{r + 5}, output{0};
     lsched_collective_desc desc{.struct_size = sizeof desc, .collective = "neighbor_exchange", .dtype = LSCHED_I64};
@@ -277,7 +277,8 @@ TEST(c_collective, a_barrier_has_the_radix_it_is_given_and_ranks_agree_about_it)
 
 // --- adaptive sums -------------------------------------------------------------------------------------------
 
-/// Three tensors with a gap before the last: equal on all ranks, orthogonal, and not finite on rank 1.
+/// Three tensors, with a gap before the last. The first tensor is equal on all ranks, the second is orthogonal, and the
+/// third is non-finite on rank 1.
 constexpr lsched_tensor k_tensors[] = {{0, 50}, {50, 60}, {120, 30}};
 
 std::vector<float> contribution_of(rank r) {
@@ -336,8 +337,8 @@ flags non_finite_by(const lsched_schedule* schedule, std::size_t tensors) {
   return found;
 }
 
-/// Tensors of 40 elements. The first is finite, the next three are made non-finite by rank size / 2, and the last is
-/// empty.
+/// Checks the flags of non-finite tensors after a sum of five tensors. The first four tensors have 40 elements. The
+/// first is finite, rank `size` / 2 makes the next three non-finite, and the last tensor is empty.
 void expect_non_finite(lsched_world* runtime, rank r, rank size, lsched_dtype type, const char* algorithm) {
   constexpr double k_infinity = std::numeric_limits<double>::infinity();
   const lsched_tensor tensors[] = {{0, 40}, {40, 40}, {80, 40}, {120, 40}, {160, 0}};
@@ -396,7 +397,8 @@ reals half_sum(lsched_world* runtime, reals vector, flags& spoilt) {
   return vector;
 }
 
-/// Orthogonal contributions of the first two ranks, with a sum of 80000. All other ranks contribute zeros.
+/// The contributions of the first two ranks are orthogonal, so that their adaptive sum is their sum, with an element of
+/// 80000. This exceeds f16. All other ranks contribute zeros.
 TEST(c_collective, an_adasum_of_f16_overflows_in_the_last_combination_or_spoils_its_tensor) {
   for (const rank size : {2, 3, 5}) {
     const threads ranks(size);
@@ -409,7 +411,7 @@ TEST(c_collective, an_adasum_of_f16_overflows_in_the_last_combination_or_spoils_
         EXPECT_EQ(sum, (reals{std::numeric_limits<double>::infinity(), 0}));
       else
         EXPECT_TRUE(std::isnan(sum[0]) && std::isnan(sum[1]));
-      EXPECT_EQ(half_sum(runtime, {x / 2, y / 2}, spoilt), (reals{40000, 0}));  // the sum and the norms are below 65504
+      EXPECT_EQ(half_sum(runtime, {x / 2, y / 2}, spoilt), (reals{40000, 0}));  // all values are below 65504
       EXPECT_EQ(spoilt[0], 0);
     });
   }
@@ -437,7 +439,7 @@ TEST(c_collective, non_finite_tensors_are_those_of_an_adasum_that_has_run) {
     EXPECT_EQ(asked(other, 1, one), LSCHED_ERR_ARGUMENT);
     EXPECT_EQ(asked(sum, 1, one), LSCHED_ERR_STATE);
     lsched_ticket ticket;
-    if (r == 0) {  // before the other rank starts
+    if (r == 0) {  // rank 0 starts before the other rank
       EXPECT_EQ(lsched_start(sum, &ticket), LSCHED_OK);
       EXPECT_EQ(asked(sum, 1, one), LSCHED_ERR_STATE);
       EXPECT_EQ(lsched_run(other, k_limit_ns, nullptr), LSCHED_OK);
@@ -487,7 +489,7 @@ TEST(c_collective, a_partial_adasum_combines_who_is_there) {
     for (rank i = 0; i < 3; ++i) vector[static_cast<std::size_t>(i)] = i == r ? static_cast<float>(i + 1) : 0.0f;
     lsched_ticket ticket;
     lsched_report report{.struct_size = sizeof report};
-    if (r == 1) std::ranges::fill(vector, 0.0f);  // no contribution to the sum
+    if (r == 1) std::ranges::fill(vector, 0.0f);  // zeros do not change the sum
     EXPECT_EQ(lsched_offer(schedule, vector.data(), &ticket), LSCHED_OK);
     EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(report.last.contributors, 3u);

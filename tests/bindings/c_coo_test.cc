@@ -1,5 +1,5 @@
-// Sums of users' sparse vectors through the C interface, with threads as ranks: results, errors of a bad round,
-// statistics, and errors of a wrong desc.
+// Tests of sums of users' sparse vectors through the C interface: results, errors of a round with wrong items,
+// statistics, and errors of a wrong desc. Ranks are threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ struct rank_memory {
   std::vector<float> dense = std::vector<float>(k_count, -1);
   std::uint64_t item_count = 0, out_count = 77;
 
-  /// Draws integers in no order, with duplicates, and different in each round.
+  /// Draws the items of a round: integers at unordered indices, some of which repeat. The items differ from round to
+  /// round.
   void draw(std::size_t rank, std::uint64_t round) {
     item_count = (rank * 17 + round * 5) % (k_room + 1);
     for (std::uint64_t i = 0; i < item_count; ++i) {
@@ -84,7 +85,7 @@ TEST_P(c_coo, what_ranks_bring_is_added_up) {
   for (const std::int32_t size : {1, 2, 3, 5}) {
     std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
     as_ranks(size, [&](lsched_world* runtime, std::size_t r) {
-      const bool has_dense = r != 1;  // each rank may choose
+      const bool has_dense = r != 1;  // each rank may choose whether it wants a dense result
       lsched_schedule* schedule = nullptr;
       diagnostic why;
       lsched_coo_desc desc = ranks[r].desc(has_dense);

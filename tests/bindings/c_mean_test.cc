@@ -1,5 +1,5 @@
-// Means through the C interface. Each mean is the sum divided by the divisor, rounded once, for every way to compute
-// the sum.
+// Tests of means through the C interface. For every algorithm of the sum, the mean must be the sum divided by the
+// divisor, rounded once.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -58,7 +58,7 @@ std::vector<T> mean_of(std::int32_t ranks, std::uint64_t calls, lsched_dtype typ
   return mean;
 }
 
-/// Returns the mean of one number: the sum over all calls, divided by the number of offers.
+/// Returns the mean of one integer over all offers: the sum of the offers divided by the number of offers.
 std::int64_t mean_of_offers(std::int32_t ranks, std::uint64_t calls,
                             const std::function<std::int64_t(std::size_t rank, std::uint64_t call)>& offered) {
   return mean_of<std::int64_t>(ranks, calls, LSCHED_I64, LSCHED_DIVIDE_BY_OFFERS, 1,
@@ -81,7 +81,7 @@ TEST(c_mean, of_49_ones_is_one) {
 }
 
 TEST(c_mean, of_integers_is_rounded_half_to_even) {
-  for (const std::int64_t least : {1, 2, -2, -3}) {  // 1.5, 2.5, -1.5, -2.5
+  for (const std::int64_t least : {1, 2, -2, -3}) {  // the means are 1.5, 2.5, -1.5 and -2.5
     const std::int64_t mean = mean_of_offers(
         7, 14, [&](std::size_t, std::uint64_t call) { return least + static_cast<std::int64_t>(call % 2); });
     EXPECT_EQ(mean, least + (least % 2 != 0 ? 1 : 0)) << least;
@@ -113,7 +113,7 @@ TEST(c_mean, of_weights_is_the_same_division) {
   });
 }
 
-/// Checks the mean that each rank gets if ranks r contribute (r + 1) * (i + 1) as element i.
+/// Checks the mean that each rank gets if element i of the contribution of rank r is (r + 1) * (i + 1).
 void expect_mean(const char* collective, const char* algorithm, std::int32_t ranks, std::uint64_t count,
                  bool in_place) {
   const bool is_scattered = std::string_view(collective).starts_with("reduce_scatter");
@@ -201,7 +201,7 @@ TEST(c_mean, is_agreed_upon) {
   });
 }
 
-/// Returns small integers as numbers of a type. Their sums are exact and not zero.
+/// Returns small integers converted to a type. The sums of these integers over ranks are exact and not zero.
 template <class T>
 std::vector<T> drawn(std::size_t rank, std::uint64_t count, lsched_dtype type) {
   std::vector<double> numbers(count);
@@ -212,7 +212,7 @@ std::vector<T> drawn(std::size_t rank, std::uint64_t count, lsched_dtype type) {
   return elements;
 }
 
-/// Checks the updates of sparse allreduces that leave nothing out.
+/// Checks the updates of sparse allreduces that send all elements.
 template <class T>
 void expect_sparse_mean(lsched_dtype type, const char* algorithm) {
   constexpr std::uint64_t count = 200;

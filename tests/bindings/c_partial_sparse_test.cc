@@ -1,5 +1,6 @@
-// Partial sparse allreduces through the C interface, with threads as ranks: no value is lost, no rank is waited for,
-// the state can be read between rounds, and a wrong desc is refused with the reason. Every wait has a timeout.
+// Tests of partial sparse allreduces through the C interface: no value is lost, rounds do not wait for late ranks, the
+// state can be read between rounds, and a wrong desc is refused with the reason. Ranks are threads. Every wait has a
+// timeout.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ constexpr std::uint64_t k_count = 300;
 
 using vector = std::vector<float>;
 
-/// The desc of a partial schedule, and the sparse desc to which it points.
+/// The desc of a partial schedule, and the sparse desc that the partial desc points to.
 struct request {
   explicit request(const char* algorithm, const char* activation, std::uint64_t k = 20) {
     sparse = {.struct_size = sizeof sparse, .count = k_count, .k = k, .dtype = LSCHED_F32, .algorithm = algorithm};
@@ -57,7 +58,7 @@ void destroy(lsched_schedule* schedule) {
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
 }
 
-/// Returns integers of different sizes.
+/// Returns a gradient of integers with different magnitudes.
 vector drawn(std::size_t rank, std::uint64_t round) {
   vector gradient(k_count);
   for (std::size_t i = 0; i < k_count; ++i)
@@ -80,7 +81,8 @@ std::span<float> residual_of(lsched_schedule* schedule) {
 
 lsched_report empty_report() { return {.struct_size = sizeof(lsched_report)}; }
 
-/// The gradients that a rank has given, the updates that it has taken, and the residual that it has kept.
+/// The sum of the gradients that a rank has offered, the sum of the updates that the rank has collected, and the
+/// residual of the rank.
 struct account {
   std::vector<double> given = std::vector<double>(k_count), taken = given, kept = given;
 };
@@ -94,7 +96,8 @@ void expect_nothing_lost(const std::vector<account>& all, const std::string& whe
   }
 }
 
-/// Ranks call at their own pace, so some rounds have no gradient of a rank.
+/// Ranks call with different frequencies, so that some rounds have no gradient of some ranks. Updates and residuals
+/// together must hold all offers.
 TEST(c_partial_sparse, what_is_offered_is_in_updates_or_residuals) {
   for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank", "auto"})
     for (const char* activation : {"solo", "majority+every(4)", "quorum(1)", "full"})
@@ -159,8 +162,8 @@ TEST(c_partial_sparse, who_sleeps_is_not_waited_for_and_not_counted) {
       }
     }
     in_step.arrive_and_wait();
-    // The other ranks call after ten rounds, of which the tenth may not have ended yet. They collect the results of all
-    // ended rounds.
+    // The other ranks call after ten rounds of rank 0. On these ranks the tenth round may not have ended yet. They
+    // collect the results of all rounds that have ended.
     if (r != 0) {
       const auto limit = std::chrono::steady_clock::now() + std::chrono::nanoseconds(k_limit_ns);
       void* residual = nullptr;
@@ -187,7 +190,7 @@ TEST(c_partial_sparse, who_sleeps_is_not_waited_for_and_not_counted) {
   expect_nothing_lost(all, "");
 }
 
-/// Two schedules with equal state compute equal bits.
+/// A second schedule that loads the saved state of the first schedule computes the same bits.
 TEST(c_partial_sparse, what_lives_on_is_saved_between_rounds_and_brought_back) {
   constexpr std::int32_t size = 3;
   std::barrier in_step(size);
@@ -221,12 +224,13 @@ TEST(c_partial_sparse, what_lives_on_is_saved_between_rounds_and_brought_back) {
   });
 }
 
-/// Rank 1 makes no call in the middle of a round. Rank 0 waits for it, and may not read the state.
+/// Rank 1 makes no call while a round is in flight. Therefore the round does not end, and rank 0 may not read the
+/// state.
 TEST(c_partial_sparse, while_a_round_is_under_way_nobody_looks) {
   lsched_config config;
   lsched_config_init(&config);
   config.commit_timeout_ns = k_limit_ns;
-  config.progress = LSCHED_PROGRESS_CALLER;  // a rank makes no progress between calls
+  config.progress = LSCHED_PROGRESS_CALLER;  // without calls, a rank makes no progress
   std::vector<lsched_world*> world(2);
   ASSERT_EQ(lsched_world_open_threads(2, &config, world.data(), nullptr), LSCHED_OK);
   std::vector<lsched_schedule*> its(2);

@@ -1,5 +1,5 @@
-// Simulations through lsched.h equal those of the engine and of the command, to the picosecond. Bad arguments are
-// refused.
+// Tests of simulations through lsched.h. The times must equal the times of the library's simulator and of the command
+// `lsched simulate`, to the picosecond. Bad arguments must be refused.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -178,7 +178,7 @@ std::string output_of(const std::string& command) {
   return all;
 }
 
-/// Returns "finish_us" of the summary in picoseconds.
+/// Runs `lsched simulate`. Returns the time "finish_us" of the summary, converted to picoseconds.
 std::uint64_t told_by_command(const std::string& command) {
   const std::string out = output_of(command + " --json -");
   const std::string lines = out.substr(0, out.find_last_not_of('\n') + 1);
@@ -216,7 +216,8 @@ TEST(c_simulate, room_for_fewer_ranks_is_enough) {
 
 // --- bad arguments -----------------------------------------------------------------------------------------
 
-/// Checks that the request is refused with that status and those words, and that only the diagnostic is written.
+/// Checks that the request is refused with `code` and an error text that contains `words`, and that the call writes
+/// nothing but the diagnostic.
 void expect_refused(lsched_status code, const lsched_simulate_desc& desc, const std::string& words) {
   const answer before, it = ask(desc);
   EXPECT_EQ(it.status, code) << words;

@@ -1,5 +1,6 @@
-// Structs with `struct_size`: a caller may have been compiled against an older or a newer lsched.h. k_structs has each
-// such struct of the header, with a call that takes the struct.
+// Tests of structs with a member `struct_size`. The caller of a function may have been compiled with an older or a
+// newer lsched.h, with fewer or more members. k_structs has each such struct of the header, with a call that accepts
+// the struct.
 #include <gtest/gtest.h>
 #include <array>
 
@@ -18,7 +19,7 @@
 
 namespace lsched::testing {
 
-/// A struct of version 2. Version 1 had no member `later`.
+/// A struct in version 2 of an imaginary header. Version 1 had no member `later`.
 struct grown {
   std::size_t struct_size;
   std::int64_t first;
@@ -31,7 +32,8 @@ namespace {
 
 constexpr std::uint64_t k_limit_ns = 30'000'000'000;
 
-/// A caller's struct in a heap block of exactly `bytes` bytes, so that ASan sees accesses beyond its end.
+/// A caller's struct in a heap block of exactly `bytes` bytes, so that the address sanitizer detects accesses beyond
+/// the end of the struct.
 class caller_struct {
  public:
   template <class Struct>
@@ -125,7 +127,8 @@ struct world_of_one {
 constexpr std::string_view k_text =
     "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\nop 0 nop\nexit 0\n";
 
-/// A struct and a call that takes it. Either the caller fills the struct in, or the call does (`is_filled_in`).
+/// A struct of the header, and a function that accepts the struct. The members are set by the caller, or, if
+/// `is_filled_in`, by the function.
 struct sized_struct {
   published as;
   std::size_t bytes;
@@ -205,7 +208,7 @@ const sized_struct k_structs[] = {
             EXPECT_EQ(lsched_wait(ticket, k_limit_ns, why), LSCHED_OK);
           }
           EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, nullptr), LSCHED_OK);
-          if (const auto read = read_struct(it); !read) (void)report(why, read.error());  // the call has no diagnostic
+          if (const auto read = read_struct(it); !read) (void)report(why, read.error());  // this call has no diagnostic
           return answer;
         }),
     passed_in<lsched_sparse_desc>([](in world) { return world.sparse_desc; },
@@ -332,7 +335,7 @@ TEST(c_sized, a_size_that_no_version_has_is_refused) {
       mine.set_size(size);
       const std::vector<unsigned char> before(mine.bytes().begin(), mine.bytes().end());
       diagnostic why;
-      if (size < it.as.least && it.as.name == "lsched_diagnostic") continue;  // left alone, so not readable
+      if (size < it.as.least && it.as.name == "lsched_diagnostic") continue;  // not written, so not readable
       EXPECT_EQ(it.use(world, mine, &why), LSCHED_ERR_ARGUMENT);
       EXPECT_TRUE(std::ranges::equal(mine.bytes(), before)) << "a refused struct must not change";
       if (!it.is_filled_in) {

@@ -1,5 +1,5 @@
-// Sparse allreduces through the C interface, with threads as ranks: results, statistics, state that is kept, and errors
-// of a wrong desc.
+// Tests of sparse allreduces through the C interface: results, statistics, the state between rounds, and errors of a
+// wrong desc. Ranks are threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct rank_memory {
   std::vector<float> gradient = std::vector<float>(k_count);
   std::vector<float> update = std::vector<float>(k_count, -1);
 
-  /// Draws integers of different sizes, different in each round.
+  /// Draws a gradient of integers with different magnitudes. The gradients differ from round to round.
   void draw(std::size_t rank, std::uint64_t round) {
     for (std::size_t i = 0; i < k_count; ++i) {
       const std::uint64_t hash = (i * 2654435761u + rank * 40503u + round * 9973u) % 2039;
@@ -148,7 +148,7 @@ TEST(c_sparse, what_lives_on_is_saved_and_brought_back) {
     EXPECT_EQ(lsched_sparse_create(runtime, &desc, &other, &why), LSCHED_ERR_ARGUMENT) << why.text;
     desc.image_bytes = needed;
     ASSERT_EQ(lsched_sparse_create(runtime, &desc, &other, &why), LSCHED_OK) << why.text;
-    std::ranges::fill(image, std::byte{0});  // the image has been read
+    std::ranges::fill(image, std::byte{0});  // the create has already read the image
     const std::span<float> kept = residual_of(one), loaded = residual_of(other);
     EXPECT_TRUE(std::equal(kept.begin(), kept.end(), loaded.begin()));
     EXPECT_EQ(lsched_schedule_destroy(one, 0, nullptr), LSCHED_OK);
@@ -156,8 +156,8 @@ TEST(c_sparse, what_lives_on_is_saved_and_brought_back) {
   });
 }
 
-/// Published thresholds are kept in an image. The second schedule loads the image in the middle of a period, although
-/// its own rounds begin at 1.
+/// With selection by reused thresholds, the image of the state includes the thresholds. The second schedule loads an
+/// image from the middle of a period in which thresholds are reused, although its own rounds begin at 1.
 TEST(c_sparse, thresholds_live_on_too) {
   std::vector<rank_memory> ranks(3), others(3);
   as_ranks(3, [&](lsched_world* runtime, std::size_t r) {
@@ -304,7 +304,8 @@ TEST(c_sparse, a_round_that_is_not_finite_is_refused_everywhere_and_the_next_one
     }
 }
 
-/// 65504 is the largest f16 number. The sum of two such numbers overflows, and twice such a number cannot be sent.
+/// 65504 is the largest f16 number. With scale 1 the sum of two such numbers overflows. With scale 2 even one
+/// contribution is too large to be sent.
 TEST(c_sparse, a_narrow_sum_overflows_and_stays_where_it_was) {
   for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank"})
     for (const double scale : {1.0, 2.0}) {
@@ -337,7 +338,7 @@ TEST(c_sparse, a_narrow_sum_overflows_and_stays_where_it_was) {
     }
 }
 
-/// Sets a value outside of the enum, which only C code can write.
+/// Sets a value that the enum does not have. Only C code can set such a value.
 template <class Enum>
 void make_wrong(Enum& it) {
   const int none = 77;
@@ -417,8 +418,8 @@ TEST(c_sparse, ranks_that_ask_for_different_things_learn_it) {
   });
 }
 
-// Deferred elements depend on the number of the round, and regions on the last round that computed them. The image is
-// taken at different rounds of a period of 4, on seven ranks.
+// The selection of deferred elements depends on the number of the round, and the regions depend on the last round that
+// computed boundaries. Therefore the test saves images after different rounds of a period of 4, on seven ranks.
 TEST(c_sparse, goes_on_with_the_same_bits) {
   constexpr std::size_t size = 7;
   for (const std::uint64_t taken : {1u, 3u, 4u, 6u}) {

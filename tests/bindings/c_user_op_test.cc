@@ -1,4 +1,5 @@
-// User-defined arithmetic through the C interface keeps the order of ranks, whole units, and the context.
+// Tests of user-defined reductions through the C interface. The library must combine operands in rank order, keep units
+// whole, and pass the user's context.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -74,8 +75,8 @@ numbers input_of(rank r, std::uint64_t count) {
   return all;
 }
 
-/// Compares a range of the output with the composed maps of its contributors, in their order. Returns the first wrong
-/// element, or an empty text.
+/// Compares a range of the output with the composition of the maps of the range's contributors, in rank order. Returns
+/// the first wrong element, or an empty text.
 std::string broken(const promised_range& it, const std::vector<numbers>& inputs, const numbers& output) {
   std::vector<rank> among = it.among;
   for (rank r = 0; it.among.empty() && r < static_cast<rank>(inputs.size()); ++r) among.push_back(r);
@@ -97,7 +98,7 @@ struct memory_of_rank {
     outputs = both.output.value_or(0);
     is_shared = data.in_place && both.input && both.output;
     numbers in = input;
-    in.resize(std::max<std::uint64_t>(in.size(), outputs) + 1);  // a reduction in place has no offset
+    in.resize(std::max<std::uint64_t>(in.size(), outputs) + 1);  // in place, input and output begin at the same address
     first = std::move(in);
     second.resize(outputs + 1);
   }
@@ -161,7 +162,7 @@ TEST(c_user_op, every_algorithm_that_accepts_it_keeps_order_and_units) {
             expect_composed(it, size, units, in_place);
 }
 
-/// Returns an algorithm that changes the order of ranks, as a generator may.
+/// Returns an algorithm that does not keep the order of ranks, which is permitted only for commutative reductions.
 const algorithm& careless() {
   static algorithm it = *find("allreduce", "tree");
   it.needs.needs_commutative = true;
@@ -238,7 +239,8 @@ TEST(c_user_op, ranks_that_disagree_about_it_learn_both) {
 
 // --- schedules by hand -----------------------------------------------------------------------------------------------
 
-/// An inclusive scan. Each rank combines the value from below with its own value, and sends the result on.
+/// An inclusive scan, built by hand. Each rank combines the value of the previous rank with its own value, and sends
+/// the result to the next rank.
 struct chain {
   chain(lsched_world* runtime, rank r, rank size, std::uint64_t count) {
     EXPECT_EQ(lsched_builder_create(runtime, "chain", &b), LSCHED_OK);
@@ -287,7 +289,7 @@ TEST(c_user_op, a_schedule_by_hand_calls_it) {
     EXPECT_EQ(std::string(text.data()).find(" = user b2[0 +6] b0[0 +6]") != std::string::npos, r != 0) << text.data();
     EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
 
-    // A schedule from a text has no function to call.
+    // A text cannot hold the user's function, so that loading the schedule from a text must fail.
     EXPECT_EQ(lsched_schedule_load(runtime, text.data(), std::strlen(text.data()), ins, outs, &schedule, &why),
               LSCHED_ERR_ARGUMENT);
     const std::string_view said = why.text;

@@ -1,4 +1,5 @@
-// Proofs through lsched.h: worlds that hold, every kind of finding on a planted fault, and bad arguments.
+// Tests of proofs through lsched.h: proofs of correct worlds, every kind of finding on a planted fault, and bad
+// arguments.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -30,7 +31,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return place == std::string::npos ? text : text.replace(place, from.size(), to);
 }
 
-/// Returns the schedule of a rank. After the exchange, both ranks hold the sum of two inputs of 6 elements.
+/// Returns the text of the schedule of rank `self`. The two ranks exchange inputs of 6 elements, and both compute the
+/// sum.
 std::string exchange(int self) {
   const std::string other = std::to_string(1 - self);
   const std::string operands = self == 0 ? "b0[0 +6] b2[0 +6]" : "b2[0 +6] b0[0 +6]";
@@ -51,7 +53,7 @@ std::string world_of(const header& of, const std::function<std::string(int self)
   return with_header(0, of, body(0)) + with_header(1, of, body(1));
 }
 
-/// Returns the exchange with a fault on rank 1.
+/// Returns the exchange, with the text `from` of rank 1 replaced by the fault `to`.
 std::string slipped(const std::string& from, const std::string& to) {
   return world_of({}, [&](int self) { return self == 0 ? exchange(0) : replaced(exchange(1), from, to); });
 }
@@ -132,7 +134,8 @@ TEST(c_verify, what_was_promised_is_told) {
   EXPECT_EQ(ask(describe(other)).figures.dtype, LSCHED_DTYPE_NONE);
 }
 
-/// Both ranks send twice, one after the other, and only then receive.
+/// Both ranks first send two messages, one after the other, and only then receive. The sends end only if the transport
+/// buffers messages.
 TEST(c_verify, sends_may_count_on_as_many_buffers_as_are_said_to_exist) {
   const auto body = [](int self) {
     const std::string other = std::to_string(1 - self);
@@ -252,8 +255,9 @@ TEST(c_verify, holding) {
                  "without holding payloads back the round would complete");
 }
 
-/// Both ranks capture and exchange when either rank calls. A rank signals the other rank after its own call if
-/// `signal_after` is 0, and after the signal of the other rank if `signal_after` is 1.
+/// Returns rank `self` of a partial allreduce in which a call of either rank starts the round on both ranks. If
+/// `signal_after` is 0, a rank signals the other rank after its own call. If `signal_after` is 1, a rank wrongly
+/// signals only after the signal of the other rank.
 std::string partial(int self, int signal_after) {
   const std::string me = std::to_string(self), other = std::to_string(1 - self);
   const std::string operands = self == 0 ? "b0[0 +6] b2[0 +6]" : "b2[0 +6] b0[0 +6]";
@@ -365,7 +369,8 @@ TEST(c_verify, notes_come_after_findings) {
 
 // --- bad arguments -----------------------------------------------------------------------------------------
 
-/// Checks that the request is refused with that status and those words, and that only the diagnostic is written.
+/// Checks that the request is refused with `code` and an error text that contains `words`, and that the call writes
+/// nothing but the diagnostic.
 void expect_refused(lsched_status code, const lsched_verify_desc& desc, const std::string& words) {
   const verdict before = empty_verdict();
   const verdict it = ask(desc);

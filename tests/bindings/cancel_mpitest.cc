@@ -1,5 +1,5 @@
-// Schedules that are cancelled, on ranks that communicate through MPI: only through MPI, and with shared memory inside
-// emulated nodes (docs/reference/cancel.md). Run as `mpiexec -n {2,3,5} bindings_cancel`.
+// Tests of cancelled schedules (docs/reference/cancel.md) on ranks that communicate only through MPI, or through MPI
+// between emulated nodes and through shared memory inside. Run as `mpiexec -n {2,3,5} bindings_cancel`.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using lsched::testing::trial_end;
 
-constexpr std::size_t k_most_copied = 1500;  ///< largest message that MPI sends from a copy, in elements of 8 bytes
+constexpr std::size_t k_most_copied = 1500;  ///< elements of the longest message that is sent from a copy
 
 lsched::world open_nodes_of(int ranks_per_node) {
   setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
@@ -71,16 +71,17 @@ TEST(cancel_over_mpi, unwinding_leaves_nothing_behind) {
                                         [&](std::uint64_t, std::int32_t other) { return ends.look(other); }});
     for (const trial_end one : {trial_end::finished, trial_end::timed_out, trial_end::was_told})
       EXPECT_GT(ends.times(one), 0u)
-          << "the trials do not have all outcomes";  // their frequency depends on the machine
+          << "the trials do not have all outcomes";  // the number of each outcome depends on the machine
     mine.close();
   }
 }
 
-// MPI cannot cancel a long message in flight. Then the call returns UNSUPPORTED, unless the message has arrived.
+// MPI cannot cancel a long message in flight. Therefore cancelling a schedule with such a message returns UNSUPPORTED,
+// unless the message has arrived meanwhile.
 bool is_end(lsched_status answer) { return answer == LSCHED_OK || answer == LSCHED_ERR_UNSUPPORTED; }
 
 TEST(cancel_over_mpi, with_long_messages_on_their_way_ends_the_schedule_and_nothing_else) {
-  std::vector<double> large(100'000, 1.0);  // outlives the world
+  std::vector<double> large(100'000, 1.0);  // must outlive the world
   lsched::world mine = open_nodes_of(1);
   lsched::schedule sum = mine.allreduce<double>(large, LSCHED_SUM, "ring");
   lsched::schedule barrier = mine.barrier();

@@ -1,11 +1,11 @@
-/* A rank with a thread that is cancelled (pthread_cancel): cancelled_rank MODE, started by a launcher. The library has
- * no cancellation point, so each call returns and the engine is free afterwards.
+/* A rank whose thread is cancelled by pthread_cancel: cancelled_rank MODE, started by a launcher. The library has no
+ * cancellation point, so that each call must return, and other threads can use the engine afterwards.
  *
- *   pending     a request is pending while the thread makes calls of each kind
- *   arithmetic  a request is pending, and the program's own arithmetic has a cancellation point
- *   waiting     the request comes while the thread waits for a late rank; another thread then waits with a time limit
+ *   pending     the cancellation is pending while the thread makes calls of each kind
+ *   arithmetic  the cancellation is pending, and the user-defined reduction has a cancellation point
+ *   waiting     the thread is cancelled while it waits for a late rank; then another thread waits with a time limit
  *
- * Compiled with OVER_MPI, the ranks open their world over MPI only. */
+ * If OVER_MPI is defined, the ranks open their world over MPI only. */
 #include <lsched.h>
 #include <pthread.h>
 #include <sched.h>
@@ -22,11 +22,11 @@ static const uint64_t k_late_ns = UINT64_C(300000000);
 static const uint64_t k_short_ns =
     UINT64_C(100000000); /* longer than the period in which a waiter looks for dead ranks */
 
-static atomic_int line;      /* of the last call */
-static atomic_int has_ended; /* all calls have returned as expected */
+static atomic_int line;      /* line of the last call */
+static atomic_int has_ended; /* 1 if all calls have returned the expected status */
 static lsched_diagnostic why;
 
-/* Ends the function at the first call that returns another status. */
+/* Makes a call. Returns from the function if the status is not `expected`. */
 #define EXPECT(expected, call)        \
   do {                                \
     atomic_store(&line, __LINE__);    \
@@ -40,7 +40,7 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* Has no cancellation point, unlike nanosleep. */
+/* Waits for k_late_ns. Unlike nanosleep, this function has no cancellation point. */
 static void be_late(void) {
   const uint64_t end = now_ns() + k_late_ns;
   while (now_ns() < end) sched_yield();
@@ -168,7 +168,7 @@ static void* make_calls(void* calls) {
   return NULL;
 }
 
-/* Returns the exit status: 0 if the request took effect after all calls. */
+/* Returns the exit status: 0 if the thread was cancelled only after all calls. */
 static int judge(const char* mode, pthread_t thread) {
   void* result = NULL;
   (void)pthread_join(thread, &result);
@@ -202,7 +202,7 @@ static void wait_beside_a_cancelled_thread(void) {
   (void)pthread_cancel(waiter);
   if (!is_last(world)) EXPECT(LSCHED_ERR_TIMEOUT, lsched_wait(ticket, k_short_ns, &why));
   EXPECT(LSCHED_OK, lsched_wait(ticket, k_limit_ns, &why));
-  while (!atomic_load(&has_ended)) sched_yield(); /* the launcher has a time limit */
+  while (!atomic_load(&has_ended)) sched_yield(); /* ends at the latest at the time limit of the launcher */
   EXPECT(LSCHED_OK, lsched_schedule_destroy(sum, k_limit_ns, &why));
   EXPECT(LSCHED_OK, lsched_world_close(world));
 }

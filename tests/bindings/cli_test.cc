@@ -1,4 +1,4 @@
-// The command as people and scripts meet it: words in, text and an exit status out.
+// Tests of the command `lsched` from outside: the output and the exit status for a command line.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ constexpr std::chrono::seconds k_limit = 60s;
 constexpr const char* k_scan = LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched";
 constexpr const char* k_ring = LSCHED_TEST_SOURCE_DIR "/docs/examples/my_ring.alg";
 
-/// A program under test. The destructor kills it, and so does its time limit.
+/// A process of the program under test. The process is killed by the destructor and at a time limit.
 class program {
  public:
   explicit program(const words& command, const std::map<std::string, std::string>& environment = {})
@@ -82,8 +82,8 @@ class program {
       if (it.descriptor >= 0) close(it.descriptor);
   }
 
-  /// Reads until the program, and all programs that it has started, have closed their output. Returns the exit status,
-  /// 128 + n if signal n ended the program, or -1 if the time limit has passed.
+  /// Reads output until the program and all programs that it has started have closed their output. Returns the exit
+  /// status, 128 + n if signal n has ended the program, or -1 if the time limit has passed.
   int finish() {
     while (streams_[0].descriptor >= 0 || streams_[1].descriptor >= 0)
       if (!read_some()) return -1;
@@ -92,7 +92,8 @@ class program {
     return WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
   }
 
-  /// Reads until standard output (error) holds `text` that many times. Returns false if that never happens.
+  /// Reads until standard output (for wait_for_error: standard error) contains `text` `times` times. Returns false if
+  /// the output ends before that.
   bool wait_for_output(const std::string& text, int times) { return wait_for(0, text, times); }
   bool wait_for_error(const std::string& text, int times) { return wait_for(1, text, times); }
 
@@ -158,7 +159,7 @@ words lsched(words arguments) {
   return arguments;
 }
 
-/// Returns the words of `lsched run …` with a shell script, which sees its rank.
+/// Returns the command line of `lsched run`, with `options`, whose ranks run a shell script.
 words shell_ranks(words options, const std::string& script) {
   words command{"run"};
   command.insert(command.end(), options.begin(), options.end());
@@ -205,7 +206,7 @@ TEST(Command, without_a_command_prints_its_help) {
 }
 
 TEST(Command, sizes_have_one_syntax) {
-  const auto printed = [](words command) {  // the first line: the summary of a simulation has wall clock times
+  const auto printed = [](words command) {  // the first line, which has no wall clock times
     const outcome it = run(lsched(std::move(command)));
     EXPECT_EQ(it.status, 0) << it.err;
     return it.out.substr(0, it.out.find('\n'));
@@ -330,7 +331,7 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
   }
 }
 
-/// A file in the temporary folder. The destructor removes it.
+/// A file in the temporary folder. The destructor removes the file.
 struct temporary_file {
   explicit temporary_file(const std::string& content)
       : path(testing::TempDir() + "lsched-world-" + std::to_string(getpid()) + "-" + std::to_string(++made()) +
@@ -406,7 +407,7 @@ TEST(Command, a_benchmark_that_cannot_write_says_so_once_before_it_measures) {
     const outcome it = run(lsched(arguments));
     EXPECT_EQ(it.status, 1);
     EXPECT_EQ(it.err.rfind("lsched: cannot write /no/such/folder/file", 0), 0u) << it.err;
-    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 2) << it.err;  // the launcher prints the second line
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 2) << it.err;  // one line is from the launcher
   }
 }
 
@@ -441,7 +442,7 @@ TEST(CommandBench, a_sweep_has_a_right_line_for_every_cell) {
   }
   for (const char* cell :
        {"allreduce malloc 4", "allreduce malloc 1024 in place", "allreduce lsched_alloc 1024", "barrier malloc 0"})
-    EXPECT_GE(cells[cell], 2) << cell;  // both forms, of each algorithm
+    EXPECT_GE(cells[cell], 2) << cell;  // at least one row for each form
   EXPECT_EQ(cells.count("barrier malloc 0 in place"), 0u);
 }
 
@@ -450,7 +451,7 @@ TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
   ASSERT_EQ(listed.status, 0) << listed.err;
   std::set<std::string> collectives;
   for (const json& entry : json::parse(listed.out)) collectives.insert(entry["collective"]);
-  std::erase_if(collectives, [](const std::string& name) {  // the last two have benchmarks of their own
+  std::erase_if(collectives, [](const std::string& name) {  // adasum and sparse_allreduce have their own benchmarks
     return name.starts_with("partial_") || name.starts_with("node_") || name == "neighbor_exchange" ||
            name == "adasum" || name == "sparse_allreduce";
   });
@@ -472,12 +473,12 @@ TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of
                    "64K",   "--cell-seconds", "0.001", "--tuning", table.path};
   const outcome first = run(lsched(tune));
   ASSERT_EQ(first.status, 0) << first.err;
-  for (const char* size : {"\n   8  ", "\n 64K  "}) {  // a row for the winner of each collective
+  for (const char* size : {"\n   8  ", "\n 64K  "}) {  // one row per collective, for the fastest algorithm
     std::size_t rows = 0;
     for (std::size_t at = first.out.find(size); at != std::string::npos; at = first.out.find(size, at + 1)) ++rows;
     EXPECT_EQ(rows, 2u) << first.out;
   }
-  ASSERT_EQ(run(lsched(tune)).status, 0);  // again: rules are replaced
+  ASSERT_EQ(run(lsched(tune)).status, 0);  // a second run replaces the rules
   const std::string text = content_of(table.path);
   EXPECT_TRUE(contains(text, "allreduce ranks 9 near roomy bytes 0 max ring\n")) << text;
   const auto rules = [&](const std::string& start) {
@@ -486,7 +487,7 @@ TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of
     return count;
   };
   EXPECT_EQ(rules("bcast ranks 3 near crowded bytes 0 ") + rules("bcast ranks 3 near roomy bytes 0 "), 1u) << text;
-  for (const char* per_core : {"1", "2"}) {  // the machine may have any number of cores
+  for (const char* per_core : {"1", "2"}) {  // the result must not depend on the number of cores
     const outcome it = run(lsched({"list", "--explain", "--json", "-", "--ranks", "3", "--count", "2", "--tuning",
                                    table.path, "--ranks-per-core", per_core}));
     ASSERT_EQ(it.status, 0) << it.err;
@@ -509,7 +510,8 @@ TEST(CommandList, explains_the_choice_for_nodes) {
   EXPECT_NE(ring(one), ring(four));  // messages between nodes cost more
 }
 
-/// With halving, a tensor that lies on one rank needs no exchange of its sums.
+/// In the algorithm `halving`, a tensor inside the block of one rank needs no exchange of sums. So the prediction
+/// depends on the tensors.
 TEST(CommandList, explains_the_choice_for_as_many_tensors_as_asked_for) {
   const auto predicted = [](words tensors) {
     words ask{"list", "--explain", "--json", "-", "--ranks", "8", "--count", "64"};
@@ -552,7 +554,7 @@ TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
                                  "--cell-seconds", "0.01", "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   const auto lines = lines_of(it.out);
-  ASSERT_EQ(lines.size(), 4u) << it.out;  // malloc, lsched_alloc
+  ASSERT_EQ(lines.size(), 4u) << it.out;  // two lines with malloc, two lines with lsched_alloc
   std::map<std::string, int> devices;
   for (const json& line : lines) {
     ++devices[line["device"]];
@@ -626,8 +628,8 @@ TEST(CommandBench, adasum_is_measured_beside_the_sum_and_is_right) {
     if (line["what"] != "adasum") continue;
     for (const char* key : {"us_sum", "us_dot", "us_exchange", "of_sum"}) EXPECT_GE(line[key], 0) << key;
   }
-  EXPECT_EQ(rows["sum"], 3 * 2 * 2);             // sizes, in place, buffers
-  EXPECT_EQ(rows["adasum"], 3 * 2 * 2 * 2 * 4);  // tensors, algorithms
+  EXPECT_EQ(rows["sum"], 3 * 2 * 2);             // sizes, in place or not, kinds of memory
+  EXPECT_EQ(rows["adasum"], 3 * 2 * 2 * 2 * 4);  // also tensors and algorithms
 }
 
 TEST(CommandBench, adasum_is_right_by_every_algorithm_on_any_nodes) {
@@ -645,7 +647,7 @@ TEST(CommandBench, adasum_is_right_by_every_algorithm_on_any_nodes) {
         EXPECT_EQ(line["wrong"], 0) << line;
         rows += line["what"] == "adasum" ? 1u : 0u;
       }
-      EXPECT_EQ(rows, 2u * 2 * 2 * 2 * 4);  // sizes, tensors, in place, buffers, algorithms
+      EXPECT_EQ(rows, 2u * 2 * 2 * 2 * 4);  // sizes, tensors, in place, memory, algorithms
     }
 }
 
@@ -674,7 +676,7 @@ TEST(CommandBench, sparse_counts_alone_and_measures_with_ranks) {
       EXPECT_EQ(line["violations"], 0) << line;
       EXPECT_GT(line["words_recv_max"], 0) << line;
       EXPECT_EQ(line["counted"], launcher.empty());
-      const bool is_dense = line["algorithm"] == "dense" || line["algorithm"] == "denseovlp";  // short: few hops
+      const bool is_dense = line["algorithm"] == "dense" || line["algorithm"] == "denseovlp";  // short: few steps
       const bool is_bound = line["algorithm"] != "gaussiank" && !is_dense;
       EXPECT_TRUE(!is_bound || line["over_bound"] == 0) << line;
       EXPECT_EQ(line["buckets"], line["algorithm"] == "denseovlp" ? 8 : 1);
@@ -713,14 +715,14 @@ TEST(CommandBench, sparse_has_the_dense_allreduce_in_buckets) {
       EXPECT_EQ(rows_of(there, {"--count", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
       EXPECT_EQ(rows_of({}, {"--ranks", ranks, "--count", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
     }
-  auto counted = rows_of({}, {"--ranks", "4", "--count", "3200", "--buckets", "10"});  // every bucket in equal blocks
+  auto counted = rows_of({}, {"--ranks", "4", "--count", "3200", "--buckets", "10"});  // all blocks are equal
   EXPECT_EQ(counted["denseovlp"]["words_recv_max"], counted["dense"]["words_recv_max"]);
   EXPECT_EQ(counted["denseovlp"]["words_recv_max"], 2 * 3200 * 3 / 4);
   EXPECT_EQ(counted["denseovlp"]["words_meta_max"], 10 * counted["dense"]["words_meta_max"].get<double>());
   EXPECT_EQ(counted["denseovlp"]["bound_words"], counted["dense"]["bound_words"]);
 }
 
-/// All sums are gathered in rounds 1, 5, …, which exceeds the bound. The command reports that.
+/// In rounds 1, 5 and so on all sums are gathered, so that the traffic exceeds the bound. The command must report this.
 TEST(CommandBench, published_thresholds_are_shown_when_asked_for) {
   for (const words& launcher : {words{}, words{"run", "-n", "3"}}) {
     words all = launcher.empty() ? words{} : lsched({"run", "-n", "3"});
@@ -826,7 +828,7 @@ TEST(CommandBench, engine_has_a_line_for_every_graph_and_every_way_to_commit) {
   }
   for (const char* each : {"chain libsched", "fan libsched", "recursive_doubling", "rebind"})
     EXPECT_EQ(lines[each], 1) << each;
-  EXPECT_EQ(lines["allreduce libsched"], 2);  // algorithms
+  EXPECT_EQ(lines["allreduce libsched"], 2);  // two algorithms
 }
 
 TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
@@ -926,13 +928,14 @@ TEST(Command, failures_of_the_library_are_one_line_and_1) {
 
 // --- info, list, show --------------------------------------------------------------------------------------
 
-// MPI's libraries, which the command links, would print a message on SIGHUP and continue.
+// The command links MPI's libraries, which would handle SIGHUP by printing a message. Nevertheless SIGHUP must end the
+// command.
 TEST(Command, a_hangup_ends_it) {
   const std::string path = testing::TempDir() + "lsched-hangup-" + std::to_string(getpid());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   signal(SIGHUP, SIG_DFL);  // nohup starts programs with SIGHUP ignored
   program it(lsched({"verify", path}));
-  int end = -1;  // opens when the command reads
+  int end = -1;  // open() succeeds when the command reads
   for (const auto deadline = clock::now() + k_limit; end < 0 && clock::now() < deadline; usleep(1000))
     end = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
   it.send(SIGHUP);
@@ -1043,7 +1046,7 @@ TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {
     ASSERT_EQ(listed.status, 0) << listed.err;
     for (const json& entry : json::parse(listed.out)) {
       const auto collective = entry["collective"].get<std::string>();
-      if (collective == "sparse_allreduce") continue;  // has estimates only
+      if (collective == "sparse_allreduce") continue;  // the list has only estimates
       const outcome shown = run(lsched({"show", collective, "--algorithm", entry["algorithm"], "--ranks", ranks,
                                         "--all", "--count", "10", "--dtype", "f64", "--json", "-"}));
       ASSERT_EQ(shown.status, 0) << shown.err;
@@ -1087,7 +1090,7 @@ TEST(CommandList, says_why_an_algorithm_cannot) {
   for (const json& entry : json::parse(it.out)) {
     if (entry["collective"] == "sparse_allreduce") continue;
     const lsched::collective& of = *lsched::find_collective(entry["collective"].get<std::string>());
-    const bool reduces = of.reduces && !of.adapts;  // a partial adaptive sum merges offers by adasum
+    const bool reduces = of.reduces && !of.adapts;  // a partial adaptive sum ignores --op
     EXPECT_EQ(entry["objection"].is_null(), !reduces);
     EXPECT_EQ(entry["cost"].is_null(), reduces);
   }
@@ -1112,7 +1115,7 @@ TEST(CommandList, sparse_allreduces_have_estimates) {
       EXPECT_EQ(entry["estimate"]["words"], 2 * 40 * 7 + 2 * 7);
     }
   }
-  EXPECT_EQ(entries({}).size(), lsched::sparse_algorithms().size());  // includes baselines
+  EXPECT_EQ(entries({}).size(), lsched::sparse_algorithms().size());  // the list includes baselines
   EXPECT_EQ(entries({})[0]["k"], 100);
   for (const json& entry : entries({"--dtype", "i32"})) EXPECT_NE(entry["objection"], nullptr);
   const outcome text = run(lsched({"list", "--density", "0.5"}));
@@ -1215,7 +1218,7 @@ TEST(CommandVerify, json_ends_with_the_totals) {
   std::vector<json> lines;
   std::istringstream text(it.out);
   for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
-  ASSERT_EQ(lines.size(), 6u * 2 * 3 + 1);  // activations; sizes; 0, 7, and 7 in buckets
+  ASSERT_EQ(lines.size(), 6u * 2 * 3 + 1);  // activations; sizes; counts 0, 7, and 7 in buckets; the totals
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) EXPECT_EQ(lines[i]["holds"], true) << lines[i];
   EXPECT_EQ(lines.back(), json::parse(R"({"verified":36,"failed":0})"));
 }
@@ -1281,7 +1284,7 @@ TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
     slip.replace(place + 18, 2, "b0");
     slip.erase(slip.find(" releases_b", place), std::strlen(" releases_b 0"));
     for (auto word = slip.find(" in_place"); word != std::string::npos; word = slip.find(" in_place"))
-      slip.erase(word, std::strlen(" in_place"));  // follows from the rest
+      slip.erase(word, std::strlen(" in_place"));  // the flag follows from the buffers
     const temporary_file bad(slip);
     const outcome it = run(lsched({"verify", bad.path}));
     EXPECT_EQ(it.status, 1) << it.out;
@@ -1406,7 +1409,7 @@ TEST(Command, a_byte_order_mark_is_no_part_of_a_text) {
   EXPECT_EQ(run(lsched({"verify", msccl.path, "--ranks", "3", "--count", "12"})).status, 0);
 }
 
-/// Returns the text of a broadcast, in which the root sends to each rank in turn.
+/// Returns the text of an algorithm file: a broadcast in which the root sends to each rank in turn.
 std::string broadcast(const std::string& name, const std::string& head) {
   return "libsched algorithm 1\nname \"" + name + "\"\ncollective bcast\n" + head +
          "for s in 1 .. P - 1\n  if r == root\n    send in to (root + s) mod P\n"
@@ -1534,7 +1537,7 @@ TEST(CommandVerify, notes_are_told) {
   EXPECT_TRUE(contains(lines.out, R"("findings":[],"notes":[{"property":"hazard")")) << lines.out;
 }
 
-/// Returns the output of the command on a terminal. `typed` is typed after the prompt.
+/// Runs the command on a terminal. Types `typed` when the prompt appears. Returns the output.
 std::string on_terminal(const words& command, const std::string& prompt = "", std::string typed = "") {
   int reader = -1;
   const pid_t process = forkpty(&reader, nullptr, nullptr, nullptr);
@@ -1569,7 +1572,7 @@ TEST(CommandVerify, shows_its_progress_on_a_line_of_its_own) {
   const auto algorithms = std::count_if(entries.begin(), entries.end(),
                                         [](const json& entry) { return entry["collective"] == "alltoall"; });
   const auto expected =
-      3 * (2 * algorithms + 1);  // three rank counts, each with two buffers, in place, and one of lists
+      3 * (2 * algorithms + 1);  // 3 rank counts; each algorithm in and out of place; one world with lists
   const std::string worlds = std::to_string(expected);
   const std::string progress = " of " + worlds + " worlds ";
   std::ptrdiff_t shown = 0, proved = 0;
@@ -1661,8 +1664,8 @@ TEST(CommandSimulate, auto_is_the_usual_sparse_allreduce) {
   EXPECT_EQ(report_of(chosen), report_of(usual));
 }
 
-/// Ok-Topk is faster than gTopk, gTopk than Topk-DSA, and Topk-DSA than TopkA. TopkA is as slow as a dense allreduce if
-/// there are about 1 / density ranks.
+/// Ok-Topk must be faster than gTopk, gTopk faster than Topk-DSA, and Topk-DSA faster than TopkA. With about 1 /
+/// density ranks, TopkA is as slow as a dense allreduce.
 TEST(CommandSimulate, sparse_allreduces_scale_as_published) {
   const auto us = [](words what, const char* ranks) {
     words ask{"simulate", "--json", "-", "--ranks", ranks, "--L", "1", "--o", "750", "--g", "0", "--G", "0.1"};
@@ -1833,7 +1836,7 @@ TEST(CommandSimulate, what_was_measured_stands_in_columns_of_its_own) {
   const json first = json::parse(out.substr(0, out.find('\n')));
   EXPECT_EQ(first["kind"], "measured");
   EXPECT_EQ(first["ranks"], 4);
-  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 7) << out;  // one measured, three modelled each at 4 and 8
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 7) << out;  // 1 measured; 3 modelled for 4, 3 for 8
   const outcome other = run(lsched({"simulate", "--fig9", "--ranks", "8", "--bytes", "32", "--measured", file.path}));
   EXPECT_EQ(other.status, 1);
   EXPECT_TRUE(contains(other.err, "no row for 32 B")) << other.err;
@@ -1867,8 +1870,8 @@ TEST(CommandRun, gives_each_rank_its_place_and_its_own_words) {
   for (const char* line : {"rank 0 of 3 fd ", "rank 1 of 3 fd ", "rank 2 of 3 fd "})
     EXPECT_TRUE(contains(it.out, line)) << it.out;
 
-  // Words after the program belong to the program, even if they are options of the command. A program may have the name
-  // of a command.
+  // All words after the name of the program are arguments of the program, even if the command has options of the same
+  // names. The program may also have the name of a subcommand.
   const outcome echo = run(lsched({"run", "-n", "1", "echo", "list", "--help", "-n", "--version"}));
   EXPECT_EQ(echo.out, "list --help -n --version\n") << echo.err;
   const outcome named = run(lsched({"run", "-n1", "--", "info"}));
@@ -1898,7 +1901,7 @@ TEST(CommandRun, tells_of_a_rank_that_was_killed) {
   EXPECT_TRUE(contains(it.err, "was killed by signal 9 (Killed)\n")) << it.err;
 }
 
-/// Returns the words of three ranks of an endless soak. Each rank runs `script` before it joins.
+/// Returns the command line of three ranks of an endless soak. Each rank runs `script` before it opens its world.
 words endless_ranks(const std::string& script) {
   return shell_ranks({"-n", "3"},
                      script + "; exec " + LSCHED_TEST_COMMAND + " soak --iterations 1000000000000 --progress");
@@ -1942,7 +1945,7 @@ TEST(CommandRun, nobody_waits_for_a_rank_that_died_before_it_joined) {
   const outcome it = run(endless_ranks("test $LSCHED_RUN_RANK != 1 || kill -KILL $$"));
   EXPECT_EQ(it.status, 128 + SIGKILL) << it.err;
   EXPECT_TRUE(contains(it.err, "lsched: LSCHED_ERR_PEER: ")) << it.err;
-  EXPECT_LT(clock::now() - begin, 30s);  // the limit for joining is a minute
+  EXPECT_LT(clock::now() - begin, 30s);  // well below the limit for opening, a minute
 }
 
 TEST(CommandRun, ends_ranks_that_take_too_long) {
@@ -2002,7 +2005,7 @@ TEST(CommandRun, no_rank_outlives_the_launcher) {
   program it(shell_ranks({"-n", "3"}, "echo ready; exec sleep 1000"));
   ASSERT_TRUE(it.wait_for_output("ready\n", 3)) << it.err();
   it.send(SIGKILL);
-  EXPECT_EQ(it.finish(), 128 + SIGKILL);  // not before the last rank has closed its output
+  EXPECT_EQ(it.finish(), 128 + SIGKILL);  // finish() returns after the last rank has ended
 }
 
 TEST(CommandRun, bind_gives_each_rank_one_core) {
@@ -2013,7 +2016,7 @@ TEST(CommandRun, bind_gives_each_rank_one_core) {
 
 // --- soak --------------------------------------------------------------------------------------------------
 
-/// Checks the only line that a run over `ranks` ranks without violations prints.
+/// Checks the output of a soak of `ranks` ranks without violations: a single line.
 void expect_clean(const outcome& it, const std::string& policy, int ranks) {
   ASSERT_EQ(it.status, 0) << it.err;
   EXPECT_EQ(it.err, "");
@@ -2061,7 +2064,7 @@ TEST(CommandStress, ranks_that_are_stopped_now_and_then_violate_nothing) {
   }
 }
 
-/// Returns the processes that have this word on their command line.
+/// Returns all processes of the machine that have this word on their command line.
 std::vector<pid_t> processes_with(const std::string& word) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -2073,7 +2076,7 @@ std::vector<pid_t> processes_with(const std::string& word) {
   return found;
 }
 
-/// Returns the letter of the system for the state of a process: T if it is stopped.
+/// Returns the letter for the state of a process in /proc: T for a stopped process.
 char state_of(pid_t process) {
   const std::string text = content_of("/proc/" + std::to_string(process) + "/stat");
   const auto end = text.rfind(')');
@@ -2086,7 +2089,7 @@ TEST(CommandStress, whatever_is_killed_while_ranks_are_stopped_leaves_nothing_be
                      "--stops", "1", "--progress"}));
   ASSERT_TRUE(it.wait_for_error("rounds/s", 1)) << it.err();
   const auto all = processes_with(seed);
-  ASSERT_EQ(all.size(), 1u + 3 * 3);  // a launcher, and three ranks with a stopper and a guard each
+  ASSERT_EQ(all.size(), 1u + 3 * 3);  // the launcher, and for each of three ranks the rank, a stopper and a guard
   pid_t stopped = 0;
   for (const auto end = clock::now() + 10s; stopped == 0 && clock::now() < end;)
     for (const pid_t each : all)
@@ -2125,8 +2128,8 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
     EXPECT_TRUE(contains(asked.out, ", rank 1) since ")) << asked.out;
     EXPECT_TRUE(contains(asked.out, ", runs): in ")) << asked.out;
   }
-  // A rank that is killed after rank 1 may notice that death, which ends its round. Therefore all ranks are stopped
-  // first.
+  // The test kills the ranks one after the other. A rank that still runs may notice the death of rank 1, and then its
+  // round would end. Therefore all ranks are stopped first.
   for (const json& each : json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out)["ranks"])
     kill(each["pid"].get<pid_t>(), SIGSTOP);
   it.send(SIGKILL);
@@ -2144,7 +2147,8 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
   EXPECT_TRUE(std::ranges::any_of(trace["traceEvents"], [](const json& event) { return event["ph"] == "X"; }));
 }
 
-/// If a program of a rank launches ranks itself, their recording is a separate file, or there is no recording.
+/// If a program of a rank launches ranks itself, the inner ranks have a separate recording or no recording. The file
+/// belongs to the ranks of the outer launcher.
 TEST(CommandPostmortem, is_of_the_outer_launcher) {
   const temporary_file file("");
   const outcome it =
@@ -2155,7 +2159,8 @@ TEST(CommandPostmortem, is_of_the_outer_launcher) {
   EXPECT_EQ(json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out)["ranks"].size(), 2u);
 }
 
-// Rank 1 has destroyed the schedule too early, and rank 2 never created it. The process id of rank 2 has been reused.
+// Rank 1 has destroyed the schedule too early, and rank 2 has never created the schedule. The process id of rank 2 now
+// belongs to another process.
 TEST(CommandPostmortem, names_ranks_that_do_not_have_a_schedule) {
   const temporary_file file("");
   const auto segment = *lsched::shm_segment::create(3, 1 << 20, 0, file.path);
@@ -2221,8 +2226,8 @@ TEST(CommandRun, refuses_a_recorder_that_is_another_file_and_says_where_ranks_we
 
 // --- processes behind wrapper scripts ----------------------------------------------------------------------
 
-/// Programs that do not notice the end of the launcher and would run for ever. The destructor kills those that are
-/// left.
+/// Programs that do not notice the end of the launcher and would run for ever. The destructor kills the programs that
+/// still run.
 class endless_programs {
  public:
   endless_programs() : mark_("7100" + std::to_string(getpid())) {}  // no other process has this word
@@ -2232,8 +2237,8 @@ class endless_programs {
     for (const pid_t each : processes_with(mark_)) kill(each, SIGKILL);
   }
 
-  /// Returns the script. PROGRAM is replaced by a rank that sleeps most of the time, and SLEEP by a program that is not
-  /// a rank.
+  /// Returns the script with two words replaced: PROGRAM by the command line of a rank that sleeps most of the time,
+  /// and SLEEP by the command line of a program that is not a rank.
   std::string fill_in(std::string script) const {
     const std::string rank = LSCHED_TEST_COMMAND " soak --iterations 1000000000 --delay-us 1000000 --seed " + mark_;
     for (const auto& [name, command] : {std::pair("PROGRAM", rank), std::pair("SLEEP", "sleep " + mark_)})
@@ -2251,7 +2256,7 @@ class endless_programs {
     });
   }
 
-  /// Returns true if that many programs open their world within 20 s.
+  /// Returns true if `ranks` programs open their world within 20 s.
   bool have_joined(std::ptrdiff_t ranks) const {
     return comes_true([&] { return ranks == joined(); });
   }
@@ -2272,8 +2277,9 @@ class endless_programs {
   std::string mark_;
 };
 
-/// Programs in the background, where a SIGTERM to the script does not reach them; in the foreground; in a separate
-/// session, and not as children of the script; and as daemons, whose parents have ended.
+/// Scripts that start the program of a rank in four ways: in the background, where a SIGTERM to the script does not
+/// reach the program; in the foreground; in a separate session, as a grandchild of the script; and as a daemon, whose
+/// parent has ended.
 class CommandWrapper : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(scripts, CommandWrapper,
                          testing::Values("PROGRAM & wait", "PROGRAM; true", "setsid sh -c 'PROGRAM; true' & wait",
@@ -2295,7 +2301,7 @@ TEST_P(CommandWrapper, no_rank_outlives_the_time_limit) {
   const endless_programs programs;
   program it(shell_ranks({"-n", "3", "--timeout", "1"}, programs.fill_in(GetParam())));
   EXPECT_EQ(it.finish(), 124) << it.err();
-  EXPECT_TRUE(programs.alive().empty());  // at once
+  EXPECT_TRUE(programs.alive().empty());  // no program is left when the launcher ends
 }
 
 TEST(CommandWrapper, no_rank_outlives_scripts_of_which_one_fails) {
@@ -2327,13 +2333,14 @@ TEST(CommandWrapper, a_launcher_that_a_launcher_has_started_ends_with_it) {
   }
 }
 
-/// Returns the shared memory in use on this machine, in kB.
+/// Returns the amount of shared memory in use on this machine, in kB.
 std::int64_t shared_memory_kb() {
   const std::string all = content_of("/proc/meminfo");
   return std::stoll(all.substr(all.find("Shmem:") + std::strlen("Shmem:")));
 }
 
-/// Kills all processes of each world, or only the launcher, or one rank, while the world starts or runs.
+/// Starts `worlds` worlds one after the other. While a world starts or runs, kills all of its processes, only the
+/// launcher, or one rank.
 void kill_worlds(int worlds, unsigned seed) {
   const lsched::testing::shared_memory_names names;
   const std::int64_t before_kb = shared_memory_kb();
@@ -2377,7 +2384,8 @@ TEST(CommandWrapper, what_nobody_waits_for_has_time_to_end) {
   EXPECT_EQ(it.out, "late\nlate\n");
 }
 
-/// The script looks for its grandchild, whose parent has ended, while the launcher waits for ranks.
+/// The parent of the script's grandchild ends, so that the launcher becomes the parent. While the launcher waits for
+/// ranks, the script checks whether the grandchild still exists.
 TEST(CommandWrapper, the_launcher_collects_orphans_and_takes_none_for_a_rank) {
   const outcome it = run(shell_ranks({"-n", "2"},
                                      "orphan=$(sh -c '(sleep 0.1; exit 5) >/dev/null & echo $!'); "
@@ -2460,7 +2468,7 @@ TEST(CommandJoin, a_launcher_of_another_mpi_is_named_instead_of_running_singleto
 
 TEST(CommandPostmortem, of_an_mpi_world_has_a_file_for_each_node_and_is_refused_without_shared_memory) {
   const temporary_file file("");
-  const std::string said = file.path + ".err";  // MPI's launcher may lose the output of ranks that end at once
+  const std::string said = file.path + ".err";  // MPI's launcher may lose the output of short ranks
   const auto soak = [&](const char* ranks, const char* transport) {
     return run({LSCHED_TEST_MPIEXEC, "-n", ranks, "/bin/sh", "-c", "exec \"$@\" 2> " + said + ".$PMI_RANK", "sh",
                 LSCHED_TEST_COMMAND, "soak", "--iterations", "20", "--transport", transport},
@@ -2474,7 +2482,7 @@ TEST(CommandPostmortem, of_an_mpi_world_has_a_file_for_each_node_and_is_refused_
     for (const int rank : {first, first + 1})
       EXPECT_TRUE(contains(it.out, "rank " + std::to_string(rank) + " (pid ")) << it.out << it.err;
   }
-  for (const char* ranks : {"2", "3"}) {  // MPI alone; a rank without a neighbour
+  for (const char* ranks : {"2", "3"}) {  // no shared memory at all; a rank that is alone on its node
     EXPECT_NE(soak(ranks, ranks[0] == '2' ? "mpi" : "auto").status, 0);
     std::string text;  // of all ranks: when the first rank fails, MPI's launcher may end the others before they write
     for (const char* rank : {"0", "1", "2"}) {

@@ -1,4 +1,4 @@
-// Sparse allreduces of the C++ API, with threads as ranks.
+// Tests of sparse allreduces through the C++ API. Ranks are threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ void as_ranks(std::size_t ranks, const std::function<void(lsched::world&, std::s
 template <class T>
 using by_rank = std::vector<std::vector<T>>;
 
-/// Returns elements of different magnitudes, different in each round.
+/// Returns elements with different magnitudes. The elements differ from round to round.
 template <class T>
 std::vector<T> draw(std::size_t rank, std::size_t round, std::size_t count = k_count) {
   std::mt19937 bits(static_cast<unsigned>(1 + rank + 100 * round));
@@ -122,7 +122,7 @@ TEST_P(Sparse, what_is_offered_comes_out_or_stays) {
     EXPECT_EQ(residuals[r], copy_of<double>(other.residual()));
     EXPECT_EQ(reduce.traffic().item_bytes_sent > 0, world.size() > 1);
     EXPECT_TRUE(is_part_of(reduce.print(), "partial_sparse_allreduce/topka"));
-    reduce.flush(update, k_limit);  // no round begins until all ranks have compared
+    reduce.flush(update, k_limit);  // waits until all ranks have compared their results
     reduce.close(k_limit);
   });
   const auto ranks = static_cast<double>(GetParam());
@@ -197,7 +197,7 @@ TEST(Sparse, who_errs_learns_it_before_anything_is_sent) {
     std::vector<float> gradient = draw<float>(r, 1), update(k_count);
     EXPECT_THROW((void)world.sparse<float>(gradient, std::span(update).first(7), 20), std::invalid_argument);
     auto reduce = world.sparse<float>(gradient, update, 20);
-    reduce.run(k_limit);  // the refused create has left nothing behind
+    reduce.run(k_limit);  // works after the refused create
     EXPECT_THROW((void)world.sparse<float>(gradient, update, 20, {.image = std::vector<std::byte>(9)}), lsched::error);
     EXPECT_THROW((void)world.sparse<float>(gradient, update, 20 + r), lsched::error);
     EXPECT_THROW((void)world.sparse<float>(gradient, update, 20, {.algorithm = r == 1 ? "ring" : "topka"}),

@@ -1,5 +1,5 @@
-// The C++ header, as a user sees it. This file includes no other header of the library but the helper for ranks as
-// threads.
+// Tests of the C++ header as a user's program includes it. Of the library, this file includes only this header. A
+// helper runs ranks as threads.
 #include "bindings/cpp/lsched.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ static_assert(lsched::element<double> && !lsched::element<char*> && !lsched::ele
 
 TEST(CppHeader, adasum_sums_what_is_orthogonal_tensor_by_tensor) {
   as_ranks(3, [](lsched::world& world) {
-    std::vector<double> vector(6, 5.0);  // the second tensor is the same on all ranks
+    std::vector<double> vector(6, 5.0);  // elements 3 to 5, the second tensor, are equal on all ranks
     for (std::int32_t i = 0; i < 3; ++i) vector[static_cast<std::size_t>(i)] = i == world.rank() ? i + 1.0 : 0.0;
     const std::vector<lsched_tensor> tensors{{0, 3}, {3, 3}};
     lsched::schedule sum = world.adasum<double>(vector, vector, tensors);
@@ -146,7 +146,7 @@ TEST(CppHeader, what_is_printed_can_be_loaded) {
   });
 }
 
-/// x -> a * x + b
+/// The map x -> a * x + b.
 struct affine {
   std::int64_t a, b;
 };

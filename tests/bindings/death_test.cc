@@ -1,7 +1,8 @@
-// Ranks as processes, of which one is killed at any moment.
+// Tests with ranks as processes. One process, the victim, is killed at any moment.
 //
-// The victim is killed after a drawn number of its rounds and a drawn number of spins, so it may die at any point of a
-// call. Every survivor must get LSCHED_ERR_PEER, which names the victim, and must then end in good order.
+// The victim is killed after a drawn number of rounds and a drawn number of spins, so that the death may happen at any
+// point of a call. Every survivor must get LSCHED_ERR_PEER with the rank of the victim, and must then be able to
+// destroy and close its handles.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -37,12 +38,12 @@ using clock = std::chrono::steady_clock;
 constexpr rank k_ranks = 4;
 constexpr rank k_most_ranks = 7;
 constexpr std::uint64_t k_limit_ns = 20'000'000'000;
-constexpr double k_longest_notice_ms = 5000;  // 1 s is promised; machines that run tests stall
+constexpr double k_longest_notice_ms = 5000;  // the documents promise 1 s, but test machines are slow
 
 enum class work : std::uint8_t { allreduce, solo, majority };
 constexpr std::array k_works{work::allreduce, work::solo, work::majority};
 
-/// Memory that the parent and its children share.
+/// Memory that the parent process and the processes of the ranks share.
 struct board {
   std::atomic<std::uint64_t> rounds[k_most_ranks];
   std::atomic<std::int64_t> noticed_at_ns[k_most_ranks];
@@ -53,7 +54,7 @@ std::int64_t now_ns() { return std::chrono::nanoseconds(clock::now().time_since_
 
 using shared_board = testing::shared_object<board>;
 
-/// Opens a world as a rank of the local launcher.
+/// Opens a world as a rank that `lsched run` has started.
 lsched_status join(const shm_segment& segment, rank self, lsched_world** runtime, lsched_diagnostic* why) {
   testing::be_launched(segment, self);
   return lsched_world_open(nullptr, runtime, why);
@@ -67,7 +68,8 @@ lsched_world* join(const shm_segment& segment, rank self) {
   return runtime;
 }
 
-/// The launcher as a rank sees it: a pipe that sends SIGKILL to the rank once the launcher is gone.
+/// Imitates the launcher towards a rank: a pipe. When the launcher closes its end, the kernel sends SIGKILL to the
+/// rank.
 class fake_launcher {
  public:
   fake_launcher() {
@@ -79,7 +81,7 @@ class fake_launcher {
   fake_launcher& operator=(const fake_launcher&) = delete;
   ~fake_launcher() {
     unsetenv("LSCHED_RUN_LAUNCHER");
-    for (const int end : ends_) close(end);  // first the read end, whose owner may be this process
+    for (const int end : ends_) close(end);  // the read end first: its owner gets the signal
   }
 
   void end() { close(std::exchange(ends_[1], -1)); }
@@ -93,9 +95,9 @@ TEST(death, a_process_that_has_opened_a_world_is_killed_once_its_launcher_is_gon
   const auto segment = *shm_segment::create(2, 1 << 20);
   fake_launcher launcher;
   testing::child_ranks children(1, [&](rank self) {
-    // The child closes its copy, which an executed program would not inherit.
+    // The child closes its copy of the launcher's end. A program that is executed would not inherit this copy.
     launcher.end();
-    return join(*segment, self) == nullptr ? 10 : 11;  // waits for rank 1
+    return join(*segment, self) == nullptr ? 10 : 11;  // the open waits for rank 1, until the child is killed
   });
   for (const auto end = clock::now() + std::chrono::seconds(20);
        segment->page(0).state_of_rank.load() == shm_page::absent && clock::now() < end; usleep(1000)) {
@@ -125,10 +127,10 @@ TEST(death, no_world_opens_where_the_launcher_is_gone_or_is_none) {
   EXPECT_EQ(children.wait(), "");
 }
 
-/// Child processes of ranks once kept the memory of all ranks.
+/// In an earlier version, child processes of ranks inherited the shared memory of the world and kept it alive.
 TEST(death, programs_that_a_rank_executes_hold_nothing_of_the_world) {
   const auto segment = *shm_segment::create(1, 1 << 20);
-  const int inherited = fcntl(segment->descriptor(), F_DUPFD, 0);  // as the launcher passes the descriptor on
+  const int inherited = fcntl(segment->descriptor(), F_DUPFD, 0);  // inheritable, like the descriptor of the launcher
   const fake_launcher launcher;
   setenv("LSCHED_RUN_FD", std::to_string(inherited).c_str(), 1);
   setenv("LSCHED_RUN_RANK", "0", 1);
@@ -179,7 +181,7 @@ lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsc
   if (what == work::allreduce) return lsched_run(schedule, k_limit_ns, why);
   lsched_ticket ticket{};
   const lsched_status answer = lsched_offer(schedule, memory.input.data(), &ticket);
-  if (answer == LSCHED_ERR_PEER) {  // noticed in the background: any wait names the dead rank
+  if (answer == LSCHED_ERR_PEER) {  // the death was noticed in the background; a wait returns the dead rank
     ticket = {schedule, UINT64_MAX};
     return lsched_wait(ticket, k_limit_ns, why);
   }
@@ -189,19 +191,19 @@ lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsc
 /// The way in which the victim ends.
 struct ending {
   int signal = SIGKILL;
-  std::size_t bytes = 0;  ///< memory of the victim besides the world's
-  std::string folder{};   ///< for a core; if empty, no core is written
+  std::size_t bytes = 0;  ///< size of additional memory of the victim
+  std::string folder{};   ///< folder for the core file; if empty, no core is written
 };
 
-/// Makes this process leave a core in the folder, and empties the folder first.
+/// Empties the folder, and makes this process write its core file to the folder when the process is killed.
 void leave_core_in(const std::string& folder) {
   for (const auto& earlier : std::filesystem::directory_iterator(folder)) std::filesystem::remove(earlier);
   const rlimit most{RLIM_INFINITY, RLIM_INFINITY};
   if (setrlimit(RLIMIT_CORE, &most) != 0 || chdir(folder.c_str()) != 0) std::abort();
 }
 
-/// The main function of a child: runs rounds until a round fails. Survivors return 0, or the number of the failed
-/// check.
+/// The main function of a rank's process: runs rounds until a round fails. Survivors return 0, or the number of the
+/// failed check.
 int live(const shm_segment& segment, rank self, work what, rank victim, shared_board& common, const ending& how) {
   const std::vector<std::byte> much(self == victim ? how.bytes : 0, std::byte{1});
   if (self == victim && !how.folder.empty()) leave_core_in(how.folder);
@@ -225,7 +227,8 @@ int live(const shm_segment& segment, rank self, work what, rank victim, shared_b
   return lsched_world_close(runtime) == LSCHED_OK ? 0 : 15;
 }
 
-/// Kills one rank. Returns the milliseconds until the last survivor noticed.
+/// Runs a world and kills one rank. Returns the milliseconds from the kill until the last survivor has noticed the
+/// death.
 double kill_one(work what, std::uint64_t seed, const ending& how) {
   const std::uint64_t draw = mix(seed);
   const auto victim = static_cast<rank>(draw % k_ranks);
@@ -267,7 +270,8 @@ TEST(death, every_survivor_learns_who_died_and_ends_in_good_order) {
 TEST(death_soak, every_survivor_learns_who_died_and_ends_in_good_order) { kill_many(900); }
 TEST(death_soak, a_rank_with_gigabytes_is_missed_as_soon) { kill_many(12, {.bytes = std::size_t{2} << 30}); }
 
-/// Kills ranks that leave a core. The core must be in the folder if the machine writes cores to the current directory.
+/// Kills ranks that write a core file, in `points` worlds. If the machine writes core files to the current directory,
+/// the file must be in the folder.
 void dump_many(std::uint64_t points, std::size_t bytes) {
   std::array<char, 40> folder{"/tmp/lsched-core-XXXXXX"};
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
@@ -282,7 +286,8 @@ void dump_many(std::uint64_t points, std::size_t bytes) {
 TEST(death, a_rank_that_leaves_a_core_is_missed) { dump_many(2, std::size_t{64} << 20); }
 TEST(death_soak, a_rank_that_leaves_a_core_is_missed_as_soon) { dump_many(100, std::size_t{256} << 20); }
 
-/// The main function of a child that records the error of a round, and ends without destroying or closing anything.
+/// The main function of a rank's process that runs rounds, records the error of the failed round, and ends without
+/// destroying or closing its handles.
 int live_and_return(const shm_segment& segment, rank self, shared_board& common) {
   lsched_world* runtime = join(segment, self);
   if (runtime == nullptr) return 10;
@@ -296,7 +301,8 @@ int live_and_return(const shm_segment& segment, rank self, shared_board& common)
   return why.status == LSCHED_ERR_PEER ? 0 : 12;
 }
 
-/// Returns the number of survivors that named another rank than the killed rank.
+/// Runs a world and kills one rank. Returns the number of survivors whose error names another rank than the killed
+/// rank.
 int count_false_names(rank ranks, std::uint64_t seed) {
   const std::uint64_t draw = mix(seed);
   const auto victim = static_cast<rank>(draw % static_cast<std::uint64_t>(ranks));
@@ -326,7 +332,7 @@ TEST(death_soak, survivors_that_end_at_once_all_name_the_rank_that_was_killed) {
 
 // --- ranks that are stopped ------------------------------------------------------------------------------------------
 
-/// A kind of schedule. k_families has one of each kind of graph.
+/// A kind of schedule. `k_families` has one schedule for each kind of graph.
 struct family {
   const char* collective;
   const char* algorithm;
@@ -358,7 +364,7 @@ constexpr std::array k_families{family{"allreduce", "recursive_doubling"},
                                 family{"adasum", "halving", "solo"},
                                 family{"allgather", "direct", "majority"}};
 
-/// Room for all blocks of the largest collective.
+/// Buffers that are large enough for the blocks of every family.
 struct family_buffers {
   std::vector<double> input = std::vector<double>(k_most_ranks * k_count, 1), output = input;
 };
@@ -408,7 +414,8 @@ lsched_schedule* create(lsched_world* world, const family& what, family_buffers&
   return schedule;
 }
 
-/// Runs rounds until a round times out. Returns 0 if the error names the stopped rank.
+/// The main function of a rank's process: runs rounds until a round times out because one rank is stopped. Returns 0 if
+/// the error names the stopped rank.
 int wait_for_a_stopped_rank(const shm_segment& segment, rank self, const family& what, rank stopped,
                             shared_board& common) {
   lsched_world* runtime = join(segment, self);
@@ -428,7 +435,7 @@ int wait_for_a_stopped_rank(const shm_segment& segment, rank self, const family&
     }
     common->rounds[self].fetch_add(1);
   }
-  common->noticed_at_ns[self].store(now_ns());  // no rank ends before all have noticed
+  common->noticed_at_ns[self].store(now_ns());  // then waits until all ranks have noticed the stop
   for (rank r = 0; r < segment.ranks(); ++r)
     for (int ms = 0; r != stopped && common->noticed_at_ns[r].load() == 0 && ms < 5000; ++ms) usleep(1000);
   if (why.status == LSCHED_ERR_TIMEOUT && why.rank == stopped &&
@@ -467,8 +474,9 @@ TEST(stop_soak, a_timeout_names_the_rank_that_is_stopped) { stop_many(1000, 1); 
 
 // --- deaths at any moment --------------------------------------------------------------------------------------------
 
-/// Opens a world, creates, runs and destroys schedules, and closes the world. Returns 0 if all calls succeed, or if the
-/// error names the killed rank. A rank that ends early enough notices no death.
+/// The main function of a rank's process: opens a world, creates, runs and destroys schedules, and closes the world.
+/// Returns 0 if all calls succeed, or if the error names the killed rank. All calls succeed if the rank ends before the
+/// death.
 int live_once(const shm_segment& segment, rank self, rank victim, shared_board& common) {
   common->rounds[self].fetch_add(1);
   buffers memory;
@@ -505,7 +513,8 @@ void kill_anywhere(std::uint64_t seed) {
   shared_board common;
   testing::child_ranks children(ranks, [&](rank self) { return live_once(**segment, self, victim, common); });
   const auto deadline = clock::now() + std::chrono::seconds(20);
-  // Until the victim has taken its place, only its launcher knows of it.
+  // The victim must not die before it has registered its process in the shared memory, because survivors notice only
+  // the death of registered processes.
   while (((*segment)->page(victim).process.load().number == 0 || common->rounds[victim].load() < steps) &&
          clock::now() < deadline)
     sched_yield();
@@ -526,7 +535,7 @@ TEST(death, a_rank_that_dies_before_it_commits_ends_the_commit_of_the_others) {
   testing::child_ranks children(3, [&](rank self) {
     lsched_world* runtime = join(**segment, self);
     if (runtime == nullptr) return 10;
-    if (self == 1) return 0;  // ends without closing, which is a death
+    if (self == 1) return 0;  // ends without closing its world, which counts as a death
     lsched_schedule* schedule = nullptr;
     lsched_diagnostic why;
     lsched_diagnostic_init(&why);
@@ -545,7 +554,7 @@ std::vector<std::int32_t> lost_in(const lsched_world* world) {
   return ranks;
 }
 
-// The split worlds have the ranks 2 and 0, and 3 and 1, in that order.
+// One split world has the ranks 2 and 0, and the other split world has the ranks 3 and 1, in this order.
 TEST(death, ranks_that_are_lost_are_listed_in_the_numbering_of_each_world) {
   auto segment = shm_segment::create(4, 64 << 20);
   testing::child_ranks children(4, [&](rank self) {
@@ -555,12 +564,12 @@ TEST(death, ranks_that_are_lost_are_listed_in_the_numbering_of_each_world) {
     if (self == 3) raise(SIGKILL);
     lsched_schedule* barrier = nullptr;
     if (lsched_barrier_create(home, &barrier, nullptr) != LSCHED_ERR_PEER) return 12;
-    if (lost_in(home).front() != 3) return 13;  // rank 0 may have ended, too
+    if (lost_in(home).front() != 3) return 13;  // the list may also have rank 0
     if (self != 2 && lost_in(half) != (self == 1 ? std::vector<std::int32_t>{0} : std::vector<std::int32_t>{}))
       return 14;
     std::int32_t count = 0;
     if (lsched_world_lost(home, nullptr, &count) != LSCHED_OK || count < 1) return 15;
-    if (lsched_world_lost(home, nullptr, &count) != LSCHED_ERR_ARGUMENT) return 16;  // room for one, and no array
+    if (lsched_world_lost(home, nullptr, &count) != LSCHED_ERR_ARGUMENT) return 16;  // a count of 1 without an array
     count = -1;
     if (lsched_world_lost(home, nullptr, &count) != LSCHED_ERR_ARGUMENT) return 17;
     if (lsched_world_lost(nullptr, nullptr, &count) != LSCHED_ERR_ARGUMENT) return 18;
@@ -571,8 +580,8 @@ TEST(death, ranks_that_are_lost_are_listed_in_the_numbering_of_each_world) {
   EXPECT_EQ(children.wait(), "rank 3 was ended by signal 9; ");
 }
 
-/// Runs rounds of an allreduce, with pauses in which other ranks check whether this process is alive. Returns 0 on
-/// success.
+/// Runs rounds of an allreduce. Rank `slow` pauses long enough for the other ranks to check whether its process is
+/// alive. Returns 0 on success.
 int sum_slowly(const shm_segment& segment, rank self, rank slow) {
   lsched_world* runtime = join(segment, self);
   if (runtime == nullptr) return 10;

@@ -1,5 +1,6 @@
-// Programs that call MPI_Finalize before they close their worlds. No MPI call follows, and closing returns STATE if
-// ranks have communicated through MPI. Run as `mpiexec -n {1,3,5} bindings_finalize`.
+// Tests of programs that call MPI_Finalize before they close their worlds. The library must make no MPI call after
+// MPI_Finalize. lsched_world_close returns LSCHED_ERR_STATE if the ranks communicate through MPI. Run as `mpiexec -n
+// {1,3,5} bindings_finalize`.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ namespace {
 struct late_world {
   const char* name;
   lsched_mpi_transport transport;
-  int ranks_per_node;  ///< 0: one node
+  int ranks_per_node;  ///< 0: all ranks are on one node
   int progress;
   lsched_world* world = nullptr;
   lsched_world* split = nullptr;

@@ -1,4 +1,5 @@
-// The floating-point mode of the application's threads changes no bit of a result, and the library changes no mode.
+// Tests that the floating-point mode of the application's threads (rounding, subnormals) changes no bit of a result,
+// and that the library leaves the mode of these threads unchanged.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,8 +24,8 @@ namespace {
 
 using floats = std::vector<float>;
 
-/// Returns a number. Sums of these numbers differ in every mode: some are subnormal, some become subnormal, and others
-/// are inexact.
+/// Returns element i of rank r. The sums over ranks have different bits in every floating-point mode, because some
+/// elements are subnormal, some sums become subnormal, and other sums are inexact.
 float awkward(rank r, std::size_t i) {
   const auto place = static_cast<float>(i + 1);
   const auto who = static_cast<float>(r + 1);
@@ -46,8 +47,8 @@ bool is_same(const floats& x, const floats& y) {
   return x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0);
 }
 
-/// Calls `round` in each mode, on all ranks and on one rank. Each result must be `wanted`, and no round may change the
-/// mode. Returns the first difference. Collective.
+/// Calls `round` in each mode. First all ranks have the mode, then only one rank. Each result must be `wanted`, and no
+/// round may change the mode. Returns the first difference. Collective.
 template <class Round>
 std::string first_difference(const floats& wanted, rank self, rank ranks, const Round& round) {
   std::string found;
@@ -69,7 +70,7 @@ bool combines(const algorithm& how) {
   return !how.of->activates && (how.of->reduces || how.of->adapts || how.of->has_owners);
 }
 
-/// Runs rounds of one algorithm in every mode.
+/// Runs rounds of one algorithm in every mode, and expects the same bits.
 void expect_same_bits(lsched_world* runtime, world place, const algorithm& how, std::uint64_t count) {
   shape data = typical_shape(*how.of, place.size, count, dtype::f32, how.of->reduces ? kernel::sum : kernel::none);
   data.nodes = runtime->nodes();
@@ -104,7 +105,7 @@ class nodes_of_two {
 };
 
 TEST(float_mode, of_the_application_changes_no_bit_of_any_algorithm) {
-  const nodes_of_two around;  // two_level differs from other algorithms only there
+  const nodes_of_two around;  // with nodes, two_level differs from other algorithms
   for (const rank ranks : {3, 5, 2, 4})
     world_of_threads(ranks).each([&](lsched_world* runtime, rank self) {
       for (const std::uint64_t count : {37u, 1u, 0u})
@@ -157,8 +158,8 @@ TEST(float_mode, of_the_application_changes_no_bit_of_any_reduction) {
 
 // --- threads of the library's own ------------------------------------------------------------------------------------
 
-/// Returns the sums of all ranks, in a world that is opened and used in the given mode. The vectors are long enough for
-/// jobs of the lane.
+/// Returns the outputs of an allreduce, by rank, in a world that is opened and used in the mode `control`. The vectors
+/// are long enough for jobs of the lane, a group of worker threads.
 std::vector<floats> sums_in_mode(std::uint64_t control, const char* algorithm, std::int32_t lane,
                                  std::uint64_t* lane_jobs) {
   constexpr std::uint64_t k_count = 300'001;
@@ -168,7 +169,7 @@ std::vector<floats> sums_in_mode(std::uint64_t control, const char* algorithm, s
   lsched_config config = test_config();
   config.region_bytes = 256 << 20;
   config.lane = lane;
-  const float_mode_of_caller here(control);  // inherited by threads that opening the world starts
+  const float_mode_of_caller here(control);  // inherited by the threads that lsched_world_open starts
   world_of_threads(k_ranks, config).each([&](lsched_world* runtime, rank self) {
     const float_mode_of_caller of_rank(control);
     const lsched_allreduce_desc desc{.struct_size = sizeof desc,
@@ -208,9 +209,9 @@ TEST(float_mode, that_workers_of_a_lane_inherit_changes_no_bit) { expect_same_su
 
 // --- arithmetic on the caller's thread -------------------------------------------------------------------------------
 
-// Rank 0 offers three times a round. Thus rank 0 has called ahead, and a round takes its contribution as soon as the
-// last round has ended. The calling thread merges the later offers for the next round. The thread that collects a
-// result divides it.
+// Rank 0 offers three times in each round. Therefore a round takes rank 0's first offer as soon as the previous round
+// has ended. The thread that makes the later offers adds them up for the next round. The thread that collects a result
+// computes the division of the mean.
 TEST(float_mode, of_the_application_changes_no_bit_of_offers_that_are_merged) {
   constexpr std::uint64_t k_count = 100;
   std::vector<floats> gradients;
@@ -269,7 +270,8 @@ TEST(float_mode, of_the_application_changes_no_bit_of_a_conversion) {
 
 // --- the application's own arithmetic --------------------------------------------------------------------------------
 
-/// Adds, records calls in another mode than the default, and leaves another mode behind.
+/// A user's reduction that adds and then changes the floating-point mode. It records in `context` whether the library
+/// has called it in another mode than the default.
 void add_carelessly(const void* lower, const void* higher, void* target, std::uint64_t count, void* context) {
   if (float_control::read() != float_control::k_default) *static_cast<bool*>(context) = true;
   for (std::uint64_t i = 0; i < count; ++i)

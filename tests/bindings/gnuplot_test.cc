@@ -1,4 +1,4 @@
-// Plots: the places of captions and keys, and warnings about points that a plot cannot show.
+// Tests of plots: the positions of captions and keys, and warnings about points that a plot cannot show.
 #include "bindings/gnuplot.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Sums of ranks that are processes, each with a lane of two workers although no core is free.
+// Tests of sums with ranks as processes. Each rank has a lane of two worker threads, although there are fewer free
+// cores.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -24,7 +25,8 @@ int blame(const char* what, const lsched_diagnostic& why) {
   return 1;
 }
 
-/// Runs allreduces with counts below and above the least count of a lane job. Returns an exit status.
+/// The main function of a rank's process: runs allreduces with counts below and above the minimum count of a lane job.
+/// Returns the exit status.
 [[maybe_unused]] int live(const shm_segment& segment, rank self, const char* algorithm, bool is_caller_driven) {
   testing::be_launched(segment, self);
   setenv("LSCHED_LANE", "tbb:2", 1);
@@ -51,7 +53,7 @@ int blame(const char* what, const lsched_diagnostic& why) {
   }
   const std::uint64_t jobs = runtime->process.engine().counters().lane_jobs;
   if (lsched_world_close(runtime) != LSCHED_OK) return 3;
-  return self == 0 && jobs == 0 ? 4 : 0;  // a rank that recursive doubling folds in combines nothing
+  return self == 0 && jobs == 0 ? 4 : 0;  // rank 0 adds vectors; other ranks may add none
 }
 
 #if LSCHED_HAVE_TBB
@@ -71,7 +73,7 @@ TEST(lane, sums_of_processes_are_exact_by_whatever_auto_is) {
   ASSERT_TRUE(segment) << segment.error().text;
   testing::child_ranks children(3, [&](rank self) {
     const int answer = live(**segment, self, nullptr, false);
-    return answer == 4 ? 0 : answer;  // its pieces may be too small for the lane
+    return answer == 4 ? 0 : answer;  // 4: the pieces may be too small for the lane
   });
   EXPECT_EQ(children.wait(), "");
 }

@@ -1,4 +1,5 @@
-// lsched_last_failure: each function without a diagnostic parameter keeps the detail of its failure.
+// Tests of lsched_last_failure, which returns the details of the last failure of a function without a diagnostic
+// parameter.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -32,7 +33,8 @@ bool last_failure_says(const std::string& words) {
   EXPECT_EQ(lsched_last_failure()->status, code) << lsched_last_failure()->text; \
   EXPECT_TRUE(last_failure_says(words)) << "the text is: " << lsched_last_failure()->text
 
-/// Returns a failing call of each function without a diagnostic parameter, by name.
+/// Returns, for each function without a diagnostic parameter, a call that fails. The calls are ordered by the name of
+/// the function.
 std::map<std::string, refused_call> calls_with_null() {
   return {
       {"lsched_node_of", [] { return lsched_node_of(nullptr, 0, nullptr); }},
@@ -113,7 +115,7 @@ TEST(last_failure, is_kept_by_each_function_without_a_diagnostic) {
   std::set<std::string> tried;
   for (const auto& [name, call] : calls) {
     tried.insert(name);
-    std::thread([&] {  // nothing has failed in a new thread
+    std::thread([&] {  // a new thread has no last failure
       EXPECT_EQ(lsched_last_failure()->status, LSCHED_OK);
       EXPECT_EQ(call(), LSCHED_ERR_ARGUMENT) << name;
       EXPECT_EQ(lsched_last_failure()->status, LSCHED_ERR_ARGUMENT) << name;
@@ -177,7 +179,7 @@ TEST(last_failure, names_the_block_that_start_with_refuses) {
     EXPECT_LAST_FAILURE(LSCHED_ERR_BOUNDS, "recv_counts[1] is 5");
     EXPECT_EQ(start(small, none), LSCHED_ERR_BOUNDS);
     EXPECT_LAST_FAILURE(LSCHED_ERR_BOUNDS, "block of this rank for itself");
-    if (rank != 0) has_tried_twice.wait();  // so the round of rank 0 cannot end before the second start
+    if (rank != 0) has_tried_twice.wait();  // the round of rank 0 must not end before its second start
     EXPECT_EQ(start(small, small), LSCHED_OK);
     if (rank == 0) {
       EXPECT_EQ(start(small, small), LSCHED_ERR_STATE);

@@ -1,5 +1,5 @@
-// A wait whose timeout expires at the moment at which its round ends. The wait returns OK, or TIMEOUT with the number
-// of that round. A late peer acts near the end of each wait.
+// Tests of waits whose timeout expires at the moment at which the round ends. The wait must return OK, or TIMEOUT with
+// the number of the round. In each test the last rank acts near the end of the first rank's wait.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,12 +20,12 @@ using clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t k_short_wait_ns = 500'000;
 
-/// Lets the last rank act when the time of the first rank's wait is about to end, or has just ended.
+/// Synchronises the ranks so that the last rank acts shortly before or after the timeout of the first rank's wait.
 class aim {
  public:
   explicit aim(std::int32_t ranks) : meeting_(ranks) {}
 
-  /// Waits until all ranks have finished the last round.
+  /// Waits until all ranks have finished the previous round.
   void meet() { meeting_.arrive_and_wait(); }
 
   /// Takes this rank out of the following rounds.
@@ -34,7 +34,7 @@ class aim {
   /// Called by the first rank, just before its wait of k_short_wait_ns.
   void wait_begins() { end_ns_.store(now_ns() + static_cast<std::int64_t>(k_short_wait_ns)); }
 
-  /// Called by the last rank. Returns within 300 us of the end of that wait.
+  /// Called by the last rank. Returns at most 300 us before or after the timeout of the first rank's wait.
   void delay() {
     std::int64_t end_ns = 0;
     while ((end_ns = end_ns_.exchange(0)) == 0 && !::testing::Test::HasFailure()) std::this_thread::yield();
@@ -52,7 +52,7 @@ class aim {
   std::uniform_int_distribution<std::int64_t> offset_ns_{-300'000, 300'000};
 };
 
-/// The schedule of a rank, and functions that run its rounds.
+/// A schedule of a rank, and functions that run the rounds of the schedule.
 struct subject {
   explicit subject(lsched_world* in_world) : world(in_world) {}
   virtual ~subject() {
@@ -66,7 +66,7 @@ struct subject {
   virtual lsched_status wait(std::uint64_t timeout_ns, lsched_diagnostic* why) {
     return lsched_wait(ticket, timeout_ns, why);
   }
-  /// Returns the sum of all ranks' contributions of a round.
+  /// Returns the expected result of a round: the sum of all ranks' contributions.
   virtual double result(std::uint64_t round) const = 0;
   virtual void contribute(std::uint64_t round) = 0;
 
@@ -106,7 +106,7 @@ struct run : started {
   lsched_status wait(std::uint64_t timeout_ns, lsched_diagnostic* why) override {
     if (std::exchange(is_started, true)) return lsched_wait(ticket, timeout_ns, why);
     const lsched_status answer = lsched_run(schedule, timeout_ns, why);
-    ticket = {schedule, why->round};  // set by a TIMEOUT
+    ticket = {schedule, why->round};  // set if the status is TIMEOUT
     return answer;
   }
   bool is_started = false;
@@ -161,7 +161,7 @@ struct sparse : subject {
   double gradient[4] = {}, update[4] = {};
 };
 
-/// Runs a round. The first wait of early ranks is short; the late rank waits long.
+/// Runs a round. On early ranks the first wait has a short timeout, and on the late rank a long timeout.
 void play_round(subject& mine, aim& at, bool is_first, bool is_late, std::uint64_t round) {
   diagnostic why;
   mine.contribute(round);

@@ -1,6 +1,6 @@
-// lsched_world_open_mpi accepts the launcher of its own MPI, and refuses other launchers and a mixture of two MPIs.
-// Environment variables imitate other launchers. Run as `mpiexec -n {1,3} bindings_launchers`; tests/abi has a test
-// with `lsched run`.
+// Tests that lsched_world_open_mpi accepts the launcher of the MPI library that the program uses, and refuses the
+// launchers of other MPI libraries and programs that mix two MPI libraries. The tests imitate other launchers by
+// environment variables. Run as `mpiexec -n {1,3} bindings_launchers`; tests/abi has a test with `lsched run`.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 
 using variables = std::map<std::string, std::string>;
 
-/// Opens a world under these variables. Returns the status, and the error text or the size of the world.
+/// Opens a world with the environment variables `set`. Returns the status, and the error text or the size of the world.
 std::pair<lsched_status, std::string> open_under(const variables& set) {
   for (const auto& [name, value] : set) setenv(name.c_str(), value.c_str(), 1);
   lsched_world* world = nullptr;
@@ -49,7 +49,7 @@ const std::pair<variables, std::string> k_launches[] = {
 TEST(mpi_launchers, of_another_mpi_are_refused_where_mpi_has_one_rank) {
   for (const auto& [set, words] : k_launches) {
     const auto [answer, text] = open_under(set);
-    if (ranks_of_mpi() > 1) {  // MPI and its launcher know each other: the variables belong to an outer launch
+    if (ranks_of_mpi() > 1) {  // MPI has found its launcher, so that the variables belong to an outer launch
       EXPECT_EQ(std::pair(answer, text), std::pair(LSCHED_OK, std::to_string(ranks_of_mpi()))) << words;
       continue;
     }

@@ -1,4 +1,4 @@
-// Messages between ranks, outside schedules.
+// Tests of messages between ranks that are not part of a schedule.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -34,7 +34,7 @@ TEST(messages, reach_processes_that_cannot_be_read) {
   unsetenv("LSCHED_READ_PEERS");
 }
 
-/// A mailbox of a rank.
+/// A rank's mailbox, by which it sends and receives such messages.
 struct box {
   explicit box(lsched_world* world) : created(lsched_mailbox_create(world, &its, &why)) {
     EXPECT_EQ(created, LSCHED_OK) << why.text;
@@ -64,7 +64,8 @@ struct box {
   lsched_arrival what{.struct_size = sizeof(lsched_arrival)};
 };
 
-// A long message that the receiver does not want yet does not block later messages in that direction.
+// A long message may arrive before its receive is posted. Such a message must not block later messages from the same
+// sender.
 TEST(messages, behind_one_that_nobody_wants_yet_arrive) {
   as_ranks(2, [](lsched_world* mine, std::int32_t r) {
     box here(mine);
@@ -135,8 +136,8 @@ TEST(messages, that_do_not_come_are_named_and_can_be_given_up) {
   });
 }
 
-/// Waits briefly for a message, again and again, until the error names that rank. A rank learns what other ranks wait
-/// for only after they have waited for a while.
+/// Waits for a message with a short timeout, repeatedly, until the error names rank `late`. Several waits are needed,
+/// because a rank that waits publishes the awaited rank only after a while.
 void wait_until_named(box& here, lsched_message*& some, std::int32_t late) {
   for (int tries = 0; tries < 300; ++tries) {
     ASSERT_EQ(here.wait(some, k_soon_ns), LSCHED_ERR_TIMEOUT) << here.why.text;
@@ -145,7 +146,7 @@ void wait_until_named(box& here, lsched_message*& some, std::int32_t late) {
   FAIL() << "rank " << here.why.rank << " is named: " << here.why.text;
 }
 
-// Each rank waits for the next rank, and the last rank computes.
+// Each rank waits for a message of the next rank, and the last rank computes. The error names the last rank.
 TEST(messages, that_do_not_come_name_the_end_of_the_chain_of_waits) {
   std::latch is_named(1);
   as_ranks(5, [&](lsched_world* mine, std::int32_t r) {
@@ -168,7 +169,7 @@ TEST(messages, that_do_not_come_name_the_end_of_the_chain_of_waits) {
   });
 }
 
-// Rank 1 waits for rank 0, and rank 2 computes.
+// Rank 0 waits for a message of any rank, rank 1 waits for rank 0, and rank 2 computes. The error names rank 2.
 TEST(messages, from_anybody_that_do_not_come_name_a_rank_that_could_send) {
   std::latch is_named(1);
   as_ranks(3, [&](lsched_world* mine, std::int32_t r) {
@@ -213,7 +214,7 @@ TEST(messages, of_a_world_that_was_split_name_the_rank_in_both_numberings) {
   });
 }
 
-// A rank that gives up at any moment either has the message or can receive it later.
+// A wait may time out at any moment. The rank then either has the message or can receive the message later.
 TEST(messages, that_come_as_the_wait_for_them_ends_are_not_lost) {
   constexpr std::int32_t k_messages = 3000;
   as_ranks(2, [](lsched_world* mine, std::int32_t r) {
@@ -264,7 +265,7 @@ TEST(messages, that_are_meaningless_are_refused) {
   });
 }
 
-// A rank that has ended with its mailbox has sent all its messages.
+// Before a rank leaves, all messages that it has sent are delivered.
 TEST(messages, of_a_rank_that_has_left_still_arrive_and_who_wants_more_hears_of_it) {
   std::latch has_left(1);
   as_ranks(3, [&](lsched_world* mine, std::int32_t r) {
@@ -309,7 +310,7 @@ TEST(messages, may_be_posted_before_anybody_else_has_a_mailbox) {
   });
 }
 
-// The ranks of a split world have other numbers than in the opened world.
+// In a split world, ranks have other numbers than in the opened world. Messages must reach the right ranks.
 TEST(messages, of_worlds_that_were_split_go_to_their_members) {
   as_ranks(5, [](lsched_world* mine, std::int32_t r) {
     lsched_world* others = nullptr;
@@ -366,8 +367,8 @@ TEST(messages, of_a_mailbox_that_the_ranks_do_not_agree_upon_end_with_the_reason
   });
 }
 
-// One of three processes is killed. A wait for this rank, or for any rank, ends with its name. The other ranks still
-// exchange messages.
+// One of three processes is killed. A wait for a message of this rank, or of any rank, fails with an error that names
+// the killed rank. The other ranks can still exchange messages.
 TEST(messages, of_a_rank_that_is_killed_end_with_its_name) {
   auto segment = shm_segment::create(3, 64 << 20);
   ASSERT_TRUE(segment);

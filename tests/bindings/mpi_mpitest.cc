@@ -1,9 +1,9 @@
-// The MPI endpoints, alone and under real engines. Run as `mpiexec -n {2,3,5} bindings_mpi`. An argument selects the
-// checks whose name contains it.
+// Tests of the MPI endpoints, alone and with real engines. Run as `mpiexec -n {2,3,5} bindings_mpi [TEXT]`. With TEXT,
+// only checks whose name contains TEXT are run.
 //
-// Every wait is bounded, and a watchdog ends a process that hangs nevertheless. The first failed check ends the run,
-// because later checks of other processes would only wait for this process. LSCHED_TEST_FULL=1 runs 2000 rounds of
-// everything, with large vectors.
+// Every wait has a time limit, and a watchdog ends a process that nevertheless hangs. The first failed check ends the
+// run, because in later checks the other processes would only wait for the failed process. LSCHED_TEST_FULL=1 runs 2000
+// rounds in each check, with large vectors.
 #include <mpi.h>
 #include <sched.h>
 
@@ -38,15 +38,15 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-/// Returns true if MPI was initialised with MPI_THREAD_MULTIPLE. At a lower level, only threads that the application
-/// sends into the library may call MPI.
+/// Returns true if MPI was initialised with MPI_THREAD_MULTIPLE. At lower levels, the library may call MPI only in the
+/// application's threads, not in its own auxiliary thread.
 bool mpi_allows_auxiliary_thread() {
   int level = MPI_THREAD_SINGLE;
   return MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
 }
 
 constexpr auto k_patience = 20s;
-constexpr auto k_hasty = 8s;  // a shutdown that took longer was cut short
+constexpr auto k_hasty = 8s;  // a longer shutdown has reached its time limit
 
 struct context {
   rank self = 0;
@@ -59,7 +59,7 @@ context g_run;
 
 // --- reporting ---------------------------------------------------------------------------------------------
 
-/// Waits for MPI. Sleeps in between, because the ranks that this rank waits for may need the core.
+/// Waits for an MPI request. Sleeps between tests of the request, because other ranks may need the core.
 bool settle(MPI_Request& request) {
   for (int is_done = 0;;) {
     if (MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
@@ -68,14 +68,14 @@ bool settle(MPI_Request& request) {
   }
 }
 
-/// Returns the ranks of MPI_COMM_WORLD.
+/// Returns the numbers of all ranks of MPI_COMM_WORLD.
 std::vector<rank> everybody() {
   std::vector<rank> all(static_cast<std::size_t>(g_run.size));
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
 
-/// Exchanges the addresses of an instance's ends among all ranks. Returns nothing on a timeout or an error.
+/// Exchanges the addresses of an instance among all ranks. Returns nullopt on a timeout or an error.
 std::optional<std::vector<member_address>> exchange_addresses(mpi_endpoint& net, board& home, std::uint32_t id) {
   const member_address mine = net.address_of(id);
   rank missing = k_no_rank;
@@ -132,7 +132,8 @@ std::vector<mode> modes() {
 
 struct too_few_processes {};
 
-/// Each process is one rank. Processes beyond the size of the world only take part in fences.
+/// The world of an examination. Each process is one rank. Processes beyond the size of the world only take part in
+/// fences.
 class mpi_exam_world final : public exam::exam_world {
  public:
   mpi_exam_world(const mpi_options& options, bool is_one_node) : options_(options), is_one_node_(is_one_node) {}
@@ -171,7 +172,7 @@ class mpi_exam_world final : public exam::exam_world {
   bool sees_both_ends() const override { return is_one_node_; }
   bool settles_at_once() const override { return is_one_node_; }
 
-  /// Returns true if all peers drained in time.
+  /// Closes the endpoint. Returns true if the shutdown was complete before its time limit.
   bool leave() {
     const clock::time_point begin = clock::now();
     mine_.reset();
@@ -196,14 +197,14 @@ std::string examine(const exam::question& question, const mpi_options& options) 
     if (!world.leave() && wrong.empty()) wrong = "the shutdown was cut short";
     return wrong;
   } catch (const too_few_processes&) {
-    return {};  // runs with enough processes ask this question
+    return {};  // only runs with more processes ask this question
   }
 }
 
 // --- questions to MPI in particular ------------------------------------------------------------------------
 
-/// Sends sizes around the limits of bounce buffers and chunks over every kind of route. Some messages are sent first,
-/// others are received first.
+/// Sends messages with sizes near the limits of bounce buffers and of chunks, over every kind of route. For some
+/// messages the send is posted first, and for others the receive.
 void payloads_around_the_limits(exam::bench& b) {
   constexpr std::uint64_t k_bounce = mpi_edge::k_bounce_bytes;
   constexpr std::uint64_t k_chunk = 40000;
@@ -225,8 +226,8 @@ void payloads_around_the_limits(exam::bench& b) {
   }
 }
 
-/// Raises more control edges than fit into one batch, again and again while earlier values are in flight. The last
-/// values reach a peer even if their instance is detached before they are sent.
+/// Raises many signals repeatedly, while earlier values are in flight. The number of signals exceeds the size of one
+/// batch. The last values must reach the peer even if the sender detaches the instance before the values are sent.
 void crowds_of_signals_merge_and_outlive_their_instance(exam::bench& b) {
   constexpr std::uint32_t k_edges = 150;
   b.start(2);
@@ -273,8 +274,8 @@ void everybody_sends_to_everybody(exam::bench& b, bool credits) {
   b.fence();
 }
 
-/// With credits, the message of round 3 is not sent before the message of round 1 has been consumed. Otherwise the
-/// sender would see that send as complete.
+/// With credits, a sender must not send the message of round 3 before the receiver has consumed the message of round 1.
+/// If the sender did not wait, its send would complete at once.
 void a_sender_without_credit_waits(exam::bench& b) {
   for (const bool in_place : {false, true}) {
     b.start(2);
@@ -296,8 +297,8 @@ void a_sender_without_credit_waits(exam::bench& b) {
   }
 }
 
-/// Messages that an instance leaves unreceived, also large ones, disappear with their world. The next world, for which
-/// MPI reuses the communicator number, does not find them.
+/// If an instance ends without receiving all messages, the remaining messages, including large messages, disappear with
+/// the world. The next world must not receive them, although MPI reuses the number of the communicator.
 void unreceived_messages_do_not_haunt_the_next_world(exam::bench& b) {
   for (int repetition = 0; repetition < 5; ++repetition) {
     b.start(2);
@@ -313,15 +314,15 @@ void unreceived_messages_do_not_haunt_the_next_world(exam::bench& b) {
   }
 }
 
-/// Sends three messages as large as a bounce buffer before the receiver posts a receive. No later message that uses the
-/// same buffer overwrites an earlier message.
+/// Sends three messages as large as a bounce buffer before the receiver posts a receive. A later message must not
+/// overwrite a bounce buffer that still holds an earlier message.
 void bounce_buffers_are_not_overwritten(exam::bench& b) {
   constexpr std::uint64_t k_bytes = mpi_edge::k_bounce_bytes;
   b.start(2);
   b.connect({{.capacity = k_bytes}});
   for (round_no round = 1; round <= 60; round += 3) {
     for (round_no next = round; next < round + 3; ++next) {
-      b.await_sent(0);  // if MPI still holds a bounce buffer, even the first send waits
+      b.await_sent(0);  // the send waits while MPI still uses the bounce buffer
       b.post_send(0, next, {k_bytes, next});
     }
     for (round_no next = round; next < round + 3; ++next) {
@@ -347,7 +348,8 @@ constexpr exam::question k_mpi_questions[]{
     {"everybody_sends_to_everybody_with_credits", [](exam::bench& b) { everybody_sends_to_everybody(b, true); }},
 };
 
-/// The receiver has five tags. Tags of an ended instance are reused, but tags of a cancelled instance are not.
+/// The receiver's endpoint has five tags, one for each incoming edge. The tags of an ended instance must be reused, but
+/// the tags of a cancelled instance must not.
 std::string tags_are_used_again_unless_given_up() {
   auto opened = mpi_endpoint::open(MPI_COMM_WORLD, {.highest_tag = 6});
   if (!opened) return in_words(opened.error());
@@ -387,7 +389,8 @@ rank sharing_ranks(const neighbourhood& info) {
   return static_cast<rank>(std::ranges::count(info.nodes, info.nodes[static_cast<std::size_t>(g_run.self)]));
 }
 
-/// A node that cannot share memory uses MPI and reports the reason. Ranks with different options get an error.
+/// If the ranks of a node cannot share memory, they must communicate through MPI and report the reason. If ranks have
+/// different options, all must get an error.
 std::string a_node_that_cannot_share_says_why() {
   neighbourhood info;
   auto opened = open_mpi_endpoint(MPI_COMM_WORLD, {.region_bytes = std::uint64_t{1} << 60}, &info);
@@ -428,7 +431,7 @@ std::string the_endpoint_fits_the_node() {
   return {};
 }
 
-/// A ring of one edge from each rank to the next, linked.
+/// An endpoint with one edge from each rank to the next rank. The edges are already linked.
 struct ring {
   std::unique_ptr<mpi_endpoint> net;
   std::unique_ptr<board> home;
@@ -452,10 +455,10 @@ std::string open_ring(ring& it, const mpi_limits& limits) {
   return all && it.net->link(0, *all) == status::ok ? "" : "cannot link";
 }
 
-/// Sends messages that no endpoint sends, on the tag of a payload edge: shorter than a header, with the header of
-/// another round, and longer than the receive. Each message is a transport error, and none is delivered. (The last
-/// message is short enough to be sent eagerly, because Open MPI 4.1 writes past the receive when it fetches a longer
-/// message.)
+/// Sends invalid messages by plain MPI calls on the tag of a payload edge: a message shorter than a header, a message
+/// with the header of another round, and a message longer than the receive. The endpoint must report a transport error
+/// for each message and deliver none of the messages. (The last message is short enough to be sent eagerly, because
+/// Open MPI 4.1 writes past the receive buffer when it fetches a longer message.)
 std::string a_broken_message_is_noticed() {
   for (const std::size_t bytes : {std::size_t{7}, std::size_t{64}, std::size_t{1000}}) {
     ring it;
@@ -481,8 +484,9 @@ std::string a_broken_message_is_noticed() {
   return {};
 }
 
-/// The shutdown is bounded. Rank 0 closes after the others, so that its neighbours in the ring wait for its last record
-/// until the limit. A posted receive is withdrawn. (UCX may warn at exit about requests that were never freed.)
+/// The shutdown of an endpoint must respect its time limit. Rank 0 closes after the other ranks, so that its neighbours
+/// in the ring wait until the limit for the last record of rank 0. A posted receive is cancelled. (UCX may warn at exit
+/// about requests that were never freed.)
 std::string a_shutdown_without_answer_is_bounded() {
   constexpr auto k_shutdown = 300ms;
   ring it;
@@ -503,7 +507,7 @@ std::string a_shutdown_without_answer_is_bounded() {
 
 // --- real engines ------------------------------------------------------------------------------------------
 
-/// An endpoint with its engine and driver. Checks that all of them end in good order.
+/// An endpoint with an engine and a driver. close() checks that no instances remain and that the shutdown is complete.
 class station {
  public:
   explicit station(const mpi_options& options) {
@@ -518,7 +522,7 @@ class station {
 
   driver& drive() { return *driver_; }
 
-  /// Makes the engine read the registers of the instance.
+  /// Makes the engine check which signals of the instance have arrived.
   void post(instance& it) {
     engine_->post(it);
     driver_->run_posted();
@@ -546,7 +550,8 @@ class station {
     exam::demand(answer == status::ok, "remove: ", name_of(answer));
   }
 
-  /// Must be called on all ranks. A shutdown that is cut short takes longer than k_hasty.
+  /// Must be called on all ranks. Checks that the shutdown takes less than k_hasty, otherwise it has reached its time
+  /// limit.
   void close() {
     exam::demand(engine_->instance_count() == 0, "instances remain");
     exam::demand(net_->health() == status::ok, "the endpoint is not in good health");
@@ -568,7 +573,7 @@ clock::time_point soon() { return clock::now() + k_patience; }
 
 std::byte* bytes_of(numbers& it) { return reinterpret_cast<std::byte*>(it.data()); }
 
-/// Each rank's element k in round r is rank + r + k.
+/// Runs rounds of an allreduce and checks the sums. In round r, element k of a rank is rank + r + k.
 void run_allreduce(station& at, std::uint64_t count, int rounds) {
   const world place = at.place();
   numbers input(count);
@@ -589,8 +594,8 @@ void run_allreduce(station& at, std::uint64_t count, int rounds) {
   at.remove(it);
 }
 
-/// Element k of every offer is 1 + k mod 3, so a result shows how many offers it contains. After all ranks have left,
-/// the results on every rank contain each offer exactly once.
+/// Runs rounds of a partial allreduce. Element k of every offer is 1 + k mod 3, so that a result shows the number of
+/// offers that it contains. After all ranks have left, the results on every rank must contain each offer exactly once.
 void run_partial(station& at, activation_policy policy, std::uint64_t count, int rounds) {
   const world place = at.place();
   numbers gradient(count);
@@ -626,7 +631,7 @@ void run_partial(station& at, activation_policy policy, std::uint64_t count, int
   at.remove(it);
 }
 
-/// Runs a schedule of signals only. There are no values to compare, but every round must end.
+/// Runs rounds of a barrier, which consists of signals only. There are no values to compare, but every round must end.
 void run_barrier(station& at, int rounds) {
   instance& it = at.commit({"barrier", barrier_dissemination(at.place()), {}, {}});
   for (int round = 1; round <= rounds; ++round) {
@@ -636,7 +641,7 @@ void run_barrier(station& at, int rounds) {
   at.remove(it);
 }
 
-/// Runs `job` on a new station and closes the station. If `has_auxiliary`, a progress thread runs meanwhile.
+/// Runs `job` on a new station and closes the station. If `has_auxiliary` is true, a progress thread runs meanwhile.
 template <class Job>
 std::string on_station(const mpi_options& options, bool has_auxiliary, Job&& job) {
   try {
@@ -704,7 +709,7 @@ void check_endpoints() {
     options.limits.chunk_bytes = 40000;
     const std::string prefix = std::string("exam.") + how.name + ".";
     for (const exam::question& it : k_mpi_questions) check(prefix + it.name, [&] { return examine(it, options); });
-    if (g_run.size > 3) continue;  // the exam needs at most three ranks
+    if (g_run.size > 3) continue;  // no question needs more than three ranks
     for (const exam::question& it : exam::k_questions) check(prefix + it.name, [&] { return examine(it, options); });
   }
 }
@@ -728,7 +733,7 @@ int main(int argc, char** argv) {
   check("broken", a_broken_message_is_noticed);
   check("shutdown", a_shutdown_without_answer_is_bounded);
 
-  // An application may finalise MPI first. Objects that are closed afterwards must not call MPI.
+  // An application may call MPI_Finalize before it closes its worlds. Closing an endpoint afterwards must not call MPI.
   auto survivor = open_mpi_endpoint(MPI_COMM_WORLD, {.region_bytes = std::uint64_t{1} << 20});
   MPI_Finalize();
   if (!survivor) return 1;

@@ -1,10 +1,10 @@
-// Emulated nodes (LSCHED_RANKS_PER_NODE) with real MPI ranks: every collective through the C interface, with shared
-// memory inside a node and MPI between nodes, compared with its postcondition. Run as `mpiexec -n {3,5,6,7,8}
-// bindings_nodes`.
+// Tests of emulated nodes (LSCHED_RANKS_PER_NODE) with real MPI ranks. Every collective runs through the C interface,
+// with shared memory inside a node and MPI between nodes. The results are compared with the postcondition of the
+// collective. Run as `mpiexec -n {3,5,6,7,8} bindings_nodes`.
 //
-// Tests "auto" of every collective, and algorithms that depend on nodes by name. LSCHED_TEST_FULL=1 adds every
-// algorithm by name, and large counts. Every wait is bounded, and a watchdog ends a process that hangs nevertheless.
-// The first error ends the run.
+// The tests request the algorithm "auto" of every collective, and all algorithms that depend on nodes.
+// LSCHED_TEST_FULL=1 adds all other algorithms, and large counts. Every wait has a time limit, and a watchdog ends a
+// process that nevertheless hangs. The first error ends the run.
 #include <mpi.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::uint64_t k_limit_ns = 20'000'000'000;
 constexpr int k_rounds = 3;
-constexpr std::uint64_t k_most_sampled = 1000;  ///< elements
+constexpr std::uint64_t k_most_sampled = 1000;  ///< maximum number of elements, unless LSCHED_TEST_FULL=1
 
 struct context {
   rank self = 0;
@@ -48,7 +48,7 @@ context g_run;
   std::abort();
 }
 
-/// A call of the C interface that has to succeed.
+/// Checks the status of a call of the C interface that must succeed.
 struct expected {
   explicit expected(std::string what) : where(std::move(what)) { lsched_diagnostic_init(&why); }
   void operator()(lsched_status answer) const {
@@ -73,7 +73,7 @@ struct exercise {
   }
 };
 
-/// The memory of this rank: input and output are separate, or one lies within the other.
+/// The buffers of this rank. The input and the output are separate, or, in place, one contains the other.
 class arena {
  public:
   explicit arena(const exercise& what) {
@@ -147,7 +147,7 @@ struct candidate_name {
   bool can_be_in_place = false;
 };
 
-/// Returns the algorithms that are requested by name, and "auto".
+/// Returns "auto" and the names of the algorithms to request.
 std::vector<candidate_name> names_for(const collective& of) {
   std::vector<candidate_name> names{{"auto"}};
   for (const algorithm& it : algorithms()) {
@@ -161,7 +161,7 @@ std::vector<candidate_name> names_for(const collective& of) {
 void run_all(lsched_world* runtime) {
   for (const collective* of : collectives()) {
     if (of->activates || of->adapts || of->has_owners)
-      continue;  // no collective of lsched_collective_create, or not of integers
+      continue;  // not created by lsched_collective_create, or not for integers
     for (const candidate_name& name : names_for(*of))
       for (const std::uint64_t count : {0u, 1u, 1000u, 100'000u})
         for (const bool in_place : {false, true}) {
@@ -174,7 +174,7 @@ void run_all(lsched_world* runtime) {
   }
 }
 
-/// The ranks of a node share memory, and communicate with other ranks through MPI.
+/// Checks that the ranks of a node share memory and communicate with other ranks through MPI.
 void expect_nodes(lsched_world* runtime) {
   char text[512];
   expected("describe")(lsched_world_describe(runtime, text, sizeof text));
@@ -201,8 +201,8 @@ void run_nodes_of(rank ranks_per_node) {
   expected("close")(lsched_world_close(runtime));
 }
 
-/// One rank has a wrong environment. Its error names the variable, the errors of the other ranks name this rank, and no
-/// rank waits.
+/// Opens a world with a wrong environment variable on the last rank. The error of this rank must name the variable, the
+/// errors of the other ranks must name this rank, and no rank may wait.
 void refuse_one_bad_environment(const char* variable, const char* value) {
   const rank bad = g_run.size - 1;
   if (g_run.self == bad) setenv(variable, value, 1);

@@ -1,4 +1,4 @@
-// Creates that do not wait for the other ranks.
+// Tests of non-blocking creates, which do not wait for the other ranks.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -53,7 +53,7 @@ struct sum_of_one {
   }
 };
 
-/// Calls `what` on every rank, in worlds with non-blocking creates.
+/// Calls `what` on every rank of a world with non-blocking creates.
 template <class What>
 void of_ranks(std::int32_t ranks, const What& what) {
   world_of_threads(ranks).each([&](lsched_world* mine, std::int32_t r) {
@@ -67,7 +67,7 @@ TEST(nonblocking_creates, return_and_start_while_nobody_else_has_come) {
     std::latch first_is_done(1);
     of_ranks(ranks, [&](lsched_world* mine, std::int32_t r) {
       if (r != 0) first_is_done.wait();
-      std::vector<sum_of_one> all(20);  // creates queue up
+      std::vector<sum_of_one> all(20);  // many creates are pending at the same time
       for (std::size_t i = 0; i < all.size(); ++i) all[i].create_and_start(mine, r + static_cast<std::int64_t>(i));
       if (r == 0) first_is_done.count_down();
       for (std::size_t i = 0; i < all.size(); ++i)
@@ -97,7 +97,7 @@ TEST(nonblocking_creates, tell_of_a_disagreement_when_they_are_waited_for) {
     sum_of_one odd, even;
     diagnostic why;
     ASSERT_EQ(odd.create(mine, why, r == 2 ? LSCHED_MAX : LSCHED_SUM), LSCHED_OK) << why.text;
-    const lsched_status started = lsched_start(odd.schedule, &odd.ticket);  // the error may be known by now
+    const lsched_status started = lsched_start(odd.schedule, &odd.ticket);  // the error may already be known
     EXPECT_TRUE(started == LSCHED_OK || started == LSCHED_ERR_MISMATCH);
     even.create_and_start(mine, 7);
     EXPECT_EQ(lsched_create_wait(odd.schedule, k_limit_ns, &why), LSCHED_ERR_MISMATCH);
@@ -221,7 +221,7 @@ TEST(nonblocking_creates, fail_where_a_rank_dies_instead) {
     be_launched(*segment, self);
     lsched_world* opened = nullptr;
     if (lsched_world_open(nullptr, &opened, nullptr) != LSCHED_OK) return 9;
-    lsched_schedule* barrier = nullptr;  // once the create returns, all ranks have opened
+    lsched_schedule* barrier = nullptr;  // the create returns after all ranks have opened the world
     if (lsched_barrier_create(opened, &barrier, nullptr) != LSCHED_OK) return 15;
     if (self == 1) raise(SIGKILL);
     if (lsched_schedule_destroy(barrier, k_limit_ns, nullptr) != LSCHED_OK) return 16;

@@ -1,4 +1,5 @@
-// Null contributions, contributions that are offered bucket by bucket, and contributions that are saved as an image.
+// Tests of offers in partial schedules: offers without data, offers in buckets, and pending offers that are saved as an
+// image.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,8 +26,8 @@ lsched_partial_desc desc_of(std::uint64_t count) {
           .lag = LSCHED_ACCUMULATE};
 }
 
-/// Partial schedules of a world whose ranks are threads of this process. One thread creates all of them, in
-/// non-blocking mode.
+/// The partial schedules of all ranks of a world in this process. One thread plays all ranks, and creates the schedules
+/// in non-blocking mode.
 class partial_world {
  public:
   partial_world(int ranks, const lsched_partial_desc& desc)
@@ -94,7 +95,7 @@ TEST(offer, of_nobody_has_no_result) {
   }
 }
 
-/// All ranks end their loops with the same round, and each contribution is in exactly one result.
+/// The loops of all ranks end with the same round, and each contribution is in exactly one result.
 TEST(offer, after_skips_calls_for_the_open_round) {
   constexpr std::uint64_t k_final = 40;
   for (const int ranks : {3, 5, 2, 1}) {
@@ -229,7 +230,7 @@ TEST(offer, that_is_pending_outlives_its_schedule_as_an_image) {
   {
     partial_world world(2, desc_of(2));
     (void)offer(world.its[0], &ones);
-    (void)offer(world.its[0], &tens);  // the first offer is in the round that waits for rank 1
+    (void)offer(world.its[0], &tens);  // the first offer is in the open round, which waits for rank 1
     (void)offer(world.its[0], &tens);
     image = image_of(world.its[0]);
     const auto nothing = image_of(world.its[1]);
@@ -240,7 +241,7 @@ TEST(offer, that_is_pending_outlives_its_schedule_as_an_image) {
   lsched_schedule* const one = world.its[1];
   EXPECT_EQ(lsched_pending_load(one, image.data(), image.size() - 1), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_pending_load(one, image.data(), 3), LSCHED_ERR_ARGUMENT);
-  for (const std::size_t at : {0u, 8u, 12u, 16u}) {  // magic, version, type, count
+  for (const std::size_t at : {0u, 8u, 12u, 16u}) {  // offsets of magic number, version, type and count
     auto spoilt = image;
     spoilt[at] ^= std::byte{0x40};
     const lsched_status expected = at == 0 ? LSCHED_ERR_ARGUMENT : at == 8 ? LSCHED_ERR_VERSION : LSCHED_ERR_MISMATCH;

@@ -1,4 +1,4 @@
-// lsched_once: create, one round and destroy in one call.
+// Tests of lsched_once, which creates a schedule, runs one round and destroys the schedule.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -58,7 +58,8 @@ TEST(once, a_bad_argument_of_a_rank_is_an_error_on_all_ranks_and_the_next_call_i
   });
 }
 
-// Rank 2 runs no round, so the others time out and cancel. The world stays usable.
+// At first rank 2 runs no round, so that lsched_once times out on the other ranks and cancels the round. The world must
+// stay usable.
 TEST(once, a_timeout_gives_the_memory_back_and_the_world_goes_on) {
   std::latch have_returned(2);
   as_ranks(3, [&](lsched_world* world, std::int32_t rank) {

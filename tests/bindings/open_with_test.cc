@@ -1,5 +1,5 @@
-// Worlds that are opened with an exchange function of the caller, as under torchrun, and launchers that are recognised
-// by their variables.
+// Tests of worlds that are opened with an exchange function of the caller, as under torchrun, and of launchers that the
+// library recognises by their environment variables.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -33,7 +33,7 @@ bool computes(lsched_world* world) {
          lsched_schedule_destroy(schedule, k_limit_ns, nullptr) == LSCHED_OK;
 }
 
-/// The client of a rank, which may change the gathered data.
+/// The exchange function of a rank. It can change the gathered data, like a faulty caller.
 struct tampering_client {
   tcp_store::client good;
   std::function<int(std::byte* all, std::uint64_t bytes)> change;
@@ -45,7 +45,7 @@ struct tampering_client {
   }
 };
 
-/// Runs `life` in one process for each rank. Returns an empty text if all processes return 0.
+/// Calls `life` in one process for each rank. Returns an empty text if `life` returns 0 in all processes.
 std::string of_processes(rank ranks, const std::function<int(rank self, const tcp_store& store)>& life) {
   const tcp_store store(ranks);
   child_ranks children(ranks, [&](rank self) { return life(self, store); });
@@ -94,7 +94,7 @@ TEST(open_with, ranks_that_disagree_or_are_elsewhere_learn_it) {
     const char* words;
     std::function<int(std::byte*, std::uint64_t)> change;
   };
-  constexpr std::uint64_t k_build = 0, k_size = 32, k_machine = 40;  // offsets in an introduction
+  constexpr std::uint64_t k_build = 0, k_size = 32, k_machine = 40;  // offsets in the data that a rank contributes
   const auto put = [](std::uint64_t place, const char* text) {
     return [=](std::byte* all, std::uint64_t bytes) { return std::memcpy(all + bytes + place, text, 5), 0; };
   };
@@ -157,7 +157,7 @@ TEST(open_with, refuses_bad_arguments) {
 
 using variables = std::map<std::string, std::string>;
 
-/// Opens a world under these variables. Returns the status, and the error text or the size of the world.
+/// Opens a world with the environment variables `set`. Returns the status, and the error text or the size of the world.
 std::pair<lsched_status, std::string> open_under(const variables& set) {
   for (const auto& [name, value] : set) setenv(name.c_str(), value.c_str(), 1);
   lsched_world* world = nullptr;
@@ -179,7 +179,7 @@ TEST(launchers, that_start_several_are_never_worlds_of_one) {
       {{{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "0"}}, "one of 3 started by torchrun (WORLD_SIZE)"},
       {{{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "lsched_world_open_with"},
       {{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}, "one of 4 started by srun (SLURM_STEP_NUM_TASKS)"},
-      // With several launchers, the innermost known launcher counts.
+      // If the variables of several launchers are set, the error names the innermost launcher that the library knows.
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}, {"RANK", "0"}, {"WORLD_SIZE", "2"}}, "(PMI_SIZE, as of MPICH)"},
       {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}, "(WORLD_SIZE)"}};
   for (const auto& [set, words] : all) {
@@ -196,9 +196,9 @@ TEST(launchers, that_start_one_are_worlds_of_one) {
   const variables all[] = {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}},
                            {{"OMPI_COMM_WORLD_SIZE", "1"}, {"PMIX_RANK", "0"}},
                            {{"RANK", "0"}, {"WORLD_SIZE", "1"}},
-                           {{"WORLD_SIZE", "8"}},  // set by another program
+                           {{"WORLD_SIZE", "8"}},  // a size without a rank: set by another program
                            {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}},
-                           // In a batch script, only the job has several tasks.
+                           // A batch script is one task of a job with several tasks.
                            {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_NPROCS", "8"}}};
   for (const variables& set : all) EXPECT_EQ(open_under(set), std::pair(LSCHED_OK, std::string("1")));
   EXPECT_EQ(open_under({{"LSCHED_WORLD", "own"}}).first, LSCHED_ERR_ARGUMENT);

@@ -27,7 +27,7 @@ TEST(in_order, results_are_told_in_order_whichever_is_ready_first) {
     in_order(
         count,
         [&](std::size_t i) {
-          if (i == 0) last_has_begun.wait();  // the first result comes after the second
+          if (i == 0) last_has_begun.wait();  // result 0 is ready after result 1
           if (i == 1) last_has_begun.count_down();
           return std::make_unique<std::size_t>(i);
         },
@@ -57,7 +57,7 @@ TEST(in_order, few_results_wait_for_a_slow_one) {
   EXPECT_EQ(most.load(), k_most_ahead);
 }
 
-/// Jobs 3 and 5 fail. If there are two cores, job 5 fails first.
+/// Jobs 3 and 5 fail. If the machine has two cores, job 5 fails earlier than job 3.
 TEST(in_order, the_first_failure_in_order_is_thrown_after_what_comes_before_it) {
   std::latch later_has_failed(usable_cores() > 1 ? 1 : 0);
   numbers told;

@@ -1,4 +1,4 @@
-// The output of the progress line to a terminal and to a file.
+// Tests of the progress line: its output to a terminal and to a file.
 #include "bindings/progress_line.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 using lsched::progress_line;
 using clock = std::chrono::steady_clock;
 
-/// A stream whose other end the test reads.
+/// A terminal or a pipe. The progress line writes to one end, and the test reads the other end.
 class sink {
  public:
   explicit sink(bool is_terminal) {
@@ -55,7 +55,7 @@ std::size_t count_of(const std::string& text, std::string_view part) {
   return count;
 }
 
-/// Shows new lines for the given time. Returns the number of texts that the line asked for.
+/// Calls show() repeatedly for the given time. Returns how often the progress line has requested a new text.
 int show_for(progress_line& line, clock::duration time) {
   int asked = 0;
   for (const auto end = clock::now() + time; clock::now() < end; std::this_thread::yield())

@@ -1,4 +1,5 @@
-// The records of ranks whose applications wait (docs/reference/recorder.md). Ranks are processes.
+// Tests of the records in which ranks publish the op that they wait for (docs/reference/recorder.md). Ranks are
+// processes.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t k_limit_ns = 20'000'000'000;
 
-/// An allreduce of a rank.
+/// The allreduce of one rank.
 struct sum {
   std::vector<double> data = std::vector<double>(10);
   lsched_schedule* schedule = nullptr;
@@ -33,7 +34,7 @@ struct sum {
   lsched_status run() const { return lsched_run(schedule, k_limit_ns, nullptr); }
 };
 
-/// Returns true if the rank waits for an op of that peer within 20 s.
+/// Returns true if the record shows, within 20 s, that its rank waits for an op of rank `peer`.
 bool comes_to_wait_for(const shm_record& who, rank peer) {
   for (const auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end; usleep(200))
     if (const wait_note it = who.wait(); it.round != 0 && it.peer == peer) return true;
@@ -44,7 +45,7 @@ class recorder : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(idle, recorder, ::testing::Values("auto", "spin", "yield"),
                          [](const auto& it) { return std::string(it.param); });
 
-// Rank 0 is the root: it waits for rank 1, then for rank 2.
+// Rank 0 is the root, which waits for rank 1, then for rank 2. The record must follow.
 TEST_P(recorder, follows_a_wait_that_moves_on) {
   const auto segment = *shm_segment::create(3, std::size_t{64} << 20);
   testing::child_ranks ranks(3, [&](rank self) {
@@ -65,7 +66,8 @@ TEST_P(recorder, follows_a_wait_that_moves_on) {
   EXPECT_EQ(ranks.wait(), "");
 }
 
-// Any thread of a rank may have driven the engine.
+// Two threads of a rank run rounds. After a round has ended, the record must have no wait, even if the other thread has
+// driven the engine.
 TEST(recorder, has_no_wait_of_a_round_that_is_over) {
   const auto segment = *shm_segment::create(2, std::size_t{64} << 20);
   testing::child_ranks ranks(2, [&](rank self) {

@@ -1,5 +1,6 @@
-// Once a wait has returned PEER or CANCELLED, no rank reads the buffers any more, although others may still finish the
-// round. Tests every collective and algorithm, with buffers of the library and of the program.
+// Tests that a program may reuse its buffers as soon as a wait has returned PEER or CANCELLED: no other rank then reads
+// the buffers, although other ranks may still finish the round. The tests run every collective and algorithm, with
+// buffers of the library and of the program.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -35,7 +36,7 @@ TEST(reuse, a_late_reader_gets_what_was_sent_or_an_error) { EXPECT_EQ(testing::r
 TEST(reuse, buffers_are_the_callers_after_a_cancel) { try_cancels(200); }
 TEST(reuse_soak, buffers_are_the_callers_after_100000_cancels) { try_cancels(100'000); }
 TEST(reuse, buffers_are_the_callers_after_a_death) { try_deaths(4); }
-TEST(reuse_soak, buffers_are_the_callers_after_10000_deaths) { try_deaths(2223); }  // 4.5 deaths each
+TEST(reuse_soak, buffers_are_the_callers_after_10000_deaths) { try_deaths(2223); }  // about 4.5 deaths per trial
 
 }  // namespace
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// Rounds with their own memory and counts, several in flight.
+// Tests of rounds that have their own buffers and counts. Several rounds are in flight at the same time.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,14 +21,15 @@ TEST(counts_of_a_round, reach_whoever_does_not_know_them_among_processes) {
   run_as_processes(perform_list_program, 1, full() ? 400 : 12);
 }
 
-// If ranks may not read each other's memory, long messages are copied to memory that grows.
+// If ranks are not permitted to read each other's memory, long messages are copied through staging memory, which grows
+// when counts grow.
 TEST(counts_of_a_round, reach_processes_that_cannot_be_read) {
   setenv("LSCHED_READ_PEERS", "no", 1);
   run_as_processes(perform_list_program, 1001, full() ? 1200 : 1006);
   unsetenv("LSCHED_READ_PEERS");
 }
 
-/// An exchange of one element with each rank.
+/// A collective in which each rank exchanges one element with each rank.
 struct exchange {
   explicit exchange(lsched_world* world, std::uint64_t capacity = LSCHED_ANY_COUNT, std::int32_t depth = 1)
       : ranks(static_cast<std::size_t>(lsched_size(world))) {
@@ -93,7 +94,8 @@ TEST(counts_of_a_round, that_are_wrong_start_nothing) {
 
 TEST(counts_of_a_round, that_find_no_room_end_it_at_the_receiver_which_names_the_sender) {
   for (const std::uint64_t length : {2u, 5000u, 100'000u}) {
-    // A cancel would fail a later start of another rank, so ranks cancel after three starts and the error of rank 2.
+    // After a cancel, starts on other ranks fail. Therefore ranks cancel only after three starts and the error of rank
+    // 2.
     std::latch may_cancel(4);
     as_ranks(3, [&may_cancel, length](lsched_world* mine, std::int32_t r) {
       exchange some(mine);
@@ -115,7 +117,7 @@ TEST(counts_of_a_round, that_find_no_room_end_it_at_the_receiver_which_names_the
   }
 }
 
-// In place, the root's own block stays where it is.
+// Each rank may choose whether it works in place. In place, the root's own block is not moved.
 TEST(counts_of_a_round, may_be_in_place_at_any_rank_by_itself) {
   as_ranks(3, [](lsched_world* mine, std::int32_t r) {
     diagnostic why;
@@ -218,7 +220,7 @@ TEST(rounds_in_flight, keep_a_schedule_from_being_destroyed_and_end_with_a_cance
       const lsched_ticket first = some.ticket;
       ASSERT_EQ(some.start(), LSCHED_OK);
       ASSERT_EQ(some.start(), LSCHED_OK);
-      EXPECT_EQ(some.start(), LSCHED_ERR_STATE);  // the other rank has started no round
+      EXPECT_EQ(some.start(), LSCHED_ERR_STATE);  // no slot is free, because the other rank has started no round
       EXPECT_EQ(lsched_schedule_destroy(some.schedule, k_limit_ns, &some.why), LSCHED_ERR_BUSY);
       EXPECT_EQ(lsched_test(first), LSCHED_PENDING);
       EXPECT_EQ(lsched_cancel(some.schedule, &some.why), LSCHED_OK) << some.why.text;

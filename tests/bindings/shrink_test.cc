@@ -1,4 +1,5 @@
-// Recovery from a death (docs/reference/shrink.md): the surviving ranks, and the state of a partial schedule.
+// Tests of recovery from a death (docs/reference/shrink.md): the world of the surviving ranks, and the state of a
+// partial schedule that survivors carry into the new world.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace {
 constexpr std::uint64_t k_limit_ns = 20'000'000'000;
 constexpr std::uint64_t k_short_ns = 50'000'000;
 
-/// The ranks of a world as threads of this process.
+/// A world whose ranks are threads of this process.
 class threads_world {
  public:
   explicit threads_world(int ranks) : worlds_(static_cast<std::size_t>(ranks)) {
@@ -33,7 +34,7 @@ class threads_world {
 
   lsched_world*& operator[](std::size_t rank) { return worlds_[rank]; }
 
-  /// Calls `act` for each of the ranks at the same time.
+  /// Calls `act` for each of `ranks`, in one thread for each rank.
   template <class Act>
   void by(std::initializer_list<std::size_t> ranks, const Act& act) {
     std::vector<std::thread> threads;
@@ -41,7 +42,7 @@ class threads_world {
     for (std::thread& one : threads) one.join();
   }
 
-  /// Closes the world of a rank, so that the rank is missing from then on.
+  /// Closes the world of one rank. Afterwards the other ranks miss this rank.
   void leave(std::size_t rank) { EXPECT_EQ(lsched_world_close(std::exchange(worlds_[rank], nullptr)), LSCHED_OK); }
 
  private:
@@ -154,7 +155,8 @@ lsched_partial_desc desc_of(const char* collective, const char* activation) {
           .lag = LSCHED_ACCUMULATE};
 }
 
-/// A partial schedule in a world that shrinks although no rank has died.
+/// A partial schedule of one rank, which is carried into a new world. In these tests the world is shrunk although no
+/// rank has died.
 struct carried {
   lsched_schedule* schedule = nullptr;
   lsched_world* survivors = nullptr;
@@ -181,7 +183,7 @@ TEST(carry, what_was_cancelled_goes_on_with_what_was_pending) {
   each([](carried& my, lsched_world* w) { my.create(w, desc_of("allreduce", "full")); });
   const std::int64_t one[2]{1, 10};
   std::array<lsched_ticket, 3> tickets{};
-  for (std::size_t r : {0u, 1u}) {  // rank 2 does not call: the round stays open
+  for (std::size_t r : {0u, 1u}) {  // rank 2 does not call, so that the round does not end
     ASSERT_EQ(lsched_offer(its[r].schedule, one, &tickets[r]), LSCHED_OK);
   }
   ASSERT_EQ(lsched_cancel(its[2].schedule, nullptr), LSCHED_OK);
@@ -259,7 +261,8 @@ TEST(carry, what_cannot_go_on_says_so) {
   });
 }
 
-/// Rank 2 has closed its world. Before that, rank 0 has ended rounds alone.
+/// Rank 0 runs some rounds alone, then rank 2 closes its world. In the new world, rounds that wait for all ranks must
+/// be as frequent as before.
 TEST(carry, rounds_that_wait_for_all_come_as_often_as_before) {
   threads_world all(3);
   std::array<carried, 3> its;
@@ -305,7 +308,8 @@ TEST(carry, schedules_go_in_the_same_order_or_not_at_all) {
   });
 }
 
-/// The timeout of the first ranks expires at the moment at which the last rank calls.
+/// The timeout of the first ranks expires at about the moment at which the last rank calls lsched_shrink. All ranks
+/// must get the same result.
 TEST(shrink, is_answered_alike_on_all_ranks) {
   threads_world all(3);
   for (int again = 0; again < (testing::sampled() ? 100 : 1000); ++again) {
@@ -319,7 +323,7 @@ TEST(shrink, is_answered_alike_on_all_ranks) {
       if (answers[r] == LSCHED_ERR_TIMEOUT) {
         EXPECT_NE(why.rank, static_cast<int>(r)) << why.text;
       }
-      while (answers[r] == LSCHED_ERR_TIMEOUT)  // again, if another rank has timed out
+      while (answers[r] == LSCHED_ERR_TIMEOUT)  // repeats the call if another rank has timed out
         answers[r] = lsched_shrink(w, k_limit_ns, &same, nullptr);
       EXPECT_EQ(lsched_world_close(same), LSCHED_OK);
     });
@@ -349,7 +353,7 @@ TEST(carry, a_quorum_becomes_as_many_as_there_are) {
 
 // --- ranks that are killed -------------------------------------------------------------------------------------------
 
-constexpr double k_longest_gap_ms = 5000;  // for half of the gaps; 1 s is promised, but test machines stall
+constexpr double k_longest_gap_ms = 5000;  // for the median; the documents promise 1 s, but test machines are slow
 
 constexpr std::array k_activations{"solo", "majority", "full", "quorum(5)", "first_of(3)+every(4)"};
 
@@ -366,7 +370,8 @@ testing::shrink_trial deaths_in_training(std::uint64_t seed) {
           .averages = (draw >> 16) % 4 == 0};
 }
 
-/// One or two schedules are in flight. The second death, and perhaps a third, hits a shrink or a carry.
+/// Returns a trial with rounds of one or two schedules in flight. A second and perhaps a third death happen during a
+/// shrink or a carry.
 testing::shrink_trial deaths_in_recovery(std::uint64_t seed) {
   const std::uint64_t draw = mix(seed);
   const rank ranks = std::array<rank, 6>{3, 5, 6, 7, 4, 8}[seed % 6];

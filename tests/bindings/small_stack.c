@@ -1,6 +1,6 @@
-/* Makes the calls that need the most stack, in a thread with the stack size that docs/reference/c_api.md promises to be
- * enough: small_stack KIB, started by a launcher. A call that needs more ends the process with SIGSEGV, in the guard
- * page. */
+/* Makes the calls that need the largest stack, in a thread with a stack of KIB kibibytes: small_stack KIB, started by a
+ * launcher. docs/reference/c_api.md states the size that must be enough. A call that needs a larger stack accesses the
+ * guard page, which ends the process with SIGSEGV. */
 #include <lsched.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@ enum { k_count = 100000 };
 static const uint64_t k_limit_ns = UINT64_C(20000000000);
 static double input[k_count], output[k_count];
 static lsched_diagnostic why;
-static int line; /* of the first failed call */
+static int line; /* line of the first failed call */
 
 static int is_ok(lsched_status status, int where) {
   if (status != LSCHED_OK && line == 0) line = where;

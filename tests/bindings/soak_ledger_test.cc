@@ -1,4 +1,5 @@
-// The ledger of `lsched soak` accepts a correct run, and reports every kind of error.
+// Tests of the ledger by which `lsched soak` checks results. The ledger must accept a correct run, and report every
+// kind of error.
 #include "microbench/soak/soak_ledger.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t k_count = 7;
 
-/// Three ledgers, and the results that a partial allreduce would deliver to them.
+/// The ledgers of three ranks, and the result that a partial allreduce would deliver to the ledgers.
 struct books {
   explicit books(bool is_full = false) : books(is_full ? "full" : "solo", UINT64_MAX) {}
   books(const char* policy, std::uint64_t together) {
@@ -29,7 +30,7 @@ struct books {
     for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += more[j];
   }
 
-  /// Returns the report of rank 0 for a round with `offers` offers, of which `mine` are rank 0's.
+  /// Returns the report of rank 0 for a round with `offers` offers, `mine` of them by rank 0.
   lsched_report next_report(std::uint64_t offers, std::uint64_t mine) {
     lsched_report report{};
     report.struct_size = sizeof report;
@@ -43,7 +44,7 @@ struct books {
     return report;
   }
 
-  /// Delivers `pending` to rank 0 with a report that a test may have changed.
+  /// Delivers the result `pending` to the ledger of rank 0, with a report that the test may have changed.
   void deliver(lsched_report report, std::uint64_t round = 1) {
     std::uint64_t* result = ranks[0].result();
     if (report.has_result != 0) std::copy(pending.begin(), pending.end(), result);
@@ -157,7 +158,7 @@ TEST(Ledger, knows_every_element_of_a_full_round) {
   EXPECT_EQ(it.complaints, "");
 
   books wrong(true);
-  for (const rank r : {0, 1, 1}) wrong.offer(r);  // one rank twice, another not at all
+  for (const rank r : {0, 1, 1}) wrong.offer(r);  // rank 1 offers twice, and rank 2 makes no offer
   wrong.deliver(wrong.next_report(3, 1));
   EXPECT_NE(wrong.complaints.find("policy full"), std::string::npos) << wrong.complaints;
 }

@@ -1,4 +1,4 @@
-// Traces of real runs through the C interface, merged by the command.
+// Tests of traces. Real runs write traces through the C interface, and the command `lsched trace` merges the files.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -22,7 +22,7 @@ using nlohmann::json;
 
 using lsched::testing::k_limit_ns;
 
-/// A temporary folder that exists as long as this object.
+/// A temporary folder. The destructor removes the folder.
 class scratch_folder {
  public:
   scratch_folder() {
@@ -49,7 +49,7 @@ std::multiset<std::string> arrows(const json& all, std::string_view phase) {
   return ids;
 }
 
-/// Runs barriers on every rank, and calls `around` before and after them.
+/// Runs barriers on every rank. Calls `around` before and after the barriers.
 void run_world(std::int32_t ranks, const std::function<void(lsched_world*, bool is_before)>& around) {
   lsched::testing::as_ranks(ranks, [&](lsched_world* mine, std::int32_t) {
     around(mine, true);
@@ -61,7 +61,7 @@ void run_world(std::int32_t ranks, const std::function<void(lsched_world*, bool 
   });
 }
 
-/// Checks that the parts together are a trace of four barriers.
+/// Checks that the traces in `parts` together have all events of four barriers.
 void expect_barriers(const std::vector<json>& parts) {
   std::multiset<std::string> starts;
   std::multiset<std::string> ends;

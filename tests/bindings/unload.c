@@ -1,5 +1,5 @@
-/* Loads the library, lets two ranks reduce with the help of their lanes' workers, and unloads the library, three times.
- * oneTBB's workers still run at that time, so their code must stay in memory.
+/* Three times, loads the library, runs reductions on two ranks that have worker threads (lanes of oneTBB), and unloads
+ * the library. After that the worker threads of oneTBB still run, so that their code must stay in memory.
  *
  * Run as `unload LIBRARY`. The exit status is 0 on success. */
 #include <dlfcn.h>
@@ -49,7 +49,7 @@ static void* live(void* argument) {
   return failed ? &said_so : NULL;
 }
 
-/* Returns 0 on success. */
+/* Loads the library, runs both ranks, and unloads the library. Returns 0 on success. */
 static int use_library(const char* path) {
   library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) return complain("dlopen", dlerror());
@@ -78,7 +78,7 @@ int main(int count, char** words) {
   alarm(50);
   for (int times = 0; times < 3; ++times) {
     if (use_library(words[1]) != 0) return 1;
-    const struct timespec nap = {.tv_nsec = 200000000}; /* workers wake up, and find no work */
+    const struct timespec nap = {.tv_nsec = 200000000}; /* meanwhile the workers wake up and find no work */
     nanosleep(&nap, NULL);
   }
   return 0;

@@ -1,5 +1,4 @@
-// Schedules that are proved when they are committed: a faulty schedule is refused on all ranks, and a correct schedule
-// is committed.
+// Tests of proofs at commit: a faulty schedule must be refused on all ranks, and a correct schedule must be committed.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -54,19 +53,19 @@ struct rank_builder {
 
 using writer = std::function<void(rank_builder&)>;
 
-/// Sends around the ring, without a fault.
+/// Builds a correct schedule: each rank sends its input to the next rank of a ring.
 void shift(rank_builder& to) {
   to.send(to.right(), 0, to.in);
   to.recv(to.left(), 0, to.out);
 }
 
-/// Each rank sends the elements that it has received, so all ranks wait.
+/// Builds a schedule with a deadlock: each rank sends the elements that it has received, so that all ranks wait.
 void wait_in_a_cycle(rank_builder& to) {
   const lsched_op receive = to.recv(to.left(), 0, to.out);
   to.dep(receive, to.send(to.right(), 0, to.out));
 }
 
-/// Only rank 0 has the fault: two messages arrive in the same elements.
+/// Builds a schedule in which only rank 0 has a fault: two messages are received into the same elements.
 void race_at_rank_0(rank_builder& to) {
   to.send(to.right(), 0, to.in);
   to.send(to.right(), 1, to.in);
@@ -79,7 +78,8 @@ void leave_a_send_unmatched(rank_builder& to) {
   if (to.self == 0) to.send(to.right(), 9, to.in);
 }
 
-/// The name claims to be an allreduce, but the output of every rank is its own input.
+/// Builds a schedule that is not an allreduce: every rank copies its input to its output. The test gives this schedule
+/// the name of an allreduce.
 void copy_as_an_allreduce(rank_builder& to) { EXPECT_EQ(lsched_add_copy(to.b, to.in, to.out, nullptr), LSCHED_OK); }
 
 struct outcome {
@@ -87,7 +87,7 @@ struct outcome {
   diagnostic why{};
 };
 
-/// Commits the schedule that `write` builds on one rank. If the commit succeeds, destroys the schedule.
+/// Builds a schedule by `write` on this rank, and commits the schedule. If the commit succeeds, destroys the schedule.
 outcome commit(lsched_world* world, const writer& write, const char* name = "planted") {
   outcome answer;
   std::vector<std::int64_t> input(k_count), output(k_count);
@@ -102,7 +102,7 @@ outcome commit(lsched_world* world, const writer& write, const char* name = "pla
   return answer;
 }
 
-/// Checks that the world still pairs its creates, and that rounds give the right numbers.
+/// Checks that the world is still usable: a create on all ranks succeeds, and rounds have the right results.
 void expect_usable(lsched_world* world) {
   std::vector<std::int64_t> input(k_count, lsched_rank(world) + 1), output(k_count, -1);
   diagnostic why;
@@ -182,7 +182,7 @@ TEST(verify_at_commit, is_asked_for_by_the_environment_when_a_world_is_opened) {
       lsched_world* half = nullptr;
       diagnostic why;
       ASSERT_EQ(lsched_split(mine, 0, -r, &half, &why), LSCHED_OK) << why.text;
-      EXPECT_EQ(commit(half, wait_in_a_cycle).code, wanted);  // a split world inherits the setting of its parent
+      EXPECT_EQ(commit(half, wait_in_a_cycle).code, wanted);  // a split world has the setting of its parent world
       EXPECT_EQ(lsched_world_close(half), LSCHED_OK);
     });
   }
@@ -232,7 +232,7 @@ TEST(verify_at_commit, needs_no_wait_of_a_create_that_does_not_wait) {
     for (lsched_world*& one : worlds) ASSERT_EQ(lsched_split(mine, 0, 0, &one, &why), LSCHED_OK) << why.text;
     std::vector<std::int64_t> input(k_count, r), output(k_count, -1);
     lsched_schedule* made[2]{};
-    for (const std::int32_t turn : {r, 1 - r}) {  // in opposite order on the two ranks
+    for (const std::int32_t turn : {r, 1 - r}) {  // the two ranks commit in opposite order
       rank_builder to(worlds[turn], "planted");
       turn == 0 ? shift(to) : wait_in_a_cycle(to);
       ASSERT_EQ(to.commit(input.data(), output.data(), &made[turn], why), LSCHED_OK) << why.text;
@@ -268,7 +268,7 @@ TEST(verify_at_commit, proves_a_schedule_that_is_in_place_on_some_ranks) {
       rank_builder to(mine, "planted");
       const lsched_op sent = to.send(to.right(), 0, to.in);
       const lsched_op received = to.recv(to.left(), 0, to.out);
-      if (r == 1 && !is_faulty) to.dep(sent, received);  // in place, the message must arrive after the send
+      if (r == 1 && !is_faulty) to.dep(sent, received);  // in place, the receive must follow the send
       lsched_schedule* made = nullptr;
       const lsched_status code = to.commit(memory.data(), memory.data() + (r == 1 ? 0 : k_count), &made, why);
       EXPECT_EQ(code, is_faulty ? LSCHED_ERR_ARGUMENT : LSCHED_OK) << why.text;
@@ -283,7 +283,7 @@ TEST(verify_at_commit, proves_a_schedule_that_is_in_place_on_some_ranks) {
 
 // --- schedules of the library --------------------------------------------------------------------------------
 
-/// Creates a schedule, expects a proof, and destroys the schedule.
+/// Creates a schedule, expects that the create makes a proof, and destroys the schedule.
 void expect_proved(const std::function<lsched_status(lsched_schedule**, lsched_diagnostic*)>& create) {
   diagnostic why;
   lsched_schedule* made = nullptr;
@@ -345,7 +345,7 @@ TEST(verify_at_commit, proves_collectives_with_arithmetic_counts_and_memory_of_t
                  .dtype = LSCHED_F64,
                  .user_op = &sum});
       }
-      prove({.collective = "allreduce",  // in place, with a mean and two rounds at a time
+      prove({.collective = "allreduce",  // in place, with a mean, and with two rounds in flight
              .input = output.data(),
              .output = output.data(),
              .count = 24,

@@ -1,5 +1,5 @@
-// Worlds that are split from worlds whose ranks communicate through MPI: only through MPI, and with shared memory
-// inside emulated nodes. Run as `mpiexec -n {2,3,5} bindings_worlds`.
+// Tests of worlds that are split from other worlds. The ranks communicate only through MPI, or through MPI between
+// emulated nodes and through shared memory inside. Run as `mpiexec -n {2,3,5} bindings_worlds`.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -58,14 +58,14 @@ TEST(worlds_over_mpi, messages_arrive_once_and_in_order) {
   }
 }
 
-// A rank that gives up returns before rank 0 has announced the outcome. If rank 0 itself is late, the commit may
-// succeed there, and is then cancelled.
+// A rank whose commit times out returns before rank 0 has announced the outcome of the commit. If rank 0 itself is
+// late, the commit may succeed on rank 0, and the schedule is then cancelled.
 TEST(worlds_over_mpi, a_commit_that_times_out_does_so_for_all_and_the_world_goes_on) {
   lsched_world* const world = open_nodes_of(1, 100'000'000);
   const std::int32_t self = lsched_rank(world), size = lsched_size(world);
   for (std::int32_t late = 0; late < size; ++late) {
     MPI_Barrier(MPI_COMM_WORLD);
-    if (self == late) MPI_Barrier(MPI_COMM_WORLD);  // the others have given up by then
+    if (self == late) MPI_Barrier(MPI_COMM_WORLD);  // waits until the commits of the other ranks have timed out
     diagnostic why;
     lsched_schedule* barrier = nullptr;
     const lsched_status answer = lsched_barrier_create(world, &barrier, &why);

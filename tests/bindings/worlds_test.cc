@@ -1,4 +1,4 @@
-// Worlds that are split from worlds: random programs, and independence of worlds.
+// Tests of worlds that are split from other worlds: random programs, and independence of the worlds.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -64,7 +64,7 @@ TEST(worlds, random_programs_of_processes_compute_what_they_promise) { run_as_pr
 
 // --- independence of worlds --------------------------------------------------------------------------------
 
-/// Returns the sum of rank + 1 over the members of the world.
+/// Runs an allreduce in the world. Returns the sum of rank + 1 over the ranks of the world.
 std::int64_t sum_of_ranks(lsched_world* world, diagnostic& why) {
   const std::int64_t mine = lsched_rank(world) + 1;
   std::int64_t sum = -1;
@@ -86,7 +86,7 @@ TEST(worlds, are_ordered_by_key_and_then_by_rank) {
     lsched_world* made = nullptr;
     diagnostic why;
     ASSERT_EQ(lsched_split(mine, r % 2, r == 0 ? 7 : 3, &made, &why), LSCHED_OK) << why.text;
-    // Colour 0: ranks 2, 4, 0 by their keys. Colour 1: 1, 3.
+    // The keys order the ranks of colour 0 as 2, 4, 0, and the ranks of colour 1 as 1, 3.
     constexpr std::int32_t expected[] = {2, 0, 0, 1, 1};
     EXPECT_EQ(lsched_rank(made), expected[r]);
     EXPECT_EQ(lsched_size(made), r % 2 == 0 ? 3 : 2);
@@ -127,7 +127,7 @@ TEST(worlds, that_disagree_leave_the_others_alone) {
     const lsched_status answer = lsched_allreduce_create(left, &desc, &refused, &why);
     EXPECT_EQ(answer, r / 2 == 0 ? LSCHED_ERR_MISMATCH : LSCHED_OK) << why.text;
     if (r / 2 == 0) {
-      EXPECT_EQ(why.rank, 1 - r % 2) << why.text;  // a rank of that world
+      EXPECT_EQ(why.rank, 1 - r % 2) << why.text;  // the number of the rank in the split world
     } else {
       EXPECT_EQ(lsched_schedule_destroy(refused, k_limit_ns, &why), LSCHED_OK);
     }
@@ -143,7 +143,7 @@ TEST(worlds, a_commit_that_times_out_does_so_for_all_and_the_world_goes_on) {
   config.commit_timeout_ns = 50'000'000;
   const world_of_threads ranks(3, config);
   for (const std::int32_t late : {2, 0, 1}) {
-    std::latch others(2);  // the ranks that give up
+    std::latch others(2);  // counts the ranks whose commit has timed out
     std::vector<std::jthread> threads;
     for (std::int32_t r = 0; r < 3; ++r)
       threads.emplace_back([&, r] {
@@ -180,7 +180,7 @@ TEST(worlds, that_were_closed_are_missed_by_their_members_alone) {
   });
 }
 
-/// Returns a number of /proc/self/status. Amounts of memory are in KiB.
+/// Returns the number in the line `name` of /proc/self/status. Amounts of memory are in KiB.
 std::uint64_t status_of_process(const std::string& name) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);)
@@ -189,7 +189,7 @@ std::uint64_t status_of_process(const std::string& name) {
   return 0;
 }
 
-// VmRSS includes shared pages.
+// Measures the memory of many worlds by VmRSS, which includes shared pages.
 TEST(worlds, cost_little_memory_and_no_thread) {
   constexpr std::size_t k_worlds = 1000;
   const world_of_threads opened(4);
@@ -215,7 +215,7 @@ TEST(worlds, cost_little_memory_and_no_thread) {
   });
 }
 
-/// Runs a barrier until it fails. Returns the status, and the failed rank in the numbering of the world.
+/// Runs rounds of the barrier until a round fails. Returns the status, and the failed rank as numbered in `world`.
 std::pair<lsched_status, std::int32_t> fail_in(lsched_world* world, lsched_schedule* barrier) {
   diagnostic why;
   lsched_status answer = LSCHED_OK;
@@ -224,7 +224,8 @@ std::pair<lsched_status, std::int32_t> fail_in(lsched_world* world, lsched_sched
   return {answer, why.rank};
 }
 
-// Four ranks, of which rank 3 is killed, and then rank 1. The worlds are (2, 1, 0), in this order, and (3, 2).
+// The main function of each of four ranks. Rank 3 is killed, and later rank 1. One split world has the ranks 2, 1, 0,
+// in this order, and the other has the ranks 3, 2. Errors must use the numbering of the world.
 int outlive(lsched_world* opened) {
   const std::int32_t self = lsched_rank(opened);
   diagnostic why;
@@ -295,7 +296,7 @@ TEST(worlds, of_the_same_ranks_are_told_apart_by_tags) {
     constexpr std::int32_t all[] = {0, 1, 2};
     std::vector<lsched_world*> made(12);
     {
-      std::vector<std::jthread> threads;  // more at a time than a rank has slots for
+      std::vector<std::jthread> threads;  // more concurrent creates than a rank has slots
       for (std::size_t tag = 0; tag < made.size(); ++tag)
         threads.emplace_back([&, tag] {
           diagnostic why;
@@ -361,7 +362,7 @@ TEST(worlds, of_listed_ranks_hear_of_one_that_is_killed) {
       lsched_world *opened = nullptr, *made = nullptr, *of_two = nullptr;
       diagnostic why;
       if (lsched_world_open(nullptr, &opened, nullptr) != LSCHED_OK) return 9;
-      lsched_schedule* barrier = nullptr;  // once the create returns, all ranks have opened
+      lsched_schedule* barrier = nullptr;  // the create returns after all ranks have opened the world
       if (lsched_barrier_create(opened, &barrier, &why) != LSCHED_OK) return 13;
       if (self == dies) raise(SIGKILL);
       constexpr std::int32_t all[] = {0, 1, 2};
@@ -429,8 +430,8 @@ TEST(opening, says_so_where_a_limit_leaves_ranks_less_memory_than_there_is) {
   EXPECT_EQ(children.wait(), "");
 }
 
-/// Opens a world of one rank under a file size limit, creates a barrier, and closes the world. The diagnostic is that
-/// of opening.
+/// Opens a world of one rank under a limit of file sizes, creates a barrier, and closes the world. `why` receives the
+/// diagnostic of the open.
 lsched_status open_under_file_limit(std::uint64_t limit_bytes, std::uint64_t region_bytes, diagnostic& why) {
   const rlimit limit{limit_bytes, RLIM_INFINITY};
   if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return LSCHED_ERR_INTERNAL;
@@ -447,7 +448,7 @@ lsched_status open_under_file_limit(std::uint64_t limit_bytes, std::uint64_t reg
   return lsched_world_close(world);
 }
 
-// A segment beyond the file size limit used to end the process by SIGXFSZ.
+// In an earlier version, a shared memory segment beyond the file size limit ended the process by SIGXFSZ.
 TEST(opening, under_a_file_size_limit_uses_a_smaller_region_or_names_the_limit) {
   const auto life = [](rank) -> int {
     diagnostic smaller;
@@ -465,8 +466,8 @@ TEST(opening, under_a_file_size_limit_uses_a_smaller_region_or_names_the_limit) 
   EXPECT_EQ(children.wait(), "");
 }
 
-/// Opens a world in a process that may start no thread. Returns 0 if opening returns NOMEM, names the limit, and leaves
-/// the signal mask alone.
+/// Opens a world in a process that is not permitted to start threads. Returns 0 if the open returns NOMEM, names the
+/// limit, and does not change the signal mask.
 int open_without_threads(const std::string& lane, const std::string& progress) {
   const rlimit none{0, 0};
   const bool is_limited = setrlimit(RLIMIT_NPROC, &none) == 0 && (getuid() != 0 || setuid(65534) == 0);
@@ -487,7 +488,7 @@ int open_without_threads(const std::string& lane, const std::string& progress) {
 
 TEST(opening, returns_NOMEM_where_the_system_refuses_a_thread) {
   std::vector<std::pair<std::string, std::string>> cases{{"inline", "thread"}};
-  if (LSCHED_HAVE_TBB)  // each of these starts a worker first
+  if (LSCHED_HAVE_TBB)  // in these cases a worker of the lane is the first thread
     cases.insert(cases.end(), {{"tbb:1", "thread"}, {"tbb:3", "thread"}, {"tbb:1", "caller"}});
   for (const auto& [lane, progress] : cases) {
     child_ranks children(1, [&](rank) { return open_without_threads(lane, progress); });

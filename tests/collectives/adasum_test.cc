@@ -1,5 +1,5 @@
-// Tests of adaptive sums. Every algorithm is compared with its tree in double precision. The operator's properties are
-// checked, and the proof must reject wrong sums.
+// Tests of adaptive sums. The results of every algorithm are compared with sums in double precision along the same
+// tree. Other tests check the properties of the operator, and that the proof rejects wrong sums.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,9 +39,9 @@ template <class T>
 constexpr dtype k_type_of = sizeof(T) == 4 ? dtype::f32 : dtype::f64;
 
 template <class T>
-using vectors = std::vector<std::vector<T>>;  ///< by rank
+using vectors = std::vector<std::vector<T>>;  ///< vectors, by rank
 
-/// Runs one round over the in-process transport. Returns every rank's output, or nothing if the round fails.
+/// Runs one round over the in-process transport. Returns every rank's output, or no outputs if the round fails.
 template <class T>
 vectors<T> run(const algorithm& how, const shape& data, const vectors<T>& inputs, std::uint64_t seed = 1) {
   const auto size = static_cast<rank>(inputs.size());
@@ -68,7 +68,7 @@ vectors<T> run(const algorithm& how, const shape& data, const vectors<T>& inputs
 
 using numbers = std::vector<double>;
 
-/// Computes the operator as docs/reference/adasum.md defines it.
+/// Computes the adaptive sum of two vectors, as docs/reference/adasum.md defines the operator.
 numbers adaptive_sum(const numbers& x, const numbers& y) {
   const auto dot = [](const numbers& a, const numbers& b) {
     long double sum = 0;
@@ -83,7 +83,8 @@ numbers adaptive_sum(const numbers& x, const numbers& y) {
   return sum;
 }
 
-/// Returns the leaves of the tree: the contributions, or the means of the nodes in the order of the nodes' first ranks.
+/// Returns the leaves of the tree: the contributions of the ranks, or, for algorithms that combine means, the mean of
+/// each node. Nodes are ordered by their first ranks.
 std::vector<numbers> leaves_of(const algorithm& how, const shape& data, std::vector<numbers> contributions) {
   if (!how.combines_means) return contributions;
   std::vector<numbers> means;
@@ -107,7 +108,7 @@ std::vector<numbers> leaves_of(const algorithm& how, const shape& data, std::vec
 
 using combiner_of_leaves = std::function<numbers(const numbers&, const numbers&)>;
 
-/// Combines the leaves in the order of the algorithm. `join` combines two of them.
+/// Combines the leaves in the order of the algorithm. `join` combines two vectors.
 numbers combined(const algorithm& how, std::vector<numbers> leaves, const combiner_of_leaves& join) {
   if (how.name == "linear") {
     numbers all = leaves.front();
@@ -150,8 +151,8 @@ double distance(const numbers& x, const numbers& y) {
   return norm(difference);
 }
 
-/// Bound of the rounding errors of log2 P levels and of the coefficients, relative to the longest input. The error of a
-/// wrong sum is far larger.
+/// Upper bound of the rounding errors of a sum, relative to the longest input. It allows for the errors of log2 P
+/// levels and of the coefficients. The error of a wrong sum is far larger.
 template <class T>
 constexpr double k_tolerance = 40 * static_cast<double>(std::numeric_limits<T>::epsilon());
 
@@ -185,7 +186,8 @@ vectors<T> normal_vectors(rank size, std::uint64_t count, std::uint64_t seed) {
   return all;
 }
 
-/// Returns random tensors. Some are empty, and some have gaps between them.
+/// Returns random tensors of a vector of `count` elements. Some tensors are empty, and some have a gap before the next
+/// tensor.
 std::vector<tensor> drawn_tensors(std::uint64_t count, std::uint64_t seed) {
   std::mt19937_64 draw(seed);
   std::vector<tensor> all;
@@ -287,8 +289,9 @@ TEST_P(Adasum, of_orthogonal_vectors_is_their_sum_or_that_of_means) {
   }
 }
 
-/// Each leaf has the weight 2^-depth, independent of its sign and length. Rounding errors are not parallel to the
-/// vectors. In the linear algorithm they grow from rank to rank with the length of the other operand.
+/// The sum of parallel vectors has a closed form: each leaf has the weight 2^-depth, independent of the leaf's sign and
+/// length. Rounding errors are not parallel to the vectors. In the linear algorithm the errors grow from rank to rank
+/// with the length of the other operand.
 TEST_P(Adasum, of_parallel_vectors_is_the_closed_form_of_the_tree) {
   const combiner_of_leaves mean = [](const numbers& x, const numbers& y) {
     numbers all;
@@ -310,8 +313,8 @@ TEST_P(Adasum, of_parallel_vectors_is_the_closed_form_of_the_tree) {
   }
 }
 
-/// Parallel vectors of 2^n ranks result in their mean. The vectors are denormal, or their norms differ by a factor of
-/// up to 1e40.
+/// The adaptive sum of parallel vectors of 2^n ranks is the mean of the vectors. In this test the vectors are denormal,
+/// or their norms differ by a factor of up to 1e40.
 TEST_P(Adasum, survives_denormals_and_norm_ratios_of_1e40) {
   const layout where = GetParam().where;
   if (how().name == "linear" || where == layout::of_3 || where >= layout::dealt) return;
@@ -339,9 +342,9 @@ TEST_P(Adasum, survives_denormals_and_norm_ratios_of_1e40) {
     }
 }
 
-/// Two vectors cancel each other except for a remainder, which counts as much as any other vector. Every algorithm
-/// combines ranks 0 and 1 first. If the number of ranks is odd, all tensors but one extend over the blocks of several
-/// ranks.
+/// The vectors of ranks 0 and 1, which every algorithm combines first, cancel each other except for a small remainder.
+/// In the next sum the remainder has the same weight as any other vector. If the number of ranks is odd, all tensors
+/// but one extend over the blocks of several ranks.
 TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
   for (const rank size : sizes())
     for (const double left : {1e-6, 1e-9, 0.0}) {
@@ -354,8 +357,8 @@ TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
       ASSERT_EQ(found.size(), inputs.size());
       for (const tensor& it : data.tensors) {
         const numbers oracle = wanted(how(), data, it, inputs);
-        // The remainder has the absolute rounding error of its operands. A shorter remainder has a larger relative
-        // error.
+        // The absolute rounding error of the remainder depends only on the operands. So a shorter remainder has a
+        // larger relative error.
         const double least = size > 2 || left == 0 ? 1 : left * norm(part_of(inputs[0], it));
         const double bound = left == 0 ? 1e-14 : 1e-15 / left;
         EXPECT_LE(distance(part_of(found[0], it), oracle), bound * std::max(norm(oracle), least))
@@ -364,8 +367,8 @@ TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
     }
 }
 
-/// A tensor with a non-finite element becomes NaN in all elements, and no bit of another tensor changes. A mean does
-/// not depend on tensors, so that only the element itself becomes non-finite.
+/// If a tensor has a non-finite element, all elements of the tensor become NaN, and no bit of another tensor changes.
+/// In the mean of a node only the element itself becomes non-finite, because a mean does not depend on tensors.
 TEST_P(Adasum, isolates_what_is_not_finite) {
   for (const rank size : {2, 3, 5, 8})
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -416,7 +419,8 @@ TEST_P(Adasum, fused_tensors_are_what_they_are_alone) {
   }
 }
 
-/// In the linear algorithm each rank keeps its own elements.
+/// Elements that are in no tensor get the value of some rank, the same on all ranks. In the linear algorithm each rank
+/// instead keeps its own value.
 TEST_P(Adasum, elements_of_no_tensor_are_some_ranks_and_the_same_everywhere) {
   for (const rank size : sizes()) {
     shape data = request(size, 60, dtype::f32);
@@ -461,7 +465,7 @@ TEST_P(Adasum, schedules_survive_their_text_form) {
 
 // --- absent and late ranks ------------------------------------------------------------------------------------
 
-/// A partial adaptive sum of two f64 tensors. The first call starts a round.
+/// The ranks of a partial adaptive sum of two f64 tensors. The first call of any rank starts a round.
 class partial_world {
  public:
   static constexpr std::uint64_t k_count = 40;
@@ -480,7 +484,7 @@ class partial_world {
     its_[index(r)]->offers->offer(reinterpret_cast<const std::byte*>(gradient.data()));
   }
 
-  /// Runs a round that `caller` starts. Returns the result that each rank collects.
+  /// Runs a round that the call of rank `caller` starts. Returns the result that each rank collects.
   vectors<double> round(rank caller) {
     ++round_;
     its_[index(caller)]->called.store(round_);
@@ -573,7 +577,8 @@ TEST(adasum_partial, what_it_cannot_do_is_refused) {
 
 // --- detection of wrong sums ---------------------------------------------------------------------------------
 
-/// Returns the world after `change` has altered rank 1. Calls `change` for each op until it returns true.
+/// Returns a world in which the schedule of rank 1 is changed. Calls `change` for each op of rank 1 until `change` has
+/// made its change and returns true.
 std::vector<schedule_ptr> world_with(const algorithm& how, rank size, const shape& data,
                                      const std::function<bool(draft&, op_id)>& change) {
   auto programs = whole_world(size, [&](world place) { return how.generate(place, data, {}); });
@@ -681,13 +686,13 @@ TEST(adasum_proof, finds_means_by_a_wrong_number_of_ranks_or_of_a_part_of_the_no
   EXPECT_NE(verdict(how, undivided, k_nodes_of_two), "");
 }
 
-/// The tensors extend over both blocks, so that an owner needs the sums of both blocks.
+/// The tensors extend over both blocks. Therefore the owner of a block also needs the sums of the other block.
 TEST(adasum_proof, finds_sums_that_lack_another_block) {
   const algorithm& how = *find("adasum", "two_level");
   const auto alone = world_with(how, 4, k_nodes_of_two, [](draft& in, op_id id) {
     op& it = in.head.ops[id];
     if (it.kind != op_kind::compute || it.what != kernel::sum || it.type != dtype::f64) return false;
-    for (op_id from = 0; from < id; ++from) {  // the receive from the node's other owner
+    for (op_id from = 0; from < id; ++from) {  // finds the receive from the other owner of the node
       const op& other = in.head.ops[from];
       const bool is_near = other.kind == op_kind::recv && other.peer == 0 && other.type == dtype::f64;
       if (is_near && other.c.buffer() == it.a.buffer()) return it.a = it.b, true;
@@ -707,7 +712,7 @@ shape with_tensors(std::size_t tensors, std::size_t empty = 0) {
   return data;
 }
 
-/// The linear algorithm needs buffers for each tensor, and a schedule has a limited number of buffers.
+/// The linear algorithm needs buffers for each tensor, but the number of buffers of a schedule is limited.
 TEST(adasum, is_refused_by_algorithms_that_have_no_buffers_for_so_many_tensors) {
   const algorithm& how = *find("adasum", "linear");
   for (rank r = 0; r < 3; ++r) EXPECT_TRUE(how.generate({r, 3}, with_tensors(32'766, 1000), {}));
@@ -734,10 +739,10 @@ TEST(adasum, says_loudly_that_on_one_node_it_is_the_mean) {
   EXPECT_EQ(name({}, 3), "adasum/two_level, of one node: the mean");
   EXPECT_EQ(name({4, 4, 4}, 3), "adasum/two_level, of one node: the mean");
   EXPECT_EQ(name({4, 4, 5}, 3), "adasum/two_level");
-  EXPECT_EQ(name({}, 1), "adasum/two_level");  // a single rank keeps its contribution
+  EXPECT_EQ(name({}, 1), "adasum/two_level");  // the sum of a single rank is its contribution
 }
 
-/// `play` explores all orders and knows sums exactly, element by element.
+/// Compares the proof with `play`, which tries all orders of events and checks the content of sums element by element.
 TEST(adasum_proof, all_orders_agree_with_the_proof) {
   for (const auto& [how, where] : flavours())
     for (const rank size : {1, 2, 3}) {

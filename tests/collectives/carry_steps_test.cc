@@ -1,5 +1,5 @@
-// Tests of partial schedules that survivors carry into smaller worlds while a second rank dies, between any two steps
-// (docs/reference/shrink.md).
+// Tests of recovery (docs/reference/shrink.md): after a death, the survivors move a partial schedule into a smaller
+// world. Meanwhile a second rank dies, between any two steps of the recovery.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace lsched {
 namespace {
 
-/// Results of the recoveries of several seeds. A seed runs first without a second death. Then it runs with a second
-/// death after each step of the recovery, or after `points` drawn steps.
+/// The counts of the outcomes of many recoveries. Each seed runs first without a second death. Further runs have a
+/// second death after each step of the recovery, or after `points` drawn steps.
 struct explored {
   std::uint64_t runs = 0, faults = 0, adopted = 0, repeated = 0;
   std::string first_fault;

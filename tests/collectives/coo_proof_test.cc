@@ -1,4 +1,5 @@
-// Proofs of the schedules that sum users' sparse vectors: every output holds the items of every rank, in rank order.
+// Proofs of the schedules that sum users' sparse vectors: every output holds the sum of the items of all ranks, added
+// in rank order.
 #include <gtest/gtest.h>
 
 #include "bindings/requests/sparse_promises.h"
@@ -60,12 +61,13 @@ TEST(CooProof, all_types) {
     }
 }
 
-/// The proof must reject every mutant that cannot be harmless.
+/// A mutant is a schedule with one planted change. The proof must reject every mutant whose change cannot be harmless.
 TEST(CooProof, no_message_goes_astray_unseen) {
   const auto is_grave = [](const mutant_list& all, std::size_t k) {
     const std::string name = all.name(k);
     const bool moves = name.find("(send") != std::string::npos || name.find("(recv") != std::string::npos;
-    // A number that only controls other ops may come from any function, if all ranks have the same number.
+    // Some kernels compute a number that only controls other ops. Replacing such a kernel is harmless if all ranks get
+    // the same number.
     const bool is_by_function = name.find(" is a ") != std::string::npos;
     return all.how(k) == mutation::swap_peers || (all.how(k) == mutation::shift_offset && moves) ||
            (all.how(k) == mutation::change_kernel && !is_by_function);

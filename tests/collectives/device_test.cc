@@ -1,5 +1,5 @@
-// Runs of schedules over device memory. Worlds in which ranks have all, some or none of their buffers in device memory
-// must have the bits of a world in host memory. The host cannot access the device memory of these tests.
+// Tests of schedules over device memory. Ranks have all, some or none of their buffers in device memory. The results
+// must have the same bits as in a world in host memory. The host cannot access the device memory of these tests.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -17,7 +17,7 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-/// The buffers of a rank in host memory, and the addresses that the schedule uses.
+/// The host memory of a rank's buffers, and the addresses that the schedule uses for these buffers.
 struct rank_memory {
   std::vector<bytes> inputs, outputs;
   binding bound;
@@ -44,7 +44,7 @@ class device_world {
 
   bool run() { return !its_.empty() && world_.run_round(its_); }
 
-  /// Returns the contents of the outputs, ordered by rank and number.
+  /// Returns the contents of the outputs, ordered by rank and by number of the output.
   std::vector<bytes> results() const {
     std::vector<bytes> all;
     for (std::size_t r = 0; r < memory_.size(); ++r)
@@ -68,7 +68,7 @@ class device_world {
   rank_memory& at(rank r) { return memory_[static_cast<std::size_t>(r)]; }
 
   /// Returns whether a buffer is in device memory. In a mixed world, ranks in turn have all buffers, the outputs, the
-  /// inputs, or none there.
+  /// inputs, or no buffers in device memory.
   static bool is_on_device(places where, rank r, bool is_input) {
     if (where != places::mixed) return where == places::device;
     return r % 4 == 0 || (is_input ? r % 4 == 2 : r % 4 == 1);
@@ -110,7 +110,7 @@ class device_world {
 
   lockstep_world world_;
   std::vector<rank_memory> memory_;
-  std::vector<stepped_device*> devices_;  ///< Devices by rank. Null if a rank has no device.
+  std::vector<stepped_device*> devices_;  ///< devices, by rank; null if a rank has no device
   std::vector<instance*> its_;
 };
 
@@ -159,7 +159,7 @@ TEST(DeviceFailure, ends_the_schedules_that_it_has_a_part_in_and_no_others) {
   });
   for (rank r = 0; r < 3; ++r) failing.device_of(r).hold(true);
   for (rank r = 0; r < 3; ++r) lockstep_world::start(world.at(r), *failing.its()[static_cast<std::size_t>(r)]);
-  const instance& it = *failing.its()[1];  // an extra of the fold, which sends first
+  const instance& it = *failing.its()[1];  // rank 1 is an extra, whose first op is a send
   ASSERT_TRUE(world.run_until([&] { return it.jobs != 0; }));
   EXPECT_NE(world.at(1).describe_wait(it, nullptr).find("on the device"), std::string::npos);
   failing.device_of(1).fail();

@@ -1,6 +1,7 @@
-// Tests of rounds that a death or a cancel ends on some ranks while other ranks finish them. A rank whose round has
-// failed reuses its buffers at once, and the results of the other ranks must still be correct. The tests run real
-// engines over the inproc transport, which reads payloads late. A seed determines the order of events.
+// Tests of rounds that fail on some ranks, because of a death or a cancel, and succeed on other ranks. A rank whose
+// round has failed reuses its buffers at once, and the results of the other ranks must still be correct. The tests run
+// real engines over the in-process transport, which reads payloads as late as possible. A seed determines the order of
+// events.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ using testing::exact_algorithms;
 using testing::lockstep_world;
 using testing::numbers;
 
-/// One round of one algorithm, which a death or a cancel ends on some ranks.
+/// A round of one algorithm. A death or a cancel makes the round fail on some ranks.
 class early_end {
  public:
   early_end(const algorithm& what, std::uint64_t seed, bool stays_open)
@@ -41,7 +42,7 @@ class early_end {
     memory_ = inputs_;
   }
 
-  /// Returns the first fault, or nothing.
+  /// Runs the round. Returns the first error, or an empty text.
   std::string run() {
     if (validate(what_, {0, size_}, data_)) return {};
     its_ = world_.commit([this](rank r) { return request(r); });
@@ -83,7 +84,7 @@ class early_end {
     for (; steps > 0; --steps) world_.step(), look();
   }
 
-  /// Kills a rank. The survivors learn of the death one after the other, with steps in between.
+  /// Kills a rank. The survivors notice the death one after the other, and other events happen in between.
   void kill(rank culprit) {
     look();
     has_ended_[index(culprit)] = true;
@@ -96,7 +97,8 @@ class early_end {
     }
   }
 
-  /// Checks the rounds that have finished, and overwrites the buffers of rounds that have failed.
+  /// Checks the result of each rank whose round has finished, and overwrites the buffers of each rank whose round has
+  /// failed.
   void look() {
     for (rank r = 0; r < size_; ++r) {
       if (has_ended_[index(r)]) continue;
@@ -124,16 +126,16 @@ class early_end {
   const rank size_;
   shape data_{};
   postcondition promise_{};
-  std::vector<numbers> inputs_;  ///< The contributions, which never change.
+  std::vector<numbers> inputs_;  ///< contributions, by rank; never overwritten
   std::vector<numbers> memory_, outputs_;
-  lockstep_world world_;  ///< The world, which uses the buffers above until its destruction.
+  lockstep_world world_;  ///< uses the buffers above until it is destroyed
   std::vector<instance*> its_;
   std::vector<bool> has_ended_;
   std::uint64_t finished_ = 0, failed_ = 0;
   std::string fault_;
 };
 
-/// Returns the number of runs with a fault.
+/// Runs every algorithm with `seeds` seeds. Returns the number of runs with an error.
 std::uint64_t run_seeds(std::uint64_t seeds, bool stays_open) {
   std::uint64_t faults = 0, finished = 0, failed = 0;
   for (const algorithm* const what : exact_algorithms())

@@ -1,5 +1,5 @@
-// Tests of the nodes of a world, and of collectives with an owner on each node: means within nodes, adaptive sums
-// between owners.
+// Tests of the nodes of a world, and of the collectives that give one rank of each node (the owner) a result: means
+// within a node, and adaptive sums between the owners.
 #include "bindings/requests/requests.h"
 #include "collectives/algorithm/nodes.h"
 
@@ -20,9 +20,9 @@ namespace {
 
 std::size_t index(rank r) { return static_cast<std::size_t>(r); }
 
-using vectors = std::vector<std::vector<double>>;  ///< by rank
+using vectors = std::vector<std::vector<double>>;  ///< vectors, by rank
 
-/// The node of each rank of one world.
+/// A distribution of the ranks of a world over nodes: the node of each rank.
 struct layout {
   const char* name;
   std::vector<rank> nodes;
@@ -58,8 +58,8 @@ vectors drawn(rank size, std::uint64_t count) {
   return all;
 }
 
-/// Runs a round. Returns every rank's output, with -77 in elements that were not written or do not exist. In place, one
-/// vector is input and output.
+/// Runs a round. Returns every rank's output, with -77 in elements that were not written or do not exist. In place, the
+/// input and the output are the same vector.
 vectors run(const collective& of, const shape& data, const vectors& inputs) {
   const auto size = static_cast<rank>(inputs.size());
   vectors sources = inputs, outputs(inputs.size(), std::vector<double>(data.count, -77));
@@ -140,7 +140,8 @@ TEST(node_adasum, of_owners_is_the_adasum_of_a_world_of_owners_at_all_ranks) {
         }
 }
 
-/// node_mean and node_adasum together compute adasum/two_level. Only the latter cuts the vector into blocks.
+/// node_mean followed by node_adasum has the result of adasum/two_level. Of these algorithms, only adasum/two_level
+/// cuts the vector into blocks.
 TEST(node_adasum, of_means_is_the_two_level_adasum) {
   for (const layout& where : k_layouts)
     for (const rank root : roots_of(where)) {
@@ -204,7 +205,7 @@ TEST_P(Owners, all_orders_agree_with_the_proof) {
   }
 }
 
-/// The proof rejects every mutant of a division or of a sum.
+/// The proof rejects every schedule in which a division or a sum was changed.
 TEST_P(Owners, another_kernel_or_divisor_is_found) {
   const shape data = request(k_layouts[2], 1, 40);
   const mutant_list mutants(whole_world(4, [&](world place) { return how().generate(place, data, {}); }));

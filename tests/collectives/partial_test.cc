@@ -27,7 +27,7 @@ std::vector<schedule_ptr> partials(rank size, std::uint64_t count, const activat
   return whole_world(size, [&](world place) { return generate(place, sums(count), starts); });
 }
 
-/// Returns the algorithms whose messages are whole vectors. A symbolic_world can play only these.
+/// Returns the algorithms whose messages are whole vectors. A symbolic_world cannot run other algorithms.
 std::vector<partial> whole_partials() {
   const std::set<std::string_view> whole{"recursive_doubling", "tree", "flat", "recursive_multiplying"};
   std::vector<partial> some;
@@ -38,8 +38,8 @@ std::vector<partial> whole_partials() {
   return some;
 }
 
-/// Returns rounds with random callers (at least one, or all) and random pending sets, the empty and the full set
-/// included.
+/// Returns rounds with random callers (at least one rank, or all ranks) and random sets of ranks with a pending
+/// contribution, including the empty and the full set.
 std::vector<round_plan> random_plans(std::mt19937_64& random, std::size_t size, bool everybody_calls) {
   std::vector<round_plan> plans;
   for (const unsigned percent : {0u, 20u, 50u, 100u}) {
@@ -99,7 +99,8 @@ TEST(partial, every_pending_set_works) {
   }
 }
 
-/// One contribution in 32 ranks costs the bytes of a broadcast. A round without contributions moves no bytes.
+/// A null contribution (of a rank that has offered nothing) moves no bytes. If one rank contributes, the round moves as
+/// many bytes as a broadcast. A round without contributions moves no bytes.
 TEST(partial, null_moves_no_bytes) {
   for (const rank size : {2, 7, 8, 32}) {
     const auto programs = partials(size, 10);
@@ -110,7 +111,7 @@ TEST(partial, null_moves_no_bytes) {
       one[static_cast<std::size_t>(active)] = true;
       symbolic_world all(programs, {.seed = 9});
       ASSERT_EQ(all.run({{.calls = one, .pending = one}, {.calls = one, .pending = nobody}}), "");
-      const bool is_extra = size == 7 && active % 2 != 0;  // the proxy sends the contribution back to its extra
+      const bool is_extra = size == 7 && active % 2 != 0;  // the extra's proxy sends the sum back to it
       EXPECT_EQ(all.took(0).bytes, (ranks - 1 + (is_extra ? 1 : 0)) * 10 * size_of(dtype::f32)) << active;
       EXPECT_EQ(all.took(1).bytes, 0u);
     }
@@ -197,7 +198,7 @@ TEST(partial_sabotage, a_collective_that_does_not_wait_for_the_gate_is_noticed) 
       const auto is_capture = [](const op& it) { return it.kind == op_kind::capture; };
       const auto gate = static_cast<op_id>(std::ranges::find_if(ops, is_capture) - ops.begin());
       for (const op_id after : good[who]->successors(gate)) {
-        if (ops[after].kind == op_kind::recv) continue;  // a receive may be posted before the gate opens
+        if (ops[after].kind == op_kind::recv) continue;  // a receive need not wait for the gate
         if (is_implied(*good[who], gate, after)) continue;
         ++dropped;
         auto bad = good;

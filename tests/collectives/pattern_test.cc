@@ -1,6 +1,6 @@
-// Tests of properties that proofs of contents and totals do not cover: which ranks exchange messages, and how much is
-// in flight at once. A correct but slow variant (a bottleneck, a detour, messages of the wrong size) has the same
-// result and sometimes the same totals.
+// Tests of properties that proofs of contents and total costs do not cover: which ranks exchange messages, and how many
+// messages are in flight at the same time. A correct but slow algorithm (with a bottleneck, a detour or messages of the
+// wrong size) has the same result and sometimes the same total cost.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ TEST(pattern, no_rank_of_a_scattering_broadcast_sends_more_than_the_vector) {
   }
 }
 
-/// A transport can then copy a region once for all receivers.
+/// If all receivers get the same region one after the other, a transport can copy this region once for all receivers.
 TEST(pattern, a_flat_broadcast_sends_one_region_to_all_before_the_next) {
   const auto world = world_of("bcast", "flat", 4, {.count = 9, .root = 2, .segment = 3});
   const auto sends = ops_of(*world[2], op_kind::send);
@@ -82,7 +82,7 @@ TEST(pattern, everybody_begins_with_another_peer) {
   }
 }
 
-/// Returns the number of sends that fire when a round begins, before any message has arrived.
+/// Returns the number of sends that start when a round begins, before any message has arrived.
 std::size_t sends_at_once(const schedule& program) {
   return static_cast<std::size_t>(
       std::ranges::count_if(program.ops(), [](const op& it) { return it.kind == op_kind::send && it.need == 0; }));
@@ -98,7 +98,7 @@ TEST(pattern, a_pairwise_alltoallv_is_throttled) {
   }
 }
 
-/// Every rank reduces one block, and no rank sends more than the vector.
+/// Every rank reduces one block, and no rank sends more bytes than the vector has.
 TEST(pattern, a_reduce_by_blocks_spreads_the_arithmetic) {
   for (const schedule_ptr& it : world_of("reduce", "direct", 5, {.count = 500, .what = kernel::sum, .root = 3})) {
     std::uint64_t combined = 0;
@@ -116,12 +116,12 @@ TEST(pattern, nothing_is_copied_on_the_way_of_these) {
                                                         {"gather", "flat"},
                                                         {"scatter", "flat"}})
     for (const schedule_ptr& it : world_of(collective, name, 6, {.count = 3})) {
-      EXPECT_LE(ops_of(*it, op_kind::compute).size(), 1u) << collective << name;  // the rank's own block
+      EXPECT_LE(ops_of(*it, op_kind::compute).size(), 1u) << collective << name;  // copies the rank's own block
       for (const buffer& memory : it->buffers()) EXPECT_NE(memory.role, buffer_role::scratch) << collective << name;
     }
 }
 
-/// A receive whose payload is only combined permits the transport to read the payload in the sender's memory.
+/// If a received payload is only an operand of a compute op, the transport may read the payload in the sender's memory.
 TEST(pattern, what_is_combined_is_read_in_place) {
   for (const auto& [collective, name] : std::vector<std::pair<const char*, const char*>>{
            {"reduce", "flat"}, {"reduce", "binomial"}, {"scan", "chain"}, {"scan", "recursive_doubling"}})

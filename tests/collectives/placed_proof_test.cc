@@ -1,5 +1,5 @@
-// Proofs that every generator's schedule keeps the generator's promise if some or all buffers are in device memory. The
-// proof of a schedule's form includes that no host op accesses device memory.
+// Proofs that the schedules of every generator meet the postcondition of their collective if some or all buffers are in
+// device memory. The proofs include that no op of the host accesses device memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,14 +15,14 @@
 namespace lsched::testing {
 namespace {
 
-/// Placements of buffers in device memory.
+/// Choices of the buffers that are in device memory.
 enum class places : std::uint8_t { all_device, all_read_peers, mixed };
 constexpr std::array k_all_places{places::all_device, places::all_read_peers, places::mixed};
 
 memory_space space_if(bool is_device) { return is_device ? memory_space::device : memory_space::host; }
 
-/// Returns the placement of a rank's buffers. In a mixed world, ranks in turn have the outputs, all buffers, the inputs
-/// or none in device memory. In place, input and output have the same placement.
+/// Returns the memory spaces of a rank's buffers. In a mixed world, ranks in turn have the outputs, all buffers, the
+/// inputs or no buffers in device memory. In place, input and output have the same placement.
 caller_spaces spaces_of(const schedule& program, places which, bool in_place) {
   const rank turn = which != places::mixed ? 1 : in_place ? program.place().self % 2 : program.place().self % 4;
   return {.inputs = std::vector(count_of(program, buffer_role::input), space_if(turn == 1 || turn == 2)),
@@ -59,7 +59,8 @@ std::string first_words(const verification& answer) {
 
 class PlacedProof : public ::testing::TestWithParam<algorithm> {};
 
-/// Returns whether a placement was refused. Schedules with lists and partial schedules must stay in host memory.
+/// Returns whether the request was refused because of device memory. Partial schedules and schedules with lists of
+/// items must stay in host memory.
 bool is_refused(const result<schedule_ptr>& answer) {
   return !answer && answer.error().code == status::unsupported && !answer.error().text.empty();
 }

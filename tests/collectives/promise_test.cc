@@ -106,7 +106,8 @@ TEST(promise, is_of_what_the_caller_asked) {
     EXPECT_EQ(promise_for(world, wrong).error().code, status::argument) << wrong.collective;
 }
 
-/// A partial round leaves out ranks that did not call.
+/// A partial schedule does not meet the postcondition of an ordinary collective, because its rounds leave out ranks
+/// that did not call.
 TEST(promise, partial_schedules_are_no_ordinary_collective) {
   const algorithm& how = *find("partial_allreduce", "tree");
   const shape data{.count = 4, .type = dtype::f32, .what = kernel::sum};
@@ -131,7 +132,7 @@ struct heading {
   std::string activation = "none seed 0";
 };
 
-/// Parses the world in which rank r has the buffers and ops of body[r].
+/// Parses the schedules of a world. `body[r]` holds the buffers and ops of rank r.
 std::vector<schedule_ptr> read_world(const std::vector<std::string>& body, const heading& of) {
   std::string text;
   for (std::size_t r = 0; r < body.size(); ++r)
@@ -142,7 +143,7 @@ std::vector<schedule_ptr> read_world(const std::vector<std::string>& body, const
   return world ? *std::move(world) : std::vector<schedule_ptr>();
 }
 
-/// Verifies the world. Returns the findings, one a line.
+/// Verifies the world. Returns the findings, each on one line.
 std::string findings_of(const std::vector<schedule_ptr>& world, std::string_view collective = {}) {
   std::string text;
   const verification answer = verify(world, promise_for(world, {.collective = collective})->what);
@@ -159,7 +160,8 @@ std::string buffers(int input, int output) {
          "\nbuffer 2 scratch host i64 " + std::to_string(input) + "\n";
 }
 
-/// Returns the ops by which rank `self` of two exchanges `count` elements and adds them in rank order.
+/// Returns the ops of rank `self` of two ranks. The ranks exchange `count` elements, and each rank adds the two
+/// contributions in rank order.
 std::string exchange(int self, int count) {
   const std::string other = std::to_string(1 - self), part = "[0 +" + std::to_string(count) + "]";
   return "op 0 send i64 b0" + part + " to " + other + " tag 1 then 3\nop 1 recv i64 b2" + part + " from " + other +
@@ -205,7 +207,8 @@ TEST(promise, a_barrier_lets_nobody_go_before_all_have_come) {
 
 // --- operands in any order ---------------------------------------------------------------------------------
 
-/// Returns rank `self` of an allreduce over a ring of three ranks, with two elements a step: sums first, then results.
+/// Returns the ops of rank `self` in an allreduce over a ring of three ranks. Each step sends two elements. The ring
+/// first passes on partial sums, then results.
 std::string ring(int self) {
   const auto part = [&](int step) { return std::to_string((self - step + 6) % 3 * 2) + " +2]"; };
   const std::string next = std::to_string((self + 1) % 3), last = std::to_string((self + 2) % 3);
@@ -241,8 +244,8 @@ TEST(promise, operands_come_in_any_order_where_nothing_but_the_contents_is_promi
 
 // --- partial rounds ----------------------------------------------------------------------------------------
 
-/// Returns rank `self` of a partial allreduce of two ranks. `start` holds ops 0 to 2, which wake the rank. Op 3
-/// captures the contribution that the ranks exchange.
+/// Returns the ops of rank `self` in a partial allreduce of two ranks. `start` holds ops 0 to 2, which start the round
+/// on this rank. Op 3 takes (captures) the rank's pending contribution, which the ranks then exchange.
 std::string partial(int self, const std::string& start, const std::string& merge = "sum") {
   const std::string other = std::to_string(1 - self);
   return buffers(6, 6) + start + "op 3 capture i64 b0[0 +6] merge " + merge +
@@ -257,7 +260,7 @@ std::string call(int self, const std::string& then) {
   return "op 0 signal_recv from " + std::to_string(self) + " tag 0" + then + "\n";
 }
 
-/// Returns ops 0 to 2 of a schedule in which a call of either rank wakes both ranks.
+/// Returns ops 0 to 2 of a partial schedule in which a call of either rank starts the round on both ranks.
 std::string woken(int self) {
   const std::string other = std::to_string(1 - self);
   return call(self, " then 2 3") + "op 1 signal_recv from " + other + " tag 0 then 3\nop 2 signal_send to " + other +

@@ -1,5 +1,5 @@
-// Proofs that every registered generator keeps its promise, for all orders of arrival and all initiators. `lsched
-// verify --all` proves the same for all sizes that matter.
+// Proofs that the schedules of every registered generator meet the postcondition of their collective, for all orders of
+// arrival and for every rank that may start a round. `lsched verify --all` makes these proofs for more sizes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace lsched::testing {
 namespace {
 
-/// Returns an activation for each combination of op kinds. A sampled run omits activations that lack one op of another
-/// activation.
+/// Returns the activations to prove, one for each combination of op kinds. A sampled run omits activations whose ops
+/// are a subset of the ops of another activation.
 std::vector<activation> activations_for(const algorithm& it, rank size) {
   if (!it.of->activates) return {{}};
   const auto ranks = static_cast<std::uint32_t>(size);
@@ -31,7 +31,7 @@ std::vector<activation> activations_for(const algorithm& it, rank size) {
   return all;
 }
 
-/// Returns the sizes to prove. Sizes above 33 are proved only in soaks and by `lsched verify --all`.
+/// Returns the world sizes to prove. Sizes above 33 are proved only in soaks and by `lsched verify --all`.
 std::vector<rank> sizes_of() {
   std::vector<rank> sizes{1, 2, 3, 5, 6, 7, 8, 13, 16, 33, 64, 100};
   const rank most = sampled() ? 13 : full() ? 100 : 33;
@@ -78,7 +78,7 @@ TEST_P(Proof, the_generator_keeps_its_promise) {
       }
 }
 
-/// Returns the shape with three times as many elements, in units of three.
+/// Returns `data` with three times as many elements, in units of three elements that must stay together.
 shape in_threes(shape data) {
   data.unit = 3;
   data.count *= 3;
@@ -86,7 +86,7 @@ shape in_threes(shape data) {
   return data;
 }
 
-/// Returns the first op that reduces a part of a unit, or k_no_op.
+/// Returns the first compute op whose range begins or ends inside a unit, or k_no_op.
 op_id cut_in(const schedule& program, std::uint64_t unit) {
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& it = program.ops()[id];
@@ -113,7 +113,7 @@ TEST_P(Proof, user_defined_arithmetic_keeps_its_order_and_its_units) {
     }
 }
 
-/// A power of two, the sizes next to it, and a size between two powers of two.
+/// Proves worlds of 256 ranks (a power of two), of the sizes next to it, and of 1000 ranks.
 TEST_P(Proof, soak_large_worlds) {
   const algorithm& it = GetParam();
   for (const rank size : {255, 256, 257, 1000}) {

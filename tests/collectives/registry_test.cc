@@ -26,7 +26,8 @@ std::vector<activation> starts_for(const algorithm& it) {
           {.policy = activation_policy::majority, .seed = 5}};
 }
 
-/// Adds the activations that wait for several ranks, if the world is large enough.
+/// Returns the activations of the algorithm. If the world is large enough, they include activations that wait for
+/// several ranks.
 std::vector<activation> starts_for(const algorithm& it, rank size) {
   auto all = starts_for(it);
   if (!it.of->activates) return all;
@@ -85,7 +86,7 @@ TEST(registry, schedules_are_named_after_their_algorithm_on_every_rank) {
 
 // --- costs -------------------------------------------------------------------------------------------------
 
-/// Returns whether every op uses whole buffers. A symbolic_world can play only such schedules.
+/// Returns whether every op uses whole buffers. A symbolic_world cannot run other schedules.
 bool uses_whole_buffers(const std::vector<schedule_ptr>& programs) {
   for (const schedule_ptr& program : programs)
     for (const op& it : program->ops())
@@ -94,7 +95,8 @@ bool uses_whole_buffers(const std::vector<schedule_ptr>& programs) {
   return true;
 }
 
-/// Returns all ranks of a small world. For a large world, returns the ranks at and next to the ends and the middle.
+/// Returns the ranks to try as first caller: all ranks of a small world, or the ranks near the ends and the middle of a
+/// large world.
 std::set<std::size_t> first_callers(std::size_t size) {
   if (size > 33) return {0, 1, 2, size / 2 - 1, size / 2, size / 2 + 1, size - 2, size - 1};
   std::set<std::size_t> all;
@@ -102,7 +104,8 @@ std::set<std::size_t> first_callers(std::size_t size) {
   return all;
 }
 
-/// Returns the most signals and the most hops of rounds that have just enough callers.
+/// Returns the maximum number of signals and the maximum number of hops (messages one after the other) over rounds with
+/// the minimum number of callers.
 tally worst_of_few_callers(const std::vector<schedule_ptr>& programs) {
   tally worst;
   const auto size = static_cast<rank>(programs.size());
@@ -190,7 +193,7 @@ TEST(registry, a_declared_constraint_is_a_refusal_and_nothing_else_is) {
   }
 }
 
-/// Returns the names as an error text lists them, in the order of the table.
+/// Returns the names in the form in which an error text lists them, in the order of `names`.
 std::string offered(const std::vector<std::string_view>& names) {
   std::string list;
   for (const std::string_view name : names) list += (list.empty() ? "\"" : ", \"") + std::string(name) + "\"";

@@ -213,7 +213,7 @@ TEST(schedule_cache, forgets_what_was_asked_for_longest_ago) {
   for (std::uint64_t count = 2; count < schedule_cache::k_most_entries; ++count)
     (void)cache.get("allreduce", "tree", sum_of(count));
   EXPECT_EQ(cache.get("allreduce", "tree", sum_of(0))->program, first);
-  (void)cache.get("allreduce", "tree", sum_of(1000));  // exceeds the capacity
+  (void)cache.get("allreduce", "tree", sum_of(1000));  // now the cache exceeds its capacity
   EXPECT_EQ(cache.get("allreduce", "tree", sum_of(0))->program, first);
   EXPECT_NE(cache.get("allreduce", "tree", sum_of(1))->program, second);
 }

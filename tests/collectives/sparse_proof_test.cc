@@ -1,5 +1,5 @@
-// Proofs of the schedules of sparse allreduces: every sum holds every rank's part, in rank order, and every result
-// holds all sums.
+// Proofs of the schedules of sparse allreduces: the sum of every region holds the contributions of all ranks, added in
+// rank order, and every result holds the sums of all regions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -93,7 +93,8 @@ bool leads_to(const schedule& it, op_id from, op_id to) {
   return false;
 }
 
-/// A list is sent once the lists of all earlier buckets have arrived. It does not wait for other lists.
+/// Lists are sent in groups (buckets). A list is sent as soon as the lists of all earlier buckets have arrived, and
+/// does not wait for other lists.
 TEST(SparseProof, buckets_are_sent_one_after_the_other) {
   for (const std::uint32_t bucket : {0u, 1u, 2u, 3u, 5u, 6u}) {
     const auto world = world_of(oktopk(), {.count = 100, .k = 7, .bucket = bucket}, 7);
@@ -112,7 +113,8 @@ TEST(SparseProof, buckets_are_sent_one_after_the_other) {
   }
 }
 
-/// The vectors of all ranks or of some ranks are in device memory. Lists and promises are unchanged.
+/// The vectors of all ranks or of some ranks are in device memory. The lists and the postconditions are the same as in
+/// host memory.
 TEST(SparseProof, over_device_memory) {
   for (const rank size : {1, 2, 3, 5, 8, 13, 33}) {
     if (sampled() && size > 8) continue;
@@ -196,7 +198,7 @@ TEST(SparseProof, whoever_starts_a_round_all_are_in_it_and_are_counted_once) {
     }
 }
 
-/// Removes the operand from which the result takes its contributor count. The proof must reject the schedules.
+/// Removes the operand that gives the result its number of contributors. The proof must reject such schedules.
 TEST(SparseProof, counts_of_others_are_seen) {
   const sparse_problem problem{.count = 100, .k = 9, .place = {0, 3}, .period = 3};
   const activation starts{.policy = activation_policy::solo};
@@ -219,13 +221,14 @@ TEST(SparseProof, counts_of_others_are_seen) {
   }
 }
 
-/// The proof must reject every mutant that cannot be harmless.
+/// A mutant is a schedule with one planted change. The proof must reject every mutant whose change cannot be harmless.
 TEST(SparseProof, no_message_goes_astray_unseen) {
   const auto is_grave = [](const mutant_list& all, std::size_t k) {
     const std::string name = all.name(k);
     const bool moves = name.find("(send") != std::string::npos || name.find("(recv") != std::string::npos;
     const bool shifts = all.how(k) == mutation::shift_offset && moves;
-    // A number that only controls other ops may come from any function, if all ranks have the same number.
+    // Some kernels compute a number that only controls other ops. Replacing such a kernel is harmless if all ranks get
+    // the same number.
     const bool is_by_function = name.find(" is a ") != std::string::npos;
     return all.how(k) == mutation::swap_peers || shifts || (all.how(k) == mutation::change_kernel && !is_by_function);
   };
@@ -244,7 +247,7 @@ TEST(SparseProof, no_message_goes_astray_unseen) {
     }
   };
   for (const sparse_algorithm& how : sparse_algorithms()) {
-    if (how.name.starts_with("gtopk")) continue;  // all children receive the same, and bitmaps are not contributions
+    if (how.name.starts_with("gtopk")) continue;  // a swap of children or a shift of a bitmap is harmless
     expect_seen(how, {.count = 100, .k = 9, .period = 3});
   }
   expect_seen(oktopk(), {.count = 100, .k = 9, .period = 3, .selection = selection_rule::reused, .bucket = 1});
@@ -258,7 +261,8 @@ TEST(SparseProof, its_text_is_read_back) {
   }
 }
 
-/// Except for the gate and the contributor count, a partial schedule has the ops of its body, with their guards.
+/// A partial schedule has all ops of the ordinary schedule, with the same guards (conditions under which an op is
+/// skipped). In addition it has the ops that start the round and count the contributors.
 TEST(SparseProof, a_partial_one_has_its_body_in_it) {
   for (const sparse_algorithm& how : sparse_algorithms()) {
     const sparse_problem problem{.count = 100, .k = 7, .period = 3};

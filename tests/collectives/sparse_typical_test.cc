@@ -1,4 +1,5 @@
-// Tests of the typical list lengths of sparse allreduces. Time models use them as the lengths of messages.
+// Tests of the typical lengths of the lists of sparse allreduces. Time models use these lengths as the lengths of
+// messages.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -19,7 +20,7 @@ sparse_problem asked(rank size, std::uint64_t count, std::uint64_t k) {
   return {.count = count, .k = k, .place = {0, size}, .period = 64};
 }
 
-/// Returns the mean number of bytes that a rank sends in a round that keeps its boundaries.
+/// Returns the mean number of bytes that a rank sends in a round that does not compute new boundaries of regions.
 double bytes_of(std::string_view algorithm, sparse_problem problem) {
   const rank size = problem.place.size;
   std::vector<schedule_ptr> ranks;
@@ -48,15 +49,16 @@ TEST(SparseTypical, shares_are_of_something) {
   EXPECT_EQ(typical_share(asked(3, 9, 1), 4), 2u);
 }
 
-/// Returns a bound of the counter bytes of oktopk: an allreduce of each pass's counters, and the number of items that
-/// each owner keeps. A fold needs one more step.
+/// Returns an upper bound of the bytes of counters that a rank of oktopk sends: the counters of each pass, in an
+/// allreduce, and the number of items of each owner. The allreduce has one more step if the number of ranks is not a
+/// power of two.
 double counter_bytes(const sparse_problem& problem) {
   std::uint64_t counters = drift_bins(problem);
   for (unsigned pass = 0; pass < threshold_passes(problem.type); ++pass) counters += threshold_bins(problem.type, pass);
   return 8.0 * static_cast<double>(counters) * (ceil_log2(problem.place.size) + 1) + 16.0 * problem.place.size;
 }
 
-// Counters and lengths are sent in addition to items.
+// The expected bytes include counters and lengths of lists in addition to items.
 TEST(SparseTypical, every_rank_sends_its_share_of_what_there_is) {
   constexpr std::uint64_t k_count = 1'000'000, k = 10'000;
   for (const rank size : {2, 3, 5, 6, 7, 4, 8, 33, 64}) {
@@ -82,7 +84,7 @@ TEST(SparseTypical, few_items_are_not_nothing) {
     EXPECT_GE(bytes_of(algorithm, problem), 10.0 * k_item_bytes) << algorithm;
 }
 
-/// The tree has log2 P steps up and log2 P steps down. The child with the largest subtree is served first.
+/// The tree has log2 P steps up and log2 P steps down. A parent sends first to the child with the largest subtree.
 TEST(SparseTypical, a_tree_is_as_slow_as_it_is_deep) {
   constexpr std::uint64_t k = 10'000;
   for (const rank size : {2, 4, 8, 64}) {
@@ -102,7 +104,8 @@ TEST(SparseTypical, a_tree_is_as_slow_as_it_is_deep) {
   }
 }
 
-/// An owner counts in the list of its selected items and in the sum of all ranks' items.
+/// To find thresholds, a rank counts magnitudes in two lists: its selected items, and the sum of its region. The
+/// typical lengths must be the lengths of these lists.
 TEST(SparseTypical, owners_count_in_lists_as_long_as_they_are) {
   constexpr std::uint64_t k = 10'000;
   const sparse_problem problem = asked(8, 100'000, k);
@@ -114,7 +117,8 @@ TEST(SparseTypical, owners_count_in_lists_as_long_as_they_are) {
   EXPECT_EQ(read, (std::set{k * k_item_bytes, sum * k_item_bytes}));
 }
 
-/// Equal regions need no balancing, so that no rank sends pieces.
+/// Typical regions are equal and need no balancing. Therefore the typical length of the messages that balance the
+/// regions is 0.
 TEST(SparseTypical, owners_have_equal_shares) {
   for (const rank size : {3, 8}) {
     std::uint64_t number = 0;

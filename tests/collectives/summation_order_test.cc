@@ -1,8 +1,8 @@
-// The order in which each algorithm adds up contributions, against the table of docs/reference/collectives.md.
+// Tests of the order in which each algorithm adds up contributions, against the table of docs/reference/collectives.md.
 //
-// Schedules are run with expressions in place of numbers: an element of rank r is the leaf r, and a sum is a node. An
-// output then holds the tree of its sum. The cells of the table follow from comparisons of such trees, and rounds of
-// real numbers must have the bits that the trees predict.
+// The schedules run with expressions instead of numbers: every element of the input of rank r is the leaf r, and a sum
+// is a node of a tree. An output then holds the tree of its sum. Comparisons of these trees give the cells of the
+// table. Rounds with real numbers must have the bits that the trees predict.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,11 +34,12 @@ std::size_t index(rank r) { return static_cast<std::size_t>(r); }
 
 // --- expressions -----------------------------------------------------------------------------------------------------
 
-/// A table of sums, each with a number. Operands commute, as in IEEE 754 addition.
+/// A table of expressions. Each sum has a number. The order of the two operands does not matter, as in IEEE 754
+/// addition.
 class expressions {
  public:
   using number = std::uint64_t;
-  static constexpr number k_nothing = 0;  ///< no contribution: x + nothing is x
+  static constexpr number k_nothing = 0;  ///< a null contribution: x + k_nothing is x
 
   static number leaf(rank r) { return static_cast<number>(r) + 1; }
 
@@ -58,7 +59,7 @@ class expressions {
     return "(" + text(x) + "+" + text(y) + ")";
   }
 
-  /// Evaluates an expression with these values of the leaves.
+  /// Evaluates an expression. `leaves` holds the values of the leaves, by rank.
   double value(number of, const std::vector<double>& leaves) const {
     if (of < k_first_sum) return leaves[of - 1];
     const auto [x, y] = sums_[of - k_first_sum];
@@ -83,8 +84,8 @@ expressions& all_expressions() {
   return all;
 }
 
-/// Adds expressions element by element. The last sum is reused, because adjacent elements usually have the same
-/// operands.
+/// Adds expressions element by element. If an element has the same operands as the previous element, the previous sum
+/// is reused.
 void add_expressions(const void* lower, const void* higher, void* target, std::uint64_t count, void*) {
   const auto* x = static_cast<const expressions::number*>(lower);
   const auto* y = static_cast<const expressions::number*>(higher);
@@ -118,7 +119,7 @@ struct request {
   const algorithm* how;
   rank size;
   shape data;
-  rank absent = k_no_rank;  ///< A rank that contributes nothing.
+  rank absent = k_no_rank;  ///< rank that contributes nothing, or k_no_rank
 };
 
 /// One rank's buffers. In place, input and output share memory.
@@ -152,14 +153,14 @@ struct buffers_of_rank {
   binding memory;
 };
 
-/// Returns the promised sums. Each is a whole output.
+/// Returns the ranges of the postcondition that are sums. Each range is a whole output.
 std::vector<promised_range> sums_of(const request& of) {
   std::vector<promised_range> all = of.how->of->contents_of(of.size, of.data).ranges;
   std::erase_if(all, [](const promised_range& one) { return one.what != promised_content::reduced; });
   return all;
 }
 
-/// Runs a round. Returns the trees of the sums by rank. Ranks that get no sum have an empty list.
+/// Runs a round. Returns the trees of the sums, by rank. The list of a rank that gets no sum is empty.
 std::vector<trees> play(const request& of, std::uint64_t seed = 5) {
   std::vector<std::unique_ptr<buffers_of_rank>> ranks;
   for (rank r = 0; r < of.size; ++r) ranks.push_back(std::make_unique<buffers_of_rank>(of, r));
@@ -188,13 +189,13 @@ bool can(const request& of) { return !validate(*of.how, {0, of.size}, of.data); 
 
 // --- real numbers ----------------------------------------------------------------------------------------------------
 
-/// Returns numbers whose sum has different bits in every other order.
+/// Returns element i of rank r. The sum over ranks has different bits in every order of summation.
 double awkward(rank r, std::uint64_t i) {
   const double sign = r % 2 == 0 ? 1 : -1;
   return sign * static_cast<double>(2 * r + 1) * static_cast<double>(i + 1) / 3.0 + 1e-3 / static_cast<double>(r + 7);
 }
 
-/// Returns the sum of one element of all inputs, in the order of the tree.
+/// Returns the sum of one element over all ranks, in the order of the tree.
 double value_of(expressions::number tree, rank size, std::uint64_t element) {
   std::vector<double> leaves;
   for (rank r = 0; r < size; ++r) leaves.push_back(awkward(r, element));
@@ -223,7 +224,7 @@ std::vector<std::vector<double>> sums_by(lockstep_world::lanes lanes, const requ
   return outputs;
 }
 
-/// Returns whether the sums of engines that compute by themselves differ from sums that a lane computes in pieces.
+/// Returns whether sums that the engine computes differ from sums that a lane (a group of workers) computes in pieces.
 bool depends_on_cores(const algorithm& how, rank size) {
   request one{&how, size, shape_of(how, size, k_count)};
   one.data.type = dtype::f64;
@@ -232,7 +233,7 @@ bool depends_on_cores(const algorithm& how, rank size) {
 
 // --- cells -----------------------------------------------------------------------------------------------------------
 
-/// Returns whether any sum that both x and y have differs.
+/// Returns whether x and y differ in any element that both have.
 bool differ(const std::vector<trees>& x, const std::vector<trees>& y) {
   for (std::size_t r = 0; r < std::min(x.size(), y.size()); ++r)
     for (std::size_t i = 0; i < std::min(x[r].size(), y[r].size()); ++i)
@@ -240,8 +241,8 @@ bool differ(const std::vector<trees>& x, const std::vector<trees>& y) {
   return false;
 }
 
-/// Returns whether the algorithm accepts one of the changed requests and sums it in another order than the usual
-/// request.
+/// Changes the usual request in several ways. Returns whether the algorithm accepts a changed request and adds up its
+/// contributions in another order.
 bool differs_from_usual(const algorithm& how, rank size, const std::vector<std::function<void(shape&)>>& changes) {
   const std::vector<trees> usual = play({&how, size, shape_of(how, size, k_count)});
   return std::ranges::any_of(changes, [&](const auto& change) {
@@ -258,7 +259,7 @@ bool depends_on_count(const algorithm& how, rank size) {
   });
 }
 
-/// Returns whether two elements that are sums of all ranks have different orders.
+/// Returns whether the order of summation differs between two elements that are sums over all ranks.
 bool depends_on_position(const algorithm& how, rank size) {
   const request usual{&how, size, shape_of(how, size, k_count)};
   const std::vector<trees> found = play(usual);
@@ -268,14 +269,15 @@ bool depends_on_position(const algorithm& how, rank size) {
   return orders.size() > 1;
 }
 
-/// Returns whether the order depends on in-place buffers, or on whether peers can read the memory.
+/// Returns whether the order of summation depends on whether buffers are in place, or on whether peers can read the
+/// memory.
 bool depends_on_memory(const algorithm& how, rank size) {
   return differs_from_usual(how, size,
                             {[](shape& data) { data.in_place = true; }, [](shape& data) { data.is_visible = false; },
                              [](shape& data) { data.in_place = true, data.is_visible = false; }});
 }
 
-/// Returns whether a world with one rank more, which contributes nothing, adds up in another order.
+/// Returns whether the order of summation changes if the world has one more rank that contributes nothing.
 bool depends_on_ranks(const algorithm& how, rank size) {
   const request fewer{&how, size - 1, shape_of(how, size - 1, k_count)};
   request more{&how, size, shape_of(how, size, k_count)};
@@ -331,7 +333,8 @@ std::string further_causes(const algorithm& how) {
   return words.empty() ? "-" : words;
 }
 
-/// Returns the order of the first element on the last of four ranks, or on the root if that rank has no output.
+/// Returns the order of summation in a world of four ranks, for the first element of the last rank's output. If the
+/// last rank has no output, takes the output of the root.
 std::string order_of_four(const algorithm& how) {
   const std::vector<trees> found = play({&how, 4, shape_of(how, 4, k_count)});
   const trees& last = found.back().empty() ? found.front() : found.back();
@@ -355,7 +358,7 @@ row cells_of(const std::string& line, char between) {
   return cells;
 }
 
-/// Returns the rows of the table below `heading`, without the table's head.
+/// Returns the rows of the table below `heading` of the page, without the row of column titles.
 std::vector<row> table_below(const std::string& heading) {
   std::ifstream page(LSCHED_TEST_SOURCE_DIR "/docs/reference/collectives.md");
   std::vector<row> rows;
@@ -452,12 +455,13 @@ TEST(summation_order, predicts_the_bits_of_real_rounds) {
 
 // --- narrow types ----------------------------------------------------------------------------------------------------
 
-/// Returns the sum of 1 and of four times 2^-9. If each addition is rounded to bf16, the small terms are lost.
+/// Returns the sum of 1 on rank 0 and 2^-9 on four other ranks. If each addition is rounded to bf16, the small terms
+/// are lost.
 float sum_in(lsched_dtype type) {
   float sum = 0;
   as_ranks(5, [&](lsched_world* runtime, rank self) {
     const float term = self == 0 ? 1.0F : 0x1p-9F;
-    float input = 0, output = 0, result = 0;  // with room for either type
+    float input = 0, output = 0, result = 0;  // large enough for either type
     ASSERT_EQ(lsched_convert(LSCHED_F32, &term, 1, 1, type, &input), LSCHED_OK);
     const lsched_allreduce_desc desc{.struct_size = sizeof desc,
                                      .input = &input,

@@ -1,5 +1,6 @@
-// Tests of tunables. For every radix, segment and division into uneven blocks, every generator keeps its promise, cost
-// included. Generators ignore tunables that they do not use.
+// Tests of tunables: the radix, the segment size, and the division into uneven blocks. For all values, the schedules of
+// every generator must meet the postcondition of their collective and the predicted cost. Generators ignore tunables
+// that they do not use.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ std::string words_for(const algorithm& it, rank size, const shape& data) {
          std::to_string(data.segment) + (data.in_place ? ", in place" : "");
 }
 
-/// Proves the request in place and out of place.
+/// Proves the schedules of a request, in place and out of place.
 void expect_proof(const algorithm& it, rank size, shape data) {
   for (const bool in_place : {false, true}) {
     data.in_place = in_place;
@@ -79,7 +80,8 @@ TEST_P(Knobs, some_ranks_may_have_nothing) {
   }
 }
 
-/// Pairs of ranks have no block, several blocks or an empty block, and some ranks have a block for themselves.
+/// The blocks of an exchange are drawn: a pair of ranks has no block, several blocks or an empty block, and some ranks
+/// send a block to themselves.
 TEST_P(Knobs, pairs_may_have_any_number_of_blocks) {
   const algorithm& it = GetParam();
   if (!it.of->has_blocks) return;
@@ -95,7 +97,7 @@ TEST_P(Knobs, pairs_may_have_any_number_of_blocks) {
     }
 }
 
-/// A rank may know only the blocks that it sends or receives.
+/// A rank needs to know only the blocks that it sends or receives: its schedule does not depend on other blocks.
 TEST_P(Knobs, blocks_of_others_do_not_matter) {
   const algorithm& it = GetParam();
   if (!it.of->has_blocks) return;

@@ -1,12 +1,13 @@
-// The exam of transports: tests of the contract in endpoint.h. A transport takes the exam with a world and three lines:
+// Conformance tests for transports (the "exam"): they check the contract in libsched/transport/endpoint.h. To run the
+// tests on a transport, implement exam_world (exam_bench.h) and add three lines:
 //
 //     class inproc_exam : public ::testing::TestWithParam<exam::question> {};
 //     TEST_P(inproc_exam, passes) { inproc_exam_world world; EXPECT_EQ(exam::ask(GetParam(), world), ""); }
 //     INSTANTIATE_TEST_SUITE_P(every, inproc_exam, ::testing::ValuesIn(exam::k_questions),
 //     exam::name_of_question);
 //
-// A question is a plain function. ask() returns the fault that a question has found, or an empty text.
-// endpoint_exam_test.cc shows that faulty transports fail the exam.
+// Each test is a plain function, called a question. ask() runs a question and returns the fault that the question has
+// found, or an empty string. endpoint_exam_test.cc shows that faulty transports fail.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,8 +34,8 @@ inline void transfer(bench& b, round_no round, const std::vector<parcel>& what, 
   b.fence();
 }
 
-/// Returns the four kinds of payload routes of one capacity. The source is foreign or allocated, and the target is
-/// given or in place.
+/// Returns the four kinds of payload routes of one capacity. The source is memory of the application or allocated by
+/// the endpoint, and the target is given with each receive or read in place.
 inline std::vector<route> kinds_of_route(std::uint64_t capacity) {
   std::vector<route> routes;
   for (const bool foreign : {false, true})
@@ -75,8 +76,8 @@ inline void null_moves_nothing_but_its_tally(bench& b) {
   }
 }
 
-/// The receiver gets only the length and the tally of a message without room. In the next round there is room, and the
-/// message arrives.
+/// If the receive has too little memory for a message, the receiver gets only the length and the tally of the message.
+/// In the next round the memory is large enough, and the message arrives.
 inline void messages_without_room_are_dropped(bench& b) {
   b.start(2);
   std::vector<route> routes = kinds_of_route(9000);
@@ -126,7 +127,7 @@ inline void announced_messages_are_brought_when_asked_for(bench& b) {
     }
 }
 
-/// Two routes from one source to two peers carry equal payloads. The third and the fourth route carry other payloads.
+/// Two routes from the same source to two peers carry equal payloads. Two further routes carry other payloads.
 inline void edges_of_one_source_carry_the_same(bench& b) {
   b.start(3);
   for (const std::uint64_t capacity : {std::uint64_t{8}, std::uint64_t{8193}, std::uint64_t{100'000}}) {
@@ -152,8 +153,8 @@ inline parcel parcel_of(std::size_t route, round_no round, std::uint64_t capacit
   return {std::min(sizes[seed % sizes.size()], capacity), seed, seed / 8 % 5 == 0};
 }
 
-/// Every rank sends to every other rank in every round. A rank starts its next round at once although other ranks lag,
-/// so it can be one round ahead of them. Two landing slots must be enough for that.
+/// Every rank sends to every other rank in every round. A rank starts the next round at once although other ranks lag,
+/// so it can be one round ahead of other ranks. Two landing slots per edge must be enough for that.
 ///
 /// Edges with tag 1 carry no message in some rounds.
 inline void rounds_run_back_to_back(bench& b, std::uint32_t tags) {
@@ -261,7 +262,7 @@ inline void nothing_is_overwritten_with_credits(bench& b) {
     for (const route& kind : kinds_of_route(capacity)) credits_hold_back_a_fast_sender(b, kind);
 }
 
-/// Whenever the receiver posts a receive, the sender is two messages ahead if the transport allows that.
+/// Whenever the receiver posts a receive, the sender has already sent two more messages if the transport allows that.
 inline void messages_of_one_edge_arrive_in_order(bench& b) {
   constexpr round_no k_rounds = 100;
   b.start(2);
@@ -302,8 +303,8 @@ inline void edges_between_one_pair_are_told_apart_by_tag(bench& b) {
   }
 }
 
-/// Sends and receives of forty edges complete through an output with room for one completion. No completion may be lost
-/// or repeated.
+/// Sends and receives of forty edges complete through calls of poll() that can return only one completion. No
+/// completion may be lost or repeated.
 inline void a_narrow_poll_loses_nothing(bench& b) {
   b.start(2);
   std::vector<route> routes;
@@ -334,7 +335,8 @@ inline void a_narrow_poll_loses_nothing(bench& b) {
   b.settle();
 }
 
-/// A rank that has linked may send before its peer has linked. The sender may even have detached when the peer links.
+/// A rank that has linked an instance may send before the peer has linked the instance. The sender may even have
+/// detached when the peer links.
 inline void a_fast_rank_may_send_before_its_peer_has_linked(bench& b) {
   b.start(2);
   for (std::uint64_t i = 0; i < 40; ++i) {
@@ -437,7 +439,7 @@ inline void arming_again_replaces_the_round(bench& b) {
   await_wakes(b, 1);
 }
 
-/// Disarms either before the signal arrives or between its arrival and the poll.
+/// Disarms the register either before the signal arrives, or after the arrival and before the poll.
 inline void disarming_drops_the_completion(bench& b) {
   b.start(2);
   b.connect(k_signal);
@@ -493,7 +495,7 @@ inline std::vector<std::byte> record_of(int content) {
   return std::vector<std::byte>(board::record_bytes, std::byte(content));
 }
 
-/// Gathers the records for rank `of`, and demands that every byte of every record has the value `content`.
+/// Gathers the records on rank `of`, and fails unless every byte of every record has the value `content`.
 inline void demand_records(bench& b, rank of, int content) {
   records all;
   rank missing = k_no_rank;
@@ -543,8 +545,9 @@ inline void an_exchange_is_pending_while_a_record_is_missing(bench& b) {
   }
 }
 
-/// Demands that the commit was given up on all ranks because of rank `late`. If the medium does not settle at once, the
-/// commit may also have succeeded. The next exchange must succeed, and the outcomes of all ranks must be equal.
+/// Fails unless the commit was given up on all ranks because of rank `late`. If the transport does not decide at once
+/// (settles_at_once), the commit may also have succeeded. The next exchange must succeed, and the outcomes on all ranks
+/// must be equal.
 inline void demand_given_up(bench& b, rank late) {
   std::array<status, 3> verdicts{};
   for (rank r = 0; r < 3; ++r) {
@@ -562,7 +565,7 @@ inline void demand_given_up(bench& b, rank late) {
     if (b.has(r)) demand_records(b, r, static_cast<int>(verdicts[static_cast<std::size_t>(r)]));
 }
 
-/// If a rank gives up a commit, the commit fails on all ranks, unless it has already succeeded on one of them.
+/// If a rank gives up a commit, the commit fails on all ranks, unless the commit has already succeeded on a rank.
 inline void a_commit_is_settled_once(bench& b) {
   b.start(3);
   for (int k = 0; k < 9; ++k) {
@@ -586,7 +589,8 @@ inline void a_commit_is_settled_once(bench& b) {
   }
 }
 
-/// Some ranks form a world in another order than in the home world. After they have left, the home world still works.
+/// Some ranks form a world, in another order than in the home world (the world of all ranks). After they have left the
+/// new world, the home world still works.
 inline void worlds_of_some_ranks_exchange(bench& b) {
   b.start(3);
   for (std::uint64_t k = 0; k < 3; ++k) {
@@ -601,8 +605,8 @@ inline void worlds_of_some_ranks_exchange(bench& b) {
   }
 }
 
-/// Some ranks form a world by a key, without an exchange in the home world. An offer must not meet an offer that has
-/// another key or was withdrawn.
+/// Some ranks form a world by a key, without an exchange in the home world. An offer must not match an offer with
+/// another key, or an offer that was withdrawn.
 inline void members_meet_by_a_key(bench& b) {
   b.start(3);
   const std::vector<rank> those{2, 0};
@@ -633,8 +637,8 @@ inline void members_meet_by_a_key(bench& b) {
   }
 }
 
-/// Attaches the edges `mine` on rank 0 and `theirs` on rank 1, and demands that both ranks detect the mismatch. Both
-/// endpoints can be used afterwards.
+/// Attaches the edges `mine` on rank 0 and `theirs` on rank 1, and fails unless both ranks detect the mismatch. Both
+/// endpoints must be usable afterwards.
 inline void demand_unmatched(bench& b, const std::vector<edge_spec>& mine, const std::vector<edge_spec>& theirs,
                              std::string_view how) {
   b.begin_instance();
@@ -664,7 +668,8 @@ inline void edges_that_do_not_match_are_not_linked(bench& b) {
   transfer(b, 1, {{8, 1}, {8, 2}, {8, 3}, {8, 4}}, first::send);
 }
 
-/// Instances are attached and detached thousands of times. Their memory and their links must be reused.
+/// Instances are attached and detached thousands of times. The transport must reuse the memory and the links of
+/// detached instances.
 inline void instances_that_come_and_go_leave_nothing(bench& b) {
   b.start(2);
   const std::vector<route> routes{{.capacity = 20000, .foreign = true},
@@ -802,7 +807,7 @@ inline cancellation await_cancellation(bench& b, rank at) {
   return *news;
 }
 
-/// The edges form a chain, so rank 1 may have to forward the cancellation.
+/// The edges connect the ranks in a chain, so rank 1 may have to forward the cancellation.
 inline void a_cancellation_reaches_every_rank_once(bench& b) {
   b.start(3);
   for (rank canceller = 0; canceller < 3; ++canceller) {
@@ -851,7 +856,7 @@ inline void what_was_abandoned_is_not_written(bench& b) {
 }
 
 /// Payloads that are read in place stay unchanged until the reader releases or abandons them. If check_readers returns
-/// OK, no rank reads them, so the sender may overwrite them.
+/// OK, no rank reads the payloads of the sender, so the sender may overwrite them.
 inline void a_reader_is_waited_for(bench& b) {
   constexpr std::uint64_t k_bytes = 100'000;
   b.start(2);
@@ -881,7 +886,7 @@ inline void a_reader_is_waited_for(bench& b) {
 }
 
 /// The sender gives up a payload before the receiver posts its receive. The receiver must get either no message or the
-/// payload as it was sent.
+/// payload that was sent.
 inline void what_was_given_up_is_not_read(bench& b) {
   constexpr std::uint64_t k_bytes = 100'000;
   b.start(2);
@@ -906,8 +911,8 @@ inline void what_was_given_up_is_not_read(bench& b) {
   }
 }
 
-/// A rank closes its own end. A peer that reaches a payload later must get either the payload as it was sent, or no
-/// message and the reason.
+/// A rank closes its memory to readers. A peer that receives afterwards must get either the payload that was sent, or
+/// no message and the reason.
 inline void what_was_closed_is_not_read(bench& b) {
   constexpr std::uint64_t k_bytes = 100'000;
   constexpr end_reason k_reason{1, status::peer};
@@ -985,8 +990,8 @@ inline constexpr question k_questions[]{
     {"what_was_closed_is_not_read", what_was_closed_is_not_read},
 };
 
-/// Returns the fault that the question has found in the transport, or an empty text. A transport in bad health fails
-/// too.
+/// Runs a question. Returns the fault that the question has found in the transport, or an empty string. An endpoint
+/// whose health() is bad is a fault, too.
 inline std::string ask(const question& what, exam_world& world) {
   bench b(world);
   try {

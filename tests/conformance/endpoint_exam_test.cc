@@ -1,4 +1,4 @@
-// Tests of the exam of transports: every question must detect a planted fault.
+// Tests of the conformance tests for transports (the exam): every question must detect a planted fault.
 #include "tests/conformance/endpoint_exam.h"
 
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@ namespace {
 using testing::fault;
 using testing::faulty_endpoint;
 
-/// Good endpoints that all get the same fault. They stage their payloads, because shares_what_differs needs staged
-/// payloads.
+/// A world of correct endpoints to which the same fault is added. The endpoints stage their payloads, because fault
+/// `shares_what_differs` needs staged payloads.
 class faulty_world final : public exam::exam_world {
  public:
   explicit faulty_world(fault what) : fault_(what) {}

@@ -1,9 +1,9 @@
-// The bench for the questions of endpoint_exam.h: a world of endpoints, routes between them, and parcels whose contents
-// both ends can compute. If a question finds a fault, it throws a complaint.
+// The tools of the conformance tests in endpoint_exam.h: a world of endpoints, routes between the endpoints, and
+// parcels (messages) whose contents both ends can compute. A test that finds a fault throws a complaint.
 //
-// The ranks may all live in this process, driven by one thread. They may also be spread over processes that all run the
-// same questions. Each process then skips the operations of ranks in other processes, and fence() keeps the processes
-// in step. A wait that takes longer than the patience of the world throws a complaint.
+// Either this process has all ranks, and one thread drives them, or several processes have some ranks each and all run
+// the same tests. Each process then skips the operations of ranks in other processes, and fence() keeps the processes
+// in step. A wait that takes longer than exam_world::patience() throws a complaint.
 #pragma once
 
 #include <algorithm>
@@ -25,16 +25,16 @@
 
 namespace lsched::exam {
 
-/// The interface that a transport implements to take the exam.
+/// The interface that a transport implements to run the conformance tests.
 class exam_world {
  public:
   virtual ~exam_world() = default;
 
-  /// Replaces the last world by a new one. Returns one endpoint per rank, which is null if the rank is in another
-  /// process.
+  /// Replaces the previous world by a new world. Returns the endpoints by rank. The endpoint of a rank in another
+  /// process is null.
   virtual std::vector<endpoint*> make(rank ranks) = 0;
 
-  /// Advances the time if the world controls the time.
+  /// Advances the time, if the transport has a simulated clock.
   virtual void pump() {}
 
   // A fence opens when every process has entered it. Only worlds with several processes need fences.
@@ -43,14 +43,14 @@ class exam_world {
 
   virtual std::chrono::milliseconds patience() const { return std::chrono::seconds(10); }
 
-  // Abilities that some media lack.
+  // Abilities that some transports lack.
   virtual bool sees_closed_peers() const { return true; }
   virtual bool rings_bells() const { return true; }
-  virtual bool sees_both_ends() const { return true; }   ///< link() compares both ends of an edge
-  virtual bool settles_at_once() const { return true; }  ///< give_up() of a commit takes effect at once
+  virtual bool sees_both_ends() const { return true; }   ///< true if link() compares both ends of an edge
+  virtual bool settles_at_once() const { return true; }  ///< true if give_up() of a commit takes effect at once
 
-  /// Returns a description of the resources that the transport still holds after all were given back. Empty if there
-  /// are no such resources.
+  /// Called after all resources were given back. Returns a description of resources that the transport still holds, or
+  /// an empty string.
   virtual std::string leftovers() { return {}; }
 };
 
@@ -67,7 +67,8 @@ void demand(bool holds, const Parts&... parts) {
   if (!holds) throw complaint{(in_words(parts) + ...)};
 }
 
-/// A one-way connection.
+/// A one-way connection between two ranks, with one edge end on each rank. `source`: routes with the same number have
+/// the same source memory.
 struct route {
   rank from = 0;
   rank to = 1;
@@ -93,7 +94,7 @@ struct route {
   }
 };
 
-/// A message whose contents both ends compute from the seed.
+/// A message. Both ends compute its content from `seed`.
 struct parcel {
   std::uint64_t bytes;
   std::uint64_t seed;
@@ -110,7 +111,8 @@ struct parcel {
     }
   }
 
-  /// Returns the offset of the first eight-byte word that differs, or `bytes` if all are equal.
+  /// Returns the offset of the first eight-byte word at `place` that differs from the content, or `bytes` if there is
+  /// none.
   std::uint64_t first_difference(const std::byte* place) const {
     for (std::uint64_t at = 0; at < bytes; at += k_word) {
       const std::uint64_t word = word_at(at);
@@ -139,14 +141,14 @@ class bench {
   endpoint& at(rank of) { return *ends_[static_cast<std::size_t>(of)]; }
   exam_world& world() { return world_; }
 
-  // --- worlds: the last world that was entered is in use, and the first has all ranks --------------------
+  // --- worlds: a stack. The world entered last is in use; the first world (the home world) has all ranks ---
 
-  /// Enters a new world of these ranks, which they create by an exchange in the home world.
+  /// Enters a new world of the given ranks. The ranks create the world by an exchange in the home world.
   void enter(std::vector<rank> members);
   void leave() { worlds_.pop_back(); }
-  /// Enters a new world of these ranks, which they create by a key, without the other ranks.
+  /// Enters a new world of the given ranks. The ranks find each other by a key, without the other ranks.
   void meet(std::vector<rank> members, std::uint64_t key);
-  /// Makes an offer by hand. The caller withdraws the offer.
+  /// Offers to form a world, without waiting for the other members. The caller must withdraw the offer.
   std::unique_ptr<board> offer(rank of, std::span<const rank> members, std::uint64_t key);
   const std::vector<rank>& members() const { return worlds_.back().members; }
   bool has_member(rank of) const { return has(of) && std::ranges::find(members(), of) != members().end(); }
@@ -155,18 +157,18 @@ class bench {
   void exchange();
   void post_record(rank of);
   void gather_record(rank of);
-  // An exchange by hand. Both functions wait.
+  // The two steps of an exchange. Both functions wait.
   void post(rank of, std::span<const std::byte> mine);
   status gather(rank of, std::span<std::byte> all, rank* missing);
 
-  // --- instances: one at a time, with another id on each rank --------------------------------------------
+  // --- instances: one at a time; the ids differ between ranks ----------------------------------------------
   void connect(std::vector<route> routes, bool credits = false);
   void attach(std::vector<route> routes, bool credits = false);
   status link_end(rank of) { return at(of).link(id_of(of), addresses_); }
   void detach(rank of);
   void disconnect();
   std::uint32_t id_of(rank of) const { return instances_ + 3 * static_cast<std::uint32_t>(of); }
-  /// Takes the next instance ids, for edges that are attached by hand. Called on all ranks.
+  /// Advances to the next instance ids, for a test that attaches edges with attach_end(). Must be called for all ranks.
   void begin_instance() { ++instances_; }
   result<std::vector<link_id>> attach_end(rank of, const std::vector<edge_spec>& edges, bool credits = false);
   std::size_t routes() const { return routes_.size(); }
@@ -188,7 +190,7 @@ class bench {
     const std::vector<std::byte>& target = routes_[index].target;
     return !has(routes_[index].path.to) || is_untouched(target.data(), target.data() + target.size());
   }
-  /// Overwrites the source memory of the route, like an application that reuses the memory.
+  /// Overwrites the source memory of a route, as an application does when it reuses the memory.
   void overwrite_source(std::size_t index) {
     route_state& it = routes_[index];
     if (has(it.path.from)) std::memset(it.source, 0x3c, it.path.capacity);
@@ -200,7 +202,7 @@ class bench {
   void post_receive(std::size_t index, round_no round, std::uint64_t room = ~std::uint64_t{0});
   bool is_received(std::size_t index) const { return routes_[index].arrived.has_value(); }
   void verify(std::size_t index, const parcel& what) const;
-  /// Verifies the length and the tally, and that no byte was written.
+  /// Verifies the length and the tally of a received message, and that no byte was written to the target.
   void verify_told(std::size_t index, const parcel& what) const;
   void fetch(std::size_t index);
   void release(std::size_t index);
@@ -209,14 +211,16 @@ class bench {
 
   // --- signals -------------------------------------------------------------------------------------------
   void signal(std::size_t index, round_no round);
-  bool arm(std::size_t index, round_no round);  ///< true if the target is in another process
+  bool arm(std::size_t index, round_no round);  ///< result of the endpoint's arm(); true if the target is in another
+                                                ///< process
   void disarm(std::size_t index);
   int wakes(std::size_t index) const { return routes_[index].wakes; }
 
   // --- time ----------------------------------------------------------------------------------------------
   std::size_t poll(rank of, std::size_t width = 16);
   void turn();
-  /// Lets time pass, so that a forbidden event has time to happen. A process without ranks returns at once.
+  /// Polls all endpoints `turns` times, so that a forbidden event has time to happen. Returns at once in a process
+  /// without ranks.
   void settle(int turns = 200) {
     const bool has_any = std::ranges::any_of(ends_, [](const endpoint* end) { return end != nullptr; });
     for (int i = 0; has_any && i < turns; ++i) turn();
@@ -235,7 +239,8 @@ class bench {
   struct world_state {
     explicit world_state(std::size_t ranks) : boards(ranks) {}
     std::vector<rank> members;
-    std::vector<std::unique_ptr<board>> boards;  ///< by home rank; null unless a member in this process
+    std::vector<std::unique_ptr<board>> boards;  ///< boards of the members in this process, by home rank; null for
+                                                 ///< other ranks
   };
 
   static constexpr std::size_t k_margin = 64;
@@ -248,7 +253,7 @@ class bench {
     std::byte* source = nullptr;
     std::vector<std::byte> foreign_source{};
     std::vector<std::byte> target{};
-    round_no round = 0;  ///< round of the receive
+    round_no round = 0;  ///< round of the posted receive
     std::uint64_t bytes = 0;
     bool sent = true;
     bool receiving = false;
@@ -263,16 +268,16 @@ class bench {
   }
   void mark_sent(route_state& it);
   void note(rank of, const completion& news);
-  /// Returns the record that a rank posts, which every rank can compute. post_record() overwrites its first bytes with
-  /// an address.
+  /// Returns the record that rank `of` posts. Every rank can compute this record. post_record() overwrites the first
+  /// bytes of the record with an address.
   record record_of(rank of) const;
 
   exam_world& world_;
   std::vector<endpoint*> ends_;
   std::vector<world_state> worlds_;
   std::vector<route_state> routes_;
-  std::vector<member_address> shown_;      ///< addresses that the ranks of this process post, by home rank
-  std::vector<member_address> addresses_;  ///< addresses that were gathered last, by member
+  std::vector<member_address> shown_;      ///< addresses to be posted by the ranks of this process, by home rank
+  std::vector<member_address> addresses_;  ///< addresses from the latest gather, by member
   std::uint32_t instances_ = 0;
   std::uint64_t exchanges_ = 0;
   std::uint64_t dice_ = 0;
@@ -324,7 +329,7 @@ inline std::size_t bench::poll(rank of, std::size_t width) {
   return found;
 }
 
-// A cookie is twice the route's index, plus one at the sending end.
+// The cookie of an edge is twice the index of the route, plus one at the sending end.
 inline void bench::note(rank of, const completion& news) {
   const std::size_t index = news.cookie / 2;
   const bool outgoing = news.cookie % 2 == 1;
@@ -516,7 +521,8 @@ inline void bench::post_send(std::size_t index, round_no round, const parcel& wh
   if (at(it.path.from).send(it.out, round, letter)) mark_sent(it);
 }
 
-// The source may change as soon as the send has completed, so this function overwrites the source.
+// The source may change as soon as the send has completed. So this function overwrites the source, to detect later
+// reads.
 inline void bench::mark_sent(route_state& it) {
   it.sent = true;
   std::memset(it.source, 0x5a, it.bytes);

@@ -1,24 +1,27 @@
 """check_blocks.py PAGE --build BUILD [--python PYTHON] [--torch]: runs the commands of a page and compares the output.
-   check_blocks.py --script PAGE...: prints the commands of the pages as a bash script, with those that install software
-   (.ci/newcomer).
+   check_blocks.py --script PAGE...: prints the commands of the pages, including commands that install software, as a
+   bash script (.ci/newcomer).
 
 A comment before each fenced block of a page defines how the block is checked:
 
     <!-- run -->                the commands of an `sh` block. They run in a scratch directory, block after block as in
-                                one terminal, and end with status 0. BUILD replaces the software that the page installs
-    <!-- run: fails -->         like run, but the commands end with another status
-    <!-- run: torch -->         like run, but only with --torch (PYTHON has torch)
+                                one terminal, and must end with status 0. The software of BUILD is used in place of the
+                                software that the page installs
+    <!-- run: fails -->         like run, but the commands must end with another status
+    <!-- run: torch -->         like run, but only with --torch (if PYTHON has torch)
     <!-- printed by: COMMAND -->  a `text` block: COMMAND is run and must print these lines, among others
-    <!-- file: NAME -->         the block is written to that file of the scratch directory, for later commands
+    <!-- file: NAME -->         the block is written to file NAME of the scratch directory, for later commands
     <!-- not run: REASON -->    the block is not run, for one of the reasons that CONTRIBUTING.md lists
 
-A `text` block directly after commands is their complete output, standard output and standard error together. Ranks
-print in any order, so lines may come in any order. The page shows the output of one run. A comment before the block
-names the parts that differ between runs or machines. All other parts must be equal, except for widths of columns:
+A `text` block directly after commands is the complete output of these commands: standard output and standard error.
+Ranks print in any order, so that the lines may have any order. The page shows the output of one run. A comment before
+the block names the parts that differ between runs or machines. All other parts must be equal, except for widths of
+columns:
 
     <!-- varies: decimals -->   numbers with a decimal point or an exponent match all numbers of that form
     <!-- varies: numbers -->    like decimals, and also whole numbers
-    <!-- varies: "4711", "no core is free" -->  these texts: a number matches all numbers of its form, a text all texts
+    <!-- varies: "4711", "no core is free" -->  each of these numbers matches all numbers
+                               of the same form, and each of these texts matches any text
 """
 
 import argparse
@@ -44,8 +47,8 @@ VARIES = re.compile(r"^ *<!-- varies: (.+) -->$")
 VARIATION = re.compile(r'"([^"]+)"|(decimals|numbers)')
 INTEGER = r"[-+]?\d+"
 DECIMAL = r"[-+]?\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+)"
-WHOLE_WORD = r"(?<![\w.])(?:{})(?!\w|\.\d)"  # so that no part of 0.1.0, f32 or 12 is a number
-LIMIT = 400  # seconds for a block
+WHOLE_WORD = r"(?<![\w.])(?:{})(?!\w|\.\d)"  # whole words: no part of 0.1.0, f32 or 12 matches
+LIMIT = 400  # time limit of a block, in seconds
 HEADERS = ("bindings/c/*.h", "bindings/cpp/*.hpp")
 
 
@@ -53,10 +56,10 @@ class Block(NamedTuple):
     line: int
     language: str
     text: str
-    what: str  # run, printed by, file, not run, unended, or "" without a comment
+    what: str  # kind of the block: run, printed by, file, not run, unended, or "" (no comment)
     detail: str
     follows: bool  # no text stands between the previous block and this block
-    varies: str  # the list in the `varies` comment
+    varies: str  # the list of the `varies` comment, or ""
 
 
 def blocks_of(page: str) -> Iterator[Block]:
@@ -105,33 +108,33 @@ def problem_of(block: Block, is_output: bool) -> str:
 
 
 def others_like(text: str) -> str:
-    """Returns a pattern of the numbers that have the form of `text`, or of any text if `text` is not a number."""
+    """Returns a pattern for the numbers of the same form as `text`, or for any text if `text` is not a number."""
     return next((form for form in (INTEGER, DECIMAL) if re.fullmatch(form, text)), r".+")
 
 
 def varying(varies: str) -> re.Pattern:
-    """Returns a pattern of the parts of a line that differ between runs."""
+    """Returns a pattern for the parts of a line that may differ between runs."""
     forms = {"decimals": DECIMAL, "numbers": f"{DECIMAL}|{INTEGER}"}
     parts = [forms.get(kind) or re.escape(text) for text, kind in VARIATION.findall(varies)]
     return re.compile("|".join(map(WHOLE_WORD.format, parts)) or r"(?!)")
 
 
 def as_pattern(line: str, varies: str) -> re.Pattern:
-    """Returns a pattern of the lines that a page may show as `line`."""
+    """Returns a pattern for the printed lines that match `line` of the page."""
     pattern, at = "", 0
     for found in varying(varies).finditer(line):
         pattern += re.escape(line[at : found.start()]) + others_like(found[0])
         at = found.end()
     pattern += re.escape(line[at:])
-    if varies:  # wider numbers move the columns
+    if varies:  # numbers of another width move the columns
         pattern = re.sub(r"(\\ )+", r" +", pattern)
         pattern = re.sub(r"^ \+", r" *", pattern)
     return re.compile(pattern + r"\Z")
 
 
 def difference(expected: str, printed: str, varies: str, is_part: bool = False) -> str:
-    """Returns the lines that only one of the texts has. Lines may stand in any order. Exact and long lines are matched
-    first. If `is_part`, `printed` may have more lines."""
+    """Returns the lines that only one of the two texts has. The order of lines does not matter. Exact and long lines
+    are matched first. If `is_part` is true, `printed` may have more lines than `expected`."""
     left = [line.rstrip() for line in printed.splitlines()]
     missing = []
     wanted = [line.rstrip() for line in expected.splitlines()]
@@ -147,7 +150,7 @@ def difference(expected: str, printed: str, varies: str, is_part: bool = False) 
 
 
 def installed(build: pathlib.Path, source: pathlib.Path, prefix: pathlib.Path) -> dict[str, str]:
-    """Creates the tree of `cmake --install`, with links into the build tree. Returns the variables to find the tree."""
+    """Creates the tree of `cmake --install` from links to the build tree. Returns the variables to find the tree."""
     cache = (build / "CMakeCache.txt").read_text()
     libraries = prefix / re.search(r"^CMAKE_INSTALL_LIBDIR:\w+=(.*)$", cache, re.MULTILINE)[1]
     files = {prefix / "bin": build.glob("bin/lsched*"), libraries: build.glob("lib/libsched*.so*"),
@@ -155,7 +158,7 @@ def installed(build: pathlib.Path, source: pathlib.Path, prefix: pathlib.Path) -
              prefix / "include": itertools.chain.from_iterable(map(source.glob, HEADERS))}
     for folder, targets in files.items():
         folder.mkdir(parents=True, exist_ok=True)
-        for target in targets:  # a .pc file derives the prefix from its own path, so a copy is needed
+        for target in targets:  # a .pc file gets the prefix from its own path, so that a link does not work
             if target.suffix == ".pc":
                 shutil.copy(target, folder)
             else:
@@ -190,8 +193,8 @@ class Terminal:
 
 
 def tools(folder: pathlib.Path, python: str) -> None:
-    """Writes wrappers: `python`, and torchrun if it lies beside `python`; `mpiexec` and `mpicc` of MPICH, because
-    Debian's links may point to another MPI; compilers that treat warnings as errors."""
+    """Writes wrapper scripts to `folder`: `python`, and torchrun if installed beside `python`; `mpiexec` and `mpicc` of
+    MPICH, because Debian's links may point to another MPI; compilers that treat warnings as errors."""
     folder.mkdir()
     warnings = "-Wall -Wextra -Werror"
     names = {"python": (python, ""), "torchrun": (shutil.which(pathlib.Path(python).parent / "torchrun"), ""),
@@ -212,7 +215,7 @@ def check(page: pathlib.Path, given: argparse.Namespace) -> list[str]:
         environment = installed(given.build.resolve(), SOURCE, scratch / "prefix")
         terminal = Terminal(scratch, environment, [str(scratch / "tools"), str(scratch / "prefix/bin"),
                                                    str(given.build.resolve() / "examples")])
-        printed = None  # output of the last block of commands, or None if it was not run
+        printed = None  # output of the last block of commands, or None if that block was not run
         may_be_output = False
         for block in blocks_of(page.read_text()):
             here = f"{page.name}:{block.line}"
@@ -245,7 +248,7 @@ def check(page: pathlib.Path, given: argparse.Namespace) -> list[str]:
 
 
 def script_of(page: pathlib.Path) -> str:
-    """Returns the files and commands of a page as a script, without blocks that need a cluster, GPU or much time."""
+    """Returns the files and commands of a page as a script. Omits blocks that need a cluster, a GPU or much time."""
     lines = [f"# --- {page}"]
     for block in blocks_of(page.read_text()):
         if block.what == "file":

@@ -1,7 +1,7 @@
 """check_installed.py PREFIX DOCDIR: checks that the documents of an installed tree are complete.
 
-Each page that `lsched doctor`, the man pages (all help texts) or the headers name, such as docs/start.md, must be in
-DOCDIR (relative to PREFIX). Each link of an installed page must lead to an installed file.
+The output of `lsched doctor`, the man pages (all help texts) and the headers name pages, such as docs/start.md. Each of
+these pages must be in DOCDIR (relative to PREFIX). Each link of an installed page must lead to an installed file.
 """
 
 import pathlib
@@ -12,7 +12,7 @@ import sys
 NAMERS = ("include/**/lsched*.h*", "share/man/man1/lsched*.1")
 NAMED = re.compile(r"docs/[\w./-]+\.(?:md|c|cc|py|alg|sched|svg)\b")
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
-FENCED = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)  # code is not a link
+FENCED = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)  # blocks of code, which have no links
 
 
 def texts_that_name_pages(prefix: pathlib.Path) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""check_lengths.py FOLDER FILE=LINES...: fails if a program has more than LINES lines. Blank lines and comments that
-begin at the margin do not count."""
+"""check_lengths.py FOLDER FILE=LINES...: fails if program FILE has more than LINES lines. Blank lines and block
+comments that begin at the margin are not counted."""
 
 import pathlib
 import re

@@ -1,8 +1,9 @@
 """check_reference.py ROOT [--xml FOLDER] [--search FILE]: checks that the reference has every exported function.
 
-The exported functions are the symbols of tests/abi/symbols*.txt, without those of the node LSCHED_PRIVATE. Each must be
-declared in a header, directly below a comment that Doxygen reads. With --xml, Doxygen's own output must describe each
-function. With --search, the index of Sphinx's search (searchindex.js) must have the name of each function.
+The exported functions are the symbols of tests/abi/symbols*.txt, except for the symbols of version node LSCHED_PRIVATE.
+Each function must be declared in a header, directly below a comment that Doxygen reads. With --xml, Doxygen's output in
+FOLDER must describe each function. With --search, the index of Sphinx's search in FILE (searchindex.js) must have the
+name of each function.
 """
 
 import argparse
@@ -37,7 +38,7 @@ def described_by_doxygen(folder: pathlib.Path) -> set[str]:
 
 
 def found_by_search(file: pathlib.Path) -> set[str]:
-    """Returns the top-level names of the index. Parameters are left out, because they belong to functions."""
+    """Returns the top-level names of the index. This excludes parameters, which the index has below their functions."""
     index = json.loads(file.read_text(encoding="utf-8").removeprefix("Search.setIndex(").removesuffix(")"))
     return {entry[4] for entry in index["objects"].get("", [])}
 

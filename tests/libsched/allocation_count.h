@@ -1,11 +1,13 @@
-// Counts the allocations of this test program, and makes them fail. engine_test.cc replaces the operators.
+// Counts the allocations of this test program, and makes allocations fail. engine_test.cc replaces operator new and
+// operator delete.
 #pragma once
 
 #include <cstdint>
 
 namespace lsched::testing {
 
-/// Counts the calls of operator new in all threads during its lifetime. Only one object may exist at a time.
+/// Counts the calls of operator new in all threads during the lifetime of the object. Only one object may exist at a
+/// time.
 class counting_allocations {
  public:
   counting_allocations();
@@ -14,14 +16,14 @@ class counting_allocations {
   counting_allocations& operator=(const counting_allocations&) = delete;
 
   std::uint64_t count() const;
-  std::uint64_t bytes() const;  ///< sum of the requested sizes
+  std::uint64_t bytes() const;  ///< sum of all requested sizes
 
  private:
   std::uint64_t before_;
   std::uint64_t bytes_before_;
 };
 
-/// During its lifetime, operator new of this thread succeeds `after` times and then throws.
+/// During the lifetime of the object, operator new succeeds `after` times on this thread and then throws.
 class failing_allocations {
  public:
   explicit failing_allocations(int after);
@@ -30,7 +32,8 @@ class failing_allocations {
   failing_allocations& operator=(const failing_allocations&) = delete;
 };
 
-/// Returns the number of live allocations with an alignment of at least 64 bytes. The inproc transport makes these.
+/// Returns the number of live allocations with an alignment of at least 64 bytes. The inproc transport makes such
+/// allocations.
 std::int64_t aligned_allocations();
 
 }  // namespace lsched::testing

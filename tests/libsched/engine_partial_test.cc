@@ -1,6 +1,7 @@
 // Tests of partial schedules on the engine, with all ranks in one thread: the start of rounds, captures, reports, and
-// ranks that leave. The oracle keeps the offers of each rank in a queue. A report contains the number of the rank's
-// oldest offers that are in the result, so each result is known exactly.
+// ranks that leave. The oracle keeps the offers (contributions) of each rank in a queue. Each report contains the
+// number of this rank's offers that the result includes, and these are always the oldest offers. So the oracle can
+// compute each result exactly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,8 +43,8 @@ class partial_bench {
  public:
   using generator = std::function<result<schedule_ptr>(lsched::world, const shape&, const activation&)>;
 
-  /// Commits the schedule on all ranks. Without a generator, the algorithm is drawn, and in half of the worlds the
-  /// vector of an allreduce is in buckets.
+  /// Commits the schedule on all ranks. If `generate` is null, the algorithm is random, and in half of the worlds the
+  /// vector of an allreduce is divided into buckets.
   partial_bench(rank size, std::uint64_t seed, activation starts, lag_rule lag, std::uint64_t count = 3,
                 generator generate = nullptr, const collective& of = k_partial_allreduce)
       : world(size, seed), of_(of), starts_(starts), pending_(static_cast<std::size_t>(size)) {
@@ -61,7 +62,7 @@ class partial_bench {
     std::iota(present.begin(), present.end(), 0);
   }
 
-  /// Returns a drawn algorithm among those that support the request.
+  /// Returns a random algorithm that supports the request.
   generator draw_generator(const shape& data) {
     std::vector<generator> able;
     for (const algorithm& it : algorithms())
@@ -93,7 +94,7 @@ class partial_bench {
     std::erase(present, r);
   }
 
-  /// Returns a drawn set of callers that suffices to start the round.
+  /// Returns a random set of callers that suffices to start the round.
   std::vector<bool> draw_callers(round_no round) {
     const auto first = static_cast<rank>(world.draw_below(its.size()));
     std::vector<bool> calls = testing::enough_callers(starts_, round, size(), at(0).present, first);
@@ -103,8 +104,8 @@ class partial_bench {
     return calls;
   }
 
-  /// Calls, offers and steps in a drawn order until the round is over on all ranks. One in `one_in` callers has no
-  /// offer. Ranks that do not call sometimes have an offer.
+  /// Makes calls, offers and steps in random order until the round has ended on all ranks. One in `one_in` callers
+  /// makes no offer. Ranks that do not call sometimes make an offer.
   void run_round(round_no round, std::uint64_t one_in = 4) {
     const std::vector<bool> calls = draw_callers(round);
     for (rank r = 0; r < size(); ++r) {
@@ -114,7 +115,7 @@ class partial_bench {
       if (calls[static_cast<std::size_t>(r)]) call(r, round);
       for (std::uint64_t steps = world.draw_below(2 * static_cast<std::uint64_t>(size())); steps > 0; --steps)
         world.step();
-      if (is_here && world.draw_below(8) == 0) offer(r);  // perhaps after the capture
+      if (is_here && world.draw_below(8) == 0) offer(r);  // perhaps after the capture, so for the next round
     }
     run_until_round(round);
   }
@@ -146,7 +147,7 @@ class partial_bench {
     return got;
   }
 
-  /// Removes the oldest `offers` pending offers of a rank, which have been sent, and adds them to `sum`.
+  /// Removes the oldest `offers` pending offers of a rank, and adds them to `sum`. These offers have been sent.
   void take_pending(rank r, std::uint64_t offers, vector_of_integers& sum) {
     ASSERT_LE(offers, pending(r).size()) << "more was sent than offered";
     for (; offers > 0; --offers) {
@@ -155,7 +156,8 @@ class partial_bench {
     }
   }
 
-  /// Returns the result of a rank for these contributions. A rank without a contribution has zeros in `given`.
+  /// Returns the result that rank `r` must get if the ranks contribute `given`. For a rank that does not contribute,
+  /// `given` contains zeros.
   vector_of_integers expected(rank r, const std::vector<vector_of_integers>& given) const {
     vector_of_integers all;
     if (&of_ == &k_partial_allgather) {
@@ -169,7 +171,8 @@ class partial_bench {
     return {begin, begin + static_cast<std::ptrdiff_t>(made_)};
   }
 
-  /// Collects on every rank. Checks that the reports agree, and that the results contain exactly the captured offers.
+  /// Collects the result of a round on every rank. Checks that the reports agree, and that the results contain exactly
+  /// the captured offers.
   void check_round(round_no round) {
     std::vector<vector_of_integers> given(its.size(), vector_of_integers(given_));
     std::uint64_t offers = 0;
@@ -212,12 +215,13 @@ class partial_bench {
 
  private:
   const collective& of_;
-  std::uint64_t given_ = 0, made_ = 0;  ///< elements of a contribution and of a result
+  std::uint64_t given_ = 0, made_ = 0;  ///< number of elements of a contribution, and of a result
   activation starts_;
   std::vector<std::deque<vector_of_integers>> pending_;
 };
 
-/// Returns an activation for each policy except deadline, with numbers from the middle of the possible range.
+/// Returns one activation for each policy except `deadline`. Numbers in the policies are in the middle of the possible
+/// range.
 std::vector<activation> activations_for(rank size, std::uint64_t seed) {
   const auto ranks = static_cast<std::uint32_t>(size);
   return {{.policy = activation_policy::full},
@@ -292,7 +296,7 @@ TEST(partial, a_count_of_zero_works_like_any_other) {
     }
 }
 
-/// In the tree algorithm, the buffer first moves up to the root.
+/// In the tree algorithm, the buffer is first sent to the root, which needs additional messages.
 TEST(partial, one_active_rank_of_32_moves_one_buffer_to_each_other_rank_and_hardly_more) {
   constexpr std::uint64_t count = 1000;
   for (rank run = 0; run < 14; ++run) {
@@ -335,7 +339,8 @@ TEST(partial, a_majority_round_waits_for_the_drawn_rank_and_for_no_other) {
     }
 }
 
-/// If one of the needed candidates does not call, the round does not start. Calls of other ranks do not help.
+/// If one of the needed candidates does not call, the round does not start. Calls of ranks that are not candidates have
+/// no effect.
 TEST(partial, a_round_waits_for_as_many_candidates_as_it_takes) {
   for (const rank size : {2, 3, 5, 8, 13})
     for (const char* words : {"first_of(2)", "all_of(2)", "quorum(2)", "quorum(2)+every(3)", "all_of(2)+every(3)"}) {
@@ -367,13 +372,13 @@ TEST(partial, a_round_waits_for_as_many_candidates_as_it_takes) {
     }
 }
 
-/// If fewer ranks are left than the policy needs, the round starts exactly when all of them have called.
+/// If fewer ranks remain than the policy needs, the round starts exactly when all remaining ranks have called.
 TEST(partial, who_has_left_is_replaced_where_too_few_stay) {
   for (const char* words : {"quorum(4)", "all_of(4)", "quorum(5)", "quorum(4)+every(4)"})
     for (rank stay = 1; stay < 5; ++stay) {
       partial_bench bench(5, 3, *read_activation(words), lag_policy::accumulate);
       for (rank r = stay; r < 5; ++r) bench.leave(r);
-      while (bench.at(0).present.size() > static_cast<std::size_t>(stay)) {  // each round agrees on one leaver
+      while (bench.at(0).present.size() > static_cast<std::size_t>(stay)) {  // one rank leaves per round
         const round_no open = bench.at(0).finished + 1;
         for (rank r = 0; r < stay; ++r) bench.call(r, open);
         ASSERT_TRUE(bench.run_until_round(open));
@@ -460,7 +465,7 @@ TEST(partial_stats, tell_who_was_in_time_who_late_and_what_null_has_saved) {
   partial_bench bench(3, 1, {activation_policy::solo}, lag_policy::latest, 3, partial_allreduce);
   offer_and_call(bench, 0, 1);
   ASSERT_TRUE(bench.run_until_round(1));
-  offer_and_call(bench, 1, 1);  // joins round 2
+  offer_and_call(bench, 1, 1);  // this offer is included in round 2
   offer_and_call(bench, 1, 2);
   ASSERT_TRUE(bench.run_until_round(2));
   bench.world.settle();
@@ -471,7 +476,7 @@ TEST(partial_stats, tell_who_was_in_time_who_late_and_what_null_has_saved) {
     EXPECT_EQ(values_in(figures_of(r).completion_ns), 2u);
   }
   const std::uint64_t nulls_before = figures_of(2).nulls_sent, messages_before = figures_of(2).messages_sent;
-  bench.call(2, 3);  // without an offer; also calls for rounds 1 and 2
+  bench.call(2, 3);  // a call without an offer, which also counts for rounds 1 and 2
   ASSERT_TRUE(bench.run_until_round(3));
   bench.world.settle();
   struct expected {
@@ -555,7 +560,8 @@ TEST(partial_stats, who_has_left_does_not_call) {
 
 // --- results that are not collected in time ------------------------------------------------------------------
 
-// Rank 0 collects every round, so that all results are known. The other ranks collect now and then.
+// Rank 0 collects the result of every round, so that the test knows all results. The other ranks collect only
+// sometimes.
 TEST(partial, a_late_collect_delivers_the_newest_result_or_the_sum_of_all) {
   for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate})
     for (const rank size : {2, 3, 5, 8})
@@ -701,8 +707,8 @@ TEST(partial_leave, what_was_offered_before_leaving_is_still_sent) {
     }
 }
 
-// Rounds continue at the pace of the ranks that stay. A rank that has left counts as having called, but starts no
-// round.
+// Rounds continue at the pace of the ranks that stay. A rank that has left counts as a caller of every round, but its
+// calls start no round.
 TEST(partial_leave, a_rank_that_has_left_serves_the_others_and_starts_no_rounds_of_its_own) {
   for (const rank size : {2, 3, 5, 8})
     for (const activation& starts : activations_for(size, 7))
@@ -782,7 +788,7 @@ TEST(partial, another_schedule_may_come_after_one_has_gone) {
 }
 
 // A copy may take over the memory of its source. The memory of an output must not be taken over, because the result is
-// published from there.
+// published in this memory.
 TEST(partial, a_result_that_is_used_again_is_not_lost) {
   lockstep_world world(1, 3);
   builder to({0, 1}, "again");

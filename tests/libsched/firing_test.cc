@@ -1,7 +1,7 @@
-// Tests of the firing rule in round.h. The reference uses sets in place of counters: an op has fired as soon as `need`
-// of its predecessors have completed. The tests cover all DAGs of up to five ops, all choices of need, and all orders
-// in which ops can complete. At every point of every round, even if the round never ends, a new round begins on the
-// same counters.
+// Tests of the firing rule in round.h. The rule counts tokens, but the reference uses sets of ops: an op has fired as
+// soon as `need` of its predecessors have completed. The tests cover all DAGs of up to five ops, all choices of need,
+// and all orders in which ops can complete. The tests stop a round at every point, and begin a new round with the
+// counters of the unfinished round.
 #include "libsched/schedule/round.h"
 
 #include <gtest/gtest.h>
@@ -15,17 +15,18 @@ namespace lsched {
 namespace {
 
 constexpr std::uint32_t k_most_ops = 5;
-using op_set = std::uint32_t;  ///< bit i: op i
+using op_set = std::uint32_t;  ///< a set of ops; bit i stands for op i
 using counters = std::array<token_count, k_most_ops>;
 using rule = bool (*)(token_count&, std::uint32_t need, round_no);
 
 struct graph {
   std::uint32_t size = 0;
-  std::array<op_set, k_most_ops> before{};  ///< predecessors, all with lower numbers
+  std::array<op_set, k_most_ops> before{};  ///< predecessors of each op; all have lower numbers than the op
   std::array<std::uint32_t, k_most_ops> need{};
 };
 
-/// Visits all DAGs whose deps lead from lower to higher numbers. Up to renaming, these are all DAGs.
+/// Visits all DAGs whose deps lead from lower to higher numbers. Any other DAG becomes one of these if its ops are
+/// numbered anew.
 void for_each_graph(graph& of, std::uint32_t next, const std::function<void(const graph&)>& visit) {
   if (next == of.size) return visit(of);
   for (op_set before = 0; before < op_set{1} << next; ++before) {
@@ -38,7 +39,7 @@ void for_each_graph(graph& of, std::uint32_t next, const std::function<void(cons
   }
 }
 
-/// The reference: returns the ops that have fired after these ops have completed.
+/// The reference: returns the ops that have fired when the ops in `completed` have completed.
 op_set fired_after(const graph& in, op_set completed) {
   op_set fired = 0;
   for (std::uint32_t id = 0; id < in.size; ++id)
@@ -55,7 +56,7 @@ class explorer {
   std::uint64_t points() const { return points_; }
 
  private:
-  /// Completes `id`, and compares the successors that fire with the successors that must fire.
+  /// Completes op `id`. Compares the successors that fire with those that must fire according to the reference.
   void complete(counters& count, op_set& completed, std::uint32_t id, round_no round) {
     const op_set fired_before = fired_after(in_, completed);
     completed |= op_set{1} << id;
@@ -96,7 +97,7 @@ class explorer {
 };
 
 struct verdict {
-  std::string fault;  ///< fault of the first faulty graph
+  std::string fault;  ///< description of the first fault
   std::uint64_t graphs = 0, faulty = 0, points = 0;
 };
 
@@ -133,7 +134,7 @@ TEST(firing, agrees_with_the_reference_on_every_dag_need_and_completion_order) {
 // Without a dep, two ops have the points {}, {0}, {0,1}, {1} and {1,0}. With a dep, they have {}, {0} and {0,1}.
 TEST(firing, the_explorer_visits_each_point_of_each_order) { EXPECT_EQ(examine(the_rule, 2).points, 8u); }
 
-// --- sabotage: rules that are wrong in one respect each ----------------------------------------------------
+// --- planted faults: rules that are wrong in one respect each ----------------------------------------------
 
 TEST(firing, the_checker_catches_a_rule_that_fires_again_on_late_tokens) {
   const rule wrong = [](token_count& count, std::uint32_t need, round_no round) {
@@ -172,7 +173,7 @@ TEST(firing, the_checker_catches_a_rule_that_takes_any_token_for_enough) {
   EXPECT_GT(examine(wrong, 3).faulty, 0u);
 }
 
-// --- examples by hand --------------------------------------------------------------------------------------
+// --- single examples ---------------------------------------------------------------------------------------
 
 TEST(firing, a_quorum_fires_on_its_last_token_and_absorbs_the_late_ones) {
   token_count count;

@@ -18,7 +18,7 @@ namespace {
 constexpr picoseconds k_us = 1'000'000;
 constexpr goal_scenario k_exact{.ns_per_byte = 1};
 
-/// Returns the machine on which a calc of n takes n ns.
+/// Returns a machine on which a calc of length n takes n nanoseconds.
 machine goal_machine() { return {.compute = 1'000'000}; }
 
 std::vector<picoseconds> finish_of(const goal& program, const machine& where) {
@@ -119,8 +119,8 @@ TEST(goal_of_a_simulation, takes_as_long_as_the_simulation_when_it_is_simulated)
     }
 }
 
-/// Ops of a rank that are ready at the same time may run in another order. This may change a time by up to two
-/// overheads of a message.
+/// If ops of a rank are ready at the same time, their order in the exported program may differ. This may change a time
+/// by up to two message overheads.
 TEST(goal_of_a_simulation, begins_when_its_ranks_do) {
   for (const algorithm& it : algorithms()) {
     const shape data = typical_shape(*it.of, 8, 250, dtype::f32, kernel::sum);
@@ -156,7 +156,7 @@ std::uint64_t sent_bytes(const goal& program) {
 
 /// Exports three rounds of the world, and simulates each export.
 void expect_the_same_messages(const std::vector<schedule_ptr>& ranks, const std::string& name) {
-  const auto is_empty = [](const schedule& it, const op& one) {  // ops with a guard may be void
+  const auto is_empty = [](const schedule& it, const op& one) {  // ops with a guard may be skipped
     return is_payload(one.kind) && it.guard_of(one) == nullptr && typical_bytes(it, one) == 0;
   };
   const bool has_empty = std::ranges::any_of(ranks, [&](const schedule_ptr& it) {
@@ -184,7 +184,7 @@ std::vector<rank> sizes() {
   return testing::sampled() ? std::vector<rank>{3, 5, 8} : std::vector<rank>{3, 5, 6, 7, 4, 8, 13};
 }
 
-/// Returns policies that a world of this size supports.
+/// Returns activation policies that a world of this size supports.
 std::vector<activation> policies_of(rank size) {
   const auto some = static_cast<std::uint32_t>(size + 1) / 2;
   return {{.policy = activation_policy::solo},
@@ -207,7 +207,7 @@ TEST(goal_of_a_simulation, has_the_messages_that_were_simulated) {
         }
 }
 
-/// Exports round 1 of the world without a given simulation, and expects the messages of a simulated round.
+/// Exports round 1 of the world without a simulation, and expects the messages that a simulated round has.
 void expect_the_messages_of_round_1(const std::vector<schedule_ptr>& ranks, const std::string& name) {
   const auto made = export_goal(ranks, k_exact);
   ASSERT_TRUE(made) << name << ": " << made.error().text;
@@ -217,7 +217,7 @@ void expect_the_messages_of_round_1(const std::vector<schedule_ptr>& ranks, cons
   EXPECT_EQ(count_of(made->program, goal_kind::recv), report->messages) << name;
 }
 
-/// Sparse algorithms have lists of typical length 0, and messages in some rounds only.
+/// Some sparse algorithms have lists whose typical length is 0, and messages that are sent only in some rounds.
 TEST(goal_of_a_simulation, has_no_messages_of_ops_whose_guards_do_not_hold) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : sizes())
@@ -241,7 +241,8 @@ TEST(goal_of_a_simulation, has_no_messages_of_ops_whose_guards_do_not_hold) {
         }
 }
 
-/// Each round has two signals of a barrier. Every third round, beginning with round 2, also has two messages.
+/// Each round of the world has a barrier of two signals. Every third round, beginning with round 2, also has two
+/// messages.
 TEST(goal_of_a_simulation, has_what_is_due_in_its_round) {
   const auto ranks = testing::whole_world(2, [](world place) {
     builder to(place);

@@ -1,5 +1,6 @@
-// Tests of worlds of random schedules. If verify() accepts a world, its rounds must end on the real engine in any
-// order, with the results of a sequential execution. interleavings.h must not find a fault in the world.
+// Tests of worlds of random schedules. If verify() accepts a world, the rounds must end on the real engine in any order
+// of events, with the results of a sequential execution. The check of all interleavings (interleavings.h) must not find
+// a fault in the world.
 //
 // A failure prints its seed. LSCHED_TEST_WORLD_SEED=<seed> runs only the world of that seed.
 #include <gtest/gtest.h>
@@ -36,11 +37,11 @@ std::size_t index(rank r) { return static_cast<std::size_t>(r); }
 /// Every rank has four buffers: input, output and two of scratch.
 constexpr std::uint16_t k_input = 0, k_output = 1, k_buffers = 4;
 
-/// An op in a sequential execution of the world. A receive gets the data that its send has read.
+/// An op in a sequential execution of the world. A receive gets the data that the matching send has read.
 struct event {
   rank who = 0;
   op what{};
-  std::size_t sent = 0;  ///< recv: number of the event that sends
+  std::size_t sent = 0;  ///< recv: number of the event in which the message is sent
 };
 
 class random_world {
@@ -68,7 +69,7 @@ class random_world {
   std::uint64_t count() const { return count_; }
   const std::vector<schedule_ptr>& programs() const { return programs_; }
 
-  using element = std::optional<value>;  ///< empty: never written
+  using element = std::optional<value>;  ///< value of an element; empty: the element was never written
   using memory = std::vector<element>;
 
   /// Returns the final contents of the output of every rank. Elements that were never written are empty.
@@ -148,8 +149,8 @@ class random_world {
            overlap(x, x.b, y, y.c);
   }
 
-  /// Records an op and adds its deps. In loose worlds, a few of the deps that its memory needs are missing. A few other
-  /// deps are added.
+  /// Records an op and adds deps: those that the op needs because of memory that it shares with earlier ops, and a few
+  /// unnecessary deps. In loose worlds, a few necessary deps are missing.
   void note(rank r, op_id id, const op& what, std::size_t sent = 0) {
     per_rank& me = ranks_[index(r)];
     std::uint32_t degree = 0;
@@ -247,7 +248,7 @@ class random_world {
   }
 
   draws draws_;
-  kernel how_ = kernel::sum;  ///< equal on all ranks, because commit refuses ranks whose only reductions differ
+  kernel how_ = kernel::sum;  ///< kernel of all reductions; a commit refuses ranks whose only reductions differ
   rank size_ = 1;
   std::uint64_t count_ = 1;
   bool is_in_place_ = false, is_loose_ = false, is_sound_ = true;
@@ -258,7 +259,7 @@ class random_world {
   std::vector<schedule_ptr> programs_;
 };
 
-/// A few rounds on the real engine, in which every rank runs as fast as it can.
+/// Runs a few rounds on the real engine. Every rank starts its next round as soon as it can.
 class free_run {
  public:
   free_run(const random_world& of, std::uint64_t seed)
@@ -299,7 +300,8 @@ class free_run {
     return {"random", of_.programs()[index(r)], {{in}, {out}}};
   }
 
-  /// Starts the next round of the rank if its last round has ended. Returns false if the last round had a wrong result.
+  /// Starts the next round of rank `r` if the previous round has ended. Returns false if the previous round had a wrong
+  /// result.
   bool go_on(rank r) {
     const round_no now = next_[index(r)];
     if (now > k_rounds || its_[index(r)]->finished.load() != now) return true;
@@ -317,10 +319,10 @@ class free_run {
   const random_world& of_;
   lockstep_world world_;
   std::vector<std::vector<value>> inputs_, outputs_;
-  std::vector<std::vector<std::vector<value>>> drawn_;     ///< by round: inputs
-  std::vector<std::vector<random_world::memory>> wanted_;  ///< by round: outputs
+  std::vector<std::vector<std::vector<value>>> drawn_;     ///< inputs of each round
+  std::vector<std::vector<random_world::memory>> wanted_;  ///< expected outputs of each round
   std::vector<instance*> its_;
-  std::vector<round_no> next_;  ///< by rank
+  std::vector<round_no> next_;  ///< next round of each rank
 };
 
 std::string text_of(const random_world& it) {

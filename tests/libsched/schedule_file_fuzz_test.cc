@@ -1,8 +1,9 @@
-// Tests of thousands of real schedule files that are damaged at random, from a fixed seed. For each file:
-//   * nothing crashes (`make sanitize` runs this test with the address sanitizer);
+// Tests that damage thousands of real schedule files at random, with a fixed seed. For each damaged file:
+//   * the parser does not crash (`make sanitize` runs this test with the address sanitizer);
 //   * if the file is refused, the error names a line and a column that exist;
-//   * if the file is accepted, its printed form is read as the same schedule, and contains all words of the file in
-//     order. The words come from a separate splitter that shares no code with the reader.
+//   * if the file is accepted, the accepted schedule is printed and read again. The result must be the same schedule,
+//     and the printed text must contain all words of the file in the same order. A separate splitter, which shares no
+//     code with the parser, extracts the words.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 
 using words = std::vector<std::string>;
 
-/// Returns the words of a text whose quotes are closed. Brackets, plus signs and equals signs are separate words.
+/// Returns the words of a text. All quotes must be closed. Brackets, plus signs and equals signs are separate words.
 words words_of(std::string_view text) {
   words all{""};
   bool is_quoted = false, is_comment = false;
@@ -67,7 +68,8 @@ result<programs> read(std::string_view text) {
   return one ? programs{*one} : parse_world(text);
 }
 
-/// Returns the fault in the reading of a text, or an empty string. Counts the accepted texts.
+/// Parses a text, and checks the result. Returns the fault of the parser, or an empty string. Increments `accepted` if
+/// the parser accepts the text.
 std::string fault(const std::string& text, int& accepted) {
   const auto made = read(text);
   if (!made) return is_located(text, made.error().text) ? "" : "no such place: " + made.error().text;
@@ -78,7 +80,7 @@ std::string fault(const std::string& text, int& accepted) {
   if (!again) return "its print is refused: " + again.error().text;
   for (std::size_t i = 0; i < made->size(); ++i)
     if (*(*made)[i] != *(*again)[i]) return "its print is another schedule";
-  const bool is_reordered = made->size() > 1;  // ranks may come in any order, and are printed in order
+  const bool is_reordered = made->size() > 1;  // a file may list ranks in any order; they are printed in order
   const words said = words_of(text);
   if (said[2] == "2") printed = to_text(*made->front(), 2);
   return is_reordered || stand_in(said, words_of(printed)) ? "" : "the file has words that its print lacks";
@@ -86,7 +88,7 @@ std::string fault(const std::string& text, int& accepted) {
 
 // --- damage ------------------------------------------------------------------------------------------------
 
-/// Damages files. Words, lines and bytes of a file are dropped, doubled, or replaced by those of another file.
+/// Damages files: drops or doubles words, lines and bytes, or replaces them by words, lines and bytes of another file.
 class vandal {
  public:
   explicit vandal(std::uint64_t seed) : random_(seed) {}
@@ -170,13 +172,15 @@ class vandal {
   std::mt19937_64 random_;
 };
 
-/// Returns the text without its sizes. With sizes, much damage is refused before any other check can detect it.
+/// Returns the text without the line "sizes". With this line, the parser refuses many damaged files before it makes any
+/// other check.
 std::string without_sizes(std::string text) {
   const std::size_t begin = text.find("sizes");
   return text.erase(begin, text.find('\n', begin) + 1 - begin);
 }
 
-/// Returns texts of all generators in small worlds: of each rank alone, with and without sizes, and of whole worlds.
+/// Returns the texts of schedules from all generators, in small worlds: texts of single ranks, with and without sizes,
+/// and texts of whole worlds.
 std::vector<std::string> real_files() {
   std::vector<std::string> files;
   for (const algorithm& it : algorithms())
@@ -213,7 +217,7 @@ TEST(schedule_file, soak_survives_much_damage) {
   for (std::uint64_t seed = 2; seed < 102; ++seed) damage_files(100000, seed);
 }
 
-// --- sabotage ----------------------------------------------------------------------------------------------
+// --- tests of the checks -----------------------------------------------------------------------------------
 
 TEST(schedule_file_fuzz, sees_a_place_outside_the_text) {
   for (const std::string_view why : {"line 1, column 1: x", "line 2, column 4: x", "line 3, column 1: x"})

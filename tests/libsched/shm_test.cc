@@ -1,5 +1,6 @@
-// Tests of the transport shm. It must pass the exam with all ranks in one thread, with ranks as threads, and with ranks
-// as processes. It must survive the death of peers, and leave nothing behind.
+// Tests of the transport shm. It must pass the conformance tests (exam) with all ranks in one thread, with ranks as
+// threads, and with ranks as processes. It must survive the death of peers, and must not leave any files or memory
+// behind.
 #include "libsched/transport/shm/shm_endpoint.h"
 
 #include <fcntl.h>
@@ -76,10 +77,10 @@ TEST_P(shm_exam, passes_where_no_process_can_be_read) {
 
 INSTANTIATE_TEST_SUITE_P(every, shm_exam, ::testing::ValuesIn(exam::k_questions), exam::name_of_question);
 
-/// The state that separate ranks share. It is mapped before their processes or threads start.
+/// The memory that ranks in separate processes or threads share. It is mapped before the processes or threads start.
 struct common_ground {
   struct words {
-    std::atomic<std::uint32_t> arrivals;  ///< entries into fences
+    std::atomic<std::uint32_t> arrivals;  ///< number of entries into fences
     std::atomic<std::uint32_t> stage;     ///< stage of the test
   };
   common_ground()
@@ -92,7 +93,8 @@ struct common_ground {
   std::array<std::shared_ptr<shm_segment>, 4> segments{{{}, {}, segment_for(2), segment_for(3)}};
 };
 
-/// The exam world of one rank in its own process or thread. The other ranks are elsewhere.
+/// The exam world as one process or thread sees it, with only one rank. Other processes or threads have the other
+/// ranks.
 class lonely_exam_world final : public exam::exam_world {
  public:
   lonely_exam_world(common_ground& ground, rank self, std::uint32_t parties, const shm_options& options = {})
@@ -104,8 +106,8 @@ class lonely_exam_world final : public exam::exam_world {
     all[static_cast<std::size_t>(self_)] = end_.get();
     return all;
   }
-  /// If other threads compete for the core, a thread that yields gets the core back after their time slices. A thread
-  /// that sleeps gets the core back at once.
+  /// Yields the core, and sometimes sleeps. If other threads compete for the core, a thread that yields gets the core
+  /// back only after the time slices of the other threads. A thread that wakes from a sleep gets the core back at once.
   void pump() override { ++pumps_ % 16 == 0 ? static_cast<void>(usleep(20)) : static_cast<void>(sched_yield()); }
   void enter_fence() override {
     entered_ += parties_;
@@ -157,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(every, shm_thread_exam, ::testing::ValuesIn(exam::k_que
 
 // --- separate ranks --------------------------------------------------------------------------------------
 
-/// Sends messages to and fro between ranks 0 and 1, and verifies every byte.
+/// Sends messages back and forth between ranks 0 and 1, and verifies every byte.
 void play_ping_pong(exam::bench& b, round_no rounds, std::uint64_t bytes) {
   b.connect({{.from = 0, .to = 1, .capacity = bytes, .in_place = true}, {.from = 1, .to = 0, .capacity = bytes}});
   for (round_no round = 1; round <= rounds; ++round) {
@@ -197,7 +199,7 @@ TEST(shm, plays_ping_pong_between_processes) {
   EXPECT_EQ(ranks.wait(), "");
 }
 
-/// Waits for a stage of the test that another process sets. Returns false after 20 seconds.
+/// Waits until another process has set the given stage of the test. Returns false after 20 seconds.
 bool await_stage(common_ground& ground, std::uint32_t stage) {
   for (const auto limit = steady_clock::now() + std::chrono::seconds(20); steady_clock::now() < limit; sched_yield())
     if (ground.word.stage.load() >= stage) return true;
@@ -224,8 +226,8 @@ TEST(shm, finds_a_peer_that_was_killed_while_a_receive_waits_for_it) {
   EXPECT_EQ(ranks.wait(0), "");
 }
 
-/// Ends a child by a signal, and stops the child after it has taken the signal and before it has freed any resource.
-/// Only the parent of the child may use this.
+/// Kills a child by a signal, and holds it (by ptrace) at its exit: after the signal and before any resource is freed.
+/// Only the parent of the child may use this class.
 struct held_at_its_end {
   explicit held_at_its_end(pid_t child)
       : process(child), is_permitted(ptrace(PTRACE_SEIZE, process, nullptr, PTRACE_O_TRACEEXIT) == 0) {
@@ -245,7 +247,7 @@ struct held_at_its_end {
   bool is_held = false;
 };
 
-// The ending process still has its memory and its process id, like a process that dumps core.
+// The process that ends still has its memory and its process id, like a process that dumps core.
 TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
   common_ground ground;
   child_ranks ranks(2, [&](rank self) {
@@ -261,7 +263,7 @@ TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
       exam::demand(b.at(0).find_dead_peer() == 1, "a peer that is being ended is reported alive");
       ground.word.stage.store(3);
     };
-    return play(ground, self, wait_for_its_end, {.watches_processes = false});  // the test cannot hold the watchers
+    return play(ground, self, wait_for_its_end, {.watches_processes = false});  // the test cannot stop watcher threads
   });
   ASSERT_TRUE(await_stage(ground, 1));
   const held_at_its_end victim(ground.segments[2]->page(1).process.load().number);
@@ -273,9 +275,9 @@ TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
 
 // --- memory of other processes ----------------------------------------------------------------------------
 
-constexpr std::uint64_t k_long = 100'000;  ///< bytes of a message that does not fit a cell
+constexpr std::uint64_t k_long = 100'000;  ///< size of a message that does not fit in a cell, in bytes
 
-/// Connects after an exchange, so that all ranks have joined and can be read.
+/// Connects the routes after an exchange. So all ranks have joined, and their memory can be read.
 void connect_when_all_are_here(exam::bench& b, std::vector<exam::route> routes) {
   b.connect({});
   b.disconnect();
@@ -351,7 +353,7 @@ TEST(peer_memory, is_read_where_a_probe_answers_and_nowhere_else) {
   child_ranks child(1, [&](rank) {
     std::byte word{};
     if (!memory_probe::answers(getppid(), mine.address())) return 1;
-    if (memory_probe::answers(getpid(), mine.address())) return 2;  // the copied word is that of the parent
+    if (memory_probe::answers(getpid(), mine.address())) return 2;  // the copied word belongs to the parent
     return read_peer_memory(getppid(), 64, &word, 1) ? 3 : 0;
   });
   EXPECT_EQ(child.wait(), "");
@@ -419,7 +421,8 @@ TEST(shm, hears_of_a_member_that_has_left_without_posting_its_record) {
   EXPECT_EQ(missing, 1);
 }
 
-// Rank 1 loses rank 2 and closes because of that. Rank 0 waits for both ranks, and looks for them last.
+// Rank 1 notices that rank 2 is dead, and closes for that reason. Rank 0 waits for both ranks, and checks them
+// afterwards.
 TEST(shm, names_the_rank_that_was_missed_first_whoever_ends_because_of_it) {
   const auto segment = segment_for(3);
   const auto last = end_of(segment, 0);
@@ -442,8 +445,8 @@ TEST(shm, names_the_rank_that_was_missed_first_whoever_ends_because_of_it) {
   EXPECT_EQ(last->find_dead_peer(), 2);
 }
 
-/// Sleeps until a message arrives, as doorbell.h prescribes. If a sleep ends by its timeout although a message was
-/// there, a wake-up was lost.
+/// Sleeps until a message arrives, as doorbell.h prescribes. If a sleep times out although a message has arrived, a
+/// wake-up was lost.
 template <class Condition>
 void sleep_until(exam::bench& b, rank self, Condition&& holds, int& lost) {
   doorbell& bell = b.at(self).bell();
@@ -499,7 +502,7 @@ TEST(shm, loses_no_message_between_threads_that_sleep) {
 
 // --- instances -------------------------------------------------------------------------------------------
 
-/// Returns an edge that takes more than half of a region, so two such edges do not fit at the same time.
+/// Returns an edge that needs more than half of a region, so two such edges do not fit at the same time.
 edge_spec large_edge(rank peer, std::uint32_t tag = 0) {
   return {.outgoing = true, .foreign = true, .peer = peer, .tag = tag, .capacity = k_stride / 8 * 5};
 }
@@ -607,7 +610,8 @@ TEST(shm, gives_each_rank_once) {
   EXPECT_EQ(shm_endpoint::open(segment, -1).error().code, status::argument);
 }
 
-// The process that does not get the rank ends. The owner of the rank must not be taken for dead.
+// Another process asks for a rank that already has an owner. That process is refused and ends. Other ranks must not
+// conclude that the owner is dead.
 TEST(shm, leaves_a_rank_to_its_owner_when_another_process_wants_it) {
   const auto segment = segment_for(2);
   const auto owner = end_of(segment, 1);
@@ -727,8 +731,8 @@ TEST(shm_segment, knows_which_region_holds_what) {
   EXPECT_FALSE(segment->holds(1, start, ~std::uint64_t{0}));
 }
 
-/// Returns a file with the first words of `like`, of which word `index` is replaced. The file is larger than `like` by
-/// `more` bytes.
+/// Returns a file that begins like segment `like`, except that word `index` is replaced by `word`. The file is larger
+/// than `like` by `more` bytes.
 int forged(const shm_segment& like, std::size_t index, std::uint64_t word, off_t more = 0,
            int seals = F_SEAL_SHRINK | F_SEAL_GROW) {
   std::array<std::uint64_t, 4> words{};
@@ -755,8 +759,8 @@ TEST(shm_segment, cannot_change_its_size_or_be_opened_by_others) {
     EXPECT_EQ(shm_segment::adopt(forged(*segment, 4, 0, 0, seals)).error().code, status::transport) << seals;
 }
 
-/// Programs that this process executes inherit no descriptor. An adopted segment has no descriptor, and the descriptor
-/// of the creator is closed on exec.
+/// A program that this process executes must not inherit a descriptor of the segment. An adopted segment has no
+/// descriptor, and the descriptor of the creator is closed on exec.
 TEST(shm_segment, leaves_no_descriptor_to_programs_that_are_executed) {
   const auto segment = *shm_segment::create(2, 8192);
   const int other = dup(segment->descriptor());
@@ -778,7 +782,7 @@ TEST(shm_segment, adopts_only_what_describes_itself_truly) {
                    {1, 4096, 0},  // stride
                    {1, 0, 0},
                    {1, 8191, 0},
-                   {1, 8192 + k_half, 0},  // twice that overflows to 16384
+                   {1, 8192 + k_half, 0},  // twice this value overflows to 16384
                    {2, 4096, 0},           // start of the regions
                    {2, segment->region_start(1), 0},
                    {2, segment->region_start(0) - 8192, -8192},
@@ -814,7 +818,7 @@ TEST(shm_segment, takes_garbage_over_and_refuses_it) {
 
 constexpr std::size_t k_small_stride = std::size_t{1} << 20;
 
-/// A reference for the heap. The pieces are sorted by their offsets.
+/// A simple reference implementation of the heap, with the pieces sorted by offset.
 struct reference_heap {
   std::map<std::uint64_t, std::uint64_t> pieces;  ///< offset in the region -> bytes
   std::uint64_t size = k_small_stride;
@@ -875,7 +879,7 @@ TEST(shm_heap, agrees_with_a_reference_and_coalesces) {
   }
 }
 
-/// Returns the number of pages in new memory of a heap that are not resident yet.
+/// Allocates memory from a new heap. Returns the number of pages of this memory that are not yet resident.
 std::ptrdiff_t missing_pages(bool touches, std::uint64_t bytes) {
   const auto segment = *shm_segment::create(1, 64 << 20);
   shm_heap heap(segment, 0, touches);

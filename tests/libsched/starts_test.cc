@@ -1,4 +1,4 @@
-// Tests of activations: their text form, their validation and the draws of candidates.
+// Tests of activations: the text form, the validation, and the random choice of candidate ranks.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -127,7 +127,8 @@ TEST(starts, one_of_many_is_the_one_that_draw_says) {
     EXPECT_EQ(drawn_of(8, 17, round, present, 1), std::vector<rank>{draw(17, round, present)});
 }
 
-/// There are 20 sets of three ranks out of six. The expected count of each set is 1000, its standard deviation 31.
+/// There are 20 sets of three ranks out of six. The test draws 20 000 times, so each set should appear 1000 times. The
+/// standard deviation is 31.
 TEST(starts, every_set_is_as_likely_as_any_other) {
   std::vector<rank> present(6);
   std::iota(present.begin(), present.end(), 0);

@@ -1,5 +1,5 @@
-// Tests of the results with which the benchmark checks adaptive sums. They follow the declared trees, and neither a sum
-// nor a mean passes for them.
+// Tests of the expected results by which the benchmark checks adaptive sums. The expected results must equal sums along
+// the tree of each algorithm, and must differ from ordinary sums and means.
 #include "microbench/adasum/adasum_answer.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,8 @@ std::vector<int> ranks_from(int first, int end) {
   return ranks;
 }
 
-/// The order in which vectors are combined. Node i < leaves is a vector, and node leaves + m is the result of merge m.
+/// The tree along which vectors are combined. Node i is vector i if i < `leaves`, and node `leaves` + m is the result
+/// of merge m.
 struct adasum_tree {
   std::size_t leaves;
   std::vector<std::pair<std::size_t, std::size_t>> merges{};
@@ -30,7 +31,7 @@ struct adasum_tree {
   }
 };
 
-/// ((0 1) 2) 3 ...
+/// Returns the tree ((0 1) 2) 3 ...
 adasum_tree linear_adasum_tree(std::size_t leaves) {
   adasum_tree tree{leaves};
   std::size_t all = 0;
@@ -38,8 +39,8 @@ adasum_tree linear_adasum_tree(std::size_t leaves) {
   return tree;
 }
 
-/// With r leaves beyond a power of two, 2i and 2i + 1 merge first for i < r. Then neighbours merge, then neighbouring
-/// pairs.
+/// Returns the tree of the other algorithms. If the number of leaves exceeds a power of two by r, leaves 2i and 2i + 1
+/// are merged first, for i < r. Then adjacent nodes are merged repeatedly.
 adasum_tree folded_adasum_tree(std::size_t leaves) {
   adasum_tree tree{leaves};
   const std::size_t rem = leaves - std::bit_floor(leaves);
@@ -51,7 +52,7 @@ adasum_tree folded_adasum_tree(std::size_t leaves) {
   return tree;
 }
 
-/// Combines the leaves along a tree, element by element.
+/// Returns the adaptive sum of the leaves (the first elements of `nodes`) along the tree.
 std::vector<double> along(const adasum_tree& tree, std::vector<std::vector<double>> nodes) {
   for (const auto& [lower, upper] : tree.merges) {
     const auto &a = nodes[lower], &b = nodes[upper];
@@ -108,7 +109,8 @@ TEST(adasum_answer, by_nodes_is_that_of_their_means) {
   }
 }
 
-/// The check must detect a kernel that adds, that takes the mean, or that combines ranks in another order.
+/// The check must reject the results of a kernel that computes ordinary sums or means, or that combines ranks in
+/// another order.
 TEST(adasum_answer, is_no_sum_and_no_mean_and_that_of_one_order) {
   const lsched_tensor all{0, 300};
   for (const int ranks : {2, 3, 4, 7}) {

@@ -1,4 +1,5 @@
-// Tests of the comparison with MPI. Ratios are taken within launches, and the better MPI counts.
+// Tests of the comparison with MPI libraries. A ratio compares times of the same launch, and the result is the ratio
+// with the better MPI library.
 #include "microbench/coll/coll_comparison.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +7,7 @@
 namespace lsched::bench {
 namespace {
 
-/// Returns a line of `lsched bench coll --json`.
+/// Returns a line in the format of `lsched bench coll --json`.
 std::string row(const std::string& impl, double us, const std::string& mpi, nlohmann::json more = {}) {
   nlohmann::json line{
       {"bench", "coll"},     {"coll", "allreduce"}, {"impl", impl}, {"form", "blocking"}, {"in_place", false},
@@ -37,7 +38,7 @@ TEST(CollComparison, a_slow_launch_of_one_mpi_is_not_compared_with_a_fast_one_of
   all.add_launch("slow", row("mpi", 6, "B") + row("libsched", 5, "B"));
   const auto cells = all.cells();
   ASSERT_EQ(cells.size(), 1u);
-  EXPECT_EQ(cells[0]["mpi"], "B");  // slower in absolute time, and yet harder to beat
+  EXPECT_EQ(cells[0]["mpi"], "B");  // B is slower, but better relative to libsched of its own launch
   EXPECT_NEAR(cells[0]["malloc_ratio"].get<double>(), 5.0 / 6, 1e-12);
   EXPECT_EQ(cells[0]["launches"], 1u);
   EXPECT_EQ(cells[0]["other_launches"], 1u);

@@ -1,4 +1,4 @@
-// Tests of the choice of MPI's best row.
+// Tests of the choice of the best row of MPI among the rows of a benchmark.
 #include "microbench/coll/coll.h"
 
 #include <gtest/gtest.h>

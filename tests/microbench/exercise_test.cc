@@ -1,4 +1,5 @@
-// Tests that the check of an exercise accepts the result that the collective's definition requires, and nothing else.
+// An exercise is one collective in a benchmark, with a check of its results. The check must accept the results that the
+// definition of the collective requires, and reject all other results.
 #include "microbench/exercise.h"
 
 #include <gtest/gtest.h>
@@ -10,14 +11,14 @@ namespace {
 
 using vectors = std::vector<std::vector<float>>;
 
-/// Returns the sum of element i over the ranks from `from` to before `to`.
+/// Returns the sum of element i over the ranks from `from` to `to` - 1.
 float sum_of(const vectors& inputs, int from, int to, std::uint64_t i) {
   float sum = 0;
   for (int r = from; r < to; ++r) sum += inputs[static_cast<std::size_t>(r)][i];
   return sum;
 }
 
-/// Returns element i of rank `me`'s output, by the definitions of the MPI standard. Rank 0 is the root.
+/// Returns element i of the output of rank `me`, as the MPI standard defines the collective. Rank 0 is the root.
 float defined(pattern what, const vectors& inputs, int me, std::uint64_t count, std::uint64_t i) {
   const auto size = static_cast<int>(inputs.size());
   const auto mine = static_cast<std::uint64_t>(me) * count;
@@ -88,7 +89,7 @@ TEST(Exercise, one_wrong_element_is_one_wrong_element) {
 
 TEST(Exercise, a_result_of_other_inputs_is_wrong) {
   for_all_worlds([](const exercise_kind& kind, int size, std::uint64_t bytes) {
-    if (bytes < 400) return;  // a few elements may be equal by chance
+    if (bytes < 400) return;  // short results may be equal by chance
     const world it(kind, size, bytes, 3);
     for (std::size_t r = 0; r < it.ranks.size(); ++r) {
       if (it.outputs[r].empty() || (kind.movement == pattern::exscan && r == 0)) continue;

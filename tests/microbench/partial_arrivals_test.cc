@@ -1,4 +1,5 @@
-// Tests of the median of a histogram, and of two histograms on both sides of the gate.
+// Tests of the arrival times of calls relative to the start of the round: the median of one histogram, and the median
+// of two histograms, of calls before and after the start.
 #include "microbench/partial/partial_arrivals.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 namespace lsched::bench {
 namespace {
 
-constexpr double k_ms = 1e-6;  // ms in a nanosecond
+constexpr double k_ms = 1e-6;  // milliseconds per nanosecond
 
 lsched_histogram of_bin(std::size_t bin, std::uint64_t values, std::uint64_t max) {
   lsched_histogram made{};
@@ -41,7 +42,7 @@ TEST(arrivals, lateness_is_the_middle_of_early_and_late_calls) {
   const auto early = of_bin(4, 3, 15), late = of_bin(8, 3, 200);
   const auto median = [&](std::uint64_t uncalled) { return median_of(stats_with(early, 3, late, 3, uncalled)); };
   ASSERT_TRUE(median(0));
-  EXPECT_GE(*median(0), -15 * k_ms);  // the third of six rounds has the last early call
+  EXPECT_GE(*median(0), -15 * k_ms);  // the third of six calls is the last before the start
   EXPECT_LE(*median(0), -8 * k_ms);
   EXPECT_GE(*median(1), 128 * k_ms);
   EXPECT_LE(*median(1), 200 * k_ms);

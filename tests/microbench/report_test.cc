@@ -1,4 +1,4 @@
-// Tests of the layout of tables.
+// Tests of the layout of the tables that benchmarks print.
 #include "microbench/report.h"
 
 #include <gtest/gtest.h>

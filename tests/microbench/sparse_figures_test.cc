@@ -1,4 +1,5 @@
-// Tests of the counted figures of sparse allreduces: bounds of the numbers, and the same numbers from the same seed.
+// Tests of the figures of sparse allreduces whose numbers are counted, not measured. The numbers must be within bounds,
+// and the same seed must give the same numbers.
 #include "microbench/sparse/sparse_figures.h"
 
 #include <gtest/gtest.h>
@@ -123,7 +124,8 @@ TEST(SparseFigures, the_naive_way_is_never_the_better_one) {
   }
 }
 
-/// All large elements have one owner, which receives k items from every other rank unless regions follow.
+/// All large elements are in the region of one owner, which receives k items from every other rank. Only if regions
+/// move with the items, other owners share these items.
 TEST(SparseFigures, equal_regions_have_one_busy_owner_where_all_that_is_large_is_in_one) {
   sparse_figures_options options = small_balance();
   options.generators = {"one-owner"};
@@ -135,7 +137,7 @@ TEST(SparseFigures, equal_regions_have_one_busy_owner_where_all_that_is_large_is
   EXPECT_NEAR(number(row_named(rows, 5, "split", "pooled", "-"), "naive_ratio"), 5, 0.5);
 }
 
-/// With two ranks, balancing moves as much as it saves. A single rank has nothing to move.
+/// With two ranks, balancing would move as many items as it saves. A single rank has no items to move.
 TEST(SparseFigures, small_worlds_do_not_balance) {
   sparse_figures_options options = small_balance();
   options.ranks = {1, 2};

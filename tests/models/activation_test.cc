@@ -1,7 +1,8 @@
-// Explores the activation broadcast exhaustively. The schedules are those of the generator, and the firing rule is that
-// of the library's header. A signal is a register that may take any of the values in flight. The collective behind the
-// gate is the most liberal synchronising collective: a rank may leave a round at any time after all ranks have entered
-// it. No rank leaves the last round, because the only effect would be that the rank fires no more ops.
+// Explores the activation broadcast (the signals that start a partial round) exhaustively. The library generates the
+// schedules, and the firing rule is the library's round.h. A signal is a variable that may take any of the values in
+// flight. The collective behind the gate (the op by which a rank enters the round) is the most liberal synchronising
+// collective: a rank may leave a round at any time after all ranks have entered the round. No rank leaves the last
+// round, because the only effect would be that the rank fires no more ops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,23 +18,23 @@
 namespace models {
 namespace {
 
-using namespace lsched;  // NOLINT: the library as it is
+using namespace lsched;  // NOLINT: the unchanged library
 using lsched::rank;
 
 constexpr std::size_t k_most_ranks = 8;
-constexpr std::size_t k_most_ops = 16;  // ops of an activation
+constexpr std::size_t k_most_ops = 16;  // maximum number of ops of an activation
 
-/// The changing state of a rank. Data without any further effect is dropped: tokens of an ended round, values of a
-/// register that satisfy no future round, and calls for rounds that other ranks have started.
+/// The changing state of a rank. Data that can no longer have any effect is removed from the state: tokens of an ended
+/// round, signal values that satisfy no future round, and calls for rounds that other ranks have started.
 struct rank_state {
   std::uint8_t round = 1;
-  std::uint8_t called = 0;  ///< latest called round; may be one round ahead
+  std::uint8_t called = 0;  ///< latest round that the application has called for; may be one round ahead
   bool is_caller = false;
-  std::uint16_t completed = 0;  ///< one bit per op
+  std::uint16_t completed = 0;  ///< completed ops, one bit for each op
   std::array<std::uint8_t, k_most_ops> tokens{};
 };
 
-/// A register of a receiving rank and op, and the values in flight to the register (one bit per round).
+/// The signal value that a receiving op sees, and the values in flight to the op (one bit for each round).
 struct register_state {
   std::uint8_t value = 0;
   std::uint8_t flying = 0;
@@ -44,9 +45,9 @@ struct world_state {
   std::array<std::array<register_state, k_most_ops>, k_most_ranks> registers{};
 };
 
-/// Rules that a test can break on purpose.
+/// Rules that a test can break, to check that the explorer finds the fault.
 struct rules {
-  bool keeps_early_signals = true;  ///< keeps signals for the round after the open round
+  bool keeps_early_signals = true;  ///< signals that arrive one round early are kept
   bool is_synchronising = true;
 };
 
@@ -135,7 +136,7 @@ class activation_system final : public models::system {
     forced_.clear();
     forced_moves(forced_);
     if (!forced_.empty()) return {};
-    // No move is possible without a further call. So all ranks must have entered every called round.
+    // In this state no move is possible except further calls. So all ranks must have entered every called round.
     const std::uint8_t called = std::ranges::max(ranks, {}, &rank_state::called).called;
     if (called > 0 && !all_have_entered(called))
       return "round " + std::to_string(called) + " was called, but a rank sleeps";
@@ -185,7 +186,7 @@ class activation_system final : public models::system {
       if (op_of(r, id).kind == op_kind::signal_recv) look(r, id);
   }
 
-  /// Completes a receive if its register satisfies the round.
+  /// Completes a signal receive if the signal value satisfies the round.
   void look(std::size_t r, std::size_t id) {
     const rank_state& it = now_.ranks[r];
     const std::uint8_t value = op_of(r, id).peer == static_cast<rank>(r) ? it.called : now_.registers[r][id].value;
@@ -214,8 +215,8 @@ class activation_system final : public models::system {
     complete(r, id);
   }
 
-  /// Checks the number of signals after a single round, in which no rank can run ahead. A single caller costs exactly
-  /// P-1 signals.
+  /// Checks the number of signals after a single round, in which no rank can run ahead. A round with a single caller
+  /// needs exactly P-1 signals.
   std::string signal_fault() const {
     std::size_t signals = 0;
     for (std::size_t r = 0; r < size(); ++r)
@@ -231,12 +232,12 @@ class activation_system final : public models::system {
   const std::uint8_t rounds_;
   const std::size_t callers_;
   const rules how_;
-  std::vector<std::size_t> ops_;            ///< by rank: number of ops of the activation
-  std::vector<std::size_t> calls_, gates_;  ///< by rank: index of the op
-  /// The receive at the peer, by rank and signal send.
+  std::vector<std::size_t> ops_;            ///< number of ops of each rank's activation
+  std::vector<std::size_t> calls_, gates_;  ///< index of each rank's call op and gate op
+  /// For each rank and signal send: the index of the receive at the peer.
   std::array<std::array<std::size_t, k_most_ops>, k_most_ranks> targets_{};
   world_state now_;
-  mutable std::vector<move> forced_;  ///< scratch
+  mutable std::vector<move> forced_;  ///< temporary list of moves
 };
 
 std::vector<schedule_ptr> programs(rank size) {

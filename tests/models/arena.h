@@ -1,4 +1,5 @@
-// The memory that the threads of a model share. It is one block, so that it can be saved and restored as bytes.
+// The memory that the threads of a model share. The arena is one block of memory, so that its bytes can be saved and
+// restored.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,8 @@
 
 namespace models {
 
-/// While an object exists, operator new allocates from the arena. operator delete does not free memory of the arena.
+/// While an object of this class exists, operator new allocates from the arena. operator delete never frees memory of
+/// the arena.
 class arena_scope {
  public:
   arena_scope();
@@ -15,8 +17,9 @@ class arena_scope {
   arena_scope& operator=(const arena_scope&) = delete;
 };
 
-/// Makes operator new allocate from this part of the arena, which begins with the number of bytes in use. An empty span
-/// ends this. Explored threads that allocate need such a part, because it belongs to the state.
+/// Makes operator new allocate from `pool`, a part of the arena. `pool` begins with the number of its bytes in use, so
+/// allocations are part of the saved state. Explored threads that allocate need such a pool. An empty span restores the
+/// normal operator new.
 void allocate_from(std::span<std::byte> pool);
 
 /// Returns the allocated part of the arena.

@@ -1,5 +1,5 @@
-// Bugs in the explorer's copy of the library, which CMakeLists.txt defines. A test plants one bug at a time while the
-// program runs. If a test plants an unknown bug, it explores the unchanged code and finds no fault.
+// Planted bugs in the explorer's copy of the library. CMakeLists.txt defines the bugs, and a test selects one bug at a
+// time while the program runs. A test that selects an unknown bug explores the unchanged code and finds no fault.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ constexpr bug bug_of(std::string_view name) {
 
 inline bug planted = bug_of({});
 
-/// True: a thread that waits for a device sleeps for at most a millisecond, as in the library. False: only rings wake
-/// the thread.
+/// True: a thread that waits for a device sleeps for at most a millisecond, as in the library. False: only rings of the
+/// doorbell wake the thread.
 inline bool caps_naps = true;
 
 }  // namespace models

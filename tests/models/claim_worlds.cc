@@ -1,5 +1,5 @@
-// Worlds with shm_claim.h of the shm transport: a receiver reads its sender's memory while ranks give the instance up.
-// The use of the claim on both sides repeats a few lines of the endpoint.
+// Worlds with shm_claim.h of the shm transport: a receiver reads the sender's memory while ranks give up the instance.
+// Both sides use the claim as the endpoint does; these few lines of the endpoint are repeated here.
 #include "tests/models/explored_std.h"
 
 #include "libsched/transport/shm/shm_claim.h"
@@ -19,7 +19,7 @@ struct two_ranks {
   shm_claim claim;
   end_word of_sender, of_first_member;
   std::uint64_t memory = k_payload;
-  bool is_callers = false;  ///< the sender's memory belongs to its caller again
+  bool is_callers = false;  ///< the caller may use the sender's memory again
   rank first = k_no_rank;
 
   void receive() {
@@ -35,7 +35,7 @@ struct two_ranks {
     const rank named = of_sender.record(of_first_member.record({by})).who;
     models::require(named == first || first == k_no_rank, "the recorded rank changes");
     first = named;
-    if (by != 0 || claim.is_held()) return;  // the sender is rank 0, and would wait while a claim is held
+    if (by != 0 || claim.is_held()) return;  // the sender (rank 0) would wait for a held claim
     is_callers = true;
     memory = 0;
   }

@@ -21,7 +21,7 @@ TEST(device_model, rings_get_every_round_on) {
     expect_right(scenario);
 }
 
-// Up to 5 million states each, 20 seconds of a core.
+// Each test has up to 5 million states, and needs up to 20 seconds on one core.
 constexpr limits k_large{.states = 20'000'000, .time = std::chrono::seconds(1000)};
 
 TEST(device_model_soak, two_jobs) {
@@ -75,7 +75,8 @@ TEST(device_model_bug, every_changed_line_is_caught) {
   }
 }
 
-// The device and the thread that arms it each write one word, and then read the word of the other.
+// The device writes `event` and then reads `armed`. The thread that arms the device writes `armed` and then reads
+// `event`. Both stores must be sequentially consistent.
 TEST(device_model_bug, a_weaker_store_is_caught) {
   for (const std::string_view variable : {"event", "armed"}) {
     const report found = run("device job for waiter", {.weakened = variable});

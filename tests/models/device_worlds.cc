@@ -1,10 +1,10 @@
 // Worlds with a device beside the rank of one_rank.h. Jobs end, and streams reach gates, while no thread polls. The
-// device is the weakest that its contract allows (libsched/engine/device.h, round_gate.h). It rings only for an event
-// for which it was armed before the event happened. It rings like a host function of offload/cuda/streams/gpu_bell.cc,
-// and CMakeLists.txt checks that both agree.
+// device does only what its contract requires (libsched/engine/device.h, round_gate.h): it rings the doorbell for an
+// event only if it was armed before the event happened. The code that rings is the same as in the host function of
+// offload/cuda/streams/gpu_bell.cc, and CMakeLists.txt checks that both agree.
 //
-// A thread may nap only if a ring is lost, if rings are refused, or if no core is free. In all other worlds sleeps are
-// as long as without a device, so that only rings wake threads.
+// A thread may nap (sleep with a short timeout) only if a ring is lost, if rings are refused, or if no core is free. In
+// all other worlds, threads sleep as long as without a device, so that only rings wake them.
 #include "tests/models/one_rank.h"
 
 namespace lsched {
@@ -12,7 +12,8 @@ namespace {
 
 enum class ringing : std::uint8_t { works, is_lost, is_refused };
 
-/// Events of a device that happen one after the other, as in a stream. The next event may be armed.
+/// Events of a device that happen one after the other, as in a stream. A thread may arm the next event, which then
+/// rings.
 class event_row {
  public:
   explicit event_row(doorbell& bell) : bell_(bell) {}
@@ -28,7 +29,7 @@ class event_row {
     return rings != ringing::is_refused;
   }
 
-  /// Runs in the device's thread: completes `most` events, each as soon as it was added.
+  /// Completes `most` events, each as soon as the event was added. Called in the device's thread.
   void serve(std::uint64_t most) {
     for (std::uint64_t number = 1; number <= most; ++number) {
       for (std::uint64_t seen; (seen = put_.load()) < number;)
@@ -47,7 +48,7 @@ class event_row {
   std::atomic<std::uint64_t> put_{0}, passed_{0}, armed_{0};
 };
 
-/// A gate whose rounds each wait for one event of a stream.
+/// A gate. Each round of the gate waits for one event of a stream.
 class row_gate final : public round_gate {
  public:
   explicit row_gate(doorbell& bell) : stream(bell) {}
@@ -64,7 +65,7 @@ class row_gate final : public round_gate {
     return stream.passed() >= round ? status::ok : status::pending;
   }
   bool arm(round_no round) override { return stream.arm(round); }
-  void release(round_no round) override {  // as stream_words::raise
+  void release(round_no round) override {  // same code as stream_words::raise
     round_no now = released.load();
     while (now < round && !released.compare_exchange_weak(now, round)) continue;
   }
@@ -73,12 +74,12 @@ class row_gate final : public round_gate {
   std::atomic<round_no> released{0};
 
  private:
-  round_no asked_ = 0;  ///< latest round of ask(), which comes before the call
+  round_no asked_ = 0;  ///< latest round passed to ask(); ask() precedes the call for the round
 };
 
 constexpr std::size_t k_rows = 2;
 
-/// A device with a row of jobs for each of two instances, or with one row for both.
+/// A device with one row of jobs for each of two instances, or with one row for both instances.
 class rows_device final : public device {
  public:
   explicit rows_device(doorbell& bell) : bell_(bell), rows{event_row(bell), event_row(bell)} {}
@@ -153,7 +154,7 @@ class device_model : public rank_model {
   void add_row(std::size_t which, std::uint64_t jobs = 1) {
     add_other("device " + std::to_string(which), [row = &gpu.rows[which], jobs] { row->serve(jobs); });
   }
-  /// Adds a gate to an instance, so that its rounds can wait for a stream.
+  /// Adds a gate to an instance, so that rounds of the instance can wait for a stream.
   row_gate& add_gate(int which) {
     set_up([&] { models::require(here->runs.add_gate(*here->it[which]) == status::ok, "there is no gate"); });
     auto& made = static_cast<row_gate&>(*here->it[which]->gate);
@@ -165,7 +166,7 @@ class device_model : public rank_model {
     add_other("stream", [&gate, rounds] { gate.stream.serve(rounds); });
   }
 
-  /// Expects that no round of the instance ends before the stream has reached its gate.
+  /// Expects that no round of the instance ends before the stream has reached the gate of the round.
   void expect_order(int which, const row_gate& gate) {
     expect([it = here->it[which], &gate] {
       return it->finished.load() > gate.stream.passed() ? "a round does not wait for its stream" : "";
@@ -210,7 +211,8 @@ models::report job_for_auxiliary(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// No core is free. The auxiliary thread leaves the round to its caller, and polls from time to time.
+/// No core is free. The auxiliary thread leaves the round to the thread that has called for it, and polls only from
+/// time to time.
 models::report job_left_to_caller(const circumstances& around) {
   device_model all(around, act::computes_on_device, act::nothing, ringing::works, cores::taken);
   all.add_row(0);
@@ -241,8 +243,8 @@ models::report job_beside_job_for_waiter(const circumstances& around) {
   return all.explore("waiter");
 }
 
-/// The second job is submitted while the first is in flight, perhaps while the auxiliary thread sleeps until the first
-/// job ends.
+/// A second job is submitted while the first job is in flight. The auxiliary thread may be asleep, waiting for the
+/// first job.
 models::report job_behind_job(const circumstances& around) {
   device_model all(around, act::computes_on_device, act::computes_on_device);
   all.gpu.has_one_row = true;
@@ -305,7 +307,7 @@ models::report gate_for_auxiliary(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The round behind the gate has a job.
+/// A round with a job on the device waits at a gate.
 models::report job_behind_gate(const circumstances& around) {
   device_model all(around, act::computes_on_device);
   row_gate& gate = all.add_gate(0);
@@ -317,7 +319,7 @@ models::report job_behind_gate(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// Two rounds are requested in advance, and a thread waits for the second.
+/// Two rounds are requested in advance, and a thread waits for the second round.
 models::report gate_behind_gate_for_waiter(const circumstances& around) {
   device_model all(around, act::nothing);
   row_gate& gate = all.add_gate(0);
@@ -346,7 +348,7 @@ models::report gate_and_stepper(const circumstances& around) {
   return all.explore();
 }
 
-/// The second stream reaches its gate. The first stream, for which a thread waits, does not.
+/// The second stream reaches its gate. A thread waits for the first stream, which does not reach its gate.
 models::report gate_beside_gate_for_waiter(const circumstances& around) {
   device_model all(around, act::nothing, act::nothing);
   all.leave_open(0);
@@ -376,7 +378,7 @@ models::report gate_behind_gate(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The second stream reaches its gate. The first stream does not.
+/// The second stream reaches its gate. The first stream does not reach its gate.
 models::report gate_beside_gate(const circumstances& around) {
   device_model all(around, act::nothing, act::nothing);
   all.leave_open(0);
@@ -392,7 +394,8 @@ models::report gate_beside_gate(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// A round is cancelled that waits for a stream, or is about to wait. Streams that wait for the round must continue.
+/// The instance is cancelled while a round waits for a stream, or is about to wait. Streams that wait for the round
+/// must continue.
 models::report cancellation_at_gate(const circumstances& around) {
   device_model all(around, act::nothing);
   row_gate& gate = all.add_gate(0);

@@ -1,5 +1,6 @@
-// Tests the worlds of driver_worlds.cc: ownership, posts and the doorbell, in every order of the threads' accesses and
-// with store buffers. If a message or a post is left unhandled because threads sleep or have left, this is a fault.
+// Tests the worlds of driver_worlds.cc: ownership of the engine, posts (requests to the engine) and the doorbell. The
+// explorer plays every order of the threads' accesses, with store buffers. A message or post that stays unhandled
+// because threads sleep or have left is a fault.
 #include <gtest/gtest.h>
 
 #include "tests/models/worlds.h"
@@ -44,8 +45,9 @@ TEST(driver_model, no_message_and_no_post_is_left_lying) {
     expect_right(scenario);
 }
 
-// Each test visits all states: 78 million for two waiters (6 minutes of a core, 3 GB), 29 million for a nap that is
-// handed over (90 seconds), 3 to 6 million for the others (10 to 20 seconds each). A search that reaches a limit fails.
+// Each test visits all states: 78 million states for "two waiters" (6 minutes on one core, 3 GB), 29 million for the
+// nap that is handed over (90 seconds), and 3 to 6 million for each other test (10 to 20 seconds). A search that
+// reaches a limit fails.
 constexpr limits k_large{.states = 100'000'000, .time = std::chrono::seconds(3000)};
 
 TEST(driver_model_soak, two_waiters) { expect_right("two waiters", k_large); }
@@ -103,8 +105,9 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
   }
 }
 
-// The classic fault: both threads read before either store has left its buffer. (An engine that ends its round after a
-// send executes a locked instruction there. An engine that sends in the middle of a round does not.)
+// The classic fault: both threads read before either store has left its buffer. (If the round ends directly after a
+// send, the engine executes a locked instruction, which also empties the buffer. If the send is in the middle of a
+// round, it does not.)
 TEST(driver_model_bug, messages_published_without_a_fence_are_caught) {
   for (const std::string_view scenario : {"message for waiter", "messages for waiter"}) {
     const report found = run(scenario, {.bug = "looks_without_a_fence"});

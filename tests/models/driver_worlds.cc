@@ -1,5 +1,5 @@
-// Worlds with ownership, posts, the doorbell and the threads that sleep on it: one rank, with the threads of
-// docs/inside/threading.md.
+// Worlds that test ownership of the engine, posts (requests to the engine), the doorbell and the threads that sleep on
+// the doorbell: one rank with the threads that docs/inside/threading.md describes.
 #include "tests/models/one_rank.h"
 
 namespace lsched {
@@ -34,7 +34,8 @@ models::report cancellation_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// Another rank cancels the instance for which a thread waits. The message may arrive before.
+/// Another rank cancels the instance for which a thread waits. The message for which the thread waits may arrive before
+/// the cancellation.
 models::report cancellation_or_message(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
@@ -81,7 +82,7 @@ models::report engine_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// A message arrives while the application computes. The auxiliary thread must take the message.
+/// A message arrives while the application computes. The auxiliary thread must receive the message.
 models::report message_for_auxiliary(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
@@ -90,7 +91,7 @@ models::report message_for_auxiliary(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// A message arrives for the auxiliary thread. The application owns the engine while it prepares its call.
+/// A message arrives for the auxiliary thread. Meanwhile the application owns the engine, because it prepares a call.
 models::report message_for_call(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
@@ -99,7 +100,7 @@ models::report message_for_call(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// Two threads call, each perhaps while the other owns the engine.
+/// Two threads make calls. When one thread calls, the other thread may own the engine.
 models::report two_calls(const circumstances& around) {
   rank_model all(around, act::nothing, act::nothing);
   all.add("application 0", [](one_rank& it) { it.call(0); });
@@ -107,7 +108,7 @@ models::report two_calls(const circumstances& around) {
   return all.explore();
 }
 
-/// Two threads of the application wait for one message each.
+/// Each of two application threads waits for one message.
 models::report two_waiters(const circumstances& around) {
   rank_model all(around, act::receives, act::receives);
   all.add_sender(0);
@@ -156,7 +157,8 @@ models::report posts_and_steps(const circumstances& around) {
   return all.explore();
 }
 
-/// The next round is called as soon as the last round is over, perhaps while another thread still checks the instance.
+/// The application calls for the next round as soon as a round has ended. Another thread may still be checking the
+/// instance.
 models::report round_after_round(const circumstances& around) {
   rank_model all(around, act::nothing, act::nothing);
   all.add("application", [](one_rank& it) {
@@ -233,7 +235,7 @@ models::report job_after_job(const circumstances& around) {
   return all.explore();
 }
 
-/// The lane ends. A late worker must not access the bell afterwards.
+/// The lane (executor of compute jobs) is destroyed. Afterwards a late worker must not access the doorbell.
 models::report end_of_lane(const circumstances& around) {
   rank_model all(around, act::computes, act::nothing);
   all.add_worker("worker");
@@ -245,7 +247,7 @@ models::report end_of_lane(const circumstances& around) {
   return all.explore();
 }
 
-// Time-driven medium: the thread that must poll for messages naps.
+// Time-driven transport, which never rings: the thread that must poll for messages naps (sleeps with a short timeout).
 
 /// A message arrives for a waiting thread, which is the only thread of the rank.
 models::report nap_of_waiter(const circumstances& around) {
@@ -265,7 +267,7 @@ models::report nap_of_auxiliary(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// A message arrives for the auxiliary thread. The application owns the engine while it prepares its call.
+/// A message arrives for the auxiliary thread. Meanwhile the application owns the engine, because it prepares a call.
 models::report nap_and_call(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing, medium::time_driven);
   all.add_sender(0);
@@ -274,7 +276,7 @@ models::report nap_and_call(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// A waiter naps beside the auxiliary thread.
+/// A thread that waits for a message and the auxiliary thread both nap.
 models::report nap_of_both(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing, medium::time_driven);
   all.limit_early_naps();
@@ -284,7 +286,7 @@ models::report nap_of_both(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// A waiter that napped leaves while a round is still in flight. The auxiliary thread naps from then on.
+/// A waiting thread that naps leaves while a round is still in flight. From then on, the auxiliary thread naps.
 models::report nap_handed_over(const circumstances& around) {
   rank_model all(around, act::receives, act::receives, medium::time_driven);
   all.limit_early_naps();
@@ -297,7 +299,7 @@ models::report nap_handed_over(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// One waiter naps. The other waiter sleeps until the first leaves.
+/// One of two waiting threads naps. The other sleeps until the first thread leaves.
 models::report nap_of_two_waiters(const circumstances& around) {
   rank_model all(around, act::receives, act::receives, medium::time_driven);
   all.limit_early_naps();
@@ -307,7 +309,8 @@ models::report nap_of_two_waiters(const circumstances& around) {
   return all.explore();
 }
 
-// No core is free for the auxiliary thread. It leaves rounds to their callers, and polls from time to time.
+// No core is free for the auxiliary thread. So the auxiliary thread leaves rounds to the threads that have called for
+// them, and polls only from time to time.
 
 /// A message arrives while the application computes and makes no further call.
 models::report look_at_round(const circumstances& around) {
@@ -318,7 +321,7 @@ models::report look_at_round(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The application waits for its round later.
+/// The application starts a round, and waits for the round later.
 models::report left_to_caller(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing, medium::rings, cores::taken);
   all.limit_early_naps();

@@ -1,6 +1,5 @@
-// Replaces `std::atomic`, the futex call, the clock and yields by those of the explorer. So a model is not an imitation
-// of the code, but the code itself, compiled once more. This header must be included first, before the library's
-// source.
+// Replaces `std::atomic`, the futex call, the clock and yields by versions that the explorer controls. So a model is
+// the library's own code, compiled once more. This header must be included first, before the library's source.
 //
 // The copy of the library has another namespace (CMakeLists.txt defines `lsched` as a macro), because the program also
 // contains the unchanged library. CMakeLists.txt plants bugs into the copy (bug.h).
@@ -107,7 +106,7 @@ inline void explored_yield() {}
 
 namespace chrono {
 
-/// A clock that stands still until the deadline of an impatient thread has passed.
+/// A clock that stands still until the deadline of an impatient thread (threads.h) has passed.
 struct explored_clock {
   using duration = nanoseconds;
   using rep = duration::rep;

@@ -30,7 +30,7 @@ std::uint64_t hash_of(std::span<const std::byte> state) {
   return fold(sum ^ rest[0], other + rest[1]);
 }
 
-/// A set of hashes of states, in a table that doubles when it is half full. 0 marks a free place.
+/// A set of hashes of states, in a hash table that doubles its size when it is half full. 0 marks a free entry.
 class hash_set {
  public:
   /// Returns false if the hash is already in the set.
@@ -63,7 +63,7 @@ class hash_set {
 /// Returns the CPU time of this process, so that the limit does not depend on the load of the machine.
 double seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-/// A step of the current path.
+/// A state on the current path, with the possible moves.
 struct frame {
   std::vector<std::byte> state;
   std::vector<system::move> moves;

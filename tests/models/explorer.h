@@ -1,8 +1,9 @@
-// A depth-first search through every state that a small system can reach.
+// A depth-first search of all states that a small system can reach.
 //
 // States are stored as 64-bit hashes. With n states, the probability that two different states have equal hashes is n^2
-// / 2^65 (a million states: 3e-8). The path to the current state is kept, so a fault is reported with the steps that
-// lead to it. A search that does not finish within its limits reports a fault, because it has proved nothing.
+// / 2^65 (a million states: 3e-8). The search keeps the path to the current state, so the report of a fault lists the
+// steps that lead to the fault. A search that does not finish within its limits reports a fault, because it has proved
+// nothing.
 #pragma once
 
 #include <chrono>
@@ -14,14 +15,14 @@
 
 namespace models {
 
-/// The system to search. The search moves between states by save and restore.
+/// The system to search. The search uses save() and restore() to move between states.
 class system {
  public:
   using move = std::uint32_t;
 
   virtual ~system() = default;
 
-  /// Appends all bytes on which the future depends. Equal bytes are one state.
+  /// Appends all bytes on which the system's future depends. Two states with equal bytes are the same state.
   virtual void save(std::vector<std::byte>& state) const = 0;
   virtual void restore(std::span<const std::byte> state) = 0;
 
@@ -30,7 +31,7 @@ class system {
   virtual void make(move what) = 0;
   virtual std::string describe(move what) const = 0;
 
-  /// Returns the fault of the current state, or an empty string. `is_last`: no move is left.
+  /// Returns the fault of the current state, or an empty string. `is_last`: no move is possible in this state.
   virtual std::string fault(bool is_last) const = 0;
 };
 
@@ -40,11 +41,11 @@ struct limits {
 };
 
 struct report {
-  std::string fault;  ///< empty: no reachable state has a fault
-  std::string path;   ///< one line per step
+  std::string fault;  ///< description of the first fault; empty if no reachable state has a fault
+  std::string path;   ///< steps that lead to the fault, one line per step
   std::uint64_t states = 0;
   std::uint64_t moves = 0;
-  std::uint64_t ends = 0;  ///< states without a move
+  std::uint64_t ends = 0;  ///< number of states in which no move is possible
   double seconds = 0;
 };
 

@@ -1,5 +1,5 @@
-// Tests the explorer. It must find exactly the executions that the memory model allows, and an unfinished search must
-// fail.
+// Tests the explorer, which must find exactly the executions that the memory model allows. A search that does not
+// finish must fail.
 #include "tests/models/explorer.h"
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ struct words {
   word x = 0, y = 0, seen_by_first = 9, seen_by_second = 9;
 };
 
-/// Explores two threads that each write one variable and then read the other variable. Returns whether both can miss
-/// the other thread's write.
+/// Explores two threads that each write one variable and then read the other variable. Returns whether there is an
+/// execution in which neither thread sees the other thread's write.
 bool both_can_miss(memory model, void (*write)(word*, word)) {
   threads all(model);
   words* shared = nullptr;
@@ -61,7 +61,7 @@ TEST(explorer, a_store_buffer_is_first_in_first_out) {
   EXPECT_EQ(found.fault, "") << to_text(found);
 }
 
-/// Two threads have three loads each. The states are those of their first steps, and then a grid.
+/// Each of two threads makes three loads. After the first step of each thread, the states form a grid.
 TEST(explorer, visits_every_interleaving_once) {
   threads all(memory::sc);
   words* shared = nullptr;
@@ -124,7 +124,7 @@ TEST(explorer, a_waker_may_choose_any_sleeper) {
 }
 
 /// One thread polls a variable and sleeps between the polls. The other thread, if there is one, stores the variable
-/// without a wake-up. Returns the fault.
+/// without a wake-up. Returns the fault that the explorer finds.
 std::string naps_until_stored(long nanoseconds, bool is_stored) {
   threads all;
   words* shared = nullptr;

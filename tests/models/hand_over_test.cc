@@ -1,5 +1,5 @@
-// Tests the worlds of hand_over_worlds.cc and claim_worlds.cc: the hand-overs of a partial instance, and of memory that
-// is given up, in every order of the threads' accesses.
+// Tests the worlds of hand_over_worlds.cc and claim_worlds.cc: buffers of a partial instance that threads hand over,
+// and memory of an instance that is given up, in every order of the threads' accesses.
 #include <gtest/gtest.h>
 
 #include "tests/models/worlds.h"

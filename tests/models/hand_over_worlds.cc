@@ -1,8 +1,10 @@
-// Worlds with captures against offers and with deliveries (libsched/partial/contribution.{h,cc}), and with times of
-// calls (call_times.h). The threads are those of docs/inside/threading.md.
+// Worlds that test how threads share data in partial collectives (libsched/partial/contribution.{h,cc}, call_times.h):
+// an application offers contributions while the engine captures (takes) them, the engine delivers results while the
+// application collects them, and both use the times of calls. docs/inside/threading.md describes the threads.
 //
-// Offers are decimal digits: offer k is 10^k, so a sum shows how often each offer is included. Arithmetic stops in the
-// middle, and every reader reads twice. So a buffer with two holders is always detected.
+// Offers are decimal digits: offer k is 10^k, so a sum shows how often each offer is included. Other threads may run in
+// the middle of an arithmetic operation, and every reader reads twice. So the explorer always detects a buffer that two
+// threads use at the same time.
 #include "tests/models/explored_std.h"
 
 #include "libsched/partial/call_times.h"
@@ -76,7 +78,8 @@ struct offering {
       its.done(*captured);
     }
   }
-  /// Checks all offers, including the pending offers. Must be called outside of the threads.
+  /// Checks that no offer is lost or repeated, including pending offers. Must be called outside of the explored
+  /// threads.
   std::string fault(bool withdraws) {
     const auto pending = its.capture().buffer;
     const value rest = pending ? *reinterpret_cast<const value*>(its.at(*pending).data) : 0;
@@ -105,8 +108,8 @@ models::report offer_against_capture(const circumstances& around) {
 
 // --- a leave after the last offer ------------------------------------------------------------------------------------
 
-/// An application that leaves directly after an offer, and an engine that runs no round after the capture that is
-/// marked as the last.
+/// An application that leaves directly after an offer. The engine runs no further round after the last capture, which
+/// is marked.
 struct leaving {
   value memory[contribution::k_buffers]{};
   contribution its{k_adding, std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}};
@@ -149,7 +152,7 @@ models::report leave_against_capture(const circumstances& around) {
 constexpr round_no k_rounds = 4;
 constexpr unsigned k_collects = 3;
 
-/// No rank contributes to the last round but one, so its result is null.
+/// No rank contributes to the second-to-last round, so the result of this round is null.
 constexpr bool is_null(round_no round) { return round == k_rounds - 1; }
 constexpr value result_of(round_no round) { return is_null(round) ? 0 : power(static_cast<unsigned>(round)); }
 
@@ -165,7 +168,7 @@ struct delivering {
   lag_policy lag;
   value memory[k_history + 3]{};
   delivery its;
-  round_no published = 0;  ///< calls of publish() that have returned
+  round_no published = 0;  ///< number of calls of publish() that have returned
   round_no collected = 0;
 
   void engine() {
@@ -179,7 +182,7 @@ struct delivering {
       published = round;
     }
   }
-  /// Reads every result in place, and reads it again before the next result is borrowed.
+  /// Borrows every result, reads it in place, and reads it again before the next result is borrowed.
   void borrower() {
     value seen = 0;
     const std::byte* lies_at = nullptr;

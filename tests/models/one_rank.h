@@ -1,11 +1,12 @@
 // A rank for the explorer: offload/driver.{h,cc}, offload/job_board.{h,cc}, libsched/engine and
-// libsched/transport/doorbell.{h,cc}. Scenarios add the threads of docs/inside/threading.md. A file that includes this
-// header compiles the library's code once more, and must include this header first.
+// libsched/transport/doorbell.{h,cc}. Scenarios add the threads that docs/inside/threading.md describes. A file that
+// includes this header compiles the library's code once more, and must include this header first.
 //
-// Only the medium is not that of the library. A sender stores a stamp and records that it must check the receiver's
-// bell. These are two lines of the shm endpoint, and CMakeLists.txt checks that both agree. The sender checks the bell
-// at its end. Over a time-driven medium, like the MPI endpoint, a sender stores a stamp without any ring. Most
-// scenarios have senders that do nothing else. If an engine sends, there are two ranks.
+// Only the transport is not the library's own code. To send, a thread stores a stamp and records that it must check the
+// receiver's doorbell. The thread checks the doorbell later, when it has nothing else to do. The shm endpoint contains
+// the same two lines, and CMakeLists.txt checks that both versions agree. A time-driven transport (as the MPI endpoint)
+// stores a stamp but never rings. In most scenarios the senders are threads that only send. Scenarios in which an
+// engine sends have two ranks.
 #pragma once
 
 #include "tests/models/explored_std.h"
@@ -35,7 +36,8 @@
 
 namespace lsched {
 
-// Functions that the engine needs. The program has their files only in the namespace of the unchanged library.
+// Functions that the engine needs. The files that define these functions are compiled only in the namespace of the
+// unchanged library.
 std::uint64_t most_bytes(const schedule&, const op& what) { return what.count * size_of(what.type); }
 std::uint64_t typical_bytes(const schedule& program, const op& what) { return most_bytes(program, what); }
 bool is_on_device(const op& what, std::span<const buffer> buffers) {
@@ -54,7 +56,7 @@ dot_norms_fn find_dot_norms(dtype) { return nullptr; }
 scaled_add_fn find_scaled_add(dtype) { return nullptr; }
 adasum_coefficients adasum_coefficients_of(const double*) { return {}; }
 std::vector<std::uint32_t> shared_sources(const schedule& it) { return std::vector<std::uint32_t>(it.ops().size()); }
-// Callers run on cores that no other thread uses.
+// The stubs describe callers that run on cores of their own.
 int this_thread_number() { return 1; }
 bool is_asleep(int) { return false; }
 std::string_view name_of(status) { return ""; }
@@ -71,12 +73,12 @@ constexpr std::uint32_t k_links = 2;
 enum class medium : std::uint8_t { rings, time_driven };
 enum class cores : std::uint8_t { free, taken };
 
-/// A medium that has landing stamps, but no payload.
+/// A transport that has landing stamps, but no payloads.
 class stamps final : public endpoint {
  public:
   explicit stamps(medium what) : is_time_driven_(what == medium::time_driven) {}
 
-  // --- another rank's side ---
+  // --- called by threads of other ranks --------------------------------------------------------------------
   void publish(link_id link, round_no round, ringer& owing) {
     stamp[link].store(round, std::memory_order_release);
     if (!is_time_driven_) owing.owe(0, bell_);
@@ -88,7 +90,7 @@ class stamps final : public endpoint {
     ring(bell_, doorbell::auxiliary);
   }
 
-  // --- this rank's side ---
+  // --- called by this rank ---------------------------------------------------------------------------------
   world place() const override { return {0, 2}; }
   std::string_view name() const override { return "stamps"; }
   std::byte* allocate(std::size_t bytes) override { return new std::byte[bytes]; }
@@ -151,9 +153,9 @@ class stamps final : public endpoint {
   void close() override {}
 
   std::atomic<round_no> stamp[k_links];
-  std::atomic<std::uint64_t> given_up;  ///< id of the cancelled instance, plus one
+  std::atomic<std::uint64_t> given_up;  ///< id of the cancelled instance, plus one; 0: none
   stamps* peer = nullptr;
-  shm_claim claim;  ///< claim of a peer that reads this rank's memory
+  shm_claim claim;  ///< the claim that a peer holds while the peer reads this rank's memory
   end_word closed;
 
  private:
@@ -167,7 +169,7 @@ class stamps final : public endpoint {
   doorbell bell_{};
 };
 
-/// A lane whose workers are threads of the scenario.
+/// A lane (executor of compute jobs) whose workers are threads of the scenario.
 class board_lane final : public lane {
  public:
   explicit board_lane(doorbell& bell) : board(bell) {}
@@ -185,7 +187,7 @@ class board_lane final : public lane {
 /// nothing.
 enum class act : std::uint8_t { nothing, receives, sends, computes, computes_on_device };
 
-/// Makes a rank's device, which rings this bell.
+/// A function that makes the device of a rank. The device rings the given doorbell.
 using device_maker = device* (*)(doorbell&);
 
 schedule_ptr one_op(act what) {
@@ -205,7 +207,7 @@ schedule_ptr one_op(act what) {
   return std::make_shared<const schedule>(std::move(parts));
 }
 
-/// A rank with two instances, an engine and its driver.
+/// A rank with two instances, an engine and the driver of the engine.
 struct one_rank {
   explicit one_rank(act first, act second, medium what = medium::rings, cores have = cores::free,
                     device_maker make = nullptr)
@@ -240,7 +242,7 @@ struct one_rank {
     const status answer = drives.run(*it[which], &round, never);
     models::require(answer == status::ok || answer == status::cancelled, "a run fails with another error");
   }
-  /// Reads this rank's payload in the role of another rank.
+  /// Reads this rank's payload, as another rank would.
   void be_read() {
     if (!net.claim.take(1, net.closed)) return;
     models::require(payload == k_payload, "a payload is read after the outcome");
@@ -248,7 +250,7 @@ struct one_rank {
     models::require(payload == k_payload, "the outcome is published while a payload is read");
     net.claim.let_go();
   }
-  /// Reuses the payload after the application has seen the verdict.
+  /// Overwrites the payload, as an application does after it has seen the outcome of the round.
   void reuse_payload() { payload = 0; }
 
   void cancel(int which) {
@@ -260,8 +262,8 @@ struct one_rank {
     models::require(drives.run(*it[which], &round, never) == status::ok, "a run fails");
   }
 
-  /// Changes the bell so that every thread that checks it also rings it. No thread of this rank may check it
-  /// afterwards.
+  /// Changes the doorbell so that every thread that checks it also rings it. Afterwards no thread of this rank may
+  /// check the doorbell.
   void give_bell_away() {
     rings = net.bell().word[doorbell::waiter].load();
     is_given_away = true;
@@ -320,7 +322,7 @@ class rank_model {
       owing->settle();
     });
   }
-  /// Adds a sender that sends messages to both instances, and then checks the bell once.
+  /// Adds a sender that sends messages to both instances, and then checks the doorbell once.
   void add_sender_of_two() {
     all.add("sender", [it = here, owing = add_ringer()] {
       for (link_id link = 0; link < k_links; ++link) it->net.publish(link, 1, *owing);
@@ -331,7 +333,7 @@ class rank_model {
   void add_canceller() {
     all.add("canceller", [it = here] { it->net.publish_cancellation(0); });
   }
-  /// Adds another rank, whose own engine sends a message.
+  /// Adds another rank, whose engine sends a message.
   void add_sending_rank() {
     one_rank* there = nullptr;
     all.set_up([&] {
@@ -351,25 +353,28 @@ class rank_model {
         std::move(name), [it = here, body] { body(*it); }, waits);
   }
 
-  /// Adds a thread that is not part of the rank.
+  /// Adds a thread with any function.
   void add_other(std::string name, const std::function<void()>& body) { all.add(std::move(name), body); }
   /// Runs `job` before the threads run.
   void set_up(const std::function<void()>& job) { all.set_up(job); }
-  /// Sets a rule that returns an error or an empty string. It is checked in every state, or only if no move is left.
+  /// Sets a rule, which returns an error or an empty string. The first function sets the rule for every state. The
+  /// second function sets the rule for states in which no move is possible.
   void expect(std::function<std::string()> rule) { rule_ = std::move(rule); }
   void expect_at_end(std::function<std::string()> rule) { rule_at_end_ = std::move(rule); }
   /// Marks an instance whose round cannot end.
   void leave_open(int which) { open_ = which; }
 
-  /// Makes every nap a fault. In such a world every event rings, and a nap would hide a missing ring.
+  /// Makes every nap (a sleep that ends by itself, threads.h) a fault. This is for worlds in which every event rings
+  /// the doorbell, because a nap would hide a missing ring.
   void forbid_naps() { all.forbid_naps(); }
   /// Counts sleeps of up to 50 ms as naps.
   void count_long_naps() { all.count_long_naps(); }
-  /// For worlds in which two threads nap: a thread that releases the engine rings a registered waiter each time.
+  /// Limits the naps that end early. Needed in worlds in which two threads nap, because a thread rings a registered
+  /// waiter each time it releases the engine.
   void limit_early_naps() { all.limit_early_naps(2); }
 
-  /// Explores the world. In the end both instances must have finished all called rounds, and only thread `sleeper` may
-  /// sleep.
+  /// Explores the world. When no move is possible, both instances must have finished all called rounds, and only thread
+  /// `sleeper` may sleep.
   models::report explore(const std::string& sleeper = "") {
     all.expect([this, stays = sleeper + " sleeps"](bool is_last) {
       if (std::string wrong = rule_ ? rule_() : std::string(); !wrong.empty() || !is_last) return wrong;
@@ -397,7 +402,7 @@ class rank_model {
 
   models::limits most_;
   std::function<std::string()> rule_, rule_at_end_;
-  int open_ = -1;  ///< instance of leave_open()
+  int open_ = -1;  ///< instance whose round cannot end, set by leave_open(); -1: none
   threads all;
 };
 

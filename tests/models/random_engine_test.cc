@@ -1,7 +1,7 @@
 // Tests the real engine over the inproc transport in seeded random orders: every registered algorithm, ordinary and
-// partial, on up to 1024 ranks. Most worlds are small, because they show the same bugs and their runs are cheap.
+// partial, on up to 1024 ranks. Most worlds are small, because small worlds show the same bugs and run fast.
 //
-// A failure prints its seed. LSCHED_TEST_MODEL_SEED=<seed> runs only that seed.
+// A failure prints the seed of the run. LSCHED_TEST_MODEL_SEED=<seed> runs only that seed.
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ namespace {
 using testing::lockstep_world;
 using value = std::int64_t;
 
-/// The random numbers of a seed.
+/// The random numbers that a seed determines.
 struct draws {
   explicit draws(std::uint64_t from) : seed(from) {}
   std::uint64_t below(std::uint64_t limit) { return mix(mix(seed) + ++count) % limit; }
@@ -33,7 +33,8 @@ struct draws {
   std::uint64_t count = 0;
 };
 
-/// Returns a size up to 8, in one of 100 cases up to 64, and in one of `one_in` cases up to 1024.
+/// Returns a random number of ranks, usually up to 8. In one of 100 cases, the number is up to 64, and in one of
+/// `one_in` cases up to 1024.
 rank draw_size(draws& of, std::uint64_t one_in) {
   if (of.below(one_in) == 0) return static_cast<rank>(65 + of.below(960));
   if (of.below(100) == 0) return static_cast<rank>(9 + of.below(56));
@@ -62,7 +63,7 @@ const std::vector<const algorithm*>& whole_number_algorithms() {
   return all;
 }
 
-/// A schedule of one algorithm on every rank, its data, and a ledger of offers.
+/// A schedule of one algorithm on every rank, the data of the schedule, and a record of all offers.
 class random_run {
  public:
   /// `spoil`, if not null, changes the schedule of every rank.
@@ -119,7 +120,7 @@ class random_run {
   static std::size_t index(std::int64_t r) { return static_cast<std::size_t>(r); }
   rank draw_rank() { return static_cast<rank>(draws_.below(its_.size())); }
 
-  // --- memory: in place, a rank's input and output share memory ----------------------------------------------
+  // --- memory: in an in-place run, input and output of a rank share memory ---------------------------------
 
   std::size_t input_begin(rank r) const { return index(std::max<std::int64_t>(0, in_place_.offset_at(r))); }
   std::size_t output_begin(rank r) const { return index(std::max<std::int64_t>(0, -in_place_.offset_at(r))); }
@@ -158,7 +159,7 @@ class random_run {
     return broken.empty() || blame(broken.c_str());
   }
 
-  // --- partial: offers and calls at any time, and in the end each offer was in exactly one round ---------------------
+  // --- partial: offers and calls at any time, and in the end each offer was included in exactly one round ---
 
   bool partial_round(round_no round) {
     const std::vector<bool> sure =
@@ -225,17 +226,17 @@ class random_run {
   shape data_{};
   activation starts_{};
   aliasing in_place_{};
-  std::vector<std::vector<value>> inputs_, outputs_;       ///< by rank: values of the collective's input and output
-  std::vector<std::optional<std::vector<value>>> shared_;  ///< by rank: memory that input and output share, if any
+  std::vector<std::vector<value>> inputs_, outputs_;       ///< input and output of the collective, by rank
+  std::vector<std::optional<std::vector<value>>> shared_;  ///< memory that input and output share, if any, by rank
   postcondition promise_;
   lockstep_world world_;
   std::vector<instance*> its_;
-  std::vector<std::uint64_t> pending_;  ///< by rank: offers not yet delivered
-  std::vector<value> sums_;             ///< by rank: sum of all deliveries
+  std::vector<std::uint64_t> pending_;  ///< number of offers that are not yet delivered, by rank
+  std::vector<value> sums_;             ///< sum of all delivered results, by rank
   value offered_ = 0;
 };
 
-/// The completed runs, so that a test can check that they were enough.
+/// Figures about the completed runs. A test checks that the runs cover all algorithms.
 struct coverage {
   rank largest = 0;
   std::map<const algorithm*, std::uint64_t> rounds;
@@ -269,7 +270,7 @@ void run_seeds(std::uint64_t first, std::uint64_t count, std::uint64_t one_in) {
 
 TEST(random_engine, runs_every_algorithm_in_thousands_of_orders) { run_seeds(1, 4'000, 1000); }
 
-// Seeds of the soak draw the same sizes, so each can be replayed by either test.
+// This test draws the same sizes from a seed as the other test, so either test can replay any seed.
 TEST(random_engine_soak, runs_every_algorithm_in_a_million_orders) { run_seeds(10'001, 1'000'000, 1000); }
 
 void run_a_seed_that_is_none() {
@@ -286,7 +287,7 @@ TEST(random_engine, a_seed_that_is_no_number_is_an_error) {
 
 // --- planted bugs ----------------------------------------------------------------------------------------------------
 
-/// Returns the schedule with a maximum in place of its last sum.
+/// Returns a copy of the schedule in which the last sum is replaced by a maximum.
 schedule_ptr with_a_maximum(const schedule_ptr& good) {
   for (op_id id = static_cast<op_id>(good->ops().size()); id-- > 0;)
     if (good->ops()[id].what == kernel::sum && good->ops()[id].kind == op_kind::compute)

@@ -1,4 +1,5 @@
-// Worlds in which ranks leave a dead rank behind: the roll call and the two commits of a carry, with the boards of
+// Worlds in which ranks continue without a dead rank. The ranks form a new world by a roll call, and move a schedule
+// into the new world (carry) by two commits. The boards, by which ranks exchange records and agree, are those of
 // libsched/transport/shm/shm_board{,_roll}.cc. One rank may die before each of its accesses, and the other ranks may
 // notice the death at any time afterwards.
 #include "tests/models/explored_std.h"
@@ -32,7 +33,7 @@ struct recovery {
     std::byte behind[(k_ranks + 7) / 8 * 8 + k_ranks * 8];
   };
 
-  /// Calls the roll once.
+  /// Performs a roll call: finds the ranks that are alive, and opens a board for them.
   void call_roll(rank self) {
     shm_board& fresh = *new shm_board(segment, owed, self, fresh_words[self].words, [](shm_board&) {});
     (void)fresh.regroup(*homes[self]);
@@ -46,8 +47,8 @@ struct recovery {
     has_ended[self] = true;
   }
 
-  /// Runs the commits of a world of all ranks: a hand-over of the last round, and then the new schedule. A rank on
-  /// which a commit fails closes the world.
+  /// Runs two commits in a world of all ranks: first the hand-over of the last round, and then the new schedule. A rank
+  /// on which a commit fails closes the world.
   template <int Commits>
   void carry(rank self) {
     std::array<std::byte, k_ranks * board::record_bytes> all{};
@@ -62,7 +63,7 @@ struct recovery {
     has_ended[self] = true;
   }
 
-  /// Runs a commit in the same way as commit_queue. Returns whether the commit stands.
+  /// Runs a commit in the same way as commit_queue. Returns whether the commit has succeeded.
   bool commit(shm_board& in, rank self, std::span<std::byte> all) {
     if (find_lost(in) != k_no_rank) return false;
     const std::array record{std::byte(progress[self])};
@@ -101,8 +102,8 @@ struct recovery {
   ringer owed{k_ranks};
   memory_of_board fresh_words[k_ranks]{};
   shm_board* homes[k_ranks]{};
-  std::uint64_t progress[k_ranks]{};       ///< rounds that have ended
-  std::uint64_t world = 0, outcomes[2]{};  ///< 0: unknown; commits: 1 failed, 2 stands
+  std::uint64_t progress[k_ranks]{};       ///< number of rounds that each rank has ended
+  std::uint64_t world = 0, outcomes[2]{};  ///< new world and outcomes of its commits (0 unknown, 1 failed, 2 succeeded)
   bool has_ended[k_ranks]{};
   bool is_dead = false;
 };

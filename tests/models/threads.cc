@@ -19,10 +19,11 @@ constexpr std::size_t k_least_room = 2 * 1024;
 constexpr std::size_t k_buffered_stores = 4;
 constexpr std::uint64_t k_naps_in_vain = 2;
 
-threads* g_here = nullptr;  ///< set while one of its threads runs
+threads* g_here = nullptr;  ///< the system whose thread runs; null outside of explored threads
 
-// The bits of a move: 0-7 the thread, 8 its oldest store reaches memory, 9 its deadline passes, 10 its nap ends, 16-31
-// the number of the sleeper that it wakes.
+// The bits of a move. Bits 0-7: number of the thread. Bit 8: the thread's oldest buffered store reaches memory. Bit 9:
+// the thread's deadline passes. Bit 10: the thread's nap ends. Bits 16-31: number of the sleeping thread that this
+// thread wakes.
 constexpr system::move k_drain = 1u << 8;
 constexpr system::move k_expires = 1u << 9;
 constexpr system::move k_nap_ends = 1u << 10;
@@ -40,8 +41,8 @@ struct threads::control {
   std::uint64_t stores = 0;
   std::array<buffered, k_buffered_stores> store{};
   std::uint64_t expired = 0;
-  std::uint64_t naps = 0;        ///< 1: its sleep is a nap
-  std::uint64_t early_naps = 0;  ///< counted only if early naps are limited
+  std::uint64_t naps = 0;        ///< 1: the current sleep of the thread is a nap
+  std::uint64_t early_naps = 0;  ///< number of naps that ended early; counted only if they are limited
   std::uint64_t naps_in_vain = 0;
   __jmp_buf registers;
 };
@@ -51,7 +52,7 @@ struct threads::thread {
   std::function<void()> body;
   patience waits = patience::endless;
   control now{};
-  std::span<std::byte> memory{};  ///< part of the arena
+  std::span<std::byte> memory{};  ///< part of the arena from which the thread allocates
   std::jmp_buf context;
   alignas(64) std::byte stack[k_stack_bytes];
 
@@ -84,7 +85,7 @@ void threads::give_memory(std::size_t bytes) {
 
 // --- switching -----------------------------------------------------------------------------------------------------
 
-// Runs a thread. makecontext passes the pointer to the thread in two halves.
+// The first function on a thread's stack. makecontext passes the address of the thread as two integers.
 void threads::enter(unsigned high, unsigned low) {
   auto* const it = reinterpret_cast<thread*>(std::uintptr_t{high} << 32 | low);
   threads* const here = g_here;
@@ -110,7 +111,8 @@ void threads::start(thread& it) {
   running_ = nullptr;
 }
 
-// Clears the unused part of the stack first, so that new frames always begin with the same bytes.
+// Continues a thread. First clears the unused part of the stack, so that new stack frames always begin with the same
+// bytes.
 void threads::resume(thread& it) {
   std::memset(it.stack, 0, static_cast<std::size_t>(it.now.low - it.stack));
   std::memcpy(it.context[0].__jmpbuf, it.now.registers, sizeof it.now.registers);
@@ -123,7 +125,7 @@ void threads::resume(thread& it) {
   running_ = nullptr;
 }
 
-// Stops the running thread before its next access. Returns when the access is to be made.
+// Stops the running thread before its next access. Returns when the explorer has chosen this access as the next move.
 [[gnu::noinline]] void threads::pause(access next, word* where, word value) {
   thread& it = *running_;
   std::byte* stack_pointer;
@@ -174,7 +176,8 @@ void threads::restore(std::span<const std::byte> state) {
 
 // --- moves -----------------------------------------------------------------------------------------------------------
 
-// The work of a thread up to its next access does not affect other threads, so no other move needs to be tried first.
+// Lists the possible moves. If a thread is not yet at an access, only the move of this thread is listed: its work up to
+// the next access does not affect other threads.
 void threads::moves(std::vector<move>& out) const {
   for (std::size_t i = 0; i < threads_.size(); ++i)
     if (threads_[i]->now.next == access::alone) return out.push_back(static_cast<move>(i));
@@ -239,7 +242,8 @@ void threads::make(move what) {
   resume(it);
 }
 
-// Woken sleepers continue at their own next move.
+// Wakes sleeping threads: all, or only number `choice`. A woken thread continues when the explorer chooses a move of
+// that thread.
 void threads::wake(const thread& by, std::size_t choice) {
   std::size_t number = 0;
   for (const auto& other : threads_) {
@@ -248,7 +252,7 @@ void threads::wake(const thread& by, std::size_t choice) {
   }
 }
 
-// Returns whether the only possible moves are ends of naps.
+// Returns whether no move except the end of a nap is possible.
 bool threads::is_still() const {
   for (const auto& it : threads_) {
     const bool sleeps = it->now.next == access::asleep && it->waits == patience::endless;
@@ -257,7 +261,8 @@ bool threads::is_still() const {
   return true;
 }
 
-// Returns whether the thread has napped in vain and may stay in its nap.
+// Returns whether the thread has napped in vain as often as allowed, and may stay asleep because the final check finds
+// no fault.
 bool threads::is_at_rest(const thread& it) const {
   return has_long_naps_ && it.now.naps_in_vain == k_naps_in_vain && is_still() && judge_ && judge_(true).empty();
 }

@@ -1,20 +1,22 @@
-// Threads as a system: real compiled code, stopped before each access to an atomic, in every possible order.
+// Threads as a system for the explorer: compiled code, whose threads stop before each access to an atomic variable, so
+// that the explorer can choose the order of all accesses.
 //
 // Each thread is a coroutine with its own small stack. The whole state consists of the stacks, the registers, the store
-// buffers, and the arena, in which all shared objects are allocated. The state is bytes, which can be saved and
-// restored. Dead bytes may split one state into two, but they never merge two states into one.
+// buffers, and the arena, in which all shared objects are allocated. The state is an array of bytes, which can be saved
+// and restored. Bytes that are no longer used may make one state look like two states, but two states never look like
+// one.
 //
-// The memory model is x86-TSO (Owens, Sarkar, Sewell 2009). A plain store goes into the thread's FIFO store buffer and
-// reaches memory later. A load reads the thread's own buffer first. A locked instruction, and the entry into the
-// kernel, wait until the buffer is empty. A sequentially consistent store is a locked instruction, any weaker store is
-// a plain store, and every load is a plain load. Variables that are not atomic are not delayed. They belong to one
-// thread at a time, which the thread sanitizer checks on the real program.
+// The memory model is x86-TSO (Owens, Sarkar, Sewell 2009). A plain store is put into the FIFO store buffer of the
+// thread, and reaches memory later. A load reads the thread's own buffer first. A locked instruction, and the entry
+// into the kernel, wait until the buffer is empty. A sequentially consistent store is a locked instruction, any weaker
+// store is a plain store, and every load is a plain load. Stores to variables that are not atomic reach memory at once.
+// Only one thread at a time may use such a variable; the thread sanitizer checks this rule on the real program.
 //
-// A sleep is FUTEX_WAIT, and time stands still. A timeout expires only if the thread is `impatient`. Then its deadline
-// may pass whenever the thread reads the clock or sleeps. A sleep with a timeout of at most a millisecond is a nap,
-// which may end at any moment. A nap that ends while no other move is possible is in vain. A third such nap of one
-// thread is a fault, because two naps have changed nothing and further naps never will. A waker may choose any of the
-// sleepers.
+// A thread sleeps by FUTEX_WAIT. Time stands still, so a timeout expires only if the thread is `impatient`: the
+// deadline of such a thread may pass whenever the thread reads the clock or sleeps. A sleep with a timeout of at most a
+// millisecond is a nap, which may end at any moment. A nap is in vain if it ends while no other move is possible. A
+// thread's third nap in vain is a fault, because two naps have changed nothing and further naps never will. A wake may
+// reach any of the sleeping threads.
 //
 // Requires x86-64 and glibc, because a switch between threads reads a jmp_buf.
 #pragma once
@@ -43,35 +45,36 @@ class threads final : public system {
   threads(const threads&) = delete;
   threads& operator=(const threads&) = delete;
 
-  /// Runs `job` in the arena, so that its allocations are part of the state.
+  /// Runs `job` with an arena_scope, so that allocations of `job` are part of the state.
   void set_up(const std::function<void()>& job);
 
   void add(std::string name, std::function<void()> body, patience waits = patience::endless);
 
-  /// Lets the thread that was added last allocate up to `bytes` bytes.
+  /// Allows the latest added thread to allocate up to `bytes` bytes.
   void give_memory(std::size_t bytes);
 
   /// Limits the naps of each thread that end while other moves are possible. This is for worlds in which each nap rings
-  /// a thread, because unlimited naps would have unlimited states there.
+  /// a thread: without a limit, the number of states would be unlimited.
   void limit_early_naps(std::uint64_t most) { early_naps_ = most; }
 
-  /// Makes every nap a fault. This is for worlds in which every event rings, because a nap would hide a missing ring.
+  /// Makes every nap a fault. This is for worlds in which every event rings the doorbell, because a nap would hide a
+  /// missing ring.
   void forbid_naps() { may_nap_ = false; }
 
-  /// Counts sleeps of up to 50 ms as naps. A thread may nap for ever if the final check has no fault.
+  /// Counts sleeps of up to 50 ms as naps. A thread may then nap for ever, unless the final check finds a fault.
   void count_long_naps() { has_long_naps_ = true; }
   long longest_nap_ns() const { return has_long_naps_ ? 50'000'000 : 1'000'000; }
 
-  /// Sets the name of a variable in the steps of a path.
+  /// Sets the name that a variable has in the path of a report.
   void name(const void* variable, std::string what) { names_[variable] = std::move(what); }
 
-  /// Sabotage: turns sequentially consistent stores to this variable into plain stores.
+  /// Plants a fault: sequentially consistent stores to `variable` become plain stores.
   void weaken(const void* variable) { weakened_.insert(variable); }
 
-  /// Sets the check of every state. `is_last`: no move is left.
+  /// Sets the function that checks every state. `is_last`: no move is possible.
   void expect(std::function<std::string(bool is_last)> judge) { judge_ = std::move(judge); }
 
-  /// Returns the threads that are not finished as text, for checks.
+  /// Returns a text that lists the threads that have not finished.
   std::string unfinished() const;
   bool is_finished(std::string_view name) const;
 
@@ -121,22 +124,22 @@ class threads final : public system {
   std::jmp_buf back_;
 };
 
-// --- called by the explored code; outside of a thread these act at once --------------------------------------------
+// --- called by the explored code; outside of explored threads these functions act at once ------------------
 
 word load(const word* where);
 void store(word* where, word value);
 void store_in_order(word* where, word value);
 
-/// Returns the variable for one read-modify-write.
+/// Returns the variable at `where`, for one atomic read-modify-write operation.
 word& locked(word* where);
 
 /// Marks a point at which another thread may run.
 void point();
 
-/// Stops a thread for ever. Its buffered stores reach memory.
+/// Stops a thread for ever. The buffered stores of the thread still reach memory.
 void end_thread(std::string_view name);
 
-/// Reports a fault unless `holds`. The path ends with a fault.
+/// Reports a fault unless `holds` is true. The explorer does not continue behind a fault.
 void require(bool holds, const char* what);
 
 /// The futex system call: FUTEX_WAIT and FUTEX_WAKE.

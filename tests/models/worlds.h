@@ -1,4 +1,5 @@
-// The scenarios of the explorer's copy of the library. Tests explore them with or without a planted bug.
+// The scenarios that the explorer plays with its copy of the library. Tests explore each scenario with or without a
+// planted bug.
 #pragma once
 
 #include <string_view>
@@ -9,7 +10,7 @@ namespace models {
 
 /// The conditions in which a scenario is explored.
 struct circumstances {
-  std::string_view bug;  ///< name in CMakeLists.txt; empty: the unchanged code
+  std::string_view bug;  ///< name of the planted bug in CMakeLists.txt; empty: the unchanged code
   memory model = memory::tso;
   std::string_view weakened;  ///< variable whose sequentially consistent stores become plain stores
   limits most{};

@@ -1,6 +1,6 @@
-// Tests of schedules that are given up (docs/reference/cancel.md). Ranks are threads, so that the address sanitizer
-// detects accesses to memory that was freed. In other tests ranks are processes, which reuse the memory and check that
-// no other rank accesses it.
+// Tests of schedules that are cancelled (docs/reference/cancel.md). In some tests ranks are threads, so that the
+// address sanitizer detects accesses to freed memory. In other tests ranks are processes, which reuse the memory and
+// check that no other rank accesses the memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@ namespace {
 using namespace std::chrono_literals;
 using lsched::testing::trial_end;
 
-/// The ends of trials, by trial and rank, in memory that processes share.
 constexpr std::uint64_t k_most_trials = 2000;
+/// The outcomes of all trials, by trial and rank, in memory that the processes share.
 struct all_ends {
   std::atomic<trial_end> of[k_most_trials][8];
 };
@@ -77,7 +77,7 @@ TEST(cancel, names_who_has_cancelled_and_keeps_what_was_finished) {
     barrier.run(20s);
     if (mine.rank() == 1) sum.cancel();
     barrier.run(20s);
-    first.wait(20s);  // the round stays finished
+    first.wait(20s);  // a round that has finished stays finished after the cancel
     EXPECT_EQ(output, std::vector<double>(5000, 6.0));
     try {
       sum.run(20s);
@@ -128,7 +128,8 @@ TEST(cancel, gives_pending_offers_back) {
   });
 }
 
-// The error names the rank that all others wait for in the end, not the neighbour, which waits as well.
+// In a ring, a rank waits for its neighbour, and the neighbour waits, too. The error names the rank at the end of this
+// chain of waits.
 TEST(diagnosis, names_who_has_not_entered_the_round) {
   lsched::testing::as_ranks(5, [](lsched::world& mine) {
     std::vector<double> data(10);
@@ -155,7 +156,7 @@ TEST(diagnosis, names_who_has_not_entered_the_round) {
   });
 }
 
-// Rank 1 runs the two schedules in the other order, so that only rank 1 blocks the other ranks.
+// Rank 1 runs the two schedules in the opposite order, so that rank 1 alone blocks the other ranks.
 TEST(diagnosis, follows_the_chain_through_other_schedules) {
   lsched::testing::as_ranks(3, [](lsched::world& mine) {
     std::vector<double> data(10);
@@ -184,7 +185,7 @@ TEST(diagnosis, follows_the_chain_through_other_schedules) {
   });
 }
 
-/// A user op that blocks before it reads its operands, until the test lets it go on.
+/// A user-defined operation that blocks before it reads its operands. It continues when the test sets `goes_on`.
 struct slow_reader {
   std::atomic<bool> reads{false}, goes_on{false};
 

@@ -1,5 +1,6 @@
-// Tests of the driver with real threads over shared memory. Ranks are threads, each with or without an auxiliary
-// thread. Every wait has a deadline. A missed deadline reports the ops that the rank waits for.
+// Tests of the driver, which runs the engine of a rank in the threads that call the library. Ranks are threads over
+// shared memory. A rank may have an auxiliary thread, which makes progress while the application computes. Every wait
+// has a deadline. A missed deadline reports the ops that the rank waits for.
 #include "offload/driver.h"
 
 #include <gtest/gtest.h>
@@ -34,12 +35,12 @@ using namespace std::chrono_literals;
 using clock = driver::clock;
 using integers = std::vector<std::int64_t>;
 
-constexpr auto k_limit = 30s;  // for waits that must succeed
+constexpr auto k_limit = 30s;  // time limit of waits that must succeed
 
 const std::byte* bytes_of(const integers& from) { return reinterpret_cast<const std::byte*>(from.data()); }
 std::byte* bytes_of(integers& from) { return reinterpret_cast<std::byte*>(from.data()); }
 
-/// One rank, with all parts of the C interface's runtime.
+/// One rank, with all parts of the runtime behind the C interface.
 class node {
  public:
   node(const std::shared_ptr<shm_segment>& segment, rank self, idle_policy policy, bool has_auxiliary)
@@ -119,7 +120,7 @@ class node {
   std::optional<progress_thread> auxiliary_;
 };
 
-/// Random delays of a few spins or a few yields.
+/// A source of random delays of a few spins or a few yields.
 class jitter {
  public:
   jitter(std::uint64_t seed, rank self) : state_(mix(seed) ^ static_cast<std::uint64_t>(self)) {}
@@ -213,7 +214,7 @@ TEST(driver, allreduce_rounds_are_exact_whoever_drives) {
 
 // --- partial rounds ------------------------------------------------------------------------------------------
 
-// Every rank offers ones. At the end each rank has collected all of them.
+// Every rank offers vectors of ones. At the end, the results that each rank has collected must add up to all offers.
 void run_partials(node& me, activation starts, int rounds, std::size_t count, std::uint64_t seed) {
   instance* it = me.commit_partial(count, starts, lag_policy::accumulate);
   if (it == nullptr) return;
@@ -284,7 +285,7 @@ TEST(driver, an_auxiliary_thread_serves_ranks_that_never_wait) {
         }
         is_over.store(true);
       } else {
-        // Makes no call into the library. The deadline only ends a test that has failed already.
+        // This rank makes no call into the library. The deadline passes only if the test has already failed.
         for (const auto deadline = clock::now() + k_limit; !is_over.load() && clock::now() < deadline;)
           std::this_thread::yield();
         EXPECT_GE(it->finished.load() + 1, 50u);
@@ -295,8 +296,8 @@ TEST(driver, an_auxiliary_thread_serves_ranks_that_never_wait) {
   }
 }
 
-// Callers compute on all cores, so that the auxiliary threads first leave the rounds to the callers. No caller returns
-// to the library, so that the auxiliary threads must finish the rounds.
+// Callers compute on all cores, so that the auxiliary threads at first leave the engine to the callers. No caller calls
+// the library again, so that the auxiliary threads must finish the rounds.
 TEST(driver, an_auxiliary_thread_finishes_rounds_of_callers_that_compute_on_every_core) {
   for (const rank ranks : {2, 5}) {
     with_world({ranks, true}, [&](node& me) {
@@ -373,7 +374,7 @@ TEST(driver, one_thread_starts_and_any_number_wait) {
       instance* it = me.commit_allreduce(input, output);
       if (it == nullptr) return;
       for (round_no round = 1; round <= 40; ++round) {
-        std::vector<std::jthread> waiters;  // some wait before the round is started
+        std::vector<std::jthread> waiters;  // some threads wait before the round is started
         for (int t = 0; t < 2; ++t) waiters.emplace_back([&] { me.wait(*it, round); });
         EXPECT_EQ(me.by().start(*it, nullptr), status::ok);
         waiters.emplace_back([&] { me.wait(*it, round); });
@@ -386,7 +387,7 @@ TEST(driver, one_thread_starts_and_any_number_wait) {
 
 // --- state and time ------------------------------------------------------------------------------------------
 
-/// Ranks 0 and 1, which have committed an allreduce. The test drives them step by step.
+/// Ranks 0 and 1, which have committed an allreduce. The test drives both ranks step by step.
 struct pair_of_nodes {
   explicit pair_of_nodes(bool has_auxiliary = false, idle_mode mode = idle_mode::automatic) {
     auto segment = shm_segment::create(2, 64 << 20);
@@ -464,9 +465,9 @@ TEST(driver, a_job_that_throws_gives_the_engine_back) {
 
 // --- wake-ups ------------------------------------------------------------------------------------------------
 
-/// A counter of rounds that a lost wake-up has delayed. A lost wake-up does not hang, because a sleeper checks every
-/// 200 ms that its peers are alive. The round then takes about 200 ms instead of microseconds. A few slow rounds are
-/// tolerated, because the machine may be busy.
+/// A counter of rounds that a lost wake-up has delayed. A lost wake-up does not hang a round, because a sleeping thread
+/// wakes every 200 ms to check that its peers are alive. The round then takes about 200 ms instead of microseconds. A
+/// few slow rounds are tolerated, because the machine may be busy.
 class stalls {
  public:
   template <class Round>
@@ -558,8 +559,8 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_n
 
 // --- wake-ups, at the worst moment ---------------------------------------------------------------------------
 
-/// The endpoint of rank 0. Rank 1 is a register that the test raises. Hooks run when the driver queries the endpoint,
-/// so that an event falls exactly into the gap that a race would have to hit.
+/// The endpoint of rank 0. The test plays rank 1 by calls of raise(). Hooks run when the driver queries the endpoint,
+/// so that an event happens exactly in the interval in which a race is possible.
 class scripted_endpoint final : public endpoint {
  public:
   world place() const override { return {0, 2}; }
@@ -615,7 +616,7 @@ class scripted_endpoint final : public endpoint {
   doorbell& bell() override { return bell_; }
   void close() override {}
 
-  /// Signals a round as the other rank would. Any thread.
+  /// Sends the signal of a round, as rank 1 would. Any thread.
   void raise(std::size_t link, round_no round) {
     registers_[link]->exchange(round);
     ring_if_needed(bell_);
@@ -638,8 +639,8 @@ class scripted_endpoint final : public endpoint {
   doorbell bell_{};
 };
 
-/// A driver over a scripted_endpoint, with two schedules that wait for one signal each. By default the driver sleeps as
-/// soon as it may.
+/// A driver over a scripted_endpoint, with two schedules that wait for one signal each. By default, waiting threads
+/// sleep as soon as possible.
 struct scripted_rank {
   explicit scripted_rank(idle_policy policy = make_idle_policy(idle_mode::park, 1, 1)) : by(what, policy) {
     for (std::uint32_t tag = 0; tag < 2; ++tag) {
@@ -660,7 +661,7 @@ constexpr auto k_much_less_than_a_liveness_period = 100ms;
 
 TEST(driver_wakeups, see_a_message_that_comes_just_before_polling_is_given_up) {
   scripted_rank it;
-  it.net.when_asked_for_listening = [&] { it.net.raise(0, 1); };  // the bell does not ring, because a thread polls
+  it.net.when_asked_for_listening = [&] { it.net.raise(0, 1); };  // wakes no thread, because no thread sleeps
   const auto before = clock::now();
   round_no round = 0;
   EXPECT_EQ(it.by.run(*it.its[0], &round, before + k_limit), status::ok);
@@ -672,14 +673,14 @@ TEST(driver_wakeups, see_a_post_that_comes_between_the_last_look_and_letting_go)
   it.net.raise(0, 1);
   it.net.raise(1, 1);
   it.net.when_asked_for_time = [&] {
-    std::jthread([&] { EXPECT_EQ(it.by.start(*it.its[1], nullptr), status::ok); });  // the engine is taken
+    std::jthread([&] { EXPECT_EQ(it.by.start(*it.its[1], nullptr), status::ok); });  // the engine is busy
   };
   EXPECT_EQ(it.by.start(*it.its[0], nullptr), status::ok);
   EXPECT_EQ(it.its[0]->finished, 1u);
   EXPECT_EQ(it.its[1]->finished, 1u);
 }
 
-/// Waits until the kernel reports that the thread sleeps.
+/// Waits until the operating system reports that the thread sleeps.
 void expect_asleep(const std::atomic<pid_t>& id) {
   for (const auto deadline = clock::now() + k_limit; clock::now() < deadline; std::this_thread::yield()) {
     std::ifstream file("/proc/self/task/" + std::to_string(id.load()) + "/stat");
@@ -690,18 +691,19 @@ void expect_asleep(const std::atomic<pid_t>& id) {
   ADD_FAILURE() << "the thread does not go to sleep";
 }
 
-/// The bell rings after the last look of the leaving thread, which still holds the engine.
+/// A signal wakes the auxiliary thread after another thread has polled for the last time, but before that thread has
+/// released the engine.
 TEST(driver_wakeups, reach_the_auxiliary_thread_that_woke_before_the_engine_was_free) {
   scripted_rank it;
   std::atomic<pid_t> id{0};
   std::atomic<bool> stop{false};
   std::atomic<bool> is_set{false};
-  // Only the thread that has the engine may access the hook. So the hook is there from the beginning, and does nothing
-  // until `is_set` is true.
+  // Only the thread that drives the engine may access the hook. Therefore the hook is installed before the other
+  // threads start, and does nothing until `is_set` is true.
   std::function<void()> hook = [&] {
     if (!is_set.exchange(false)) return void(it.net.when_asked_for_time = hook);
     it.net.raise(0, 1);
-    expect_asleep(id);  // the auxiliary thread sleeps again
+    expect_asleep(id);  // waits until the auxiliary thread sleeps again
   };
   it.net.when_asked_for_time = hook;
   std::jthread auxiliary([&] {
@@ -726,7 +728,7 @@ TEST(driver_wakeups, reach_a_sleeper_whose_round_was_finished_by_another_one) {
     ids[0] = gettid();
     EXPECT_EQ(it.by.wait(*it.its[1], 1, clock::now() + k_limit), status::ok);
   });
-  expect_asleep(ids[0]);  // sleeps first, so that the bell wakes it first
+  expect_asleep(ids[0]);  // this thread sleeps first, so that a wake-up reaches it first
   clock::time_point before{};
   std::jthread shorter([&] {
     ids[1] = gettid();
@@ -749,8 +751,8 @@ std::chrono::microseconds processor_time() {
          std::chrono::microseconds(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-constexpr auto k_window = 500ms;             // the idle time that is measured
-constexpr auto k_allowance = k_window / 20;  // 5 % of one core, for the entire world
+constexpr auto k_window = 500ms;             // duration of the measurement, in which the world is idle
+constexpr auto k_allowance = k_window / 20;  // maximum processor time of all ranks: 5 % of one core
 
 TEST(driver_idleness, a_world_that_serves_partial_schedules_and_is_not_called_sleeps) {
   with_world({4, true}, [&](node& me) {
@@ -778,7 +780,7 @@ std::uint64_t polls_of_a_wait(scripted_rank& it, std::chrono::milliseconds limit
 TEST(driver_idleness, a_thread_that_has_lost_its_core_sleeps_at_once_in_its_next_wait) {
   scripted_rank it(make_idle_policy(idle_mode::automatic, 1, 2));
   EXPECT_EQ(it.by.start(*it.its[0], nullptr), status::ok);
-  it.net.at_poll_20 = [] {  // another program has the core
+  it.net.at_poll_20 = [] {  // the thread loses its core to another program for 50 ms
     for (const auto end = clock::now() + 50ms; clock::now() < end;) continue;
   };
   EXPECT_GT(polls_of_a_wait(it, 400ms), 20u);

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Returns whether a thread that has yielded `yields` times continues to idle.
+/// Idles once by the policy, after `idle_for` and `yields` yields. Returns false if the thread should now sleep.
 bool idles_on(const idle_policy& policy, std::chrono::nanoseconds idle_for, std::uint32_t yields) {
   return idle_once(policy, idle_for, yields);
 }

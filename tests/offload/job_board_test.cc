@@ -1,5 +1,6 @@
-// Tests of jobs in pieces, with real threads as workers. Every element is computed once, every job is reported once,
-// and the bits are those of a single call. The models of tests/models explore the interleavings of the threads.
+// Tests of the job board, which divides jobs into pieces for several workers. Workers are real threads. Every element
+// must be computed once, every job must be reported once, and the result must have the bits of a single kernel call.
+// The models of tests/models explore the interleavings of the threads.
 #include "offload/job_board.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t k_piece_bytes = 128 << 10;
 
-/// Threads that look for pieces all the time.
+/// Worker threads that poll the board for pieces without a pause.
 class busy_workers {
  public:
   busy_workers(job_board& board, int count) {
@@ -40,7 +41,7 @@ std::vector<std::byte> random_bytes(std::uint64_t bytes, std::uint64_t seed) {
   return made;
 }
 
-/// A job and its memory. In place, the target is the first operand.
+/// A job and its memory. In place, the first operand is also the target.
 struct sample {
   sample(kernel what, dtype type, std::uint64_t count, bool in_place, std::uint64_t seed)
       : a(random_bytes(count * size_of(type), seed)),
@@ -60,7 +61,8 @@ struct sample {
   lane_job job;
 };
 
-/// Polls and helps until `jobs` jobs have been reported. Returns their cookies.
+/// Polls the board until `jobs` jobs have been reported, and computes pieces meanwhile if `helps` is true. Returns the
+/// cookies of the jobs.
 std::vector<std::uint64_t> finish(job_board& board, std::size_t jobs, bool helps) {
   std::vector<std::uint64_t> cookies;
   for (std::array<std::uint64_t, 3> out; cookies.size() < jobs;) {

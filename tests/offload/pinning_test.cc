@@ -17,7 +17,7 @@ cpu_set_t allowed_here() {
   return allowed;
 }
 
-/// Runs `body` in a thread of its own, because a binding lasts as long as the thread.
+/// Runs `body` in a new thread, because the binding of a thread to a core ends only with the thread.
 template <class Body>
 void on_a_thread(Body&& body) {
   std::thread(body).join();

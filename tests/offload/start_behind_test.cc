@@ -1,4 +1,4 @@
-// Tests of the driver's count of rounds that streams start.
+// Tests of rounds that streams start: how the driver counts them.
 #include <gtest/gtest.h>
 
 #include "offload/driver.h"
@@ -10,7 +10,8 @@
 namespace lsched::testing {
 namespace {
 
-/// A world of one rank, and a barrier with a gate.
+/// A world of one rank, and a barrier whose rounds begin with a gate: an op that holds the round until the stream has
+/// reached it.
 struct start_behind : ::testing::Test {
   start_behind() {
     runs.use(gpu);
@@ -21,7 +22,7 @@ struct start_behind : ::testing::Test {
     EXPECT_EQ(runs.add_gate(*it), status::ok);
   }
   ~start_behind() override { EXPECT_EQ(runs.remove(*it), status::ok); }
-  /// Starts the next round behind one more item of work in the stream.
+  /// Adds one item of work to the stream, and starts the next round behind this item.
   status ask() {
     ++stream.put;
     return drives.start_behind(*it, &stream, &asked);

@@ -1,5 +1,5 @@
-// Tools for tests of kernels: a loop over SIMD targets, elements as bit patterns and as numbers, and memory that ends
-// where a buffer ends. The tools share no code with the kernels.
+// Tools for tests of kernels: a loop over SIMD targets, elements as bit patterns and as numbers, and memory that is
+// inaccessible behind the end of a buffer. The tools share no code with the kernels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ inline void on_every_target(const std::function<void()>& body) {
   ASSERT_TRUE(force_simd_target(""));
 }
 
-// ---- elements: floating formats described by their parameters
+// ---- elements of floating-point types
 
 struct binary_format {
   int fraction_bits;
@@ -60,8 +60,8 @@ inline double decode(const binary_format& format, std::uint64_t bits) {
   return sign * std::ldexp(significand, format.least_exponent + std::max(exponent, 1) - 1 - format.fraction_bits);
 }
 
-/// Returns the bits of a value, rounded to a multiple of the last place of its binade. A carry into the next binade
-/// gives the correct bits there.
+/// Returns the bits of a value that is rounded to the format. The rounding unit is the last place of the value's
+/// binade. If rounding carries into the next binade, the bits are correct there, too.
 inline std::uint64_t encode(const binary_format& format, double value) {
   const auto top = static_cast<std::uint64_t>(format.greatest_exponent - format.least_exponent + 2);
   const std::uint64_t infinity = top << format.fraction_bits;
@@ -79,7 +79,7 @@ inline std::uint64_t low_bytes(std::uint64_t bits, dtype type) {
   return bits << unused >> unused;
 }
 
-/// Returns the value of an element as a double. Only for floating types.
+/// Returns the value of an element as a double. `type` must be a floating type.
 inline double value_of(dtype type, std::uint64_t bits) {
   switch (type) {
     case dtype::f16: return decode(k_binary16, bits);
@@ -99,9 +99,9 @@ inline std::uint64_t bits_of(dtype type, double value) {
   }
 }
 
-/// Returns the quotient of an element of a floating type, rounded once to nearest even. The computation uses long
-/// doubles, which represent every divisor exactly. If their quotient looks like a tie in the type but has a remainder,
-/// the sign of the remainder determines the direction.
+/// Divides an element of a floating type by `divisor`. Returns the exact quotient, rounded once to nearest even. A long
+/// double represents every divisor exactly. The long double quotient may look like a tie between two values of `type`
+/// although the division has a remainder. The sign of the remainder then determines the direction.
 inline std::uint64_t quotient(dtype type, std::uint64_t bits, std::uint64_t divisor) {
   static_assert(std::numeric_limits<long double>::digits >= 64);
   const auto value = static_cast<long double>(value_of(type, bits)), by = static_cast<long double>(divisor);
@@ -141,7 +141,7 @@ class guarded_memory {
 
 inline std::uint64_t read_element(const std::byte* from, std::size_t index, dtype type) {
   std::uint64_t bits = 0;
-  std::memcpy(&bits, from + index * size_of(type), size_of(type));  // little-endian, as all supported targets
+  std::memcpy(&bits, from + index * size_of(type), size_of(type));  // little-endian, as on all supported targets
   return bits;
 }
 
@@ -149,8 +149,8 @@ inline void write_element(std::byte* to, std::size_t index, dtype type, std::uin
   std::memcpy(to + index * size_of(type), &bits, size_of(type));
 }
 
-/// Returns values on which arithmetic is likely to fail: ends of ranges, zeros, infinities, NaNs of all kinds, and
-/// subnormals.
+/// Returns values for which incorrect arithmetic is likely to show: limits of ranges, zeros, infinities, NaNs of all
+/// kinds, and subnormals.
 inline std::vector<std::uint64_t> hard_values(dtype type) {
   const auto width = static_cast<int>(8 * size_of(type));
   const std::uint64_t top = std::uint64_t{1} << (width - 1);

@@ -386,8 +386,8 @@ std::uint64_t quotient_of_integers(dtype type, std::uint64_t bits, std::uint64_t
   return low_bytes(static_cast<std::uint64_t>(below + (twice > by || (twice == by && below % 2 != 0) ? 1 : 0)), type);
 }
 
-/// Divisors near the limits up to which f32 and f64 represent divisors, or quotients from which f16 and bf16 are
-/// rounded correctly.
+/// Divisors near two kinds of limits: the largest integers that f32 and f64 represent exactly, and the divisors up to
+/// which f16 and bf16 quotients are rounded correctly.
 constexpr std::uint64_t k_divisors[] = {1,
                                         2,
                                         3,
@@ -435,7 +435,7 @@ TEST(divide, rounds_16_bits_once_whatever_the_divisor) {
   }
 }
 
-/// Expects that the sum of `divisor` equal numbers, divided by `divisor`, is that number.
+/// Expects that the sum of `divisor` equal numbers, divided by `divisor`, gives the same number again.
 template <class T>
 void expect_mean_of_equals(dtype type, T greatest, std::uint64_t divisor) {
   std::vector<T> sums, equals;

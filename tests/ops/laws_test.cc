@@ -15,7 +15,7 @@ namespace {
 using bits = std::vector<std::uint64_t>;
 
 /// Returns numbers on which laws are likely to fail: zeros of both signs, subnormals, infinities, NaNs with payloads,
-/// the least and the greatest number, and some between them. For types of one byte, returns all values.
+/// the smallest and the largest number, and some numbers in between. For types of one byte, returns all values.
 bits hard_elements(dtype type) {
   bits all;
   if (size_of(type) == 1) {
@@ -103,7 +103,8 @@ TEST(laws, idempotent_kernels_obey_the_others_too) {
     }
 }
 
-/// The expression of a result contains the inputs, but not the parameters by which they were combined.
+/// verify() represents a result by an expression of the inputs, without the parameters of kernels. So a kernel with
+/// parameters must not declare laws.
 TEST(laws, are_declared_of_no_kernel_with_parameters) {
   for (const kernel_row& row : k_kernel_rows) EXPECT_TRUE(row.laws == law_table{} || !row.has_parameters()) << row.name;
 }

@@ -1,5 +1,5 @@
-// Tools for tests of sparse vectors: lists as values and in memory, a selection by magnitude that uses a sort, and
-// difficult residuals. The tools share no code with the library's kernels.
+// Tools for tests of sparse vectors: lists as values and in memory, a reference selection by magnitude, and difficult
+// residuals. The tools share no code with the library's kernels.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ using sizes = std::vector<std::size_t>;
 
 struct entry {
   std::uint32_t index;
-  std::uint64_t value;  ///< bits of the value in its type
+  std::uint64_t value;  ///< bit pattern of the value
   friend bool operator==(const entry&, const entry&) = default;
   friend std::ostream& operator<<(std::ostream& out, const entry& it) {
     return out << it.index << ":0x" << std::hex << it.value << std::dec;
@@ -32,7 +32,7 @@ inline std::uint64_t magnitude_of(dtype type, std::uint64_t bits) {
 inline std::uint64_t infinity_of(dtype type) { return bits_of(type, std::numeric_limits<double>::infinity()); }
 inline bool is_nan(dtype type, std::uint64_t bits) { return magnitude_of(type, bits) > infinity_of(type); }
 
-/// Returns the k entries of largest magnitude, sorted by index.
+/// Returns the k entries with the largest magnitudes, sorted by index.
 inline list largest_of(dtype type, list all, std::size_t k) {
   std::stable_sort(all.begin(), all.end(), [&](const entry& a, const entry& b) {
     return magnitude_of(type, a.value) > magnitude_of(type, b.value);
@@ -50,26 +50,26 @@ inline std::uint64_t least_magnitude_of(dtype type, const list& all) {
 
 // ---- arithmetic of residuals
 
-/// Returns the bits of a value that is rounded to the residual's type.
+/// Rounds a value to the type that residuals of `type` have. Returns the bits.
 inline std::uint64_t rounded_to_residual(dtype type, double exact_or_f64) {
   return bits_of(residual_of(type), exact_or_f64);
 }
-/// Returns a + factor * b, with each step rounded to the residual's type.
+/// Returns a + factor * b. The product and the sum are rounded to the residual's type.
 inline std::uint64_t accumulated(dtype type, std::uint64_t a, double factor, std::uint64_t b) {
   const dtype wide = residual_of(type);
   if (wide == dtype::f64) return bits_of(wide, value_of(wide, a) + factor * value_of(type, b));
   const float product = static_cast<float>(factor) * static_cast<float>(value_of(type, b));
   return bits_of(wide, static_cast<double>(static_cast<float>(value_of(wide, a)) + product));
 }
-/// Returns an element of the residual, rounded to the type of items.
+/// Returns an element of the residual, rounded to `type`, the type of list items.
 inline std::uint64_t rounded(dtype type, std::uint64_t residual) {
   return bits_of(type, value_of(residual_of(type), residual));
 }
 
 // ---- memory
 
-/// Bytes of any alignment between canaries, followed by an inaccessible page. Memory is reused, because mapping takes
-/// longer than a test of a kernel.
+/// Memory without alignment: `bytes` bytes, with canaries before and behind, and then an inaccessible page. The mapped
+/// pages are reused, because mapping takes longer than a test of a kernel.
 class fenced_bytes {
  public:
   fenced_bytes(std::size_t bytes, std::size_t behind) : bytes_(bytes), behind_(behind), memory_(take()) {
@@ -108,7 +108,7 @@ class fenced_bytes {
   memory memory_;
 };
 
-/// A list that ends directly before an inaccessible page, or memory for a list between canaries.
+/// A list that ends directly before an inaccessible page, or memory for a result of `room` items.
 class list_in_memory {
  public:
   list_in_memory(dtype type, const list& from) : type_(type), bytes_(from.size() * item_size(type), 0) {
@@ -169,7 +169,7 @@ struct pattern {
   elements values;
 };
 
-/// Returns vectors on which sorts, counts and thresholds are likely to fail.
+/// Returns vectors for which incorrect sorts, counts and thresholds are likely to show.
 inline std::vector<pattern> patterns(dtype type, std::size_t count, std::uint64_t seed) {
   std::mt19937_64 draw(seed);
   const auto of = [&](const char* name, const auto& at) {
@@ -194,7 +194,7 @@ inline std::vector<pattern> patterns(dtype type, std::size_t count, std::uint64_
           of("hard", [&](std::size_t) { return hard[draw() % hard.size()]; })};
 }
 
-/// Returns a random list of about `count` of the first `span` indices.
+/// Returns a random list of about `count` entries, whose indices are below `span`.
 inline list drawn_list(dtype type, std::size_t count, std::size_t span, std::mt19937_64& draw, bool is_hard = false) {
   const elements hard = hard_values(type);
   list drawn;

@@ -18,7 +18,8 @@ struct promise {
   std::string_view name;
 };
 
-// Copied from the C API on purpose, because a change of a number or a name breaks compiled programs.
+// A copy of the numbers and names in the C API. The copy is intended: the test must fail after a change, because a
+// change breaks compiled programs.
 constexpr std::array<promise, 20> k_promises{{
     {0, "LSCHED_OK"},
     {1, "LSCHED_PENDING"},

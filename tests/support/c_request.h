@@ -1,4 +1,4 @@
-// A rank's part of a request for a collective, as a C program writes it.
+// The description of a collective that one rank passes to the C interface.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
-/// A random trial. All ranks pass the same seed and get the same trial.
+/// A random trial. All ranks construct the trial from the same seed, so all ranks get the same trial.
 struct trial {
   explicit trial(std::uint64_t seed, std::int32_t ranks) : draw(seed) {
     kind = pick(8);
@@ -31,7 +31,7 @@ struct trial {
   std::mt19937_64 draw;
   std::uint64_t kind;
   std::size_t count;
-  std::int32_t late;  ///< rank that begins after `delay`
+  std::int32_t late;  ///< rank that starts its round after `delay`
   microseconds delay;
   microseconds patience;  ///< timeout of each call
   std::uint64_t rounds;
@@ -72,7 +72,8 @@ void run_sparse(lsched::world& mine, const trial& how) {
   run.close();
 }
 
-/// Any rank may be missing from a partial sum, but each value is a sum of whole contributions.
+/// Runs a partial sum and checks the result. Contributions of some ranks may be missing, but no element may contain a
+/// part of a contribution.
 void run_partial(lsched::world& mine, const trial& how, const lsched::partial_options& options) {
   const std::vector<double> input(how.count, 1.0);
   std::vector<double> output(how.count);
@@ -99,9 +100,10 @@ void run_kind(lsched::world& mine, const trial& how) {
   }
 }
 
-/// Runs a trial on this rank. Sets `by` to the rank that an error names. If a timed-out round ends before its schedule
-/// is destroyed, the rank leaves instead of cancelling. Another rank that waits for it in the next round gets
-/// LSCHED_ERR_PEER and gives up too, so this status counts as a timeout.
+/// Runs a trial on this rank. Sets `by` to the rank that an error names. After a timeout, the round may still end
+/// before its schedule is destroyed. The rank that timed out then leaves the schedule instead of cancelling it. Ranks
+/// that wait for this rank in the next round get LSCHED_ERR_PEER and give up too, so LSCHED_ERR_PEER counts as a
+/// timeout.
 trial_end come_out(lsched::world& mine, const trial& how, std::int32_t& by) {
   try {
     run_kind(mine, how);
@@ -132,7 +134,7 @@ void run_cancel_trials(lsched::world& mine, std::uint64_t trials, std::size_t mo
     expect_all(all_sum, sum_of_ranks(mine.size()));
     expect_all(reused, 42.0);
     expect_all(too, 43.0);
-    if (by == -1 && (mine_is != trial_end::was_told || how.is_partial())) continue;  // errors of offers name no rank
+    if (by == -1 && (mine_is != trial_end::was_told || how.is_partial())) continue;  // offers may name no rank
     ASSERT_TRUE(by >= 0 && by < mine.size()) << "trial " << i;
     ASSERT_EQ(board.look(i, by), trial_end::timed_out) << "trial " << i << ", rank " << by;
   }

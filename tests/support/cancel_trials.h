@@ -9,19 +9,22 @@
 
 namespace lsched::testing {
 
-/// The end of a trial on one rank.
+/// The way in which a trial ended on one rank. `was_told`: another rank has cancelled.
 enum class trial_end : std::uint8_t { unknown, finished, timed_out, was_told };
 
 /// The ends of trials, shared by all ranks.
 struct trial_board {
-  std::function<void(std::uint64_t trial, trial_end mine)> put;            ///< called by all ranks, trial by trial
-  std::function<trial_end(std::uint64_t trial, std::int32_t other)> look;  ///< called after `put` of all ranks
+  std::function<void(std::uint64_t trial, trial_end mine)> put;            ///< stores the end of this rank; all ranks
+                                                                           ///< call it in each trial
+  std::function<trial_end(std::uint64_t trial, std::int32_t other)> look;  ///< returns the end that rank `other` has
+                                                                           ///< stored; called after all ranks have
+                                                                           ///< called `put`
 };
 
-/// Runs trials on this rank. In each trial one rank is late, and the calls of other ranks may time out. An exception
-/// then unwinds past a schedule with a round in flight. Afterwards its memory is reused, and another schedule must
-/// still work. If an error names the rank that cancelled, that rank must have timed out. Vectors have at most
-/// `most_elements`.
+/// Runs trials on this rank. In each trial one rank is late, and the calls of other ranks may time out. After a
+/// timeout, an exception destroys a schedule whose round is still in flight. The memory of that schedule is then
+/// reused, and another schedule must still work. If an error names the rank that cancelled, that rank must have timed
+/// out. Vectors have at most `most_elements` elements.
 void run_cancel_trials(lsched::world& mine, std::uint64_t trials, std::size_t most_elements, const trial_board& board);
 
 }  // namespace lsched::testing

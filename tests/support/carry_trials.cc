@@ -21,10 +21,10 @@ namespace {
 using value = std::int64_t;
 
 constexpr std::size_t k_schedules = 2;
-constexpr int k_offers = 6;  ///< per rank and schedule
+constexpr int k_offers = 6;  ///< number of contributions of each rank to each schedule
 constexpr std::uint64_t k_most_steps = 400'000;
 
-/// Choices that are equal on all ranks.
+/// The choices of a trial that all ranks must make in the same way.
 struct common_choices {
   explicit common_choices(std::uint64_t from) : seed(from), size(std::array<rank, 6>{3, 5, 4, 6, 7, 8}[mix(from) % 6]) {
     starts.policy = std::array{activation_policy::full, activation_policy::solo, activation_policy::full,
@@ -38,7 +38,7 @@ struct common_choices {
   std::uint64_t seed;
   rank size;
   activation starts{};
-  std::uint64_t per_rank;  ///< elements per rank
+  std::uint64_t per_rank;  ///< number of elements per rank
   const algorithm* how;
   const algorithm* of_agreement;
 };
@@ -50,9 +50,9 @@ struct small_world {
 
 /// The contributions that a rank has received from one schedule.
 struct ledger {
-  std::vector<value> totals;                     ///< by contributor
-  std::map<round_no, std::vector<value>> after;  ///< the totals, by round
-  value offered = 0;                             ///< offers of this rank
+  std::vector<value> totals;                     ///< sum of all received contributions, by contributing rank
+  std::map<round_no, std::vector<value>> after;  ///< value of `totals` after each round
+  value offered = 0;                             ///< number of contributions that this rank has offered
 };
 
 /// One schedule of one rank.
@@ -60,10 +60,11 @@ struct carried {
   std::unique_ptr<session> calls;
   ledger its;
   round_no awaited = 0;
-  bool has_offered = false;  ///< in this step of training
+  bool has_offered = false;  ///< this rank has contributed in the current step of training
 };
 
-/// A rank that runs a training loop whose calls never wait. Each act() makes the next call or polls an open call.
+/// A rank that runs a training loop without blocking calls. Each act() makes the next call or polls the call that has
+/// not ended.
 class stepped_rank {
  public:
   stepped_rank(const common_choices& common, const std::shared_ptr<shm_segment>& segment, rank self)
@@ -77,7 +78,7 @@ class stepped_rank {
     for (carried& one : its_) one.its.totals.resize(static_cast<std::size_t>(common.size));
   }
 
-  /// Starts the rank. All endpoints must be open.
+  /// Starts the rank. The endpoints of all ranks must be open.
   void begin() {
     auto members = std::make_shared<const membership>(net_->place());
     world_.commits = std::make_unique<commit_queue>(*runs_, members, net_->open_home_board());
@@ -100,7 +101,7 @@ class stepped_rank {
     }
   }
 
-  /// Simulates the end of this rank's process, which then no longer reads memory of other ranks.
+  /// Simulates the end of this rank's process: the rank stops reading the memory of other ranks.
   void bury() {
     for (carried& one : its_)
       for (const instance* it : instances_of(one)) net_->abandon(it->id);
@@ -159,7 +160,7 @@ class stepped_rank {
                          : lag_rule(lag_policy::history, 1 + static_cast<std::uint32_t>(draw >> 8) % 4);
   }
 
-  /// Commits the current schedule and the agreement that its flush needs.
+  /// Commits the current schedule, and the agreement that a flush of this schedule needs.
   void commit(small_world& in) {
     const world place = in.members->place();
     commit_request wanted{"carried " + std::to_string(current_),
@@ -177,7 +178,7 @@ class stepped_rank {
     in.commits->add(commit_);
   }
 
-  /// Returns ok, peer or pending. Any other outcome is a fault.
+  /// Returns the outcome of a step: ok, peer or pending. Reports any other outcome as a fault.
   status outcome_of(const common_step& progress, const failure& why, const char* name) {
     if (!progress.has_ended()) return status::pending;
     if (progress.finished.load() != 0) return status::ok;
@@ -218,8 +219,8 @@ class stepped_rank {
     go_on_in_training(one, report);
   }
 
-  /// Advances the training loop. Each step offers to all schedules, and then collects from each of them. After the last
-  /// step each schedule is flushed, and its results are collected until none is left.
+  /// Advances the training loop. Each step contributes to all schedules, and then collects one result from each
+  /// schedule. After the last step the rank flushes each schedule, and collects all remaining results.
   void go_on_in_training(carried& one, const collect_report& report) {
     resumed_in_ = recoveries_;
     const bool is_last = current_ + 1 == k_schedules;
@@ -333,7 +334,7 @@ class stepped_rank {
   void await_commit() {
     const status now = outcome_of(commit_->progress(), commit_->why(), "carry");
     if (now == status::pending) return;
-    step();  // an instance may still be posted
+    step();  // runs instances that are still posted
     if (now == status::peer) {
       for (instance* one : std::exchange(made_, {})) remove(*one);
       return end_attempt(current_);
@@ -359,7 +360,8 @@ class stepped_rank {
     one.members.reset();
   }
 
-  /// Restarts the recovery because another rank has died. The first `carried` schedules are already in the new world.
+  /// Restarts the recovery because another rank has died. `carried` is the number of schedules that are already in the
+  /// new world.
   void end_attempt(std::size_t carried) {
     if (carried != 0) std::swap(between_, survivors_);
     close(survivors_);
@@ -383,11 +385,12 @@ class stepped_rank {
   std::array<carried, k_schedules> its_{};
   std::vector<value> gradient_, result_;
   stage stage_ = stage::creating, after_recovery_ = stage::training;
-  std::size_t current_ = 0, resumes_at_ = 0;  ///< indices of schedules
+  std::size_t current_ = 0, resumes_at_ = 0;  ///< index of the current schedule, and of the schedule with which
+                                              ///< training resumes
   int step_ = 0;
   bool has_flushed_ = false;  ///< the current schedule was flushed
   std::shared_ptr<schedule_commit> commit_{};
-  std::vector<instance*> made_{};  ///< instances of commit_
+  std::vector<instance*> made_{};  ///< instances that commit_ has made
   std::unique_ptr<meeting> meets_{};
   std::shared_ptr<handover> hand_over_{};
   std::uint64_t recoveries_ = 0, resumed_in_ = 0, adopted_ = 0, rounds_before_ = 0;
@@ -439,8 +442,8 @@ class stepped_trial {
     if (outcome_.recovery == 0 && has_recovered()) outcome_.recovery = step;
   }
 
-  /// Returns a random live rank, or the live rank with the most ended rounds. The latter may be the only rank that has
-  /// ended its last round.
+  /// Returns a random live rank, or the live rank that has ended the largest number of rounds. This rank may be the
+  /// only rank that has ended the last round.
   std::size_t draw_victim() {
     std::size_t victim = draw(ranks_.size());
     while (is_dead_[victim]) victim = (victim + 1) % ranks_.size();
@@ -519,9 +522,11 @@ class stepped_trial {
   std::shared_ptr<shm_segment> segment_;
   std::vector<std::unique_ptr<stepped_rank>> ranks_;
   std::vector<bool> is_dead_;
-  std::vector<std::pair<std::size_t, std::uint64_t>> unnoticed_;  ///< dead ranks, and steps until others notice
+  std::vector<std::pair<std::size_t, std::uint64_t>> unnoticed_;  ///< dead ranks, and number of steps until the other
+                                                                  ///< ranks notice the death
   std::uint64_t draws_ = 0;
-  std::uint64_t first_death_ = 0;  ///< step of the first death; 0 until all ranks have created their schedules
+  std::uint64_t first_death_ = 0;  ///< step in which the first rank dies; 0 until all ranks have created their
+                                   ///< schedules
   int deaths_ = 0;
   carry_outcome outcome_{};
 };

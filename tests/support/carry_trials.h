@@ -1,6 +1,7 @@
-// Trials of two partial schedules that survivors carry into smaller worlds. One thread steps all ranks, and a rank may
-// die between any two steps. The engines, boards, commits, hand-overs and sessions are those of the library, over
-// shared memory. Only the order of calls in lsched_carry (bindings/c/shrink.cc) is repeated here.
+// Trials of two partial schedules that the surviving ranks move into smaller worlds (lsched_carry). One thread runs all
+// ranks step by step, and a rank may die between any two steps. The engines, boards, commits, hand-overs and sessions
+// are the library's own code, over shared memory. Only the order of calls in lsched_carry (bindings/c/shrink.cc) is
+// written again here.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,18 @@ namespace lsched::testing {
 constexpr std::uint64_t k_no_second_death = UINT64_MAX;
 
 struct carry_trial {
-  std::uint64_t seed;                              ///< seed of all choices except the fields below
-  std::uint64_t second_death = k_no_second_death;  ///< steps after the first death
-  bool drops_adopted_results = false;              ///< sabotage: a result that a rank adopts is lost
+  std::uint64_t seed;                              ///< determines all choices except the fields below
+  std::uint64_t second_death = k_no_second_death;  ///< number of steps between the first and the second death
+  bool drops_adopted_results = false;  ///< planted fault: results that a rank adopts from another rank are lost
 };
 
 struct carry_outcome {
-  std::string fault;           ///< empty: every survivor has each survivor's offers exactly once, in the same rounds
-  std::uint64_t recovery = 0;  ///< steps from the first death until all survivors have collected again
-  std::uint64_t adopted = 0;   ///< results that survivors have adopted from other survivors
-  bool is_repeated = false;    ///< a dead rank had ended a round with a sum that differs from the survivors' sum
+  std::string fault;           ///< first error; empty if every survivor has received each survivor's contributions
+                               ///< once, in the same rounds
+  std::uint64_t recovery = 0;  ///< number of steps from the first death until all survivors have collected a result
+                               ///< again
+  std::uint64_t adopted = 0;   ///< number of results that survivors have adopted from other survivors
+  bool is_repeated = false;    ///< the survivors repeated a round that a dead rank had ended with another sum
 };
 
 carry_outcome run_carry_trial(const carry_trial& what);

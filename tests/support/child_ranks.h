@@ -1,4 +1,4 @@
-// Ranks as child processes of a test: forked, bounded in time, and ended by their own process id only.
+// Ranks as child processes of a test: forked, limited in time, and killed only by their process ids.
 #pragma once
 
 #include <signal.h>
@@ -18,9 +18,9 @@ namespace lsched::testing {
 
 class child_ranks {
  public:
-  /// Forks one child per rank. Each child runs `body` with its rank and exits with the result. A child that runs longer
-  /// than `limit` is killed. The default is long because a hand-over between two ranks may take milliseconds on busy
-  /// cores.
+  /// Forks one child per rank. Each child calls `body` with the child's rank and exits with the result of `body`. A
+  /// child that runs longer than `limit` is killed. The default limit is long because a message between two ranks may
+  /// take milliseconds on busy cores.
   child_ranks(rank ranks, std::function<int(rank)> body, std::chrono::seconds limit = std::chrono::seconds(100))
       : deadline_(std::chrono::steady_clock::now() + limit) {
     std::fflush(nullptr);
@@ -52,7 +52,8 @@ class child_ranks {
   /// Suspends one child. Only kill() ends the child afterwards.
   void stop(rank of) const { ::kill(children_[static_cast<std::size_t>(of)], SIGSTOP); }
 
-  /// Waits for one child. Returns a description of its failure, or an empty string.
+  /// Waits for one child, and kills the child at the time limit. Returns a description of the child's failure, or an
+  /// empty string.
   std::string wait(rank of) {
     pid_t& child = children_[static_cast<std::size_t>(of)];
     const std::string who = "rank " + std::to_string(of);
@@ -70,7 +71,7 @@ class child_ranks {
     return WEXITSTATUS(how) == 0 ? std::string() : who + " exited with " + std::to_string(WEXITSTATUS(how));
   }
 
-  /// Waits for all children. Returns their failures, or an empty string.
+  /// Waits for all children in the same way. Returns a description of all failures, or an empty string.
   std::string wait() {
     std::string complaints;
     for (rank r = 0; r < static_cast<rank>(children_.size()); ++r)

@@ -17,7 +17,8 @@
 
 namespace lsched::testing {
 
-/// Runs `body` in one thread per rank of the world, and joins all threads. An exception of a rank fails the test.
+/// Runs `body` in one thread per rank of the world, and joins all threads. An exception in one of the threads fails the
+/// test.
 inline void as_ranks(std::vector<lsched::world> world, const std::function<void(lsched::world&)>& body) {
   std::vector<std::jthread> threads;
   for (lsched::world& mine : world)
@@ -37,7 +38,7 @@ inline void as_ranks(std::int32_t ranks, const std::function<void(lsched::world&
   as_ranks(lsched::world::open_threads(ranks, config), body);
 }
 
-/// Runs `body` in one process per rank. An exception or a failed expectation of a rank fails the test.
+/// Runs `body` in one process per rank. An exception or a failed expectation in one of the processes fails the test.
 inline void as_processes(std::int32_t ranks, const std::function<void(lsched::world&)>& body,
                          std::chrono::seconds limit) {
   const auto live = [&] {
@@ -53,7 +54,7 @@ inline void as_processes(std::int32_t ranks, const std::function<void(lsched::wo
   EXPECT_EQ(run_processes(ranks, live, limit), "");
 }
 
-/// Runs `body` in one thread per rank, in a world with `ranks_per_node` neighbours on each node.
+/// Runs `body` in one thread per rank, in a world that has `ranks_per_node` ranks on each simulated node.
 inline void as_nodes(std::int32_t ranks, std::int32_t ranks_per_node, const std::function<void(lsched::world&)>& body) {
   setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
   std::vector<lsched::world> world = lsched::world::open_threads(ranks);

@@ -1,5 +1,5 @@
-// Simulated device memory. The host crashes if it accesses the address that it was given. The simulated device accesses
-// the same bytes at another address.
+// Simulated device memory. The bytes have two addresses. The test passes the first address to the library, and the
+// process crashes if the host accesses that address. The simulated device accesses the bytes at the second address.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ class device_memory {
 
   std::byte* begin() const { return given_; }
   bool holds(const std::byte* place) const { return place >= given_ && place < given_ + bytes_; }
-  /// Returns the address at which the simulated device accesses `place`. For any other memory this is `place`.
+  /// Returns the address at which the simulated device accesses `place`. For memory that is not simulated device
+  /// memory, returns `place`.
   std::byte* seen(const std::byte* place) const {
     return holds(place) ? seen_ + (place - given_) : const_cast<std::byte*>(place);
   }

@@ -7,7 +7,8 @@
 
 namespace lsched::testing {
 
-/// Returns the ordinary algorithms that move numbers, and whose integer sums are exact.
+/// Returns all algorithms that move data, except those of partial collectives, of adaptive sums, and of collectives
+/// with owners (collectives/algorithm/collective.h). For integers, the results of the returned algorithms are exact.
 inline const std::vector<const algorithm*>& exact_algorithms() {
   static const std::vector<const algorithm*> all = [] {
     std::vector<const algorithm*> some;

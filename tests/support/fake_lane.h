@@ -1,6 +1,6 @@
-// A lane without threads. A seed or the test decides whether a job is accepted, when and in which pieces it is
-// computed, and when it ends. Until a job has been computed, its target holds a pattern, unless the target is also an
-// operand.
+// A lane (libsched/engine/lane.h: an executor of compute jobs) without threads. The seed or the test determines which
+// jobs are accepted, when and in which pieces they are computed, and when they end. Until a job has been computed, the
+// job's target holds a pattern, unless the target is also an operand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace lsched::testing {
 
 class fake_lane final : public lane {
  public:
-  /// `refuses`: refused jobs, in percent.
+  /// `refuses`: percentage of jobs that the lane refuses.
   explicit fake_lane(std::uint64_t seed, std::uint64_t refuses = 25) : seed_(seed), refuses_(refuses) {}
 
   ~fake_lane() override { EXPECT_FALSE(end_one()) << "a job outlives its engine"; }
@@ -26,7 +26,7 @@ class fake_lane final : public lane {
   /// While the lane is held, jobs end only by end_one() and drain().
   void hold(bool is_held) { is_held_ = is_held; }
 
-  /// Ends a random running job, which a later poll reports. Returns false if no job is running.
+  /// Ends a random running job. A later poll() reports the end. Returns false if no job is running.
   bool end_one() {
     const std::size_t running = static_cast<std::size_t>(std::ranges::count(jobs_, state::running, &job::now));
     if (running == 0) return false;
@@ -78,7 +78,7 @@ class fake_lane final : public lane {
   struct job {
     lane_job what;
     state now = state::free;
-    bool is_early = false;  ///< computed by submit(), otherwise by end()
+    bool is_early = false;  ///< the job was computed by submit(); otherwise end() computes it
   };
 
   void end(job& it) {

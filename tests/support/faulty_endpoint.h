@@ -1,4 +1,5 @@
-// An endpoint with one fault, around a correct endpoint. It shows that the exam of transports detects faults.
+// An endpoint that wraps a correct endpoint and adds one fault. Tests use it to show that the conformance tests of
+// transports (tests/conformance/endpoint_exam.h) detect every fault.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +58,7 @@ enum class fault {
   ill,
 };
 
-/// A board of a faulty endpoint.
+/// The board of a faulty endpoint (board: the object by which ranks exchange records and agree on a commit).
 class faulty_board final : public board {
  public:
   faulty_board(std::unique_ptr<board> good, fault what) : good_(std::move(good)), fault_(what) {}
@@ -87,7 +88,8 @@ class faulty_board final : public board {
     return fault_ == fault::gathers_too_early ? status::ok : answer;
   }
 
-  // With settles_twice, this rank settles the commit alone, and the other ranks settle the commit too.
+  // With fault `settles_twice`, this rank decides that the commit has failed, and the other ranks make their own
+  // decision.
   void give_up(rank missing) override {
     if (fault_ == fault::settles_twice)
       given_up_for_ = missing;
@@ -256,7 +258,7 @@ class faulty_endpoint final : public endpoint {
   bool has(fault what) const { return fault_ == what; }
   std::size_t skew() const { return has(fault::misaligns_memory) ? 8 : 0; }
 
-  // Keeps the message of an odd round until the next round, whose message is sent first.
+  // Keeps the message of an odd round until the next round. Then the message of the next round is sent first.
   bool send_swapped(edge& it, link_id link, round_no round, const message& what) {
     if (round % 2 == 1) {
       it.stashed = what;

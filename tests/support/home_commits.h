@@ -1,4 +1,4 @@
-// Commits of the world of all ranks, for tests that have an engine and no runtime.
+// Collective commits of schedules in the world of all ranks, for tests that have an engine but no lsched_world.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,8 @@
 
 namespace lsched::testing {
 
-/// All calls come from the thread that owns the engine. Steps of the engine advance the commits.
+/// A queue of commits on one rank. All calls come from the thread that owns the engine. The engine's steps advance the
+/// commits.
 class home_commits {
  public:
   explicit home_commits(engine& runs)

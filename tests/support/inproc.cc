@@ -43,9 +43,7 @@ result<std::unique_ptr<endpoint>> inproc_world::open(rank self) {
   return std::unique_ptr<endpoint>(std::move(made));
 }
 
-void inproc_world::kill(rank who) {
-  state_->places[static_cast<std::size_t>(who)].here = state::presence::dead;
-}
+void inproc_world::kill(rank who) { state_->places[static_cast<std::size_t>(who)].here = state::presence::dead; }
 
 void inproc_world::tick() { state_->tick(); }
 std::uint64_t inproc_world::now() const { return state_->now; }
@@ -120,9 +118,9 @@ void inproc_world::state::give_up(inproc::instance& what, const end_reason& reas
   has_given_up = true;
 }
 
-// The first rank that links makes the edges of all members. So the message of a fast rank finds its landing slot, and a
-// slow rank finds both ends even if the fast rank has detached. Returns false if the end of a member is missing or does
-// not fit.
+// Creates the edges of all members when the first rank links the instance. So a message of a fast rank finds its
+// landing slot, and a slow rank finds both ends of an edge even if the fast rank has detached. Returns false if a
+// member has not attached, or if the two ends of an edge do not match.
 bool inproc_world::state::connect(std::span<const rank> members, std::span<const member_address> all) {
   const auto made = std::make_shared<inproc::instance>();
   std::vector<std::uint32_t> id_of(places.size());
@@ -152,7 +150,7 @@ bool inproc_world::state::connect(std::span<const rank> members, std::span<const
   return true;
 }
 
-// Treats a rank that has died since it attached as a peer that has detached.
+// Adds one end of an edge. A rank that has died after the attachment counts as a peer that has detached.
 void inproc_world::state::add_end(const edge_name& name, const inproc::attachment& of, std::size_t index) {
   const edge_spec& spec = of.edges[index];
   inproc_endpoint* const user = user_of(spec.outgoing ? name.source : name.target);
@@ -176,7 +174,7 @@ edge& inproc_world::state::find_or_add(const edge_name& name) {
   auto& place = edges[name];
   if (place == nullptr) {
     place = std::make_unique<edge>(name);
-    const std::size_t needed = 4 * edges.size();  // per edge at most two messages or signals, and two credits
+    const std::size_t needed = 4 * edges.size();  // each edge: two messages or signals, two credits
     if (flights.capacity() < needed) flights.reserve(2 * needed);
   }
   return *place;

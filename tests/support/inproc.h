@@ -1,16 +1,18 @@
 // Transport `inproc`: many ranks in one process, driven by one thread, for tests and replay.
 //
 // The world has a clock. Every poll() of an endpoint advances the clock by one step, and tick() does so without
-// polling. A message arrives a seeded number of steps after it was sent: in order on one edge, in any order between
-// edges. The same seed and the same calls give the same events, so a failing run is replayed by its seed.
+// polling. A message arrives some steps after it was sent, and the seed determines the number of steps. Messages of one
+// edge arrive in order; messages of different edges arrive in any order. The same seed and the same calls give the same
+// events, so a failing run can be replayed by its seed.
 //
-// The transport is strict rather than fast. It draws for each message how the payload travels:
-//   * copied when it is sent,
-//   * claimed in flight, and read from the sender's memory on arrival, or
-//   * shown to the receiver in the sender's memory until the receiver releases it.
-// After a sender has closed to readers, payloads are not read unless they were copied or claimed. So sends complete
-// both at once and later, and a schedule that overwrites a source too early is detected. Released memory and fresh
-// memory are filled with a pattern.
+// The transport is strict rather than fast. For each message, it chooses at random how the payload travels:
+//   * the payload is copied when the message is sent,
+//   * the receiver claims the payload while the message is in flight, and reads it from the sender's memory on arrival,
+//     or
+//   * the receiver reads the payload in the sender's memory until it releases the payload.
+// After a sender has withdrawn its memory from readers (close_to_readers), only payloads that were copied or claimed
+// are still read. So some sends complete at once and others later, and a schedule that overwrites a source too early is
+// detected. Released memory and new memory are filled with a pattern.
 //
 // If the caller breaks an invariant, health() of that endpoint becomes `internal`, and first_fault() describes the
 // error. Errors are a message that exceeds its edge, a round that is sent twice or left out, a landing slot that is
@@ -26,12 +28,14 @@
 namespace lsched {
 
 struct inproc_options {
-  std::uint32_t max_delay_steps = 0;  ///< a message takes 1 to this many steps; 0 chooses 3 * ranks
+  std::uint32_t max_delay_steps = 0;  ///< maximum number of steps from the departure of a message to its arrival; 0: 3
+                                      ///< * ranks
   bool late_sends = true;             ///< false: payloads are copied and sends complete at once
-  bool stays_open = false;            ///< plants a fault: ranks that have closed to readers are still read
+  bool stays_open = false;  ///< planted fault: peers still read the memory of ranks that have closed to readers
 };
 
-/// Must outlive its endpoints. All calls come from one thread, except allocate() and deallocate() of the endpoints.
+/// The world that all ranks share. It must outlive its endpoints. One thread makes all calls, except for allocate() and
+/// deallocate() of the endpoints.
 class inproc_world {
  public:
   inproc_world(rank ranks, std::uint64_t seed, inproc_options options = {});
@@ -39,8 +43,8 @@ class inproc_world {
   inproc_world(const inproc_world&) = delete;
   inproc_world& operator=(const inproc_world&) = delete;
 
-  /// Opens the endpoint of rank `self`, which is possible once. Failures: ARGUMENT (rank outside the world), STATE
-  /// (already open). If the endpoint is destroyed without close(), the rank is dead for its peers.
+  /// Opens the endpoint of rank `self`. Each endpoint can be opened once. Failures: ARGUMENT (rank outside the world),
+  /// STATE (already open). If the endpoint is destroyed without close(), the rank is dead for its peers.
   result<std::unique_ptr<endpoint>> open(rank self);
 
   /// Simulates the death of a rank. Its memory stays valid. Afterwards its endpoint may only be destroyed.
@@ -55,7 +59,7 @@ class inproc_world {
   /// Returns the number of messages, signals and credits in flight.
   std::size_t in_flight() const;
 
-  /// Returns the number of edges of linked instances that have an attached end.
+  /// Returns the number of edges that belong to linked instances and still have an attached end.
   std::size_t edges() const;
 
   /// Returns the first broken invariant of a caller, or an empty string.

@@ -50,7 +50,7 @@ bool inproc_board::withdraw() {
   return true;
 }
 
-// Members may open their boards later.
+// Joins the world of all ranks. Other members may open their boards later.
 void inproc_board::join_home() {
   for (std::size_t r = 0; r < world_.places.size(); ++r) {
     members_.push_back(static_cast<rank>(r));

@@ -1,4 +1,6 @@
-// A board of an inproc world. Its pages are in the world's memory, and every member reads them.
+// A board of an inproc world: the object by which ranks exchange records and agree on a commit
+// (libsched/transport/board.h). Each member publishes its data on a page. The pages are in the world's memory, and all
+// members read them.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +16,7 @@ namespace lsched {
 
 class inproc_board final : public board {
  public:
-  /// `index`: index of the board's page.
+  /// `index`: index of this rank's page in the world.
   inproc_board(inproc_world::state& world, std::size_t index)
       : world_(world), index_(index), own_(world.boards[index]) {}
   ~inproc_board() override {
@@ -41,11 +43,11 @@ class inproc_board final : public board {
   inproc_world::state& world_;
   const std::size_t index_;
   inproc::board_page& own_;
-  std::uint64_t number_of_first_ = 1;       ///< index of the first rank's page, plus one
-  std::uint64_t key_ = 0;                   ///< key of the offer; 0: no offer
-  std::vector<rank> offered_to_;            ///< home ranks of the offer, by rank of its world
-  std::vector<rank> members_;               ///< home ranks, by rank of the world; empty before join()
-  std::vector<inproc::board_page*> pages_;  ///< pages of the members
+  std::uint64_t number_of_first_ = 1;  ///< index of the first rank's page, plus one
+  std::uint64_t key_ = 0;              ///< key of the offer; 0: no offer
+  std::vector<rank> offered_to_;  ///< members of the offered world, as ranks of the home world (the world of all ranks)
+  std::vector<rank> members_;     ///< members of this world, as ranks of the home world; empty before join()
+  std::vector<inproc::board_page*> pages_;  ///< pages of the members, in the order of `members_`
   std::uint64_t number_ = 0;                ///< number of the current or last exchange
 };
 

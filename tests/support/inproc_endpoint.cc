@@ -25,7 +25,8 @@ constexpr int k_fresh_pattern = 0xcd;
 
 // --- commit ----------------------------------------------------------------------------------------------
 
-// Attachments stay in the world, so that a rank that links them finds a dead peer and not a missing peer.
+// The attachments of this rank stay in the world. So another rank that links the same instance later finds a dead peer,
+// not a missing peer.
 inproc_endpoint::~inproc_endpoint() {
   for (link_id link = 0; link < links_.size(); ++link)
     if (links_[link].on != nullptr) drop_link(link);
@@ -83,7 +84,8 @@ link_id inproc_endpoint::add_link(std::uint32_t id, const edge_spec& spec) {
   return link;
 }
 
-// A fast peer may already have sent its messages and detached. So it is enough that an end was attached at any time.
+// A fast peer may already have sent its messages and detached. So a peer counts as present if it was attached at any
+// time before.
 status inproc_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   const auto found = world_.attached.find({self_, id});
   if (found == world_.attached.end() || all.size() != found->second.members.size()) return status::internal;
@@ -107,7 +109,8 @@ void inproc_endpoint::detach(std::uint32_t id) {
   world_.attached.erase(found);
 }
 
-// The caller may free the sources of messages afterwards, so their payloads are copied or refused here.
+// The caller may free the sources of messages after this call. So payloads that are still in the sources are copied or
+// refused here.
 void inproc_endpoint::drop_link(link_id link) {
   link_state& it = links_[link];
   forget(link);
@@ -136,7 +139,8 @@ void inproc_endpoint::copy_payload(edge& it, slot& landing) {
 
 // --- giving up -------------------------------------------------------------------------------------------
 
-// Does not change sends, because peers may read their sources until this rank closes to readers.
+// Gives up the receives of an instance. Sends continue, because peers may read the sources until this rank closes its
+// memory to readers.
 void inproc_endpoint::abandon(std::uint32_t id) {
   for (const link_id link : links_of(id)) {
     link_state& it = links_[link];
@@ -172,7 +176,8 @@ status inproc_endpoint::check_readers(std::uint32_t id, rank* reader) {
   return status::ok;
 }
 
-// Reports cancellations: those of this rank at once, and those of other ranks after a random delay.
+// Reports cancellations. A cancellation by this rank is reported at once, and a cancellation by another rank after a
+// random delay.
 void inproc_endpoint::find_given_up() {
   if (!world_.has_given_up) return;
   auto it = world_.attached.lower_bound({self_, 0});
@@ -192,7 +197,8 @@ void inproc_endpoint::report_end(std::uint32_t id, const end_reason& reason) {
 
 // --- data path: sending ----------------------------------------------------------------------------------
 
-// Checks an invariant of the caller. If it is broken, this endpoint fails, and the world's first error is recorded.
+// Checks an invariant that the caller must keep. If `holds` is false, this endpoint fails, and the world records the
+// complaint unless it has an earlier one.
 bool inproc_endpoint::expect(bool holds, const link_state& where, round_no round, const char* complaint) {
   if (holds) return true;
   health_ = status::internal;
@@ -206,7 +212,8 @@ bool inproc_endpoint::expect(bool holds, const link_state& where, round_no round
 
 namespace {
 
-/// Returns whether `round` may follow `last`. Credits count rounds, so with credits no round may be left out.
+/// Returns whether `round` may follow `last`. Each credit stands for one round, so an edge with credits must not skip a
+/// round.
 bool follows(round_no round, round_no last, const edge& on) {
   return on.sender.credits ? round == last + 1 : round > last;
 }
@@ -229,7 +236,7 @@ bool inproc_endpoint::send(link_id link, round_no round, const message& what) {
   return transmit(it, round, what);
 }
 
-// Returns true if the source may change at once.
+// Sends a message. Returns true if the source may change at once.
 bool inproc_endpoint::transmit(link_state& from, round_no round, const message& what) {
   edge& on = *from.on;
   on.sent = round;
@@ -272,8 +279,8 @@ void inproc_endpoint::credit_arrived(edge& on, round_no round) {
   }
 }
 
-// The register only grows, and at most two values are in flight. A second value merges with the first at random. A
-// third value always merges with the second.
+// The value of a signal only grows, and at most two values are in flight on an edge. A new value replaces the value
+// before at random if one value is in flight, and always if two values are in flight.
 void inproc_endpoint::signal(link_id link, round_no round) {
   link_state& it = links_[link];
   edge& on = *it.on;
@@ -324,7 +331,8 @@ void inproc_endpoint::payload_arrived(edge& on) {
   if (landing.phase == slot::phase::arrived && landing.round == waited.round) satisfy(on.receiver.link);
 }
 
-// If the sender no longer allows reads of the payload, this reports the end of the instance and returns false.
+// Receives the message in a landing slot. If the sender no longer allows reads of the payload, reports the end of the
+// instance and returns false.
 bool inproc_endpoint::take(link_state& at, round_no round, message_target into, arrival& out) {
   slot& landing = at.on->slots[round % 2];
   const message& what = landing.what;
@@ -358,7 +366,7 @@ void inproc_endpoint::refuse(slot& landing) {
   landing.is_refused = true;
 }
 
-// Gives up the receiver's claim.
+// Gives up the receiver's claim on the source of a message.
 void inproc_endpoint::let_go(slot& landing) {
   if (landing.is_claimed) refuse(landing);
 }
@@ -437,7 +445,7 @@ std::size_t inproc_endpoint::poll(std::span<completion> out) {
   return kept;
 }
 
-// Returns whether the awaited event only needs time to arrive, because its cause has happened.
+// Returns whether the awaited event will happen without further calls, because its cause is already in flight.
 bool inproc_endpoint::can_be_satisfied(const link_state& it) const {
   const edge& on = *it.on;
   switch (it.wait.kind) {

@@ -68,7 +68,7 @@ class inproc_endpoint final : public endpoint {
  private:
   struct link_state {
     edge_spec spec{};
-    inproc::edge* on = nullptr;  ///< null until a member links the instance
+    inproc::edge* on = nullptr;  ///< the edge of this link; null until a member links the instance
     std::uint32_t instance = 0;
     message_target into{};
     bool is_fetching = false;
@@ -102,7 +102,8 @@ class inproc_endpoint final : public endpoint {
   rank self_;
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;
-  std::vector<link_id> queue_;  ///< links whose wait is due, in order; attach() reserves capacity
+  std::vector<link_id> queue_;  ///< links whose awaited event has happened, oldest first; attach() reserves the
+                                ///< capacity
   std::size_t waiting_ = 0;
   status health_ = status::ok;
   doorbell bell_{};

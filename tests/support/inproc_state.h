@@ -22,34 +22,34 @@
 namespace lsched {
 namespace inproc {
 
-/// The name of a rank's end of an instance. `id` is that rank's number of the instance.
+/// Identifies the end of an instance at one rank. Each rank has its own number `id` for the instance.
 struct end_name {
   rank who;
   std::uint32_t id;
   auto operator<=>(const end_name&) const = default;
 };
 
-/// The state of an instance. Each attachment has its own object until a member links the instance. Afterwards all
-/// attachments share one object.
+/// The state of an instance of a schedule. Before a member links the instance, each attachment has its own state
+/// object. Afterwards all attachments share one object.
 struct instance {
-  std::vector<end_name> ends;  ///< by rank of the world; empty until a member links the instance
+  std::vector<end_name> ends;  ///< ends of all members, by rank of the world; empty until a member links the instance
   std::optional<end_reason> given_up;
   std::uint64_t given_up_at = 0;
 };
 
 /// A rank's attachment to an instance.
 struct attachment {
-  std::vector<rank> members;  ///< home ranks, by rank of the world
+  std::vector<rank> members;  ///< members of the world, as ranks of the home world (the world of all ranks)
   bool credits = false;
   std::vector<edge_spec> edges;
-  std::vector<link_id> links;  ///< one per edge
+  std::vector<link_id> links;  ///< links of `edges`, in the same order
   std::shared_ptr<instance> of = std::make_shared<instance>();
   bool is_told = false;  ///< the end of the instance was reported to the rank
 };
 
 /// The name of an edge, equal at both ends. Signals and payloads have different edges.
 struct edge_name {
-  std::uint32_t instance;  ///< the target's number
+  std::uint32_t instance;  ///< number of the instance at the target
   rank source;
   rank target;
   std::uint32_t tag;
@@ -60,16 +60,16 @@ struct edge_name {
 /// The way in which the payload of a message travels.
 enum class carriage : std::uint8_t {
   copied,  ///< copied when sent
-  late,    ///< claimed in flight, and read from the source on arrival
+  late,    ///< claimed while the message is in flight, and read from the source on arrival
   shown,   ///< read from the source until released
 };
 
-/// A landing slot. A message occupies the slot from its departure until it is consumed.
+/// A landing slot. A message occupies the slot from the departure of the message until the receiver has consumed it.
 struct slot {
   enum class phase : std::uint8_t { empty, flying, arrived, held };
   enum phase phase = phase::empty;
   enum carriage carriage = carriage::copied;
-  bool is_claimed = false;  ///< `late` only: the source is being read
+  bool is_claimed = false;  ///< only for `late`: the source is being read
   bool is_refused = false;  ///< the source may no longer be read
   round_no round = 0;
   message what{};
@@ -80,7 +80,7 @@ struct slot {
 struct wait {
   enum class kind : std::uint8_t { nothing, arrival, credit, delivery, consumption, signal };
   enum kind kind = kind::nothing;
-  bool due = false;  ///< satisfied, and in the queue of completions
+  bool due = false;  ///< the event has happened, and the link is in the queue of completions
   round_no round = 0;
 };
 
@@ -88,7 +88,7 @@ class edge;
 
 /// One end of an edge.
 struct edge_end {
-  bool attached = false;  ///< at any time
+  bool attached = false;  ///< true from the first attachment on, even after the end has detached
   bool detached = false;
   bool credits = false;
   std::uint64_t capacity = 0;
@@ -97,7 +97,8 @@ struct edge_end {
   bool is_live() const { return attached && !detached; }
 };
 
-/// A direction between two ranks: two landing slots by parity of the round, or a register of signals.
+/// A one-way connection between two ranks. For payloads, the edge has two landing slots: one for even and one for odd
+/// rounds. For signals, it has the value of the latest signal.
 class edge {
  public:
   explicit edge(const edge_name& its_name) : name(its_name) {}
@@ -106,7 +107,7 @@ class edge {
   edge_end sender;
   edge_end receiver;
   std::shared_ptr<const instance> of;
-  std::optional<end_reason> closed;  ///< set when the sender closes to readers
+  std::optional<end_reason> closed;  ///< set when the sender closes its memory to readers
 
   /// Returns the reason why peers may not begin further reads of the sender's memory, if there is a reason.
   const std::optional<end_reason>& end_of_reads() const { return closed ? closed : of->given_up; }
@@ -119,8 +120,8 @@ class edge {
   round_no credited = 0;                ///< last consumed round, known to the sender
   message delayed{};                    ///< message that waits for a credit
 
-  round_no raised = 0;  ///< register at the sender
-  round_no value = 0;   ///< register at the receiver
+  round_no raised = 0;  ///< value of the signal as the sender has raised it
+  round_no value = 0;   ///< value of the signal as the receiver sees it
   std::array<round_no, 2> flying_values{};
   std::uint32_t flying = 0;
 
@@ -132,7 +133,7 @@ class edge {
 struct flight {
   enum class kind : std::uint8_t { claim, payload, signal, credit };
   std::uint64_t due;
-  std::uint64_t number;  ///< number of the departure; breaks ties
+  std::uint64_t number;  ///< number of the departure; orders flights that are due at the same time
   edge* on;
   round_no round;
   enum kind kind;
@@ -142,22 +143,23 @@ struct flight {
   }
 };
 
-/// The end of a commit.
+/// The decision about a commit.
 struct settlement {
   std::uint64_t number = 0;
-  rank missing = k_no_rank;  ///< missing rank that made the commit fail; k_no_rank: success
+  rank missing = k_no_rank;  ///< rank whose absence made the commit fail; k_no_rank: the commit succeeded
 };
 
 /// The data that a member publishes on its board. Two records are kept because a rank may be one exchange ahead.
 struct board_page {
   rank owner = k_no_rank;
-  std::size_t most = 0;  ///< maximum number of members; 0: a home board, which is not joined by address
+  std::size_t most = 0;  ///< maximum number of members; 0: board of the home world, which ranks join without addresses
   bool is_closed = false;
-  std::uint64_t posted = 0;  ///< commit of the newest record
-  std::uint64_t passed = 0;  ///< last commit whose end the member has seen
+  std::uint64_t posted = 0;  ///< number of the commit to which the newest record belongs
+  std::uint64_t passed = 0;  ///< number of the last commit whose decision the member has seen
   std::array<std::array<std::byte, board::record_bytes>, 2> records{};
-  std::array<settlement, 2> settled{};  ///< used on the page of the world's first rank only
-  std::vector<member_address> met{};    ///< boards of all members of an offer, after all have been found
+  std::array<settlement, 2> settled{};  ///< decisions; only those on the page of the world's first rank are used
+  std::vector<member_address> met{};    ///< addresses of the boards of all members of an offer, after all boards have
+                                        ///< been found
 };
 
 }  // namespace inproc
@@ -176,10 +178,12 @@ struct inproc_world::state {
   std::vector<seat> places;
   std::map<inproc::end_name, inproc::attachment> attached;
   std::map<inproc::edge_name, std::unique_ptr<inproc::edge>> edges;
-  std::vector<inproc::flight> flights;                           ///< a heap; link() reserves capacity
-  std::deque<inproc::board_page> boards;                         ///< home boards first, by rank; never removed
-  std::map<std::pair<std::uint64_t, rank>, std::size_t> offers;  ///< index of the board, by key and rank
-  bool has_given_up = false;                                     ///< an instance was given up
+  std::vector<inproc::flight> flights;                           ///< messages, signals and credits in flight, as a
+                                                                 ///< heap; link() reserves the capacity
+  std::deque<inproc::board_page> boards;                         ///< pages of all boards: first those of the home
+                                                                 ///< world, by rank; never removed
+  std::map<std::pair<std::uint64_t, rank>, std::size_t> offers;  ///< index of an offer's page, by key and rank
+  bool has_given_up = false;                                     ///< true after any instance was given up
   std::uint64_t now = 0;
   std::uint64_t departures = 0;
   std::uint64_t draws = 0;

@@ -1,4 +1,4 @@
-// Makes a process of a test a rank, in the same way as `lsched run`.
+// Turns a process of a test into a rank, in the same way as `lsched run`.
 #pragma once
 
 #include <cstdlib>
@@ -8,7 +8,8 @@
 
 namespace lsched::testing {
 
-/// Makes lsched_world_open of this process join the world of this segment. The segment must outlive that call.
+/// Makes lsched_world_open in this process join the world of `segment` as rank `self`. The segment must outlive the
+/// call of lsched_world_open.
 inline void be_launched(const shm_segment& segment, rank self) {
   setenv("LSCHED_RUN_FD", std::to_string(segment.descriptor()).c_str(), 1);
   setenv("LSCHED_RUN_RANK", std::to_string(self).c_str(), 1);

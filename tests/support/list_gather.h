@@ -1,5 +1,5 @@
-// An allgather of lists, which sends the lengths before the lists. This is the smallest world that has packed lists and
-// guards of both kinds.
+// An allgather of lists, which sends the lengths before the lists. This is the smallest example with packed lists and
+// with both kinds of guards: ops that run only in some rounds, and ops that skip empty lists.
 #pragma once
 
 #include <vector>
@@ -9,17 +9,17 @@
 
 namespace lsched::testing {
 
-inline constexpr std::uint64_t k_list_room = 5;   ///< capacity of one list
-inline constexpr std::uint64_t k_list_total = 9;  ///< capacity of an output
+inline constexpr std::uint64_t k_list_room = 5;   ///< capacity of a list, in items
+inline constexpr std::uint64_t k_list_total = 9;  ///< capacity of an output, in items
 
 /// Options of the allgather, some of which plant faults.
 struct list_gather {
   bool skips_empty = true;
   std::uint32_t every = 1;        ///< period of the messages with lists
-  bool lays_out = true;           ///< lays out the outputs
-  bool turns_lengths = false;     ///< lays out the outputs with the lengths of the ranks' neighbours
-  bool sends_other_list = false;  ///< sends a list whose length was not sent
-  std::uint64_t typical = 0;      ///< typical items of a list, for models
+  bool lays_out = true;           ///< false: the op that lays out the outputs is missing
+  bool turns_lengths = false;     ///< fault: the outputs are laid out with the lengths of the neighbouring ranks
+  bool sends_other_list = false;  ///< fault: the list that is sent is not the list whose length was sent
+  std::uint64_t typical = 0;      ///< typical number of items in a list, for cost models
 };
 
 /// Writes the ops of a rank. Every rank has two lists, and the first list is gathered. In every other round the rank
@@ -70,7 +70,7 @@ inline std::vector<schedule_ptr> list_gather_world(rank size, const list_gather&
   return world;
 }
 
-/// Returns the postcondition: every output has every rank's first list.
+/// Returns the postcondition: every output contains the first list of every rank.
 inline postcondition all_lists(rank size) {
   postcondition promise;
   for (rank holder = 0; holder < size; ++holder)

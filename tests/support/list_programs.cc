@@ -19,7 +19,7 @@ constexpr std::byte k_untouched{0xee};
 enum class kind : std::uint8_t { gatherv, scatterv, allgatherv, alltoallv };
 constexpr std::array<const char*, 4> k_names{"gatherv", "scatterv", "allgatherv", "alltoallv"};
 
-/// The program of a seed, which all ranks know.
+/// The program that a seed determines. Every rank computes the whole program.
 struct program {
   program(std::uint64_t with_seed, std::int32_t ranks) : seed(with_seed), size(ranks) {
     what = static_cast<kind>(draw(1) % 4);
@@ -35,8 +35,8 @@ struct program {
   std::uint64_t draw(std::uint64_t number) const { return mix(mix(seed) ^ number); }
   bool is_rooted() const { return what == kind::gatherv || what == kind::scatterv; }
 
-  /// Returns the key of a round's block from one rank to another. The blocks of an allgatherv are the same for all
-  /// ranks.
+  /// Returns the number that determines a block: the data from rank `from` to rank `to` in a round. In an allgatherv,
+  /// all ranks receive the same block from a rank.
   std::uint64_t key(std::uint64_t round, std::int32_t from, std::int32_t to) const {
     if (what == kind::allgatherv) to = 0;
     return draw(1000 + (round * 64 + static_cast<std::uint64_t>(from)) * 64 + static_cast<std::uint64_t>(to));
@@ -68,7 +68,7 @@ struct program {
   std::uint64_t rounds = 0;
 };
 
-/// Blocks in a buffer.
+/// The blocks of one rank in a buffer: to each peer, or from each peer.
 struct blocks {
   std::vector<std::int32_t> peers;
   std::vector<std::uint64_t> counts, begins;

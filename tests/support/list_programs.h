@@ -1,5 +1,5 @@
-// Random programs of gatherv, scatterv, allgatherv and alltoallv. Each round has its own counts, and several rounds are
-// in flight at a time.
+// Random programs of gatherv, scatterv, allgatherv and alltoallv. The counts change from round to round, and several
+// rounds are in flight at a time.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace lsched::testing {
 
-/// Runs this rank's part of the seed's program. The library receives only this rank's counts. The counts of other ranks
-/// are used only to check the results. Returns a description of the first error, or an empty string.
+/// Runs this rank's part of the program that `seed` determines. The library receives only this rank's counts. The
+/// counts of other ranks are used only to check the results. Returns a description of the first error, or an empty
+/// string.
 std::string perform_list_program(std::uint64_t seed, lsched_world* world);
 
 }  // namespace lsched::testing

@@ -29,8 +29,9 @@ stepped_device& lockstep_world::give_device(rank r) {
   return *devices_.back();
 }
 
-// Drains the lanes first. A job of a lane may read memory of another rank, which is freed with that rank's engine. Real
-// processes keep the memory of other ranks mapped until their own lanes have ended.
+// Drains all lanes before the engines are destroyed. A job of a lane may read memory of another rank, and this memory
+// is freed with the other rank's engine. A real process keeps the memory of other ranks mapped until its own lane has
+// ended.
 lockstep_world::~lockstep_world() {
   EXPECT_EQ(net_.first_fault(), "") << "seed " << seed_;
   for (const auto& lane : lanes_)
@@ -132,7 +133,8 @@ void lockstep_world::remove(const std::vector<instance*>& its) {
   for (auto& known : committed_)
     if (known == its) known.clear();
   for (std::size_t r = 0; r < its.size(); ++r) {
-    // A step removes a mailbox entry. Messages that no rank waits for may still be in flight.
+    // This step removes the instance's mailbox entry, if there is one. Messages for which no rank waits may still be in
+    // flight.
     engines_[r]->step();
     EXPECT_EQ(engines_[r]->remove(*its[r]), status::ok) << "rank " << r << "; " << describe();
   }

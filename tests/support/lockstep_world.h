@@ -1,8 +1,9 @@
 // Many ranks in one thread: real engines over the inproc transport, stepped in a seeded order.
 //
-// The seed determines the order of steps, the delay of every message, and the ranks that have lanes and what these do.
-// So a failing run is replayed by its seed. No call blocks. If a run needs more than its limit of steps, it counts as a
-// hang. A hang is a test failure, and its text lists what each rank waits for.
+// The seed determines the order of steps, the delay of every message, the ranks that have lanes (executors of compute
+// jobs), and the behaviour of these lanes. So a failing run can be replayed by its seed. No call blocks. A run that
+// needs more steps than its limit counts as a hang and fails the test. The error text then lists the event for which
+// each rank waits.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ class lockstep_world {
   home_commits& commits_of(rank r) { return *commits_[static_cast<std::size_t>(r)]; }
   inproc_world& net() { return net_; }
 
-  /// Returns nullptr if the rank has no lane.
+  /// Returns the lane of a rank, or nullptr.
   fake_lane* lane_of(rank r) { return lanes_[static_cast<std::size_t>(r)].get(); }
 
   /// Gives a device to a rank that has no device yet.
@@ -49,14 +50,15 @@ class lockstep_world {
   /// Commits a schedule on all ranks. The ranks begin at random times while the engines step.
   std::vector<outcome> try_commit(const request_of& what);
 
-  /// Commits a schedule on all ranks. If a commit fails, this is a test failure and the result is empty.
+  /// Commits a schedule on all ranks. If the commit fails on a rank, the test fails and the result is empty.
   std::vector<instance*> commit(const request_of& what);
 
   /// Steps the engine of a random rank. If that rank is dead or skips its turn, only the clock advances.
   void step();
 
-  /// Steps until `is_done`. After `most_steps`, or if an endpoint's caller breaks an invariant, this is a test failure
-  /// and returns false. The default limit, 0, allows more steps than any chain through all ranks needs.
+  /// Steps until `is_done` returns true. Fails the test and returns false after `most_steps` steps, or if the caller of
+  /// an endpoint breaks an invariant. 0 selects a limit that is long enough for every chain of messages through all
+  /// ranks.
   bool run_until(const std::function<bool()>& is_done, std::uint64_t most_steps = 0);
 
   /// Steps until nothing has moved for longer than any message takes.
@@ -65,10 +67,11 @@ class lockstep_world {
   /// Starts a round of an ordinary instance, as the driver does.
   static void start(engine& where, instance& it);
 
-  /// Starts a round on all ranks, in random order with steps in between, and runs the round to its end.
+  /// Starts a round on all ranks, in random order with steps in between, and steps until the round has ended on all
+  /// ranks.
   bool run_round(const std::vector<instance*>& its);
 
-  /// Removes an instance on all ranks. A refusal is a test failure.
+  /// Removes an instance on all ranks. If an engine refuses, the test fails.
   void remove(const std::vector<instance*>& its);
 
   /// Makes describe() ignore an instance that the test has removed itself.
@@ -83,7 +86,7 @@ class lockstep_world {
   std::uint64_t draw();
   std::uint64_t draw_below(std::uint64_t limit) { return draw() % limit; }
 
-  /// Returns the seed and, for every rank, the wait of each instance.
+  /// Returns the seed and, for every rank and instance, the event for which the instance waits.
   std::string describe() const;
 
  private:
@@ -97,7 +100,7 @@ class lockstep_world {
   std::vector<std::unique_ptr<stepped_device>> devices_;
   std::vector<std::unique_ptr<engine>> engines_;
   std::vector<std::unique_ptr<home_commits>> commits_;
-  std::vector<std::vector<instance*>> committed_;  ///< for describe()
+  std::vector<std::vector<instance*>> committed_;  ///< committed instances, by rank; used by describe()
   std::vector<std::uint32_t> pace_;
   std::vector<bool> is_dead_;
   bool moved_ = false;

@@ -14,14 +14,15 @@ namespace {
 /// An op that is due, or a message in flight.
 struct event {
   std::uint64_t time = 0;
-  std::uint64_t number = 0;  ///< events are numbered in the order of creation
-  std::uint32_t host = 0;    ///< rank of the event
-  std::uint32_t op = 0;      ///< for a message: the send, an op of rank what.peer
+  std::uint64_t number = 0;  ///< number of the event, in the order of creation
+  std::uint32_t host = 0;    ///< rank on which the event happens
+  std::uint32_t op = 0;      ///< op of the event; for a message: the send, an op of rank `what.peer`
   bool is_message = false;
-  goal_op what;  ///< for a message: the send, with the sender as its peer
+  goal_op what;  ///< copy of the op; for a message: of the send, with the sender as peer
 };
 
-/// Rule: the earliest event comes first. Among events of the same time, the lowest number comes first.
+/// Rule: the event with the earliest time comes first. Among events with the same time, the event with the lowest
+/// number comes first.
 struct is_later {
   bool operator()(const event& x, const event& y) const {
     return x.time != y.time ? x.time > y.time : x.number > y.number;
@@ -36,31 +37,32 @@ struct waiting {
 };
 
 struct host_state {
-  std::vector<std::uint64_t> cpu_free;                  ///< by CPU: time at which it is free
-  std::vector<std::uint64_t> sending_free;              ///< by NIC: time at which it can send
-  std::vector<std::uint64_t> receiving_free;            ///< by NIC: time at which it can receive
-  std::list<waiting> receives;                          ///< started, without a message; oldest first
-  std::list<waiting> messages;                          ///< arrived, without a receive; oldest first
-  std::vector<std::uint32_t> missing;                   ///< by op: unsatisfied edges to the op
-  std::vector<std::vector<std::uint32_t>> after_start;  ///< by op: successors by "irequires", in the order of the file
-  std::vector<std::vector<std::uint32_t>> after_end;    ///< by op: successors by "requires", in the order of the file
-  std::vector<std::uint32_t> freed;                     ///< freed ops that are not yet queued, in the order of events
+  std::vector<std::uint64_t> cpu_free;        ///< time at which each CPU becomes free
+  std::vector<std::uint64_t> sending_free;    ///< time at which each NIC can send again
+  std::vector<std::uint64_t> receiving_free;  ///< time at which each NIC can receive again
+  std::list<waiting> receives;                ///< receives that have started and wait for a message, oldest first
+  std::list<waiting> messages;                ///< messages that have arrived and wait for a receive, oldest first
+  std::vector<std::uint32_t> missing;         ///< number of unsatisfied edges to each op
+  std::vector<std::vector<std::uint32_t>> after_start;  ///< successors of each op by "irequires", in the order of the
+                                                        ///< file
+  std::vector<std::vector<std::uint32_t>> after_end;  ///< successors of each op by "requires", in the order of the file
+  std::vector<std::uint32_t> freed;                   ///< freed ops that are not yet queued, in the order of events
   std::vector<bool> is_started;
 };
 
-/// Rule: only the bytes after the first byte cost time.
-/// Defect, kept: a message of 0 bytes has -1 such bytes, and costs less than a message of 1 byte. (All sums are modulo
-/// 2^64.)
+/// Rule: only the bytes after the first byte cost time. Defect, kept: for a message of 0 bytes, the formula counts -1
+/// bytes, so this message costs less than a message of 1 byte. (All sums are modulo 2^64.)
 std::uint64_t cost_of_bytes(std::uint64_t bytes, std::uint64_t per_byte) { return (bytes - 1) * per_byte; }
 
-/// Rule: sizes do not matter. Either side may have wildcards, so a message with tag -1 matches receives of any tag.
+/// Rule: a message matches a receive if peer and tag match; sizes are ignored. Both the message and the receive may
+/// have wildcards, so a message with tag -1 matches receives of any tag.
 bool do_match(std::uint32_t peer, std::uint32_t tag, const waiting& other) {
   const bool is_peer = peer == k_goal_any || other.peer == k_goal_any || peer == other.peer;
   const bool is_tag = tag == k_goal_any || other.tag == k_goal_any || tag == other.tag;
   return is_peer && is_tag;
 }
 
-/// Rule: the oldest match is taken.
+/// Rule: among several matches, the oldest is removed and returned.
 std::optional<waiting> take_match(std::list<waiting>& from, std::uint32_t peer, std::uint32_t tag) {
   const auto found =
       std::find_if(from.begin(), from.end(), [&](const waiting& one) { return do_match(peer, tag, one); });
@@ -80,7 +82,7 @@ failure failed_at(status code, std::size_t of, std::size_t op, const std::string
   return {code, name_of_op(of, op) + why, k_no_rank, static_cast<op_id>(op)};
 }
 
-/// Returns the first error that prevents any run of the program.
+/// Returns the first error that makes the program invalid, if there is one.
 std::optional<failure> find_fault(const goal& program) {
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const goal_rank& mine = program.ranks[r];
@@ -121,8 +123,8 @@ class loggopsim_run {
  private:
   // --- before the first event ---
 
-  /// Rule: all ranks have equally many CPUs and NICs: as many as the highest index in the whole program requires, and
-  /// at least one.
+  /// Rule: all ranks have the same number of CPUs and the same number of NICs. The highest index in the whole program
+  /// determines these numbers; the minimum is one.
   void prepare_resources() {
     std::size_t cpus = 1;
     std::size_t nics = 1;
@@ -169,13 +171,13 @@ class loggopsim_run {
     satisfy(now.host, hosts_[now.host].after_start[now.op]);
   }
 
-  /// Defect, kept: a send may end twice (see start_receive). Then its edges count twice, and an op that waits for this
-  /// send and for other ops starts before one of the other ops has ended.
+  /// Defect, kept: a send may end twice (see start_receive). Then the edges from this send count twice. So an op that
+  /// waits for the send and for other ops starts although one of the other ops has not ended.
   void mark_ended(std::uint32_t host, std::uint32_t op) { satisfy(host, hosts_[host].after_end[op]); }
 
   // --- the queue ---
 
-  /// Rule: after each event, the freed ops are queued and numbered. Ranks come in ascending order, and within a rank
+  /// Rule: after each event, the ops that have become free are numbered and queued, by ascending rank. Within a rank,
   /// sends come first, then receives, then calcs.
   void queue_freed() {
     for (const std::uint32_t at : touched_) {
@@ -192,18 +194,19 @@ class loggopsim_run {
     touched_.clear();
   }
 
-  /// Rule: a freed op is due when its own CPU is free. A send also needs a NIC that is free to send.
+  /// Rule: an op that has become free is due when its CPU is free. For a send, the NIC must also be free to send.
   /// Defect, kept: the end of the predecessor is ignored. If the ops have different CPUs, the successor may be due
-  /// before the predecessor has ended, and even before the event that freed the successor. Then time goes back. The NIC
-  /// of a receive is never considered.
+  /// before the predecessor has ended, and even before the event that freed the successor. Then simulated time goes
+  /// back. The NIC of a receive is never considered.
   std::uint64_t time_of_freed(std::uint32_t at, const goal_op& op) const {
     const host_state& host = hosts_[at];
     const std::uint64_t cpu = host.cpu_free[op.cpu];
     return op.kind == goal_kind::send ? std::max(cpu, host.sending_free[op.nic]) : cpu;
   }
 
-  /// Rule: an event whose CPU or NIC is busy goes back into the queue for the time at which both are free. Until then
-  /// it occupies neither. The event keeps its number, so at that time it comes before younger events.
+  /// Rule: an event whose CPU or NIC is busy goes back into the queue for the time at which both are free. Until that
+  /// time, the event occupies neither the CPU nor the NIC. The event keeps its number, so at that time it comes before
+  /// events that were created later.
   void put_back(event later, std::uint64_t time) {
     later.time = time;
     queue_.push(later);
@@ -220,8 +223,8 @@ class loggopsim_run {
     }
   }
 
-  /// Rule: a calc occupies its CPU for its length. Ops that wait for its start or its end are freed at once, and are
-  /// due when their CPU is free.
+  /// Rule: a calc occupies its CPU for the length of the calc. Ops that wait for the start or the end of the calc
+  /// become free at once, and are due when their CPU is free.
   void start_calc(const event& now) {
     std::uint64_t& cpu_free = hosts_[now.host].cpu_free[now.what.cpu];
     if (cpu_free > now.time) return put_back(now, cpu_free);
@@ -231,8 +234,9 @@ class loggopsim_run {
   }
 
   /// Rule: a send needs its CPU and its NIC. The send occupies the CPU for o + (m-1) O. It blocks other sends on the
-  /// NIC for g + (m-1) G. The first byte arrives o + L later, for any size. The message is numbered before the ops that
-  /// the send frees. An eager send ends at once. A larger send ends when its message meets the receive.
+  /// NIC for g + (m-1) G. The first byte arrives at the receiver o + L later, for any size. The message gets a lower
+  /// number than the ops that become free by the send. An eager send ends at once. A larger send ends when its message
+  /// meets the receive.
   void start_send(const event& now) {
     host_state& host = hosts_[now.host];
     const goal_op& send = now.what;
@@ -256,10 +260,10 @@ class loggopsim_run {
   }
 
   /// Rule: the start of a receive costs nothing and needs no CPU. If the message has arrived, the receive ends at once,
-  /// and its successors are due when their CPU is free. Otherwise the receive waits.
-  /// Defect, kept: the size of the receive decides whether this is a rendezvous, and the sender is delayed on the CPU
-  /// and NIC that the receive names. If only the send is above the limit, the send never ends. If only the receive is
-  /// above the limit, the send ends a second time.
+  /// and the successors of the receive are due when their CPU is free. Otherwise the receive waits. Defect, kept: the
+  /// size of the receive decides whether the transfer is a rendezvous, and the sender is delayed on the CPU and NIC
+  /// that the receive names. If only the send is above the limit, the send never ends. If only the receive is above the
+  /// limit, the send ends a second time.
   void start_receive(const event& now) {
     mark_started(now);
     const goal_op& receive = now.what;
@@ -275,8 +279,8 @@ class loggopsim_run {
   /// Rule: an arriving message needs a CPU and a NIC at the receiver, even if no receive waits for it. The message
   /// occupies the CPU for o + (m-1) max(O, G). It blocks other arrivals on the NIC for g + (m-1) G. Here m is the size
   /// of the send. If a receive waits for the message, the receive ends. Otherwise the message waits, and has no further
-  /// cost.
-  /// Defect, kept: CPU and NIC are those that the send names, not those of the receive.
+  /// cost. Defect, kept: the message occupies the CPU and the NIC that the send names, not those that the receive
+  /// names.
   void take_message(const event& now) {
     host_state& host = hosts_[now.host];
     const goal_op& sent = now.what;
@@ -295,9 +299,9 @@ class loggopsim_run {
     mark_ended(now.host, receive->op);
   }
 
-  /// Rule: a rendezvous ends at the sender at the moment when message and receive meet. The ops that it frees must not
-  /// be due earlier, so the CPU and the NIC count as busy up to this moment. Other ops could use both in the meantime.
-  /// Defect, kept: the reply to the sender takes no time.
+  /// Rule: at the sender, a rendezvous ends when the message and the receive meet. Ops that become free by this end
+  /// must not be due earlier, so the sender's CPU and NIC count as busy until then. Before this moment, other ops can
+  /// use both. Defect, kept: the reply to the sender takes no time.
   void end_rendezvous(std::uint32_t sender, std::uint32_t send, const goal_op& resources, std::uint64_t time) {
     raise_to(hosts_[sender].cpu_free[resources.cpu], time);
     raise_to(hosts_[sender].sending_free[resources.nic], time);
@@ -306,9 +310,9 @@ class loggopsim_run {
 
   // --- after the last event ---
 
-  /// Returns an error if the program did not complete. In contrast to the original, this also finds ops that never
-  /// started. As in the original, a rendezvous that never ended (see start_receive) is not an error if no op waits for
-  /// it.
+  /// Returns an error if the program did not complete. LogGOPSim does not detect ops that never started, but this
+  /// function does. As in LogGOPSim, a rendezvous that never ended (see start_receive) is not an error if no op waits
+  /// for its end.
   std::optional<failure> find_leftover(std::uint32_t at) const {
     const host_state& host = hosts_[at];
     if (!host.receives.empty())
@@ -326,7 +330,7 @@ class loggopsim_run {
     return std::nullopt;
   }
 
-  /// Rule: a rank finishes when its last CPU becomes free. NICs do not count.
+  /// Rule: a rank finishes when the last of its CPUs becomes free. NICs are ignored.
   std::vector<std::uint64_t> finish_times() const {
     std::vector<std::uint64_t> times;
     for (const host_state& host : hosts_)
@@ -339,7 +343,7 @@ class loggopsim_run {
   std::vector<host_state> hosts_;
   std::priority_queue<event, std::vector<event>, is_later> queue_;
   std::uint64_t next_number_ = 0;
-  std::set<std::uint32_t> touched_;  ///< ranks where the current event may have freed ops
+  std::set<std::uint32_t> touched_;  ///< ranks on which ops may have become free by the current event
 };
 
 }  // namespace

@@ -18,10 +18,10 @@ constexpr std::int32_t k_tags = 3, k_tag_of_nobody = 77;
 struct planned_message {
   std::int32_t from, to, tag;
   std::uint64_t bytes;
-  std::uint64_t number;  ///< index in the phase
+  std::uint64_t number;  ///< index of the message in the phase
 };
 
-/// The messages of each phase, which all ranks know. A barrier separates the phases.
+/// The messages of all ranks in each phase. Every rank computes the whole program. A barrier separates the phases.
 struct program {
   program(std::uint64_t with_seed, std::int32_t ranks) : seed(mix(with_seed)) {
     const auto size = static_cast<std::uint64_t>(ranks);
@@ -54,7 +54,7 @@ struct program {
   std::byte at(std::size_t phase, const planned_message& one, std::uint64_t place) const {
     return static_cast<std::byte>((mix(seed ^ (phase << 32 | one.number)) >> place % 8 * 8) + place * 7);
   }
-  /// Returns whether two messages have equal contents, which is possible for short messages.
+  /// Returns whether two messages have equal contents. Short messages may be equal by chance.
   bool are_equal(std::size_t phase, const planned_message& one, const planned_message& other) const {
     for (std::uint64_t b = 0; b < std::min<std::uint64_t>(one.bytes, 8); ++b)
       if (at(phase, one, b) != at(phase, other, b)) return false;
@@ -90,7 +90,8 @@ class rank_of_program {
     bool is_sent = false;
     std::int32_t peer = 0, tag = 0;
     std::vector<std::byte> memory{};
-    const planned_message* planned = nullptr;  ///< null for a receive before check()
+    const planned_message* planned = nullptr;  ///< the message of this send or receive; null for a receive before
+                                               ///< check()
     lsched_message* message = nullptr;
     lsched_arrival arrived{};
     std::size_t posted = 0;
@@ -98,8 +99,8 @@ class rank_of_program {
 
   std::uint64_t draw() { return mix(plan_.seed ^ mix(++draws_ * 64 + static_cast<std::uint64_t>(self_))); }
 
-  /// Plans a receive for each message to this rank. Receives match one rank and tag, any rank and one tag, or every
-  /// message. The plan does not fix which receive gets which message.
+  /// Plans as many receives as there are messages to this rank. A receive matches one rank and one tag, any rank and
+  /// one tag, or every message. The plan does not determine the message that each receive gets.
   void plan_receives(const std::vector<planned_message>& messages) {
     const bool takes_anything = draw() % 4 == 0;
     std::vector<bool> is_from_any(k_tags);
@@ -111,7 +112,7 @@ class rank_of_program {
       made.peer = is_any ? LSCHED_ANY_RANK : one.from;
       made.tag = takes_anything ? LSCHED_ANY_TAG : one.tag;
     }
-    std::uint64_t longest = 0;  // a receive may get any message that matches
+    std::uint64_t longest = 0;  // receives need memory for every message that matches
     for (const planned_message& one : messages) longest = std::max(longest, one.bytes);
     for (const auto& one : items_) one->memory.resize(longest + 1, std::byte{0xee});
   }
@@ -218,8 +219,8 @@ class rank_of_program {
     return fits ? std::string() : words + ": does not match the receive";
   }
 
-  /// Returns an error if a message of some rank was overtaken. This is the case if a receive matches two messages and
-  /// got the second, while a receive that was posted later got the first.
+  /// Returns an error if a message was overtaken by a later message from the same rank. This is the case if a receive
+  /// got the later message although it matches both, and a receive that was posted afterwards got the earlier message.
   std::string find_overtaken(std::size_t phase) const {
     for (const auto& early : items_)
       for (const auto& late : items_) {

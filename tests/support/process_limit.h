@@ -1,4 +1,4 @@
-// The time limit of a program that mpiexec starts. A rank that hangs ends by itself, even if mpiexec has died.
+// The time limit of a program that mpiexec starts. The limit ends a rank that hangs, even if mpiexec has died.
 #pragma once
 
 #include <unistd.h>
@@ -8,8 +8,8 @@
 
 namespace lsched::testing {
 
-/// Ends this process with status 124 after 10 minutes, or after almost 4 hours if the full matrices run. The limit is
-/// many times the duration on a machine that runs nothing else.
+/// Ends this process with status 124 after 10 minutes, or after almost 4 hours if the full test matrices run. On an
+/// idle machine, programs need only a small part of this time.
 inline void limit_this_process() {
   std::signal(SIGALRM, [](int) {
     constexpr char k_text[] = "the time limit of this rank has passed\n";

@@ -32,12 +32,12 @@ using value = std::int64_t;
 constexpr std::uint64_t k_limit_ns = 60'000'000'000;
 constexpr int k_rounds = 3;
 
-/// Counts of rounds on all ranks together.
+/// Numbers of rounds on all ranks together.
 struct tally {
   std::atomic<std::uint64_t> finished, failed, wrong;
 };
 
-/// A random collective, and the culprit: the rank that ends it early. Equal on all ranks.
+/// A random collective, and the culprit: the rank that cancels or dies. All ranks draw the same values from the seed.
 struct drawn_collective {
   drawn_collective(std::uint64_t from, rank ranks)
       : seed(from), size(ranks), salt(static_cast<value>(mix(from) % 1000)) {
@@ -74,12 +74,12 @@ struct drawn_collective {
   postcondition promise{};
   rank culprit = 0;
   rank late = 0;
-  bool enters_in_time = false;  ///< the late rank starts the round in time, and waits for it late
+  bool enters_in_time = false;  ///< the late rank starts the round in time, but begins to wait for its end late
   int last_round = 1;           ///< round in which the culprit ends the schedule
-  std::uint64_t looks = 0;      ///< polls of that round before its end
+  std::uint64_t looks = 0;      ///< number of polls of the last round before the culprit ends the schedule
 };
 
-/// A rank of a collective. Its buffers are in memory of the library or of the program.
+/// One rank of a collective, with input and output buffers in memory of the library or of the program.
 class rank_of_collective {
  public:
   rank_of_collective(const drawn_collective& what, rank self, lsched_world* world) : what_(what), self_(self) {
@@ -106,7 +106,7 @@ class rank_of_collective {
     for (std::uint64_t i = 0; i < input_count_; ++i) memory_[i] = what_.element(self_, round, i);
   }
 
-  /// Overwrites the buffers with values that no other rank may see.
+  /// Overwrites the buffers with values that must not reach another rank.
   void reuse() { std::fill_n(memory_, input_count_ + output_count_, value{1} << 60); }
 
   bool is_right(int round) const {
@@ -136,7 +136,7 @@ class rank_of_collective {
 
   const drawn_collective& what_;
   const rank self_;
-  lsched_world* world_ = nullptr;  ///< owner of the memory; null: the program
+  lsched_world* world_ = nullptr;  ///< world that owns the memory; null: the program owns the memory
   std::uint64_t input_count_ = 0, output_count_ = 0;
   std::vector<value> own_{};
   value* memory_ = nullptr;
@@ -144,8 +144,8 @@ class rank_of_collective {
 
 bool has_ended_early(lsched_status answer) { return answer == LSCHED_ERR_PEER || answer == LSCHED_ERR_CANCELLED; }
 
-/// Delays this rank until another rank has reused its buffers, or for 50 ms. Messages of the other rank to this rank
-/// may still lie in those buffers.
+/// Delays this rank until another rank has reused its buffers, or for 50 ms. The buffers of the other rank may contain
+/// messages that this rank has not read yet.
 void come_late(const tally& all, std::uint64_t failed_before) {
   for (int i = 0; i < 250 && all.failed == failed_before; ++i) usleep(200);
 }
@@ -161,7 +161,7 @@ lsched_status play_round(const drawn_collective& what, rank self, int round, lsc
   return answer == LSCHED_OK ? lsched_wait(ticket, k_limit_ns, nullptr) : answer;
 }
 
-/// Runs rounds and checks their results. If a round ends early, its buffers are reused at once.
+/// Runs rounds and checks their results. If a round fails, overwrites the buffers at once.
 lsched_status run_rounds(const drawn_collective& what, rank self, rank_of_collective& mine, lsched_schedule* schedule,
                          tally& all) {
   const int rounds = self == what.culprit ? what.last_round - 1 : k_rounds;
@@ -179,7 +179,7 @@ lsched_status run_rounds(const drawn_collective& what, rank self, rank_of_collec
   return LSCHED_OK;
 }
 
-/// Starts the culprit's last round, and polls it a limited number of times.
+/// Starts the last round of the culprit, and polls the round a limited number of times.
 lsched_status begin_last_round(const drawn_collective& what, rank_of_collective& mine, lsched_schedule* schedule) {
   lsched_ticket ticket{};
   mine.fill(what.last_round);
@@ -196,8 +196,9 @@ reuse_result result_of(const tally& all, std::string complaints) {
 
 // --- cancels -------------------------------------------------------------------------------------------------------
 
-/// Cancels a schedule. LSCHED_ERR_BUSY means that another rank has been reading for more than 100 ms, because other
-/// programs use its core. The caller may not reuse its buffers then, so this function cancels again.
+/// Cancels a schedule. LSCHED_ERR_BUSY means that another rank has been reading this rank's buffers for more than 100
+/// ms, because other programs use that rank's core. The caller may not reuse the buffers then, so this function cancels
+/// again.
 lsched_status cancel(lsched_schedule* schedule) {
   constexpr std::chrono::nanoseconds limit(k_limit_ns);
   const auto end = std::chrono::steady_clock::now() + limit;
@@ -252,7 +253,7 @@ reuse_result reuse_after_cancels(rank ranks, std::uint64_t seed, std::uint64_t c
 
 namespace {
 
-/// A rank that lives until it is the culprit of a collective, or until only two ranks are left.
+/// A rank that runs collectives until it is the culprit and dies, or until only two ranks are left.
 class mortal {
  public:
   mortal(std::uint64_t seed, rank self, tally& all) : seed_(seed), self_(self), all_(all) {}
@@ -279,7 +280,8 @@ class mortal {
     return answer == LSCHED_OK;
   }
 
-  /// Agrees on the next collective, because some ranks may have finished a collective that failed on others.
+  /// Agrees with the other ranks on the number of the next collective. This is necessary because a collective may have
+  /// succeeded on some ranks and failed on others.
   lsched_status agree() {
     value next = 0;
     const lsched_allreduce_desc desc{sizeof desc, &next_, &next, 1, LSCHED_I64, LSCHED_MAX, nullptr};
@@ -348,13 +350,13 @@ struct late_board {
   std::atomic<bool> is_reused, is_read;
 };
 
-/// Waits until the flag is set, for two seconds at most.
+/// Waits until the flag is set, or for two seconds.
 void await(const std::atomic<bool>& flag) {
   for (int i = 0; i < 2000 && !flag; ++i) usleep(1000);
 }
 
-/// Runs a broadcast from rank 0 to rank 1, which dies, and to rank 2, which forwards the message to rank 3. Returns
-/// false if a result is wrong.
+/// Runs a broadcast in which rank 0 sends to ranks 1 and 2. Rank 1 dies, and rank 2 forwards the message to rank 3.
+/// Returns false if a result is wrong.
 bool broadcast_before_a_death(const shm_segment& segment, rank self, late_board& board) {
   be_launched(segment, self);
   lsched_config config;

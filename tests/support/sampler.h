@@ -1,5 +1,5 @@
-// The text of a schedule with ops of each kind, an op that needs one of two tokens, an in-place receive, and a name
-// that needs escapes.
+// The text of a schedule that contains an op of each kind, an op that fires after one of its two predecessors, an
+// in-place receive, and a name with characters that must be escaped.
 #pragma once
 
 #include <string_view>

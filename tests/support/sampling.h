@@ -1,5 +1,6 @@
-// The matrices on which collectives are tested. LSCHED_TEST_SAMPLE=1 selects fewer cases for slow runs (sanitizers,
-// valgrind). LSCHED_TEST_FULL=1 (`make soak`) selects all cases.
+// The parameters with which collectives are tested: world sizes, and strides through lists of cases.
+// LSCHED_TEST_SAMPLE=1 selects fewer cases for slow runs (sanitizers, valgrind). LSCHED_TEST_FULL=1 (`make soak`)
+// selects all cases.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +20,17 @@ inline bool sampled() {
 
 inline bool full() { return std::getenv("LSCHED_TEST_FULL") != nullptr; }
 
-/// Returns the stride through the cases of a long matrix. A soak test plays every case.
+/// Returns the stride through a long list of cases: 1 in the full mode, `in_sample` in the sample mode, and `tested`
+/// otherwise.
 inline std::uint64_t stride(std::uint64_t tested, std::uint64_t in_sample) {
   return full() ? 1 : sampled() ? in_sample : tested;
 }
 
-/// Returns sizes for matrices that are played in many orders. tests/collectives/proof_test.cc proves the same
-/// properties at every size.
+/// Returns world sizes for tests that run each size in many orders of events. tests/collectives/proof_test.cc proves
+/// the same properties at every size.
 inline std::vector<rank> few_world_sizes() { return {1, 2, 3, 5, 6, 7, 8, 13, 16, 17, 33}; }
 
-/// Returns every size up to 33, and sizes close to larger powers of two.
+/// Returns all world sizes up to 33, and sizes close to larger powers of two.
 inline std::vector<rank> world_sizes() {
   if (sampled()) return few_world_sizes();
   std::vector<rank> sizes;

@@ -1,4 +1,4 @@
-// Names that processes of a test leave in the system's shared memory.
+// The names under /dev/shm that processes of a test leave behind.
 #pragma once
 
 #include <unistd.h>
@@ -10,8 +10,9 @@
 
 namespace lsched::testing {
 
-/// Records the names under /dev/shm, and later finds new names that stay. The MPI of a concurrent test has names there
-/// while it starts. So a name counts as left behind only if every check of ten seconds finds it.
+/// Records the names under /dev/shm, and later finds new names that do not disappear. The MPI library of a concurrent
+/// test also creates names while MPI starts. So a name counts as left behind only if all checks within ten seconds find
+/// that name.
 class shared_memory_names {
  public:
   std::string left_behind() const {

@@ -8,7 +8,8 @@
 
 namespace lsched::testing {
 
-/// The object is value-initialised. It must be created before the children are forked.
+/// An object in memory that this process shares with its children. The object is value-initialised. Create it before
+/// the children are forked.
 template <class Object>
 class shared_object {
  public:

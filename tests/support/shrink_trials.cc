@@ -34,33 +34,35 @@ enum class fate : std::int32_t { training, through, dead };
 
 /// The contributions that one rank has received from a schedule.
 struct account {
-  std::atomic<std::int64_t> offered;               ///< offers of this rank
-  std::atomic<std::int64_t> totals[k_most_ranks];  ///< by contributor, at the end
-  std::atomic<std::uint64_t> sums[k_most_rounds];  ///< by round: a hash of the totals up to that round; 0: unknown
+  std::atomic<std::int64_t> offered;               ///< number of contributions that this rank has offered
+  std::atomic<std::int64_t> totals[k_most_ranks];  ///< sum of all received contributions at the end, by contributing
+                                                   ///< rank
+  std::atomic<std::uint64_t> sums[k_most_rounds];  ///< hash of the totals after each round; 0: unknown
 };
 
 /// Memory that the parent shares with all children.
 struct common_board {
   account accounts[k_most_ranks][k_most_schedules];
-  std::atomic<std::int64_t> steps[k_most_ranks];  ///< latest step that has begun
+  std::atomic<std::int64_t> steps[k_most_ranks];  ///< latest step that each rank has begun
   std::atomic<std::int64_t> resumed_at_ns[k_most_ranks][k_most_resumed];
   std::atomic<fate> fates[k_most_ranks];
-  std::atomic<std::int64_t> killed_at_ns[k_most_ranks];  ///< 0: alive
+  std::atomic<std::int64_t> killed_at_ns[k_most_ranks];  ///< time of each rank's death; 0: alive
   std::atomic<std::int32_t> dies_in_recovery[k_most_ranks];
-  std::atomic<std::int64_t> means[k_most_syncs];  ///< bits of the first weight after each model_sync, plus 1
+  std::atomic<std::int64_t> means[k_most_syncs];  ///< bit pattern of the first weight after each model_sync, plus 1
 };
 
 std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// The calls of a recovery before which a rank may die.
+/// The calls of a recovery that a rank may be about to make when its death is due.
 enum class place_of_death : std::uint8_t { shrink, first_carry, last_carry, close, return_to_training };
 constexpr std::uint64_t k_places_of_death = 5;
 
-/// The time of a rank's death. A timer sends SIGKILL, so that the signal may hit any instruction after the place.
+/// The time at which a rank dies. A timer sends SIGKILL, so the rank may die at any instruction after the planned
+/// place.
 struct death {
   bool is_planned = false;
-  std::int64_t in_step = 0;      ///< 0: the death is in a recovery
-  std::int64_t in_recovery = 0;  ///< first recovery of this rank in which it may die
+  std::int64_t in_step = 0;      ///< step in which the rank dies; 0: the rank dies in a recovery
+  std::int64_t in_recovery = 0;  ///< first recovery of this rank in which the rank may die
   place_of_death place = place_of_death::shrink;
   std::uint64_t delay_ns = 0;
 };
@@ -70,7 +72,8 @@ std::uint64_t draw_delay_ns(std::uint64_t draw) {
   return static_cast<std::uint64_t>(1000 * std::pow(10.0, static_cast<double>(draw % 4096) / 1024));
 }
 
-/// Returns the deaths by rank. The first death is in a step. With kills_in_recovery, later deaths are in a recovery.
+/// Returns the planned deaths, by rank. The first death happens in a step of training. With `kills_in_recovery`, all
+/// later deaths happen in a recovery.
 std::vector<death> draw_deaths(const shrink_trial& what) {
   std::vector<death> deaths(static_cast<std::size_t>(what.ranks));
   std::int64_t step = 1;
@@ -78,7 +81,7 @@ std::vector<death> draw_deaths(const shrink_trial& what) {
     const std::uint64_t draw = mix(what.seed * 16 + static_cast<std::uint64_t>(k));
     std::size_t victim = draw % deaths.size();
     while (deaths[victim].is_planned) victim = (victim + 1) % deaths.size();
-    // Some deaths are in the same step as the previous death, some in the final flush.
+    // Some deaths happen in the same step as the previous death, and some in the final flush.
     if (draw % 5 != 0)
       step = std::min<std::int64_t>(what.steps,
                                     step + 1 + static_cast<std::int64_t>(draw >> 8 & 0xffff) % (what.steps / 2));
@@ -159,20 +162,20 @@ class exchange {
   }
   double first_weight() const { return result_.front(); }
 
-  /// Waits for a short time for a round that never comes. During this time the rank serves other ranks.
+  /// Waits for a short time for a round that never comes. During this time, the library serves other ranks.
   lsched_status serve(lsched_diagnostic* why) {
     return lsched_collect({schedule, UINT64_MAX}, nullptr, k_short_ns, &report_, why);
   }
 
   bool has_news() const { return report_.from != report_.to; }
 
-  /// Adds the result that was collected last.
+  /// Adds the latest collected result to the totals.
   void add() {
     if (report_.has_result != 0) {
       for (std::size_t i = 0; i < total_.size() && i < result_.size(); ++i)
         total_[i] += static_cast<std::int64_t>(result_[i] * (what_.divides ? what_.ranks : 1));
       for (std::size_t i = 0; i < result_.size(); ++i)
-        if (result_[i] != result_[static_cast<std::size_t>(owner_of(i))]) total_[0] = -1'000'000'000;  // a torn result
+        if (result_[i] != result_[static_cast<std::size_t>(owner_of(i))]) total_[0] = -1'000'000'000;  // mixed result
     }
     if (!has_news()) return;
     std::uint64_t hash = 1;
@@ -199,7 +202,7 @@ class exchange {
   lsched_report report_{.struct_size = sizeof report_};
 };
 
-/// A rank of a trial. Its functions print an error and return false if they fail.
+/// A rank of a trial. If a function fails, it prints an error and returns false.
 class trainee {
  public:
   trainee(const shrink_trial& what, rank self, common_board& common)
@@ -224,7 +227,7 @@ class trainee {
     }
     for (exchange& one : its_)
       if (!finish(one)) return false;
-    fate training = fate::training;  // not if the timer is about to end this process
+    fate training = fate::training;  // later states are not set if the timer is about to end this process
     (void)common_.fates[self_].compare_exchange_strong(training, fate::through);
     return serve() && close();
   }
@@ -250,8 +253,9 @@ class trainee {
     die();
   }
 
-  /// Carries all schedules into a world without the dead ranks. `world_` is the world of the last complete recovery.
-  /// `between_` is the world of the schedules that a recovery had carried before another death ended the recovery.
+  /// Moves all schedules into a world without the dead ranks. `world_` is the world of the last complete recovery. If
+  /// another rank dies during a recovery, `between_` is the world into which that recovery has already moved some
+  /// schedules.
   bool go_on() {
     ++recoveries_;
     lsched_status answer = LSCHED_ERR_PEER;
@@ -266,7 +270,7 @@ class trainee {
       }
       if (answer != LSCHED_OK && answer != LSCHED_ERR_PEER) return is(answer, "carry");
       die_before(place_of_death::close);
-      // One of the two worlds has no schedule left, and is closed.
+      // Either `survivors` or `between_` has no schedule left, and is closed.
       lsched_world* const empty = carried == 0 ? survivors : std::exchange(between_, survivors);
       if (!is(lsched_world_close(empty), "closing a world without schedules")) return false;
     }
@@ -287,7 +291,7 @@ class trainee {
     return is(answer, name);
   }
 
-  /// The rounds of all schedules are in flight together.
+  /// Runs a step of training, in which the rounds of all schedules are in flight together.
   bool make_step() {
     for (exchange& one : its_)
       if (!until_it_holds([&] { return one.offer(); }, "offer")) return false;
@@ -300,7 +304,8 @@ class trainee {
     return true;
   }
 
-  /// Collects all remaining results. A flush returns the first result of a history.
+  /// Collects all remaining results. The flush returns the first of the remaining results, and further calls return the
+  /// others.
   bool finish(exchange& one) {
     if (!until_it_holds([&] { return one.flush(&why_); }, "flush")) return false;
     one.add();
@@ -325,8 +330,8 @@ class trainee {
     return false;
   }
 
-  /// Serves other ranks until no rank trains any more, because a rank in training may need this rank. A dying rank
-  /// serves until SIGKILL.
+  /// Serves other ranks until no rank trains any more, because a rank in training may need this rank. A rank whose
+  /// death is due serves until SIGKILL arrives.
   bool serve() {
     const auto trains = [](const auto& one) { return one.load() == fate::training; };
     while (common_.fates[self_].load() == fate::dead ||
@@ -381,8 +386,8 @@ std::string audit_totals(const shrink_trial& what, const common_board& common, s
   return complaints;
 }
 
-/// Returns a hash of the totals that all survivors have after a round; 0 if unknown. Adds a complaint if survivors
-/// differ.
+/// Returns a hash of the totals that the survivors have after a round, or 0 if unknown. Adds a complaint if the
+/// survivors have different totals.
 std::uint64_t agreed_sum(const shrink_trial& what, const common_board& common, std::size_t schedule, std::size_t round,
                          std::string& complaints) {
   std::uint64_t agreed = 0;
@@ -397,8 +402,8 @@ std::uint64_t agreed_sum(const shrink_trial& what, const common_board& common, s
   return agreed;
 }
 
-/// Checks the totals of dead ranks. A dead rank may have ended its last round although no survivor has. The survivors
-/// repeat that round, perhaps with other contributions.
+/// Checks the totals of dead ranks. A dead rank may have ended its last round although no survivor has ended that
+/// round. The survivors then repeat that round, perhaps with other contributions.
 std::string audit_rounds(const shrink_trial& what, const common_board& common, std::size_t schedule, int* repeated) {
   std::string complaints;
   std::array<bool, k_most_ranks> differs{};
@@ -418,7 +423,7 @@ std::string audit_rounds(const shrink_trial& what, const common_board& common, s
   return complaints;
 }
 
-/// Waits for all processes, and returns the failures. Each rank whose death was recorded must have died of SIGKILL.
+/// Waits for all processes, and returns the failures. Each rank that has recorded its death must have ended by SIGKILL.
 std::string await_children(const shrink_trial& what, child_ranks& children, const common_board& common) {
   std::string complaints;
   for (rank r = 0; r < what.ranks; ++r) {
@@ -436,7 +441,7 @@ void measure_gaps(const shrink_trial& what, const common_board& common, shrink_r
     if (killed_at == 0) continue;
     ++into.deaths;
     into.deaths_in_recovery += common.dies_in_recovery[dead].load();
-    std::int64_t last = 0;  // latest of the ranks' first results after the death
+    std::int64_t last = 0;  // time at which the last rank got its first result after the death
     for (const auto& of_rank : common.resumed_at_ns) {
       const auto next = std::ranges::find_if(of_rank, [&](const auto& one) { return one.load() > killed_at; });
       if (next != std::end(of_rank)) last = std::max(last, next->load());

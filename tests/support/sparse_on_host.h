@@ -1,4 +1,4 @@
-// Jobs of sparse vectors (ops/sparse_job.h) on the host, as the reference for devices.
+// Runs jobs on sparse vectors (ops/sparse_job.h) on the host, as the reference for devices.
 #pragma once
 
 #include <cstring>

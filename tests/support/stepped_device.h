@@ -1,6 +1,6 @@
-// A device without a GPU, for stepped worlds. A seed determines when and in which order jobs end, and which memory the
-// device reaches. The device runs the kernels of the host. Until a job of a kernel ends, its target holds a pattern,
-// unless the target is also an operand.
+// A simulated device, which needs no GPU, for tests that run all ranks step by step in one thread. A seed determines
+// when and in which order jobs end, and which memory the device can access. The device runs the kernels of the host.
+// Until the job of a kernel ends, the job's target holds a pattern, unless the target is also an operand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class stepped_device final : public device {
   stepped_device(const stepped_device&) = delete;
   stepped_device& operator=(const stepped_device&) = delete;
 
-  /// Returns memory for buffers of a test. The device owns the memory.
+  /// Allocates device memory for buffers of a test. The device owns the memory.
   std::byte* take(std::size_t bytes) {
     std::byte* const place = memory_.begin() + used_;
     used_ += (bytes + 255) / 256 * 256;
@@ -43,13 +43,13 @@ class stepped_device final : public device {
   void fail() { has_failed_ = true; }
   /// While the device is held, no job ends, unless the device fails.
   void hold(bool is_held) { is_held_ = is_held; }
-  /// Lets `number` more allocations, reservations and gates succeed. All later ones are refused.
+  /// Lets the next `number` allocations, reservations and creations of gates succeed, and all later ones fail.
   void refuse_after(int number) { left_ = number; }
 
   std::uint64_t done() const { return done_; }
   std::uint64_t read_in_place() const { return in_reach_; }
 
-  // --- as a device -----------------------------------------------------------------------------------------------
+  // --- the interface of a device ---------------------------------------------------------------------------
 
   std::string name() const override { return "stepped"; }
 
@@ -126,7 +126,7 @@ class stepped_device final : public device {
 
   /// Returns false, because a stepped world polls and needs no doorbell.
   bool arm() override { return false; }
-  /// Makes a gate for streams of the test (stepped_gate.h).
+  /// Makes a gate, by which streams of the test wait for rounds (stepped_gate.h).
   std::unique_ptr<round_gate> make_gate() override {
     if (has_failed_ || left_-- <= 0) return nullptr;
     return std::make_unique<stepped_gate>(has_failed_);

@@ -1,4 +1,5 @@
-// A gate without a GPU, for stepped worlds. The test advances the streams.
+// A simulated gate, which needs no GPU, for tests that run all ranks step by step in one thread. A gate starts rounds
+// when streams reach a point, and makes streams wait for rounds. The test advances the streams.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 
 namespace lsched::testing {
 
-/// A stream, which the test advances: the number of queued entries, and the number of completed entries.
+/// A stream that the test advances. `put` is the number of queued entries, and `done` the number of completed entries.
 struct stepped_stream {
   std::uint64_t put = 0, done = 0;
 };
@@ -19,7 +20,7 @@ class stepped_gate final : public round_gate {
  public:
   explicit stepped_gate(const bool& has_failed) : has_failed_(has_failed) {}
 
-  /// Returns the latest released round, for which streams wait.
+  /// Returns the latest released round. Streams wait until their round is released.
   round_no released() const { return released_; }
 
   status ask(void* stream, round_no round) override {
@@ -44,7 +45,7 @@ class stepped_gate final : public round_gate {
  private:
   struct entry {
     const stepped_stream* stream = nullptr;
-    std::uint64_t behind = 0;  ///< entries of the stream that must complete first
+    std::uint64_t behind = 0;  ///< number of entries of the stream that must complete before the round may start
     round_no round = 0;        ///< round of the latest ask()
   };
   entry& entry_of(round_no round) { return entries_[round % entries_.size()]; }

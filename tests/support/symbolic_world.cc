@@ -44,7 +44,7 @@ term_ptr divided(const term_ptr& sum, std::uint64_t divisor) {
   return mean;
 }
 
-/// The earliest event comes first. At the same time, the event that was pushed first comes first.
+/// Orders events by time. Events with the same time are ordered by their creation.
 constexpr auto k_later = [](const auto& x, const auto& y) {
   return x.time != y.time ? x.time > y.time : x.number > y.number;
 };
@@ -211,7 +211,8 @@ void symbolic_world::give_token(rank r, op_id id) {
   if (fires_at(me.ops[id].tokens.add(me.round), op_of(r, id).need)) arm(r, id);
 }
 
-/// Fires an op after it has got its tokens or its register has changed. A receive of a signal needs both.
+/// Fires an op that has its tokens (one from each predecessor that has completed). A receive of a signal also needs the
+/// signal, so this function is called for tokens and for signals.
 void symbolic_world::arm(rank r, op_id id) {
   rank_state& me = ranks_[at(r)];
   op_state& it = me.ops[id];
@@ -342,7 +343,7 @@ void symbolic_world::start_reading(rank r, op_id id, region from, std::uint64_t 
   ++place.readers;
 }
 
-/// A compute may write a buffer that it also reads.
+/// Marks the target of an op as being written. A compute may write a buffer that it also reads.
 void symbolic_world::start_writing(rank r, op_id id, std::uint64_t count) {
   const op& what = op_of(r, id);
   memory& place = memory_at(r, what.c);
@@ -394,7 +395,8 @@ std::string symbolic_world::name_of_op(rank r, op_id id) const {
   return text + ")";
 }
 
-/// Called when no event is left. Returns an error, or an empty string if all rounds have ended.
+/// Returns a description of the ops that wait, or an empty string if all rounds have ended. Called when no event is
+/// left.
 std::string symbolic_world::stuck() const {
   for (rank r = 0; at(r) < ranks_.size(); ++r) {
     const rank_state& me = ranks_[at(r)];
@@ -427,7 +429,7 @@ std::string symbolic_world::allreduce_fault(std::size_t i, const std::vector<boo
   return {};
 }
 
-// --- sabotage ----------------------------------------------------------------------------------------------
+// --- planted faults ----------------------------------------------------------------------------------------
 
 schedule_ptr without_dep(const schedule& from, op_id before, op_id after) {
   draft copy = draft_of(from);

@@ -1,16 +1,17 @@
-// A world of schedules in one object, executed symbolically in an order that a seed determines.
+// Symbolic execution of the schedules of all ranks, in an order that a seed determines.
 //
-// Ops fire by the rules of round.h. The content of a buffer is a term: the number of contributions of each rank, and a
-// hash of the expression that combined them. A send is read, arrives and completes at separate moments. A signal
-// arrives some time after it was sent. Ranks begin their rounds at any time, and run ahead as far as the schedules
-// allow.
+// Ops fire by the rules of libsched/schedule/round.h. The content of a buffer is a term: the number of contributions of
+// each rank, and a hash of the expression that combined the contributions. The reading of a send's source, the arrival
+// of the message and the completion of the send are separate events. A signal arrives some time after it was sent.
+// Ranks begin their rounds at any time, and run ahead as far as the schedules allow.
 //
 // The world reports the following errors, with rank, op and round:
-//   * a message without a receiver, a duplicate message, or unequal counts;
-//   * an op that reads a buffer which was not written in this round, or that accesses memory which an op in flight
-//     still reads or writes (computes and receives write from firing to completion);
-//   * an exit before every rank has entered (captured, called or begun: the first of these that its schedule
-//     has), or before every payload and compute op of its own rank has completed;
+//   * a message without a receiver, a duplicate message, or different counts at sender and receiver;
+//   * an op that reads a buffer which was not written in this round, or that accesses memory while another op in flight
+//     reads or writes there (computes and receives write from firing to completion);
+//   * an exit that completes before every rank has entered the round (its capture has fired; in schedules without a
+//     capture: its application has called; without a call: it has begun the round), or before all payload and compute
+//     ops of the same rank have completed;
 //   * a round that gets stuck.
 // The world supports whole buffers only. A schedule that uses parts of a buffer is an error.
 #pragma once
@@ -33,17 +34,18 @@ namespace lsched::testing {
 /// The content of a buffer.
 struct term {
   bool is_null = false;
-  bool in_rank_order = true;            ///< all operands of lower ranks came first
-  rank lowest = 0, highest = 0;         ///< lowest and highest contributor
-  std::vector<std::uint16_t> copies{};  ///< per rank: number of times that its contribution is included
+  bool in_rank_order = true;            ///< in every step of the expression, the operand of the lower ranks came first
+  rank lowest = 0, highest = 0;         ///< lowest and highest rank that contributes
+  std::vector<std::uint16_t> copies{};  ///< number of times that each rank's contribution is included
   std::uint64_t tree = 0;               ///< hash of the expression; equal trees give equal bits
 };
-using term_ptr = std::shared_ptr<const term>;  ///< nullptr: never written in this round
+using term_ptr = std::shared_ptr<const term>;  ///< content of a buffer; nullptr: the buffer was not written in this
+                                               ///< round
 
 enum class order : std::uint8_t {
-  shuffled,    ///< all possible events are next with equal probability
-  late_sends,  ///< shuffled, but a send completes only when no other event is possible
-  by_hops,     ///< in virtual time: a message or signal takes one unit, everything else takes no time
+  shuffled,    ///< the next event is drawn from all possible events, with equal probability
+  late_sends,  ///< as `shuffled`, but a send completes only when no other event is possible
+  by_hops,     ///< order of virtual time: a message or signal takes one unit (a hop), everything else takes no time
 };
 
 struct circumstances {
@@ -54,10 +56,10 @@ struct circumstances {
   bool in_place = false;       ///< the k-th output and the k-th input are the same memory
 };
 
-/// The actions of the applications in one round. Only schedules with a call or a capture depend on them.
+/// The actions of the applications in one round. Schedules without a call or capture ignore these actions.
 struct round_plan {
-  std::vector<bool> calls;    ///< by rank: the rank calls
-  std::vector<bool> pending;  ///< by rank: a contribution is pending
+  std::vector<bool> calls;    ///< whether the application calls, by rank
+  std::vector<bool> pending;  ///< whether a contribution is pending, by rank
   bool is_full = false;       ///< the round waits for all ranks
 };
 
@@ -66,8 +68,8 @@ struct tally {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
   std::uint64_t signals = 0;
-  std::uint64_t hops = 0;       ///< by_hops, first round: time at which the last exit completed
-  std::uint64_t wake_hops = 0;  ///< by_hops, first round: time at which the last capture fired
+  std::uint64_t hops = 0;       ///< time at which the last exit completed; only for order `by_hops`, first round
+  std::uint64_t wake_hops = 0;  ///< time at which the last capture fired; only for order `by_hops`, first round
 };
 
 /// Returns one schedule per rank of a world. Throws std::runtime_error if `make` fails.
@@ -75,10 +77,11 @@ std::vector<schedule_ptr> whole_world(rank size, const std::function<result<sche
 
 class symbolic_world {
  public:
-  /// Rank r runs programs[r].
+  /// Rank r runs the schedule `programs[r]`.
   symbolic_world(std::vector<schedule_ptr> programs, circumstances around);
 
-  /// Runs one round of every rank for each plan. Returns the first error, or an empty string. At most one call.
+  /// Runs one round on all ranks for each plan. Returns the first error, or an empty string. Only one of the two
+  /// functions run() may be called, and only once.
   std::string run(std::vector<round_plan> plans);
 
   /// Runs `rounds` rounds in which every rank calls and contributes. Returns the first error, or an empty string.
@@ -89,8 +92,9 @@ class symbolic_world {
   const tally& took(std::size_t i) const { return tallies_[i]; }
   std::uint64_t furthest_ahead() const { return furthest_ahead_; }
 
-  /// Checks round i as an allreduce of exactly these contributors, in rank order and with equal bits on all ranks.
-  /// Without contributors, all results must be null. Returns the first error, or an empty string.
+  /// Checks that the results of round i are those of an allreduce of `contributors`: exactly their contributions,
+  /// combined in rank order, with equal bits on all ranks. If there are no contributors, all results must be null
+  /// (without any contribution). Returns the first error, or an empty string.
   std::string allreduce_fault(std::size_t i, const std::vector<bool>& contributors) const;
 
  private:
@@ -117,16 +121,16 @@ class symbolic_world {
   struct op_state {
     token_count tokens;
     round_no armed = 0, fired = 0, completed = 0;
-    round_no signalled = 0;          ///< signal_recv: its register
-    std::vector<message> arrived{};  ///< recv: messages that were not yet taken
+    round_no signalled = 0;          ///< signal_recv: value of the latest signal
+    std::vector<message> arrived{};  ///< recv: messages that have arrived and were not consumed
   };
   struct rank_state {
     schedule_ptr program;
     std::vector<op_state> ops;
     std::vector<memory> memories;
-    std::vector<std::uint16_t> memory_of;                    ///< by buffer
-    std::unordered_map<std::uint64_t, op_id> receiver_of{};  ///< by kind, sender and tag
-    op_id entry = k_no_op;                                   ///< capture, else call, else none
+    std::vector<std::uint16_t> memory_of;                    ///< index of each buffer in `memories`
+    std::unordered_map<std::uint64_t, op_id> receiver_of{};  ///< receiving op, by kind, sender and tag
+    op_id entry = k_no_op;  ///< op with which the rank enters a round: the capture, or else the call, or else none
     round_no round = 0;
     bool is_running = false;
     std::size_t in_flight = 0;
@@ -174,23 +178,23 @@ class symbolic_world {
   std::vector<event> deferred_;
   std::uint64_t now_ = 0;
   std::uint64_t pushed_ = 0;
-  std::vector<std::size_t> entered_;  ///< by round: ranks that have entered
+  std::vector<std::size_t> entered_;  ///< number of ranks that have entered, by round
   std::vector<std::vector<term_ptr>> results_;
   std::vector<tally> tallies_;
   std::uint64_t furthest_ahead_ = 0;
   std::string fault_;
 };
 
-// --- sabotage ----------------------------------------------------------------------------------------------
+// --- planted faults ----------------------------------------------------------------------------------------
 
-/// Returns the schedule without one dep (mutant.h); nullptr if it has no such dep.
+/// Returns the schedule without one dep (a dependency between two ops); nullptr if there is no such dep.
 schedule_ptr without_dep(const schedule& from, op_id before, op_id after);
 
 /// Returns the schedule with one op changed. The deps stay the same.
 schedule_ptr with_op(const schedule& from, op_id id, const std::function<void(op&)>& change);
 
-/// Returns whether `after` waits for `before` even without the dep between them. Every op of the schedule must wait for
-/// all its deps.
+/// Returns whether `after` waits for `before` even without the dep between the two ops, because of other deps. Every op
+/// of the schedule must wait for all deps of the op.
 bool is_implied(const schedule& in, op_id before, op_id after);
 
 }  // namespace lsched::testing

@@ -51,8 +51,8 @@ tcp_store::~tcp_store() {
   close(listener_);
 }
 
-// Accepts a connection of each rank. Then each exchange receives one message from each rank, and sends all messages to
-// each rank. If one connection fails, all connections are closed.
+// Accepts one connection from each rank. In each exchange, receives one message from each rank, and sends all messages
+// to every rank. If a connection fails, closes all connections.
 void tcp_store::serve(int listener) const {
   std::vector<int> of_ranks(static_cast<std::size_t>(ranks_), -1);
   for (rank known = 0; known < ranks_; ++known) {

@@ -1,5 +1,6 @@
-// An exchange for processes that are started like those of torchrun. A server on the loopback device sends the bytes of
-// each rank to all ranks. The server is a thread of the process that starts the ranks.
+// An exchange of bytes for processes that know only an address, as those of torchrun. A server on the loopback device
+// collects the bytes of all ranks and sends them to every rank. The server is a thread of the process that starts the
+// ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +12,13 @@ namespace lsched::testing {
 
 class tcp_store {
  public:
-  /// Serves exchanges among `ranks` ranks until the object is destroyed.
+  /// Starts the server, which serves exchanges among `ranks` ranks until the object is destroyed.
   explicit tcp_store(rank ranks);
   ~tcp_store();
   tcp_store(const tcp_store&) = delete;
   tcp_store& operator=(const tcp_store&) = delete;
 
-  /// The connection of a rank, in any process. The connection stays open between exchanges.
+  /// The connection of a rank to the server, in any process. The connection stays open between exchanges.
   class client {
    public:
     client(const tcp_store& of, rank self);
@@ -25,8 +26,8 @@ class tcp_store {
     client(const client&) = delete;
     client& operator=(const client&) = delete;
 
-    /// Returns 0, or a number above 0 after an error. The static function is an lsched_exchange; its context is a
-    /// client.
+    /// Returns 0, or a positive number after an error. The static overload has the type lsched_exchange, and its
+    /// `context` is a client.
     int exchange(const void* mine, void* all, std::uint64_t bytes);
     static int exchange(const void* mine, void* all, std::uint64_t bytes, void* context) {
       return static_cast<client*>(context)->exchange(mine, all, bytes);

@@ -28,7 +28,8 @@ inline lsched_config test_config() {
   return config;
 }
 
-/// A world of threads. The close must succeed, so a test must destroy all objects that it has created.
+/// A world whose ranks are threads. The destructor closes the world, and the test fails if this is refused. So a test
+/// must destroy all objects that it has created.
 class world_of_threads {
  public:
   explicit world_of_threads(std::int32_t ranks, lsched_config config = test_config())
@@ -55,7 +56,8 @@ class world_of_threads {
   std::vector<lsched_world*> runtimes_;
 };
 
-/// Runs `body` for each rank of a new world of threads. The rank converts to the integer type that the body uses.
+/// Runs `body` for each rank of a new world of threads. The argument of `body` converts to the integer type that `body`
+/// uses.
 template <class Body>
 void as_ranks(std::int32_t size, const Body& body) {
   struct number {

@@ -16,25 +16,26 @@ using home_rank = std::int32_t;
 
 // --- programs ----------------------------------------------------------------------------------------------
 
-/// A program that all ranks know. Each rank carries out the steps of the worlds of which it is a member.
+/// A random program. Every rank computes the whole program, and executes the steps that concern worlds of which the
+/// rank is a member.
 struct program {
   enum class deed : std::uint8_t { split, create, run, destroy, close };
   struct step {
     deed what{};
-    std::size_t world = 0;                ///< split, create, close
-    std::vector<std::int32_t> colours{};  ///< split: by rank of the world
+    std::size_t world = 0;                ///< world of a split, create or close
+    std::vector<std::int32_t> colours{};  ///< split: colours, by rank of the world
     std::vector<std::int32_t> keys{};
-    std::map<std::int32_t, std::size_t> made{};  ///< split: by colour
+    std::map<std::int32_t, std::size_t> made{};  ///< split: number of the new world, by colour
     bool by_ranks = false;                       ///< split: the members of each colour call lsched_split_ranks
-    std::size_t schedule = 0;                    ///< create, destroy
-    std::vector<std::size_t> schedules{};        ///< run: one round of each, all in flight together
+    std::size_t schedule = 0;                    ///< schedule of a create or destroy
+    std::vector<std::size_t> schedules{};  ///< run: schedules of which one round each is in flight at the same time
   };
   struct planned_schedule {
     std::size_t world;
     std::uint64_t count;
   };
 
-  std::vector<std::vector<home_rank>> worlds;  ///< members, by rank of the world
+  std::vector<std::vector<home_rank>> worlds;  ///< members of each world, by rank of the world
   std::vector<planned_schedule> schedules;
   std::vector<step> steps;
 };
@@ -131,7 +132,7 @@ class planner {
   std::vector<std::size_t> worlds_, schedules_;  ///< open worlds and schedules
 };
 
-/// Carries out a program in a thread of one rank. `root` is the program's first world, which the program closes.
+/// Executes a program in a thread of one rank. `root` is the first world of the program, and the program closes `root`.
 class performer {
  public:
   performer(const program& all, home_rank self, lsched_world* root)
@@ -139,7 +140,7 @@ class performer {
     worlds_[0] = root;
   }
 
-  /// Returns a description of the first error, or an empty string.
+  /// Executes all steps. Returns a description of the first error, or an empty string.
   const std::string& perform() {
     for (const program::step& each : all_.steps) {
       perform(each);
@@ -225,7 +226,7 @@ class performer {
     expect(lsched_collective_create(worlds_[it.world], &desc, &its.schedule, &why_), why_, "create");
   }
 
-  /// Starts the rounds in one random order, and waits for them in another.
+  /// Starts the rounds in a random order, and waits for the rounds in another random order.
   void run(const program::step& it) {
     std::vector<std::size_t> mine;
     for (const std::size_t one : it.schedules)

@@ -17,34 +17,35 @@
 namespace lsched {
 namespace {
 
-constexpr round_no k_most_rounds = 12;  ///< rounds with different guards
+constexpr round_no k_most_rounds = 12;  ///< maximum period of the guards, in rounds
 
-/// A set of orders to play.
+/// The conditions under which all orders are played.
 struct scene {
-  std::vector<bool> calls;     ///< by rank: the rank's own call counts
-  bool sends_wait = false;     ///< a send waits for its receive and, in a holding schedule, for the receive's readers
-  bool delays_entries = true;  ///< entries occur in every order; otherwise as early as possible
+  std::vector<bool> calls;     ///< whether each rank's application calls
+  bool sends_wait = false;     ///< a send waits for its receive and, in schedules that hold payloads, for the readers
+                               ///< of the payload
+  bool delays_entries = true;  ///< true: ranks enter in every order; false: as early as possible
   bool is_rest = false;        ///< too few ranks call in a partial round, so no rank may be woken
   bool is_full = false;        ///< the round waits for all ranks: a full round, or a round before any deadline
   round_no round = 1;          ///< round for which guards are evaluated
 };
 
-enum class phase : std::uint8_t { waiting, fired, passed_over, completed };  // passed_over: fired, but void
+enum class phase : std::uint8_t { waiting, fired, passed_over, completed };  // passed_over: fired without any effect
 enum class occasion : std::uint8_t { begin, call, land, complete };
 
 struct event {
   occasion what;
-  stage_op part;  ///< for begin: the first op of the rank
+  stage_op part;  ///< op of the event; for `begin`: the first op of the rank
 };
 
 struct state {
-  std::vector<phase> phases;            ///< by op
-  std::vector<std::uint32_t> tokens;    ///< by op
-  std::vector<std::uint8_t> registers;  ///< by op: 1 if a signal receive has got its signal
-  std::vector<bool> landed;             ///< by op: the signal of a signal send has arrived
+  std::vector<phase> phases;            ///< phase of each op
+  std::vector<std::uint32_t> tokens;    ///< number of tokens of each op
+  std::vector<std::uint8_t> registers;  ///< for each op: 1 if the op is a signal receive whose signal has arrived
+  std::vector<bool> landed;             ///< for each op: whether the op is a signal send whose signal has arrived
   std::vector<term_id> cells;
-  std::vector<std::uint32_t> in_flight;   ///< by rank
-  std::vector<bool> begun, exited, over;  ///< by rank
+  std::vector<std::uint32_t> in_flight;   ///< number of ops in flight on each rank
+  std::vector<bool> begun, exited, over;  ///< progress of each rank's round
   std::size_t entered = 0;
 
   state(const stage& on)
@@ -61,7 +62,7 @@ struct state {
 
 using state_hash = std::pair<std::uint64_t, std::uint64_t>;
 
-/// Returns a hash of the fields that determine the whole state.
+/// Returns a hash of the fields that determine all other fields of the state.
 state_hash hash_of(const state& now) {
   state_hash sum{1, 2};
   const auto add = [&](std::uint64_t number) {
@@ -105,7 +106,8 @@ class interleaving_player {
   std::uint64_t states() const { return seen_.size(); }
 
  private:
-  /// Plays up to the next choice or to the end. Adds the states after the choice to `open`.
+  /// Plays events up to the next choice or to the end of the round. At a choice, adds the state after each alternative
+  /// to `open`.
   void play_on(state now, std::vector<state>& open) {
     while (play_safe_events(now)) {
     }
@@ -122,7 +124,7 @@ class interleaving_player {
     }
   }
 
-  /// Plays the safe events, in one pass over all events. Returns whether an event was played.
+  /// Plays the safe events (is_safe()), in one pass over all events. Returns whether an event was played.
   bool play_safe_events(state& now) {
     bool any = false;
     for (const event it : events_) {
@@ -174,8 +176,8 @@ class interleaving_player {
     return !on_.of(receive.owner).program->is_holding() || std::ranges::all_of(receive.readers, has_read);
   }
 
-  /// Returns whether the event is independent of all events that may still come before it, so that it can be played at
-  /// once.
+  /// Returns whether the event is independent of all other events that may still come first, so that it can be played
+  /// at once.
   bool is_safe(const state& now, event it) const {
     if (!options_.is_reduced) return false;
     const stage_part& part = on_.at(it.part);
@@ -216,7 +218,8 @@ class interleaving_player {
     end_if_over(now, r);
   }
 
-  /// The view that the round player has of a state. An op that fires is in flight until an event completes it.
+  /// The interface between the firing rule (round.h) and a state. An op that fires is in flight until an event
+  /// completes the op.
   struct interpreter {
     using number = stage_op;
     interleaving_player& in;
@@ -279,7 +282,7 @@ class interleaving_player {
     if (is_armed) round_player(by).hear(receive);
   }
 
-  /// Checks the op that fires, and copies the payload of a send.
+  /// Fires an op: checks the op for conflicts, and copies the payload of a send.
   void fire(state& now, stage_op it) {
     const stage_part& part = on_.at(it);
     const op& what = *part.what;
@@ -361,7 +364,8 @@ class interleaving_player {
     return row_of(what).symbol == symbolic_rule::opaque || (options_.has_foreign_functions && is_function(what));
   }
 
-  /// Fills the whole target with a term that depends on an operand. No postcondition accepts this term.
+  /// Executes a function: fills the whole target with a term that depends on an operand. No postcondition accepts this
+  /// term.
   void make_anew(state& now, const stage_part& part) {
     const stage_rank& me = on_.of(part.owner);
     const auto first_of = [&](region whole) { return me.cells[whole.buffer()]; };
@@ -372,7 +376,8 @@ class interleaving_player {
     for (std::uint64_t i = 0; i < into.count; ++i) now.cells[first_of(part.what->c) + i] = made;
   }
 
-  /// Checks that list i of a packed target has the measured length after it becomes `now_in_it`.
+  /// Checks that the new content of list i in a packed target has the length that the layout contains. `now_in_it` is
+  /// the new content.
   void check_length(const state& now, const stage_part& part, std::uint64_t i, term_id now_in_it) {
     const region target = part.what->c;
     if (!on_.of(part.owner).program->buffers()[target.buffer()].is_packed()) return;
@@ -396,7 +401,7 @@ class interleaving_player {
     for (std::uint64_t i = 0; i < k_dot_sums; ++i) now.cells[on_.cell(part, what.c, i)] = terms_.sum_of(all, i);
   }
 
-  /// Fills elements of an input with data of the application.
+  /// Fills elements of an input with the terms of the application's data.
   void fill(state& now, rank r, std::size_t b, std::uint64_t begin, std::uint64_t count) {
     const stage_rank& me = on_.of(r);
     const auto before = me.program->buffers().first(b);
@@ -468,12 +473,12 @@ class interleaving_player {
   const scene scene_;
   term_table& terms_;
   round_calls whose_;
-  const std::vector<event> events_;  ///< all events that are ever possible
+  const std::vector<event> events_;  ///< all events that can happen in any order
   std::set<state_hash> seen_;
   std::string fault_;
 };
 
-/// Returns the scenes to play. The header explains why they are enough.
+/// Returns the scenes to play. interleavings.h explains why these scenes suffice.
 std::vector<scene> scenes_for(const stage& on, bool is_reduced) {
   const auto size = static_cast<std::size_t>(on.size());
   const activation& starts = on.of(0).program->starts();

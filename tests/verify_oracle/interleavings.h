@@ -1,19 +1,21 @@
-// Interleavings: checks that a small world fulfils its postcondition in every possible order of events, by playing all
-// orders.
+// Interleavings: a check that a small world fulfils its postcondition in every possible order of events. The check
+// plays (executes) all orders.
 //
-// This check shares the firing rule and the aliasing with verify(), and no other code. verify() reasons about orders,
-// and this check plays them. So each tests the other. A mutant that verify() accepts is equivalent to the original only
-// if this check agrees.
+// The only code that this check and verify() share is the firing rule and the aliasing of buffers. verify() reasons
+// about orders, and this check plays all orders. So each of the two checks tests the other. If verify() accepts a
+// mutant (a world with a planted fault), the mutant is equivalent to the original only if this check accepts it, too.
 //
 // An event is the begin of a rank's round, the application's call, the arrival of a signal, or the completion of an op.
-// An op fires with the event that gives the op its last needed token. Two kinds of scenes are played:
-//   * Safety (no hazard, no exit before an entry, no wrong result): every order under eager sends, with calls of all
-//     ranks.
-//   * Progress: one scene for every single call that may start the round. Sends wait for their receives and, if that
-//     is declared, for the readers of their payloads.
+// Each predecessor of an op gives the op a token, and the op fires at once when it has enough tokens. The check plays
+// two kinds of scenes:
+//   * Safety (no memory hazard, no rank leaves a round before all ranks have entered, no wrong result): every order,
+//     with eager sends and calls of all ranks.
+//   * Progress: one scene for every single call that may start the round. Sends wait for their receives. If the
+//     schedule declares so, sends also wait for the ops that read their payloads in place.
 //
-// The orders are reduced by persistent sets (Godefroid, 1996). An event is played at once and alone if, by the deps of
-// its own rank, no event that may come before it can disturb it. States are stored where there is a choice.
+// The orders are reduced by persistent sets (Godefroid, 1996). An event is played at once, as the only choice, if no
+// event that may come earlier can influence it, according to the deps (dependencies) of its rank. States are stored
+// only where several events must be tried.
 #pragma once
 
 #include <cstdint>
@@ -29,21 +31,23 @@ namespace lsched {
 enum class conclusion : std::uint8_t { holds, fails, undecided };
 
 struct interleaving_options {
-  aliasing in_place{};                  ///< the memory that inputs and outputs share
-  bool is_reduced = true;               ///< false: every order of every scene above, for very small worlds
-  std::uint64_t most_states = 100'000;  ///< limit of states with a choice, above which the result is undecided
-  bool has_foreign_functions = false;   ///< no postcondition accepts the result of a function
+  aliasing in_place{};     ///< inputs and outputs that share memory
+  bool is_reduced = true;  ///< false: plays every order of every scene without reduction, for very small worlds
+  std::uint64_t most_states = 100'000;  ///< maximum number of stored states; the result is undecided if there are more
+  bool has_foreign_functions = false;   ///< the ops call functions other than kernels, whose results no postcondition
+                                        ///< accepts
 };
 
 struct interleaving_verdict {
   conclusion what = conclusion::undecided;
-  std::string why{};  ///< fails: rank, op and error; undecided: the reason
+  std::string why{};  ///< if the world fails: rank, op and error; if undecided: the reason
   std::uint64_t states = 0;
 };
 
 /// Plays a world in which rank r runs world[r]. Costs in the postcondition are ignored. The result is undecided if
-/// guards have long periods, ops call functions, or there are too many states. Guards that skip empty lists are played
-/// as if lists were never empty, because a move of an empty list does not change any checked property.
+/// guards (conditions on the rounds in which ops run) have long periods, if ops call functions, or if there are too
+/// many states. Guards that skip empty lists are played as if no list were empty, because moving an empty list does not
+/// change any checked property.
 interleaving_verdict play(std::span<const schedule_ptr> world, const postcondition& promise,
                           const interleaving_options& options = {});
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t k_two = 2;
 
-/// Returns a world of two ranks, which `write` writes.
+/// Returns a world of two ranks. `write` adds the ops of each rank.
 std::vector<schedule_ptr> pair_of(const std::function<void(builder&, rank other)>& write) {
   std::vector<schedule_ptr> world;
   for (rank self = 0; self < 2; ++self) {
@@ -29,7 +29,8 @@ std::vector<schedule_ptr> pair_of(const std::function<void(builder&, rank other)
   return world;
 }
 
-/// Returns a world in which each rank gets the other rank's input. With `after_send`, the receive waits for the send.
+/// Returns a world in which each rank gets the other rank's input. If `after_send` is set, the receive waits for the
+/// send.
 std::vector<schedule_ptr> swapped(bool after_send) {
   return pair_of([&](builder& to, rank other) {
     const buffer_id input = to.input(dtype::f32, 2), output = to.output(dtype::f32, 2);
@@ -202,12 +203,13 @@ std::vector<request> all_requests() {
       for (const bool in_place : {false, true})
         if (!in_place || (it.of->moves_data && it.needs.in_place)) all.push_back({&it, {}, in_place});
   }
-  // Each rank has two calls, in every order. There are many orders, so only one algorithm is tested.
+  // Each rank has two call ops, which may fire in every order. There are many orders, so only one algorithm is tested.
   all.push_back({find("partial_allreduce", "tree"), *read_activation("deadline(1000)"), false});
   return all;
 }
 
-/// Expects that the reduced orders and all orders lead to the same conclusion, for correct worlds and for mutants.
+/// Expects that the check with reduced orders and the check of all orders give the same result, for correct worlds and
+/// for mutants.
 void expect_same_conclusions(rank size, std::size_t step) {
   for (const request& it : all_requests()) {
     shape data = typical_shape(*it.what->of, size, 2, dtype::f32, kernel::sum);

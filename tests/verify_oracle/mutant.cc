@@ -74,8 +74,8 @@ bool drop_dep(draft& in, op_id before, op_id after) {
 
 namespace {
 
-/// Inserts a copy of an op directly after the op, so later ops move up by one. An op that needed all its deps also
-/// needs the token of the copy.
+/// Inserts a copy of an op directly after the op, so the numbers of later ops grow by one. Successors that waited for
+/// all their deps wait for the copy, too.
 void duplicate(draft& in, op_id id) {
   const auto moved = [&](op_id other) { return other > id && other != k_no_op ? other + 1 : other; };
   std::vector<std::uint32_t> degrees;
@@ -94,7 +94,8 @@ void duplicate(draft& in, op_id id) {
   in.head.ops.insert(in.head.ops.begin() + id, op(in.head.ops[id]));
 }
 
-/// Inserts a chain of ops directly after op `id`, so later ops move up. Ops that waited for op `id` wait for the chain.
+/// Inserts a chain of ops directly after op `id`, so the numbers of later ops grow. Ops that waited for op `id` wait
+/// for the chain.
 void insert_after(draft& in, op_id id, std::span<const op> chain) {
   const auto links = static_cast<op_id>(chain.size());
   const op_id last = id + links;
@@ -108,13 +109,13 @@ void insert_after(draft& in, op_id id, std::span<const op> chain) {
   in.head.ops.insert(in.head.ops.begin() + id + 1, chain.begin(), chain.end());
 }
 
-/// Exchanges two ops. Each place keeps its deps and its need.
+/// Exchanges two ops. The deps and the `need` stay at their positions.
 void exchange(draft& in, op_id x, op_id y) {
   std::swap(in.head.ops[x], in.head.ops[y]);
   std::swap(in.head.ops[x].need, in.head.ops[y].need);
 }
 
-/// Replaces an op by a nop with the same deps and need.
+/// Replaces an op by a nop with the same deps and the same `need`.
 void blank(draft& in, op_id id) { in.head.ops[id] = {.need = in.head.ops[id].need}; }
 
 // --- words -------------------------------------------------------------------------------------------------
@@ -172,7 +173,8 @@ class mutant_list::enumeration {
     if (is_signal(at(id).kind)) lose_signals(id);
   }
 
-  /// Drops each dep of an op. A dropped dep that triggers a signal counts as lose_signal.
+  /// Adds a mutant for each dep that begins at op `before`. If the dep triggers a signal, the mutation is
+  /// `lose_signal`.
   void drop_deps(op_id before) {
     for (const op_id after : program_->successors(before)) {
       const bool triggers = at(after).kind == op_kind::signal_send;
@@ -185,7 +187,8 @@ class mutant_list::enumeration {
     add(mutation::duplicate, words(id) + " is there twice", [id](draft& in) { duplicate(in, id); });
   }
 
-  /// Changes the kernel of a reduction to the next kernel that the dtype supports, or the divisor of a division.
+  /// Changes the kernel of a reduction to the next kernel that the dtype supports, or changes the divisor of a
+  /// division.
   void change_kernel(op_id id) {
     if (at(id).kind == op_kind::compute && at(id).what == kernel::divide)
       add(mutation::change_kernel,
@@ -203,7 +206,7 @@ class mutant_list::enumeration {
         [id, other = *next](draft& in) { in.head.ops[id].what = other; });
   }
 
-  /// Inserts ops of every kernel that change the result of op `id`.
+  /// For each kernel, inserts ops that change the result of op `id`.
   void insert_ops(op_id id) {
     if (at(id).kind == op_kind::capture) return;
     for (const operand& part : operands_of(at(id), program_->buffers()))
@@ -211,7 +214,7 @@ class mutant_list::enumeration {
         change_memory(id, {part.at, part.type, part.count});
   }
 
-  /// Inserts ops after the exit that change an output, if the schedule writes that output.
+  /// Inserts ops after the exit (the end of the round) that change output `b`, if the schedule writes this output.
   void change_output(std::size_t b) {
     const buffer& out = program_->buffers()[b];
     const auto writes = [b](const op& it) { return it.c.exists() && it.c.buffer() == b; };
@@ -255,8 +258,8 @@ class mutant_list::enumeration {
 
   region new_buffer() const { return region(static_cast<std::uint16_t>(program_->buffers().size()), 0); }
 
-  /// Replaces elements by their adaptive sum with themselves, or adds the results of dot_norms, which are no
-  /// contribution of any rank.
+  /// Replaces a vector by its adaptive sum with itself, or adds the results of dot_norms, which are not a contribution
+  /// of any rank.
   void adapt(op_id id, const place& it) {
     const buffer sums{.type = dtype::f64, .count = k_dot_sums};
     const place weights{new_buffer(), dtype::f64, k_dot_sums};
@@ -279,7 +282,7 @@ class mutant_list::enumeration {
       insert(id, it, "derive", {by(kernel::derive, it.at, {}, result), by(kernel::sum, it.at, result.at, it)}, made);
   }
 
-  /// Adds the length of a list.
+  /// Adds the length of a list to the elements.
   void measure_lists(op_id id, const place& it) {
     const auto lists = std::ranges::find_if(program_->buffers(), &buffer::has_lists);
     if (it.type != dtype::u64 || lists == program_->buffers().end()) return;
@@ -289,8 +292,8 @@ class mutant_list::enumeration {
            buffer{.type = dtype::u64, .count = 1});
   }
 
-  /// `words_for_operand` names the operand of the last op of the chain. `scratch` is an additional buffer if it has
-  /// elements.
+  /// Inserts a chain of ops after op `id`. `words_for_operand` describes the operand of the chain's last op. If
+  /// `scratch` has elements, it becomes an additional buffer.
   void insert(op_id id, const place& it, const std::string& words_for_operand, std::vector<op> chain,
               const buffer& scratch = {}) {
     add(mutation::insert_op,
@@ -309,8 +312,8 @@ class mutant_list::enumeration {
         });
   }
 
-  /// Multiplies the result of an op, so that counts modulo 2^64 and sums of weights modulo 2^61-1 look unchanged. 2^61
-  /// is 1 modulo 2^61-1, and 1 + 2^64 (2^61-1) is 1 modulo both.
+  /// Multiplies the result of an op, so that counts modulo 2^64 and sums of weights modulo 2^61-1 look unchanged. The
+  /// factor 2^61 is 1 modulo 2^61-1. The factor 1 + 2^64 (2^61-1) is 1 modulo 2^61-1 and modulo 2^64.
   void multiply_target(op_id id) {
     if (at(id).kind == op_kind::capture) return;
     for (const operand& part : operands_of(at(id), program_->buffers())) {
@@ -412,7 +415,8 @@ class mutant_list::enumeration {
         });
   }
 
-  /// Removes or changes the guard of an op. The other end of an edge keeps its guard.
+  /// Removes or changes the guard of an op (the condition on the rounds in which the op runs). The op at the other end
+  /// of the edge keeps its guard.
   void change_guard(op_id id) {
     add(mutation::change_guard, words(id) + " has no guard", [id](draft& in) { in.head.ops[id].guard = 0; });
     guard other = program_->guards()[at(id).guard - std::size_t{1}];
@@ -471,7 +475,7 @@ class mutant_list::enumeration {
     return found == ops.end() ? k_no_op : static_cast<op_id>(found - ops.begin());
   }
 
-  static constexpr std::uint32_t k_new_function = 0xffffffff;  ///< a number that no schedule has
+  static constexpr std::uint32_t k_new_function = 0xffffffff;  ///< number of a function that no schedule contains
 
   mutant_list& out_;
   const std::vector<schedule_ptr>& world_;

@@ -27,13 +27,14 @@ struct subject {
 
 enum class breadth { usual, every_variant };
 
-/// Returns the memo that all worlds share. Knowledge about one world must not hide a fault in another world.
+/// Returns the cache of proof results that all worlds share. Results for one world must not hide a fault in another
+/// world.
 verify_memo& known_of_all() {
   static verify_memo known;
   return known;
 }
 
-/// Returns one world for each request that changes the ops of an algorithm.
+/// Returns one world for each kind of request for which the algorithm generates different ops.
 std::vector<subject> subjects_of(const algorithm& it, rank size, dtype type = dtype::f32,
                                  breadth how_many = breadth::usual) {
   std::vector<subject> all;
@@ -88,8 +89,8 @@ draft plain(const schedule& from) {
   return it;
 }
 
-/// Restores the fields of a mutant's op that the mutation may change. If the ops are equal afterwards, the mutation
-/// changed nothing else.
+/// Restores those fields of a mutant's op that the mutation may change. If the op is then equal to the original, the
+/// mutation has changed nothing else.
 void forget(mutation how, op& it, const op& original) {
   if (how == mutation::drop_dep || how == mutation::lose_signal || how == mutation::change_need)
     it.need = original.need;
@@ -114,7 +115,7 @@ std::size_t changed_ops(mutation how, const draft& before, draft after) {
   return changed;
 }
 
-/// Checks the change of one rank's schedule.
+/// Checks that the change in a rank's schedule is one that the mutation may make.
 void expect_what_it_says(mutation how, const draft& before, const draft& after) {
   if (how == mutation::insert_op || how == mutation::multiply) {
     const std::size_t extra = after.head.ops.size() - before.head.ops.size();
@@ -145,11 +146,11 @@ void expect_what_it_says(mutation how, const draft& before, const draft& after) 
       EXPECT_EQ(lost_deps, 0u);
       EXPECT_LE(changed, 2u);
       break;
-    case mutation::change_extent:  // changes an op, or the lists in a buffer
+    case mutation::change_extent:  // may change an op, or the lists in a buffer
       EXPECT_EQ(lost_deps, 0u);
       EXPECT_EQ(changed + (before.head.buffers != after.head.buffers ? 1 : 0), 1u);
       break;
-    case mutation::change_kernel:  // changes an op, the parameters of a compute, or both for a function
+    case mutation::change_kernel:  // may change an op, the parameters of a compute, or, for a function, both
       EXPECT_EQ(lost_deps, 0u);
       EXPECT_TRUE(changed == 1 || (changed == 0 && before.head.parameters != after.head.parameters));
       break;
@@ -204,7 +205,7 @@ TEST(mutant, has_another_key_than_the_world_it_was_made_of) {
       for (std::size_t k = 0; original && k < list.size(); ++k) {
         const auto world = list.world(k);
         const auto content = [](const schedule_ptr& program) -> const schedule& { return *program; };
-        if (std::ranges::equal(world, it.world, {}, content, content)) continue;  // two equal ops changed places
+        if (std::ranges::equal(world, it.world, {}, content, content)) continue;  // two equal ops were exchanged
         const auto changed = key_of(world, it.promise, it.options.in_place);
         ++keys;
         EXPECT_TRUE(!changed || changed->hash != original->hash) << it.name << ": " << list.name(k);
@@ -247,8 +248,8 @@ TEST(mutant_trial, another_kernel_is_killed) {
   EXPECT_FALSE(verdict.why.empty());
 }
 
-/// Mutants have found this fault of verify(). A receive of a signal is only armed when the round ends if no op waits
-/// for the receive.
+/// Mutants have found this error in an earlier verify(). If no op waits for a signal receive, the round may end before
+/// the signal has arrived.
 TEST(mutant_trial, an_exit_that_does_not_wait_for_a_signal_is_killed) {
   const subject barrier = subjects_of(*find("barrier", "dissemination"), 2).front();
   const trial verdict = try_changed(barrier, 0, [](draft& it) {
@@ -259,7 +260,7 @@ TEST(mutant_trial, an_exit_that_does_not_wait_for_a_signal_is_killed) {
   EXPECT_NE(verdict.why.find("may end its round before rank 1 has entered it"), std::string::npos) << verdict.why;
 }
 
-/// Mutants have found this fault of verify().
+/// Mutants have found this error in an earlier verify(), too.
 TEST(mutant_trial, a_gate_that_does_not_wait_for_the_call_is_killed) {
   const subject full = subjects_of(*find("partial_allreduce", "tree"), 3).front();
   const trial verdict = try_changed(full, 2, [](draft& it) { it.head.ops[0] = {}; });
@@ -267,7 +268,8 @@ TEST(mutant_trial, a_gate_that_does_not_wait_for_the_call_is_killed) {
   EXPECT_NE(verdict.why.find("may capture before the application has called"), std::string::npos) << verdict.why;
 }
 
-/// If verify() accepted such a mutant, the interleavings would still reject it.
+/// Even if verify() accepted a mutant that breaks the postcondition, the check of all interleavings would reject the
+/// mutant.
 TEST(mutant_trial, what_breaks_the_promise_is_never_equivalent) {
   const subject it = recursive_doubling(2, true);
   const mutant_list list(it.world);
@@ -281,8 +283,9 @@ TEST(mutant_trial, what_breaks_the_promise_is_never_equivalent) {
   EXPECT_GT(broken, 20u);
 }
 
-/// Expects that verify() rejects outputs with additional or repeated content. Tries every `step`-th mutant in which ops
-/// are inserted or replaced by functions. Returns the number of mutants that are wrong in some order of events.
+/// Tries every `step`-th mutant in which ops are inserted or replaced by functions. Expects that verify() rejects those
+/// whose outputs have additional or repeated content. Returns the number of mutants that are wrong in at least one
+/// order of events.
 std::size_t expect_no_inserted_op_unseen(const std::vector<rank>& sizes, std::size_t step) {
   std::size_t wrong = 0, number = 0;
   for (const rank size : sizes)
@@ -312,8 +315,8 @@ TEST(mutant_trial, no_op_is_inserted_unseen) { EXPECT_GT(expect_no_inserted_op_u
 
 TEST(mutant_trial, soak_no_op_is_inserted_unseen) { EXPECT_GT(expect_no_inserted_op_unseen({3, 5, 2}, 1), 300000u); }
 
-/// Tries every `step`-th mutant of every subject of these sizes. Mutants with inserted ops are numerous, so only one of
-/// 16 is tried.
+/// Tries every `step`-th mutant of every subject of these sizes. Mutants with inserted ops are numerous, so the test
+/// tries only one of 16.
 void expect_no_survivor(const std::vector<rank>& sizes, std::size_t step, breadth how_many = breadth::usual) {
   std::map<fate, std::size_t> fates;
   for (const rank size : sizes)
@@ -328,7 +331,7 @@ void expect_no_survivor(const std::vector<rank>& sizes, std::size_t step, breadt
             << it.name << ", mutant " << k << ", " << list.name(k) << ": " << verdict.why;
       }
     }
-  EXPECT_GT(2 * fates[fate::killed], fates[fate::equivalent]);  // most deps of an exit follow from other deps
+  EXPECT_GT(2 * fates[fate::killed], fates[fate::equivalent]);  // most deps of an exit are implied by other deps
 }
 
 TEST(mutant_trial, a_sample_has_no_survivor) { expect_no_survivor({2, 3, 5, 8}, 307); }

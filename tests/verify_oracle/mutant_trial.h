@@ -1,4 +1,5 @@
-// The trial of a mutant. It checks whether verify() detects the fault and, if not, whether the mutant is equivalent.
+// The trial of a mutant (a world with a planted fault): checks whether verify() detects the fault. If not, checks
+// whether the mutant is equivalent to the original.
 #pragma once
 
 #include <span>
@@ -10,13 +11,14 @@ namespace lsched {
 
 enum class fate : std::uint8_t {
   killed,      ///< verify() reports a fault
-  equivalent,  ///< no fault: the schedules are unchanged, or fulfil the postcondition in every order (interleavings.h)
-  survived,    ///< verify() accepts the mutant, but the interleavings fail or are undecided
+  equivalent,  ///< the mutant is correct: its schedules are unchanged, or fulfil the postcondition in every order
+               ///< (interleavings.h)
+  survived,    ///< verify() accepts the mutant, but the check of all interleavings fails or is undecided
 };
 
 struct trial {
   fate what = fate::survived;
-  std::string why{};  ///< killed: first finding of verify(); survived: reason of the interleavings
+  std::string why{};  ///< if killed: first finding of verify(); if survived: the result of the interleavings
 };
 
 trial try_mutant(std::span<const schedule_ptr> mutant, std::span<const schedule_ptr> original,

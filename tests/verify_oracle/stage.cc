@@ -9,7 +9,8 @@
 namespace lsched {
 namespace {
 
-/// Upper limit of the period. It exceeds all periods that are played, and combining it with a guard does not overflow.
+/// Upper limit of the common period of guards. The limit exceeds all periods that are played, and the product of the
+/// limit and the period of a guard does not overflow.
 constexpr round_no k_longest_played = round_no{1} << 40;
 
 bool must_happen(op_kind kind) { return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture; }
@@ -20,7 +21,8 @@ bool is_inside(const schedule& program, const operand& part) {
   return part.at.offset() <= count && part.count <= count - part.at.offset();
 }
 
-/// Returns, by op, whether the op completes if `withheld` never completes and all signals and messages arrive.
+/// Returns, for each op, whether the op completes although op `withheld` never completes. All signals and messages
+/// arrive.
 std::vector<bool> completed_without(const schedule& program, op_id withheld) {
   std::vector<bool> done(program.ops().size(), false);
   std::vector<std::uint32_t> tokens(program.ops().size(), 0);
@@ -46,7 +48,8 @@ stage::stage(std::span<const schedule_ptr> world, const aliasing& in_place) {
   for (stage_rank& me : ranks_) find_order(me);
 }
 
-/// Places one memory after the other. The length of a memory is the largest end of its buffers.
+/// Assigns cells to the buffers of a rank. Buffers that share memory share cells. Memories are placed one after the
+/// other, and each memory is as long as its buffers require.
 void stage::place_buffers(stage_rank& me, const aliasing& in_place) {
   const auto buffers = me.program->buffers();
   const auto placements = placements_of(*me.program, in_place);
@@ -105,7 +108,7 @@ bool stage::is_sound(const stage_part& part) {
   return false;
 }
 
-/// Returns whether the op's target overlaps this operand, but does not coincide with it.
+/// Returns whether the target of the op overlaps operand `from` without being the same region.
 bool stage::slips(const stage_part& part, const operand& from) const {
   const auto placed = [&](operand it) {
     it.at = {0, cell(part, it.at, 0)};
@@ -150,7 +153,7 @@ void stage::find_order(stage_rank& me) {
   for (op_id id = 0; id < count; ++id) without.push_back(completed_without(program, id));
   const auto waits = [&](op_id after, op_id before) { return after == before || !without[before][after]; };
 
-  // An op in flight keeps the round open until it has given its tokens. A receive of a signal is only armed.
+  // A round cannot end while an op is in flight. But a signal receive that waits for its signal is not in flight.
   std::vector<bool> is_launched(count, false);
   std::vector<std::uint32_t> tokens(count, 0);
   for (op_id id = 0; id < count; ++id) {
@@ -178,7 +181,7 @@ void stage::find_conflicts(const stage_rank& me, const std::vector<std::vector<b
   }
 }
 
-/// Returns whether one op writes an element that the other op uses. Both ops are of the same rank.
+/// Returns whether one of two ops of the same rank writes an element that the other op reads or writes.
 bool stage::clash(const stage_part& x, const stage_part& y) const {
   for (const operand& mine : operands_of(*x.what, of(x.owner).program->buffers())) {
     for (const operand& others : operands_of(*y.what, of(y.owner).program->buffers())) {

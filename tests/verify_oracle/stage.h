@@ -1,4 +1,5 @@
-// A stage: the properties of a small world that interleavings need and that do not change during play.
+// A stage: the fixed properties of a small world, as the check of all interleavings (interleavings.h) needs them. The
+// content of memory is an array of cells, one for each element.
 #pragma once
 
 #include <span>
@@ -10,7 +11,7 @@
 
 namespace lsched {
 
-/// An op of the world: the ops of rank 0, then those of rank 1, and so on.
+/// The number of an op in the world. The ops of rank 0 come first, then the ops of rank 1, and so on.
 using stage_op = std::uint32_t;
 inline constexpr stage_op k_no_stage_op = ~stage_op{0};
 
@@ -18,37 +19,39 @@ struct stage_part {
   rank owner = 0;
   op_id id = 0;
   const op* what = nullptr;
-  bool is_data = false;               ///< must have completed when its rank's round ends
-  bool is_call = false;               ///< the application's own call
-  stage_op partner = k_no_stage_op;   ///< the other end of a communication
-  std::vector<stage_op> readers{};    ///< ops that read a payload in place
-  std::size_t transit = 0;            ///< send: first cell of its payload in flight
+  bool is_data = false;               ///< the op must have completed when the round of its rank ends
+  bool is_call = false;               ///< the op waits for the call of this rank's application
+  stage_op partner = k_no_stage_op;   ///< send or receive: the op at the other end
+  std::vector<stage_op> readers{};    ///< receive: ops that read the payload in place
+  std::size_t transit = 0;            ///< send: first cell that holds the payload while the payload is in flight
   std::vector<stage_op> conflicts{};  ///< ops that must not use memory at the same time as this op
-  std::vector<stage_op> rivals{};     ///< conflicts that do not wait for this op by deps of their own rank
+  std::vector<stage_op> rivals{};  ///< ops in `conflicts` that the deps of their rank do not force to wait for this op
 };
 
 struct stage_rank {
   const schedule* program = nullptr;
   stage_op first = 0;
-  stage_op entry = k_no_stage_op;  ///< capture, else call, else none: the rank enters when its round begins
+  stage_op entry = k_no_stage_op;  ///< op by which the rank enters a round: the capture, or else the call. None: the
+                                   ///< rank enters when it begins the round
   stage_op call = k_no_stage_op;
-  stage_op full_call = k_no_stage_op;  ///< call of rounds that wait for all ranks
+  stage_op full_call = k_no_stage_op;  ///< call op of rounds that wait for all ranks
   bool captures = false;
-  /// Data ops for which deps do not ensure that they have fired when the exit has completed and no op is in flight.
+  /// Data ops that may not have fired although the exit has completed and no op is in flight, because no deps prevent
+  /// that.
   std::vector<stage_op> loose{};
-  bool calls_before_capture = true;    ///< ensured by deps
-  std::vector<std::size_t> cells{};    ///< by buffer: cell of its first element
-  std::vector<std::size_t> lengths{};  ///< by buffer of packed lists: cell of the first length
+  bool calls_before_capture = true;    ///< deps ensure that the call precedes the capture
+  std::vector<std::size_t> cells{};    ///< cell of the first element of each buffer
+  std::vector<std::size_t> lengths{};  ///< cell of the first length, for each buffer of packed lists
 };
 
 class stage {
  public:
   stage(std::span<const schedule_ptr> world, const aliasing& in_place);
 
-  /// Returns the reason why the world cannot be played, for example a region that leaves its buffer; or an empty
+  /// Returns the reason why the world cannot be played (for example a region that exceeds its buffer), or an empty
   /// string.
   const std::string& flaw() const { return flaw_; }
-  /// Returns the period of all guards together, in rounds.
+  /// Returns the common period of all guards, in rounds. (A guard selects the rounds in which an op runs.)
   round_no period() const { return period_; }
 
   /// Returns whether ops call functions that split, fold or join their operands. Such functions are not played.
@@ -61,15 +64,15 @@ class stage {
   const stage_rank& of(rank r) const { return ranks_[static_cast<std::size_t>(r)]; }
   bool is_synchronising() const { return is_synchronising_; }
 
-  /// Returns the cell of element i of a region of an op.
+  /// Returns the cell of element i of the region `where`, which belongs to op `part`.
   std::size_t cell(const stage_part& part, region where, std::uint64_t i) const {
     return of(part.owner).cells[where.buffer()] + where.offset() + i;
   }
-  /// Returns the cell of the length that was laid out for packed list i of a region of an op.
+  /// Returns the cell that stores the length of packed list i in region `where`, which belongs to op `part`.
   std::size_t length(const stage_part& part, region where, std::uint64_t i) const {
     return of(part.owner).lengths[where.buffer()] + where.offset() + i;
   }
-  /// "rank 3, op 7 (send, peer 5, tag 2)"
+  /// Returns a text such as "rank 3, op 7 (send, peer 5, tag 2)".
   std::string words_for(stage_op it) const;
 
  private:

@@ -1,9 +1,9 @@
-// Exact terms for the content of an element: the number of contributions of each input, and the expression that
-// combined them.
+// Terms that describe the content of an element exactly: the number of contributions from each input, and the
+// expression that combined the contributions.
 //
-// Terms are numbered. Equal terms have equal numbers, so that states of a world can be compared. Terms are exact, and a
-// term takes memory in proportion to the ranks, so the table is for small worlds. Tests compare the faster contents of
-// verify() with these terms.
+// Terms are numbered. Equal terms have equal numbers, so that states of a world can be compared. The size of a term is
+// proportional to the number of ranks, so the table is for small worlds. verify() has a faster representation, which
+// tests compare with these terms.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 namespace lsched {
 
 using term_id = std::uint32_t;
-inline constexpr term_id k_no_term = 0;  ///< never written
+inline constexpr term_id k_no_term = 0;  ///< the element was never written
 
 class term_table {
  public:
@@ -33,36 +33,38 @@ class term_table {
 
   term_id quotient(term_id sum, std::uint64_t divisor);
 
-  /// Returns the term of the result of a function. No postcondition accepts this term.
+  /// Returns the term for the result of a function of `from`. No postcondition accepts this term.
   term_id made_of(kernel how, term_id from);
 
   /// Returns the term of the length of a list. No postcondition accepts a length.
   term_id length_of(term_id list);
 
-  /// Returns the term of sum `number` of dot_norms of these products. join(kernel::sum, …) adds such sums.
+  /// Returns the term for result `number` of the kernel dot_norms, which sums up the given products. join(kernel::sum,
+  /// …) adds such terms.
   term_id sum_of(const products& all, std::uint64_t number);
   /// Returns the products of the elements of two vectors.
   products products_of(term_id lower, term_id higher) const;
-  /// Returns the term of the adaptive sum of two elements with these three sums. If the sums are not of dot_norms, no
-  /// postcondition accepts the term.
+  /// Returns the term for the adaptive sum of two elements, with coefficients from the three given sums. If the sums
+  /// are not results of dot_norms, no postcondition accepts the term.
   term_id adasum(term_id lower, term_id higher, const std::array<term_id, k_dot_sums>& sums);
 
-  /// Checks element `index` of a promised range, without a comparison with other holders. Returns a description of the
-  /// wrong content, or an empty string.
+  /// Checks whether `found` is the promised content of element `index` of a range. Does not compare the element with
+  /// the same element on other ranks. Returns a description of the wrong content, or an empty string.
   std::string validate(const promised_range& wanted, std::uint64_t index, term_id found) const;
   std::uint64_t tree(term_id which) const { return terms_[which].tree; }
 
  private:
   struct term {
-    std::vector<std::uint64_t> copies{};  ///< by rank; the largest number stands for that number or more
+    std::vector<std::uint64_t> copies{};  ///< number of contributions of each rank; the largest integer stands for
+                                          ///< itself and all larger numbers
     std::uint32_t input = 0;
     std::uint64_t index = 0;
     std::uint64_t tree = 0;
-    rank lowest = 0, highest = 0;  ///< lowest and highest contributor
-    kernel how = kernel::none;     ///< none: a leaf
-    bool is_uniform = true;        ///< the whole expression has one kernel, input and index
-    bool is_in_rank_order = true;  ///< operands of lower ranks came first in the whole expression
-    bool is_sum = false;           ///< a sum of the products `of`; `index` is the number of the sum
+    rank lowest = 0, highest = 0;  ///< lowest and highest rank that contributes
+    kernel how = kernel::none;     ///< kernel that made this term; none: a leaf
+    bool is_uniform = true;        ///< all parts of the expression have the same kernel, input and index
+    bool is_in_rank_order = true;  ///< everywhere in the expression, the operand of the lower ranks came first
+    bool is_sum = false;           ///< the term is result `index` of dot_norms for the products `of`
     products of{};
   };
   using key = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;

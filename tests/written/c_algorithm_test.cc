@@ -1,4 +1,5 @@
-// Tests of user-defined algorithms through lsched.h and lsched.hpp: loaded texts, and builders without a world.
+// Tests of user-defined algorithms through lsched.h and lsched.hpp: algorithms that are loaded from texts, and builders
+// that need no world.
 #include <gtest/gtest.h>
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ lsched_status load(const std::string& text, diagnostic& why) {
   return lsched_algorithm_load(text.data(), text.size(), &why);
 }
 
-/// Runs one round of the algorithm on each rank, and expects the sum.
+/// Runs one round of an allreduce algorithm on all ranks, and expects that each rank gets the sum.
 void expect_sums(const world_of_threads& world, const char* algorithm) {
   world.each([&](lsched_world* mine, std::int32_t r) {
     diagnostic why;

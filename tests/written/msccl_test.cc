@@ -1,5 +1,5 @@
-// Tests of the translation of MSCCL programs into algorithm files. Programs are proved after the translation. Invalid
-// programs are refused, and the error text names the place.
+// Tests of the translation of MSCCL programs into algorithm files. After the translation, verify() proves the programs.
+// Invalid programs are refused, and the error text names the place of the error.
 #include "bindings/cli/msccl/msccl.h"
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ std::string text_of(const std::string& name) {
   return *content_of(LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/" + name + ".xml");
 }
 
-/// Returns the first error of a program, or an empty text if the program is proved. Programs that support an in-place
-/// call are proved in place too.
+/// Returns the first error of a program, or an empty string if verify() proves the program. If a program supports
+/// in-place calls, these are proved, too.
 std::string objection(const std::string& xml, rank size) {
   const auto text = cli::algorithm_of_msccl(xml);
   if (!text) return text.error().text;
@@ -46,14 +46,15 @@ std::string objection(const std::string& xml, rank size) {
 TEST(msccl, every_construct_is_proved) {
   EXPECT_EQ(objection(text_of("ring_in_place"), 3), "");                // s rrs rrcs rcs r
   EXPECT_EQ(objection(text_of("all_pairs"), 3), "");                    // cpy re nop, scratch, channels, deps, ranges
-  EXPECT_EQ(objection(text_of("allgather_in_place"), 5), "");           // the input lies in the output
-  EXPECT_EQ(objection(text_of("reduce_scatter_in_place"), 3), "");      // rrc; the output lies in the input
+  EXPECT_EQ(objection(text_of("allgather_in_place"), 5), "");           // the input is a part of the output
+  EXPECT_EQ(objection(text_of("reduce_scatter_in_place"), 3), "");      // rrc; the output is a part of the input
   EXPECT_EQ(objection(text_of("alltoall"), 3), "");                     //
   EXPECT_EQ(objection(text_of("input_as_workspace"), 2), "");           // the input is written
-  EXPECT_EQ(objection(text_of("exchange_over_what_was_sent"), 2), "");  // received into separate memory
+  EXPECT_EQ(objection(text_of("exchange_over_what_was_sent"), 2), "");  // receives need separate memory
 }
 
-/// Thread blocks are found by id, so their order does not matter. A collective is also accepted by its newer name.
+/// Thread blocks are found by id, so the order of thread blocks does not matter. Newer names of collectives are
+/// accepted, too.
 TEST(msccl, other_ways_to_say_the_same) {
   std::string xml = text_of("all_pairs");
   const std::size_t first = xml.find("    <tb id=\"0\""), second = xml.find("    <tb id=\"1\"");
@@ -65,7 +66,7 @@ TEST(msccl, other_ways_to_say_the_same) {
   EXPECT_EQ(*cli::algorithm_of_msccl(scatter), *cli::algorithm_of_msccl(text_of("reduce_scatter_in_place")));
 }
 
-/// One step does not reduce any more, and the proof must detect that.
+/// One step of the program no longer reduces. The proof must detect this fault.
 TEST(msccl, a_damaged_program_is_not_proved) {
   std::string xml = text_of("ring_in_place");
   xml.replace(xml.find("name=\"ring"), 10, "name=\"torn");

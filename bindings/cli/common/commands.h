@@ -2,7 +2,7 @@
 //
 // A subcommand adds its options to the parser. If the command line names the subcommand, its callback sets an action,
 // which main() then runs. The parser throws usage errors (exit status 2). An action returns the exit status or throws
-// command_failure (errors.h). The parser's header compiles slowly, so only files that add options include it.
+// command_failure (errors.h). Only files that add options include the parser's header, because it compiles slowly.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,12 @@ namespace lsched::cli {
 
 /// State that main() and the subcommands share.
 struct command_context {
-  std::vector<std::string> arguments;     ///< of this process, its name first; session::relaunch() reuses them
-  std::vector<std::string> program;       ///< words of `run` from PROGRAM on, which the parser does not get
-  std::function<int()> action;            ///< set by the named subcommand; returns the exit status
+  std::vector<std::string> arguments;     ///< arguments of this process, its name first; session::relaunch() reuses the
+                                          ///< arguments
+  std::vector<std::string> program;       ///< words of a `run` command line from PROGRAM on; the parser does not see
+                                          ///< these words
+  std::function<int()> action;            ///< function that main() runs, set by the named subcommand; returns the exit
+                                          ///< status
   std::vector<failure> flaws_of_files{};  ///< errors in the files of LSCHED_ALGORITHM_FILES
 };
 
@@ -38,7 +41,7 @@ void add_simulate_command(CLI::App& app, command_context& context);
 void add_verify_command(CLI::App& app, command_context& context);
 void add_trace_command(CLI::App& app, command_context& context);
 
-/// Returns the index of PROGRAM in the words of a `run` command line, or arguments.size() without a program.
+/// Returns the index of PROGRAM in the words of a `run` command line, or arguments.size() if there is no program.
 std::size_t find_program(const std::vector<std::string>& arguments);
 
 }  // namespace lsched::cli

@@ -1,4 +1,4 @@
-// The date of a measurement, which the files of results do not contain.
+// The date of a measurement, taken from the times of its result files. The files do not contain the date.
 #pragma once
 
 #include <sys/stat.h>

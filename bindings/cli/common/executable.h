@@ -1,4 +1,4 @@
-// Files that can be executed.
+// Searches for executable files, and exit statuses for programs that cannot be executed.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@ namespace lsched::cli {
 inline constexpr int k_exit_not_executable = 126;
 inline constexpr int k_exit_not_found = 127;
 
-/// Returns the file of this program. If /proc is hidden, returns the path with which the program was started.
+/// Returns the path of this program's file. If /proc is hidden, returns the path with which the program was started.
 std::string own_program();
 
-/// Sets `path` to the executable file `name`, which is searched in PATH unless it contains a slash. Returns 0,
+/// Sets `path` to the executable file `name`. Searches the folders of PATH unless `name` contains a slash. Returns 0,
 /// k_exit_not_found or k_exit_not_executable.
 int find_executable(const std::string& name, std::string& path);
 

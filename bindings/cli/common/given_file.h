@@ -15,48 +15,53 @@ inline constexpr const char* k_collective_or_file =
     "A collective that `lsched list` shows, or a file: an algorithm, an MSCCL program, the schedules of all ranks, "
     "GOAL";
 
-/// Reasons to refuse options whose values the file gives.
+/// Error texts for options that must not be given, because the file determines their values.
 inline constexpr const char* k_own_of_algorithm = "the file determines the algorithm: leave the option out";
 inline constexpr const char* k_own_of_schedules = "the file determines this value: leave the option out";
 
-/// Returns true if the word has a dot or a slash, so that it is a path and not the name of a collective.
+/// Returns true if the word has a dot or a slash. Such a word is a path and not the name of a collective.
 bool is_path(const std::string& word);
 
 /// Returns the text of an algorithm file. Converts an MSCCL program into an algorithm file. Throws command_failure.
 std::string algorithm_text_of(const std::string& path);
 
-/// The content of a file: an algorithm, schedules or a GOAL program. The members of the other kinds are empty.
+/// The content of a file: an algorithm, schedules or a GOAL program. Members of the two kinds that the file does not
+/// have are empty.
 struct given_file {
-  std::string collective, algorithm;  ///< names of the algorithm, which read_given() has registered
-  std::vector<schedule_ptr> world{};  ///< schedules by rank (docs/reference/schedule_file.md)
+  std::string collective, algorithm;  ///< names of the file's collective and algorithm; read_given() has registered the
+                                      ///< algorithm
+  std::vector<schedule_ptr> world{};  ///< schedules of all ranks, by rank (docs/reference/schedule_file.md)
   std::optional<goal> program{};
-  bool is_converted = false;  ///< from an MSCCL program; line numbers are those of algorithm_text_of()
+  bool is_converted = false;  ///< true if the file is an MSCCL program; line numbers in errors then refer to
+                              ///< algorithm_text_of()
   bool is_algorithm() const { return !algorithm.empty(); }
 };
 
-/// Reads a file and registers its algorithm, if it is one. Throws command_failure, with the path, line and column.
+/// Reads a file. If the file has an algorithm, registers the algorithm. Throws command_failure, with the path, line and
+/// column.
 given_file read_given(const std::string& path);
 
-/// Returns the schedules of a GOAL program, by rank. A calc of n becomes a copy of n bytes, which takes n ns at 1 ns
-/// per byte. Throws command_failure, with the path.
+/// Returns the schedules of a GOAL program, by rank. A GOAL calculation of n ns becomes a copy of n bytes, so simulate
+/// with 1 ns per byte. Throws command_failure, with the path.
 std::vector<schedule_ptr> schedules_of(const goal& program, const std::string& path);
 
-/// Returns the schedules of a GOAL program or of a schedule file. Returns an empty vector for an algorithm.
+/// Returns the schedules of a GOAL program or of a schedule file, by rank. Returns an empty vector for an algorithm.
 std::vector<schedule_ptr> schedules_of(given_file given, const std::string& path);
 
-/// If `collective` is a path, registers the algorithm of that file and sets both words to its names. Throws
-/// command_failure, also if the file is not an algorithm file.
+/// If `collective` is a path, registers the algorithm of that file, and sets both arguments to the names in the file.
+/// Throws command_failure, also if the file is not an algorithm file.
 void take_algorithm_file(std::string& collective, std::string& algorithm);
 
-/// Returns the default number of ranks of a command: `usual`, unless the algorithm is from a file that does not allow
-/// it. Then returns the smallest number from 2 to 64 that the file allows, else 1, else `usual`.
+/// Returns the default number of ranks of a command: `usual`, unless the algorithm is from a file that does not support
+/// `usual` ranks. In that case, returns the smallest number from 2 to 64 that the file supports. If there is none,
+/// returns 1 if supported, else `usual`.
 rank usual_ranks(const std::string& collective, const std::string& algorithm, rank usual);
 
-/// Returns the smallest count from `count` on that the algorithm supports.
+/// Returns the smallest count that the algorithm supports and that is not below `count`.
 std::uint64_t usual_count(std::string_view collective, std::string_view algorithm, rank ranks, std::uint64_t count);
 
-/// Returns the reason why an algorithm from a file must not run on `ranks` ranks, because it might deadlock or does not
-/// support that number. A typical request is verified. Returns nothing if there is no reason.
+/// Verifies a typical request of an algorithm from a file. Returns the reason why the algorithm must not run on `ranks`
+/// ranks: it might deadlock, or does not support that number of ranks. Returns nothing if there is no such reason.
 std::optional<failure> doubt_about(const std::string& collective, const std::string& algorithm, rank ranks);
 
 }  // namespace lsched::cli

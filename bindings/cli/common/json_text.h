@@ -1,4 +1,4 @@
-// Output of a command as JSON and as text for people, both from one JSON value.
+// Output of a command as JSON or as text for people. Both are made from the same JSON value.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@
 
 namespace lsched::cli {
 
-/// Returns the JSON text, in one line or indented. Replaces bytes that are not UTF-8, which names of files may contain.
+/// Returns the JSON text, in one line or indented. Replaces bytes that are not UTF-8, because names of files may
+/// contain such bytes.
 inline std::string json_text(const nlohmann::ordered_json& value, int indent = -1) {
   return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
@@ -32,7 +33,7 @@ inline std::string text_of(const nlohmann::ordered_json& value) {
   return text;
 }
 
-/// Prints a line for each member.
+/// Prints one line for each member of `object`.
 inline void print_lines(const nlohmann::ordered_json& object, const char* indent = "", std::FILE* to = stdout) {
   for (const auto& [name, value] : object.items())
     std::fprintf(to, "%s%s\n", indent, wrapped(name + ": " + text_of(value), std::strlen(indent) + 2).c_str());

@@ -37,8 +37,9 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr auto k_grace = 1s;  ///< from SIGTERM to SIGKILL; for orphans also from the end of the last rank to SIGTERM
-constexpr int k_least_number = 10;  ///< least number of the inherited pipe end, because shell scripts use 0 to 9
+constexpr auto k_grace = 1s;        ///< time from SIGTERM to SIGKILL; for orphans also from the end of the last rank to
+                                    ///< SIGTERM
+constexpr int k_least_number = 10;  ///< minimum number of the inherited descriptor, because shell scripts use 0 to 9
 
 struct child {
   std::int32_t rank = 0;
@@ -48,21 +49,23 @@ struct child {
   int wait_status = 0;
 };
 
-/// The failure of a child to become a rank. The child writes it into a pipe.
+/// The error of a child that could not execute the program of its rank. The child writes this record into a pipe.
 struct start_fault {
-  const char* action;  ///< failed action, a literal, which has the same address in the launcher; null: execv
+  const char* action;  ///< text of the failed action; a literal, because its address is also valid in the launcher.
+                       ///< Null: execv failed
   int error;
 };
 
-/// One of the output streams of a rank, and its destination.
+/// An output stream of a rank (standard output or standard error), and its destination.
 struct rank_output {
   std::int32_t rank;
   int from;
   std::FILE* to;
-  std::string unfinished{};  ///< beginning of a line whose end has not been read
+  std::string unfinished{};  ///< last line so far, whose newline has not been read
 };
 
-/// Copies the outputs line by line, with the rank before each line, until all write ends are closed.
+/// Copies the outputs of all ranks line by line, and writes the rank before each line. Returns when all write ends are
+/// closed.
 void prepend_ranks(std::vector<rank_output> outputs) {
   std::vector<pollfd> waits;
   for (const rank_output& each : outputs) waits.push_back({each.from, POLLIN, 0});
@@ -87,20 +90,20 @@ void prepend_ranks(std::vector<rank_output> outputs) {
     }
 }
 
-/// Returns the failed action and the text of errno.
+/// Returns a text with the failed action and the meaning of errno.
 std::string system_text(const std::string& action) {
   const std::string advice = errno == EMFILE ? " (`ulimit -n` is too low)" : "";
   return action + ": " + std::strerror(errno) + advice;
 }
 
-/// Blocks the signals that the launcher waits for. Each rank calls restore() before its program starts, and the
-/// destructor calls it in the launcher.
+/// Blocks the signals that the launcher waits for. restore() unblocks them. Each rank calls restore() before its
+/// program starts, and the destructor calls restore() in the launcher.
 class signal_gate {
  public:
   signal_gate() {
     sigemptyset(&waited_);
     for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&waited_, number);
-    signal(SIGCHLD, SIG_DFL);  // if SIGCHLD stayed ignored, as some parents leave it, waitpid would miss children
+    signal(SIGCHLD, SIG_DFL);  // some parents leave SIGCHLD ignored; then waitpid would not report ended children
     sigprocmask(SIG_BLOCK, &waited_, &before_);
   }
   ~signal_gate() { restore(); }
@@ -109,7 +112,7 @@ class signal_gate {
 
   void restore() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
-  /// Returns the next signal, or nothing after `deadline`. One SIGCHLD may stand for several children.
+  /// Returns the next signal, or nothing after `deadline`. One SIGCHLD may report several children.
   std::optional<siginfo_t> next(std::optional<clock::time_point> deadline) const {
     for (;;) {
       siginfo_t news{};
@@ -126,14 +129,15 @@ class signal_gate {
   sigset_t before_{};
 };
 
-/// Returns the children of this process, which has one thread. Returns no process if the system has no list.
+/// Returns the children of this process, which must have one thread. Returns an empty list if /proc does not list
+/// children.
 std::vector<pid_t> find_children() {
   std::ifstream list("/proc/thread-self/children");
   return {std::istream_iterator<pid_t>(list), {}};
 }
 
-/// Returns true if the process is a child of this process. A number from /proc may name another process, because /proc
-/// may belong to another PID namespace.
+/// Returns true if the process is a child of this process. This check is needed because /proc may belong to another PID
+/// namespace, where the number is another process.
 bool is_child(pid_t process) {
   siginfo_t nothing{};
   return waitid(P_PID, static_cast<id_t>(process), &nothing, WEXITED | WNOHANG | WNOWAIT) == 0;
@@ -159,7 +163,7 @@ bool set_common_variables(std::int32_t rank, std::int32_t ranks, std::uint16_t p
     if (setenv(variable, own.c_str(), 1) != 0) return false;
   for (const char* variable : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"})
     if (setenv(variable, all.c_str(), 1) != 0) return false;
-  const int replaces = in_environment(k_run_size) != nullptr ? 1 : 0;  // the values are those of an outer launcher
+  const int replaces = in_environment(k_run_size) != nullptr ? 1 : 0;  // replaces the values of an outer launcher
   return setenv("MASTER_ADDR", "127.0.0.1", replaces) == 0 &&
          (port == 0 || setenv("MASTER_PORT", std::to_string(port).c_str(), replaces) == 0);
 }
@@ -177,16 +181,16 @@ class world_launcher {
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) throw command_failure(system_text("prctl"));
     getrlimit(RLIMIT_NOFILE, &descriptors_);
     const rlimit most{.rlim_cur = descriptors_.rlim_max, .rlim_max = descriptors_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &most);  // the launcher keeps a descriptor for each rank
+    setrlimit(RLIMIT_NOFILE, &most);  // the launcher has an open descriptor for each rank
   }
   ~world_launcher() {
-    for (const child& each : children_) {  // children still run only if another rank could not be started
+    for (const child& each : children_) {  // children run at this point only if another rank could not be started
       if (!each.is_running) continue;
       kill(each.process, SIGKILL);
       waitpid(each.process, nullptr, 0);
     }
     end_orphans();
-    if (copier_ > 0) waitpid(copier_, nullptr, 0);  // ends because no process can write any more
+    if (copier_ > 0) waitpid(copier_, nullptr, 0);  // the copier ends because all write ends are closed
     for (const int end : writing_ends_) close(end);
   }
   world_launcher(const world_launcher&) = delete;
@@ -211,8 +215,8 @@ class world_launcher {
  private:
   /// Starts a rank. Returns 0, or the errno of execv. Throws command_failure if another step fails.
   int start(std::int32_t rank) {
-    std::array<int, 2> ends{};      // a successful exec closes the pipe; else the child writes a start_fault
-    std::array<int, 2> lifeline{};  // the owner of the read end is killed once the write end is closed
+    std::array<int, 2> ends{};      // pipe that a successful exec closes; otherwise the child writes a start_fault
+    std::array<int, 2> lifeline{};  // pipe whose read end has an owner, which is killed once the write end is closed
     if (pipe2(ends.data(), O_CLOEXEC) != 0 || pipe2(lifeline.data(), O_CLOEXEC) != 0 ||
         fcntl(lifeline[0], F_SETSIG, SIGKILL) != 0 || fcntl(lifeline[0], F_SETFL, O_ASYNC) != 0)
       throw command_failure(system_text("cannot start rank " + std::to_string(rank)));
@@ -245,7 +249,8 @@ class world_launcher {
     return 0;
   }
 
-  /// Creates a pipe that replaces `to` in the rank. Returns the end to which the rank writes.
+  /// Creates a pipe for the output stream `to` of a rank. Returns the write end, which the rank uses in place of the
+  /// stream.
   int open_output(std::int32_t rank, std::FILE* to) {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) throw command_failure(system_text("--prepend-rank"));
@@ -253,8 +258,8 @@ class world_launcher {
     return ends[1];
   }
 
-  /// Starts the copier in its own process, because this process waits for signals. The copier keeps no lifeline open.
-  /// It inherits the blocked signals, so that they do not end it before the ranks.
+  /// Starts the copier as a separate process, because this process waits for signals. The copier closes its copies of
+  /// all lifelines. The signals stay blocked in the copier, so that they do not end the copier before the ranks.
   void start_copier() {
     copier_ = fork();
     if (copier_ < 0) throw command_failure(system_text("fork"));
@@ -267,7 +272,7 @@ class world_launcher {
     for (const rank_output& each : outputs_) close(each.from);
   }
 
-  /// Executes the program of a rank. Runs in the child, which has one thread and needs nothing else of the launcher.
+  /// Executes the program of a rank. This function runs in the child process.
   [[noreturn]] void become(std::int32_t rank, pid_t launcher, int lifeline, int complaints) {
     const char* const failed = prepare(rank, launcher, lifeline);
     if (failed == nullptr) execv(request_.path.c_str(), words_.data());
@@ -281,7 +286,7 @@ class world_launcher {
     if (getppid() != launcher) _exit(1);  // the launcher died before prctl
     if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing on the shared memory";
     const int inherited = fcntl(lifeline, F_DUPFD, k_least_number);
-    if (inherited < 0 && errno == EINVAL) errno = EMFILE;  // RLIMIT_NOFILE is below that number
+    if (inherited < 0 && errno == EINVAL) errno = EMFILE;  // RLIMIT_NOFILE does not allow this number
     if (inherited < 0) return "passing on the launcher's pipe as descriptor 10 or above";
     const bool has_environment =
         set_common_variables(rank, request_.ranks, port_) &&
@@ -292,7 +297,8 @@ class world_launcher {
         (request_.start_timeout_s == 0 ||
          setenv("LSCHED_START_TIMEOUT", std::to_string(request_.start_timeout_s).c_str(), 1) == 0);
     if (!has_environment) return "setting the environment";
-    unsetenv("LSCHED_RECORDER");  // ranks find the recorder through the segment; a nested launcher has its own world
+    unsetenv("LSCHED_RECORDER");  // ranks find the recorder through the segment, and a nested launcher must not use
+                                  // this recorder
     if (rank != 0) {
       const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
       if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return "/dev/null";
@@ -310,7 +316,7 @@ class world_launcher {
   }
 
   /// Collects all children that have ended, including processes that ranks left behind. If several ranks have ended,
-  /// reports deaths by signal first, because they may be the cause of the other failures.
+  /// reports ranks that were killed by a signal first, because these deaths may be the cause of the other failures.
   void reap() {
     std::vector<child*> ended;
     int wait_status = 0;
@@ -328,8 +334,8 @@ class world_launcher {
     for (const child* each : ended) report(*each);
   }
 
-  /// Marks a rank as lost if its process has ended before the rank closed its world. The other ranks notice most such
-  /// ends by themselves, unless a sandbox refuses the system calls for that.
+  /// Marks a rank as lost if its process has ended before the rank closed its world. Usually the other ranks detect the
+  /// death without this mark, but a sandbox may refuse the necessary system calls.
   void record_end_of(pid_t process) {
     const process_id gone{process, self_.space};
     for (std::int32_t rank = 0; rank < request_.ranks; ++rank) {
@@ -338,8 +344,9 @@ class world_launcher {
     }
   }
 
-  /// Marks a rank as lost and closed if it ended before it opened its world, so that the other ranks stop waiting for
-  /// it. Does nothing if another process, which the rank left behind, is about to open the world in its place.
+  /// Marks a rank as lost and closed if its process ended before it opened its world, so that the other ranks stop
+  /// waiting for this rank. Does nothing if another process that the rank left behind may still open the world as this
+  /// rank.
   void sign_off(const child& ended) {
     const shm_page& page = segment_->page(ended.rank);
     const process_id holder = page.process.load();
@@ -353,7 +360,7 @@ class world_launcher {
   void report(const child& ended) {
     const bool is_signal = WIFSIGNALED(ended.wait_status);
     const int number = is_signal ? WTERMSIG(ended.wait_status) : WEXITSTATUS(ended.wait_status);
-    // A death by signal explains other failures, even if those ranks were collected first.
+    // A death by signal explains the failures of other ranks, even if those were reported first.
     const bool explains = is_signal && !is_late_ && exit_status_ < 128;
     if (exit_status_ == 0 || explains) exit_status_ = is_signal ? 128 + number : number;
     if (exit_status_ > 0 && exit_status_ < 128) tell_unclosed();
@@ -370,8 +377,8 @@ class world_launcher {
     return "rank " + std::to_string(one.rank) + " (pid " + std::to_string(one.process) + ")";
   }
 
-  /// Reports, once each, ranks that exited with status 0 without closing their world. If ranks fail and no rank was
-  /// killed, these ranks explain the failure.
+  /// Reports each rank that exited with status 0 without closing its world, once. If ranks fail but none was killed,
+  /// such a rank may be the cause.
   void tell_unclosed() {
     for (child& each : children_) {
       const bool is_open = segment_->page(each.rank).state_of_rank.load() == shm_page::open;
@@ -380,13 +387,14 @@ class world_launcher {
     }
   }
 
-  /// Returns the place of a rank now, or when it ended: ": in allreduce/ring #0, round 17, …". May be empty.
+  /// Returns a text with the schedule, round and op at which a rank is, or was when it ended: ": in allreduce/ring #0,
+  /// round 17, …". The text may be empty.
   std::string place_of(std::int32_t rank) const {
     const std::string place = words_for_place(read_record(segment_->record(rank)), wall_offset_ns());
     return place.empty() ? "" : ": " + place;
   }
 
-  /// Reports the places of ranks that still run and have a schedule, at most 16 of them.
+  /// Prints such a text for each rank that still runs and has a schedule, but for at most 16 ranks.
   void tell_places() const {
     constexpr int k_most = 16;
     int found = 0;
@@ -428,8 +436,9 @@ class world_launcher {
     while (send_to_orphans(SIGKILL)) gate_.next(std::nullopt);
   }
 
-  /// Sends the signal to the orphans that are children of this process. When such an orphan ends, this process inherits
-  /// its children, which get a signal in a later call. Returns false if no process could be sent the signal.
+  /// Sends the signal to all orphans that are children of this process. When an orphan ends, the orphan's children
+  /// become children of this process, and a later call sends them the signal. Returns false if the signal could not be
+  /// sent to any process.
   bool send_to_orphans(int signal) const {
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
@@ -459,14 +468,15 @@ class world_launcher {
   const process_id self_ = own_process();
   std::shared_ptr<shm_segment> segment_;
   signal_gate gate_;
-  std::vector<pid_t> strangers_ = find_children();  ///< children that belong to no rank, also those from before exec
+  std::vector<pid_t> strangers_ = find_children();  ///< children of this process that are not ranks, including children
+                                                    ///< from before exec
   rlimit descriptors_{};
   const std::uint16_t port_ = find_free_port();  ///< MASTER_PORT of the ranks
   std::vector<unsigned> cores_;
   std::vector<char*> words_;
   std::vector<child> children_;
-  std::vector<int> writing_ends_;     ///< of the lifelines
-  std::vector<rank_output> outputs_;  ///< empty without --prepend-rank
+  std::vector<int> writing_ends_;     ///< write ends of the lifelines
+  std::vector<rank_output> outputs_;  ///< output streams of the ranks; empty without --prepend-rank
   pid_t copier_ = 0;
   std::optional<clock::time_point> deadline_;
   bool is_late_ = false;

@@ -1,16 +1,18 @@
 // Starts the ranks of a world on this machine, and waits for them.
 //
-// Contract with lsched_world_open: each rank inherits the descriptor of a shared segment. The environment of the rank
-// has the number of that descriptor, its rank and the number of ranks. There are no names, no files and no network.
+// Contract with lsched_world_open: each rank inherits the descriptor of a shared segment. Environment variables of the
+// process contain the number of that descriptor, the rank, and the number of ranks. The ranks need no names of shared
+// memory, no files and no network.
 //
-// All ranks end with the launcher, even if it is killed. This includes ranks that a wrapper script has started:
+// When the launcher ends, all ranks end, even if the launcher was killed. This includes ranks that a wrapper script has
+// started:
 //
 //   launcher exits      Processes that ranks have left behind are children of the launcher (PR_SET_CHILD_SUBREAPER).
 //                       The launcher ends them after the last rank has ended.
 //   launcher is killed  Its children are killed (PR_SET_PDEATHSIG), and so is every process that has opened a world.
 //                       Each rank inherits the read end of its own pipe, and only the launcher has the write end. The
-//                       process that opens the world becomes the owner (F_SETOWN) of the read end. It gets SIGKILL
-//                       (F_SETSIG, O_ASYNC) once the write end is closed.
+//                       process that opens the world becomes the owner (F_SETOWN) of the read end. The kernel
+//                       sends SIGKILL to the owner (F_SETSIG, O_ASYNC) once the write end is closed.
 #pragma once
 
 #include <chrono>
@@ -29,25 +31,26 @@ struct launch_request {
   std::string path;                                ///< executable file of the program
   std::vector<std::string> words;                  ///< arguments of the program, its name first
   std::string title = "lsched run";                ///< beginning of each line that the launcher prints
-  std::optional<std::chrono::milliseconds> limit;  ///< time after which the remaining ranks are ended
-  std::int32_t start_timeout_s = 0;  ///< limit for all ranks to open their world; 0: as in the environment
-  bool bind = false;                 ///< binds rank r to the r-th core this process may use, round robin
-  bool prepends_rank = false;        ///< writes "R: " before each line of rank R
+  std::optional<std::chrono::milliseconds> limit;  ///< time limit, after which the launcher ends the remaining ranks
+  std::int32_t start_timeout_s = 0;  ///< time within which all ranks must open their world; 0: value from the
+                                     ///< environment
+  bool bind = false;                 ///< true: binds rank r to the r-th core that this process may use, round robin
+  bool prepends_rank = false;        ///< true: writes "R: " before each line of rank R
 };
 
 /// Starts all ranks and waits for all of them. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are passed on
-/// to the ranks. Each rank that fails is reported by a line on standard error. If ranks fail, so is each rank that
-/// exited with status 0 without closing its world. Processes that ranks have left behind get a second to end by
-/// themselves after the last rank, and another second after SIGTERM.
+/// to the ranks. Prints a line on standard error for each rank that fails. If any rank fails, also prints a line for
+/// each rank that exited with status 0 without closing its world. After the last rank has ended, processes that ranks
+/// have left behind get a second to end by themselves, and another second after SIGTERM.
 ///
 /// Returns
 ///   0               if all ranks exit with 0
-///   128 + n         if signal n killed a rank before the limit, the first that was killed
+///   128 + n         if ranks were killed before the limit; n is the signal that killed the first of these ranks
 ///   k_exit_timeout  if no rank had failed when the limit passed
-///   another status  of the rank that failed first, or of refuse_program (executable.h) if the system does not execute
-///                   the program
+///   another status  the status of the rank that failed first; if the system does not execute the program, the status
+///                   that refuse_program returns (executable.h)
 /// Throws command_failure if the ranks cannot be started for another reason. No rank runs when this function returns or
-/// throws. Call it from a process with one thread.
+/// throws. The calling process must have only one thread.
 int launch(const launch_request& request);
 
 }  // namespace lsched::cli

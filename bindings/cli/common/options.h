@@ -1,4 +1,4 @@
-// Helpers that add an option to a subcommand in one line.
+// Helpers for options of a subcommand. Each helper adds an option in one line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +11,8 @@
 
 namespace lsched::cli {
 
-/// Adds options to a group of the help text, or to no group if `name` is null. Options with a check show their default.
+/// Adds options to the group `name` of the help text, or to no group if `name` is null. The help text shows the default
+/// of options that have a check.
 struct option_group {
   CLI::App& command;
   const char* name = nullptr;
@@ -38,8 +39,8 @@ struct option_group {
     return grouped(command.add_flag(option, value, text));
   }
 
-  /// Adds an option that sets `value` to the element of `values` whose name_of is the given word. `value` may be a
-  /// std::optional. `values` and `value` must outlive the parser.
+  /// Adds an option whose word selects an element of `values`, and sets `value` to this element. The word of an element
+  /// e is name_of(e). `value` may be a std::optional. `values` and `value` must outlive the parser.
   template <class Values, class Value>
   CLI::Option* add_choice(const char* option, const Values& values, Value& value, const char* text) const {
     std::vector<std::string> names;
@@ -65,8 +66,8 @@ inline void refuse_given(const CLI::App& command, const std::vector<std::string>
     if (is_given(command, each)) throw CLI::ValidationError(each, why);
 }
 
-/// Throws the parser's error if an option is given that has no effect with the option `mode`. `heeded` lists the
-/// options that have an effect.
+/// Throws the parser's error if an option is given that cannot be combined with the option `mode`. `heeded` lists the
+/// options that can be combined with `mode`.
 inline void expect_only(const CLI::App& command, const std::string& mode, const std::vector<std::string>& heeded) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();

@@ -1,4 +1,4 @@
-// A file that a command writes in addition to, or instead of, its ordinary output.
+// A file that a command writes besides its ordinary output, or instead of that output.
 #pragma once
 
 #include <unistd.h>
@@ -14,7 +14,7 @@
 namespace lsched::cli {
 
 /// Opens the file before the work begins, so that a command fails early if the file cannot be written. Existing content
-/// stays until write(). "-" is standard output. Throws command_failure.
+/// stays until write(). The path "-" means standard output. Throws command_failure.
 class output_file {
  public:
   explicit output_file(std::string path) : path_(std::move(path)) {
@@ -23,8 +23,8 @@ class output_file {
     if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": cannot be written: " + reason_of(errno));
   }
 
-  /// Replaces the content. May be called once. Standard output is flushed, and its errors are reported, when the
-  /// command ends.
+  /// Replaces the content of the file. Call this function at most once. Output to standard output is flushed when the
+  /// command ends, which also reports errors.
   void write(const std::string& content) {
     if (is_stdout()) {
       std::fwrite(content.data(), 1, content.size(), stdout);

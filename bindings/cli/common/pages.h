@@ -1,4 +1,4 @@
-// The folder of the pages that texts of the command mention, such as docs/start.md.
+// The folder of the documentation. Texts of the command mention pages of this folder, such as docs/start.md.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace lsched::cli {
 
-/// Returns a sentence with the folder of the pages that `text` names. Pages that are not installed with the command are
-/// in the sources of libsched. Returns an empty string if `text` names no page.
+/// Returns a sentence that names the folder of the pages that `text` mentions. If the pages are not installed with the
+/// command, the sentence refers to the sources of libsched. Returns an empty string if `text` names no page.
 std::string place_of_pages(std::string_view text);
 
-/// Returns the sentence for a text that is written before the command is installed. The folder is relative to the
-/// command.
+/// Acts as place_of_pages for a text that is written before the command is installed. The folder in the sentence is
+/// relative to the command's file.
 std::string place_of_installed_pages(std::string_view text);
 
 }  // namespace lsched::cli

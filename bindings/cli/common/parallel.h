@@ -16,7 +16,7 @@
 
 namespace lsched::cli {
 
-/// Calls a function at the end of its scope.
+/// Calls a function when this object is destroyed, at the end of its scope.
 template <class Function>
 class at_end_of_scope {
  public:
@@ -30,14 +30,14 @@ class at_end_of_scope {
 };
 
 /// Calls job(i) for all i below `count`, on as many threads as there are usable cores. Calls tell(i, result) for each
-/// result in ascending order on the calling thread. At most 64 results wait for an earlier result. A result is
-/// destroyed after its call of `tell`. Blocks until all jobs that have begun have ended.
+/// result in ascending order on the calling thread. At most 64 results are kept until earlier results are ready. A
+/// result is destroyed after tell(i, result) returns. Blocks until all jobs that have begun have ended.
 ///
-/// Rethrows the first exception of a job or of `tell` in that order. The results before it have been passed to `tell`,
+/// If a job or `tell` throws, rethrows the exception with the lowest i. The results below i have been passed to `tell`,
 /// and no further job begins.
 ///
-/// A thread runs many jobs, because the allocator keeps the memory that a thread has freed. With one job for each
-/// thread it would keep more.
+/// Each thread runs many jobs. With a new thread for each job, the allocator would keep more freed memory, because it
+/// keeps some for each thread.
 template <class Job, class Tell>
 void in_order(std::size_t count, const Job& job, const Tell& tell) {
   constexpr std::size_t k_most_ahead = 64;

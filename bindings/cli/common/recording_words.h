@@ -1,4 +1,5 @@
-// Text about the place of a rank, for `lsched postmortem`, and for `lsched run` when a rank has been killed.
+// Texts about the round and op at which a rank is, from a recording. `lsched postmortem` prints these texts, and so
+// does `lsched run` if a rank was killed.
 #pragma once
 
 #include <string>
@@ -11,12 +12,13 @@ namespace lsched::cli {
 /// from a damaged recording.
 std::string local_time(std::uint64_t monotonic_ns, std::int64_t wall_offset_ns);
 
-/// Returns the label of a schedule with bytes escaped that a terminal must not get. The recording may be damaged.
+/// Returns the label of a schedule, with all bytes escaped that could harm a terminal. A damaged recording may contain
+/// such bytes.
 std::string printable(const std::string& label);
 
-/// Returns the wait of a rank: "in allreduce/ring #0, round 17, op 4 (recv, rank 1) since 2026-11-26 14:03:07.123456".
-/// For a rank that does not wait, returns its schedules with the last round called for. Returns an empty string for a
-/// rank without schedules.
+/// Returns a text about the wait of a rank, such as "in allreduce/ring #0, round 17, op 4 (recv, rank 1) since
+/// 2026-11-26 14:03:07.123456". For a rank that does not wait, the text lists the rank's schedules, each with the last
+/// round that the rank has called for. The text is empty if the rank has no schedules.
 std::string words_for_place(const recorded_rank& one, std::int64_t wall_offset_ns);
 
 }  // namespace lsched::cli

@@ -26,7 +26,7 @@ bool has(const char* variable) { return std::getenv(variable) != nullptr; }
 
 #if LSCHED_HAVE_MPI
 
-/// True from MPI_Init_thread to MPI_Finalize. Only the main thread uses it.
+/// True from MPI_Init_thread to MPI_Finalize. Only the main thread uses this variable.
 bool g_is_in_mpi = false;
 
 void enter_mpi(const std::string& threads) {
@@ -72,12 +72,12 @@ lsched_status open_mpi_world(bool, const lsched_config*, lsched_world**, lsched_
 
 #endif
 
-/// Handles SIGPIPE. A closed reader of standard output is not a failure to report. The launcher therefore ends by
-/// SIGPIPE as well, and all ranks end with it before they notice a missing rank.
+/// Handles SIGPIPE, which this rank gets if the reader of standard output has ended. That is not a failure to report.
+/// So the launcher ends by SIGPIPE too, and ends all ranks before they detect a missing rank.
 void end_with_launcher(int) {
   kill(getppid(), SIGPIPE);
   sleep(1);
-  raise(SIGPIPE);  // ends this rank when the handler returns, if the launcher is not the parent
+  raise(SIGPIPE);  // if the launcher is not the parent, this ends the rank when the handler returns
 }
 
 void end_quietly_without_reader() {
@@ -146,7 +146,7 @@ void session::open(const lsched_config* config) {
 }
 
 session::~session() {
-  // May return BUSY after a failure, which does not matter because the process ends.
+  // BUSY after a failure is ignored, because the process ends.
   if (runtime_ != nullptr) static_cast<void>(lsched_world_close(runtime_));
 }
 

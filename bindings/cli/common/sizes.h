@@ -1,4 +1,4 @@
-// Options that take sizes in bytes.
+// Options whose values are sizes in bytes.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,8 +10,8 @@
 
 namespace lsched::cli {
 
-/// Returns a validator for CLI::Option::transform, which converts a size (ops/size_text.h) within the limits into a
-/// plain number. Without `most` there is no upper limit.
+/// Returns a validator for CLI::Option::transform. The validator accepts a size text (ops/size_text.h) within the
+/// limits, and replaces the text by the number of bytes. Without `most` there is no upper limit.
 inline CLI::Validator size_in_bytes(std::uint64_t least, std::uint64_t most = UINT64_MAX) {
   const std::string limits =
       "from " + std::to_string(least) + (most == UINT64_MAX ? " on" : " to " + std::to_string(most));
@@ -25,7 +25,7 @@ inline CLI::Validator size_in_bytes(std::uint64_t least, std::uint64_t most = UI
   return {check, limits, ""};
 }
 
-/// Adds an option that takes one or several sizes and shows its default.
+/// Adds an option that accepts one or several sizes. The help text shows its default.
 template <class Value>
 CLI::Option* add_size(const option_group& group, const char* option, Value& value, const char* text,
                       const CLI::Validator& size) {

@@ -13,7 +13,7 @@
 namespace lsched::cli {
 namespace {
 
-/// Returns the number, or nothing unless the whole word is a number of this type.
+/// Returns the number that `word` is, or nothing if the word is not a number of this type.
 template <class Number>
 std::optional<Number> parse(std::string_view word) {
   Number value{};
@@ -21,7 +21,8 @@ std::optional<Number> parse(std::string_view word) {
   return error == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
 }
 
-/// Accepts words that `parse` reads as a number within the limits. NaN is outside all limits.
+/// Returns a validator that accepts words which `parse` converts to a number within the limits. NaN is outside all
+/// limits.
 template <class Number>
 CLI::Validator limits(const char* kind, Number least, Number most, bool is_open) {
   std::ostringstream text;

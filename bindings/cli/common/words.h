@@ -1,4 +1,4 @@
-// Words of the command line: numbers, enumerations of the library, and the request that they describe.
+// Parsing of words on the command line: numbers, names of enumerators, and the request that the options describe.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@ class Validator;
 
 namespace lsched::cli {
 
-/// The largest number of ranks that an option accepts. list and show only describe such worlds, other commands start
-/// them.
+/// The maximum number of ranks that an option accepts. `list` and `show` only describe worlds of this size. Other
+/// commands start all the ranks.
 inline constexpr std::uint64_t k_most_ranks = 1 << 20;
 
-/// Returns the number, or nothing unless the whole word is a number.
+/// Returns the number that `word` is, or nothing if any part of the word is not a digit.
 std::optional<std::uint64_t> whole_number_in(std::string_view word);
 
-/// Return validators whose errors name the limits and the given word. Without `most` there is no upper limit.
+/// Return validators for numbers from `least` to `most`. The errors name the limits and the given word.
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = UINT64_MAX);
 CLI::Validator number(double least, double most);
 
-/// Accepts any word that is not empty.
+/// Returns a validator that accepts any word that is not empty.
 CLI::Validator any_word();
 
-/// Accepts these words. The error for another word suggests the nearest of them.
+/// Returns a validator that accepts `words`. The error for any other word suggests the nearest accepted word.
 CLI::Validator one_of(std::vector<std::string> words);
 
 /// The values of --k and --density of sparse allreduces. A command accepts only one of the two.
 struct sparse_data {
   std::optional<std::uint64_t> k;
-  double density = 0.01;  ///< share of `count`, rounded down; used without k
+  double density = 0.01;  ///< share of `count` that gives k, rounded down; used if `k` is not set
 };
 
 void add_sparse_options(CLI::App& command, sparse_data& data);
@@ -49,23 +49,25 @@ struct request_options {
   std::uint64_t count = 1024;
   dtype type = dtype::f32;
   kernel reduction = kernel::sum;
-  bool is_mean = false;  ///< for collectives that have means
+  bool is_mean = false;  ///< true: the result is the mean, for collectives that support means
   std::optional<rank> root;
   std::optional<rank> ranks_per_node;
-  std::optional<std::uint32_t> tensors;  ///< for adaptive sums; not set: the vector is one tensor
+  std::optional<std::uint32_t> tensors;  ///< number of tensors of an adaptive sum; not set: the vector is one tensor
   sparse_data sparse;
   std::string activation;
 };
 
 void add_request_options(CLI::App& command, request_options& request);
 
-/// Puts `ranks_per_node` neighbours on each node of a typical request. The owner of a node is its first rank.
+/// Sets the nodes of a request so that every `ranks_per_node` consecutive ranks share a node. The owner of a node is
+/// the node's first rank.
 void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node);
 
-/// Returns a typical request (requests.h) with the options that the collective takes. Ignores the other options.
+/// Returns a typical request (requests.h), changed by the options that apply to the collective. Other options are
+/// ignored.
 shape shape_of(const collective& of, const request_options& request);
 
-/// Returns the request of rank 0 for a sparse allreduce.
+/// Returns the request of a sparse allreduce on rank 0.
 sparse_problem problem_of(const request_options& request);
 
 inline constexpr std::string_view k_sparse_allreduce = "sparse_allreduce";
@@ -75,26 +77,27 @@ inline bool is_sparse(std::string_view collective) {
   return collective == k_sparse_allreduce || collective == k_partial_sparse_allreduce;
 }
 
-/// Return the dense collectives that `lsched list` shows, and all collectives that it shows.
+/// Return the names of the dense collectives, or of all collectives, that `lsched list` shows.
 std::vector<std::string> collective_names();
 std::vector<std::string> listed_collectives();
 
-/// Returns "auto" and the algorithms that `lsched list` shows.
+/// Returns "auto" and the names of the collective's algorithms that `lsched list` shows.
 std::vector<std::string> algorithm_names(std::string_view collective);
 
-/// Throws the parser's error, with the nearest name, if `lsched list` does not show a name. If `collective` is empty,
-/// accepts the algorithms of all collectives.
+/// Throws the parser's error if `lsched list` does not show the collective or the algorithm. The error suggests the
+/// nearest name. If `collective` is empty, accepts the algorithms of all collectives.
 void expect_listed(const std::string& collective, const std::string& algorithm);
 
-/// Accepts the words that read_activation (libsched/schedule/activation.h) accepts.
+/// Returns a validator that accepts the texts that read_activation (libsched/schedule/activation.h) accepts.
 CLI::Validator activation_words();
 
-/// Throws the parser's error if an activation is given for a collective without activation policy. Also throws it if a
-/// number of the activation, or the root, does not fit `ranks` ranks. An empty `collective` may be any collective.
+/// Throws the parser's error if an activation is given for a collective that has no activation policy. Also throws the
+/// error if a number in the activation, or the root, is too large for `ranks` ranks. If `collective` is empty, the
+/// collective is not checked.
 void expect_in_world(const std::string& collective, const std::string& activation, std::optional<rank> root,
                      rank ranks);
 
-/// Returns the activation that the words describe, or solo without words. Throws command_failure.
+/// Returns the activation that `words` describes, or "solo" if `words` is empty. Throws command_failure.
 activation activation_of(const std::string& words, std::uint64_t seed);
 
 }  // namespace lsched::cli

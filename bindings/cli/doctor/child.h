@@ -1,4 +1,4 @@
-// A trial in a separate process, so that a signal or a hang ends the trial and not the report.
+// Runs a trial (a function) in a child process, so that a signal or a hang ends only the trial and not the command.
 #pragma once
 
 #include <poll.h>
@@ -14,14 +14,14 @@
 namespace lsched::cli::doctor {
 
 struct trial_result {
-  int wait_status = 0;  ///< from waitpid(2)
+  int wait_status = 0;  ///< status that waitpid(2) returned
   std::string text;     ///< output of the trial
 
   bool has_succeeded() const { return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0; }
 };
 
-/// Runs `trial` in a child. The trial writes to the descriptor that it gets and returns the exit status. A child that
-/// takes longer than 10 s is killed.
+/// Runs `trial` in a child process. The argument of `trial` is a descriptor for its output, and its result is the exit
+/// status. A child that runs longer than 10 s is killed.
 inline trial_result try_in_child(const std::function<int(int)>& trial) {
   constexpr std::chrono::seconds k_limit{10};
   trial_result made{.wait_status = -1, .text = {}};

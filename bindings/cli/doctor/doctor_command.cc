@@ -1,5 +1,5 @@
-// `lsched doctor`: prints a line for each frequent cause of problems, from the command in PATH to the limits of the
-// process.
+// `lsched doctor`: checks frequent causes of problems, from the command in PATH to the limits of the process, and
+// prints a line for each check.
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// The findings of `lsched doctor`. Each has a subject, a state, a sentence and a page of the documentation.
+// The findings of `lsched doctor`. Each finding is the result of one check of the installation or of this process.
 #pragma once
 
 #include <string>
@@ -11,15 +11,16 @@ struct finding {
   std::string subject;  ///< "command", "ulimit -v"
   condition state = condition::ok;
   std::string text;  ///< one sentence
-  std::string page;  ///< the path of a page below the root of the repository, with the heading
+  std::string page;  ///< path of a page of the documentation, relative to the root of the repository, with the heading
 };
 
-// programs.cc: other programs and libraries that a search may find in place of those of this build.
+// programs.cc: checks whether searches for programs and libraries find those of this build, or others.
 finding examine_command();
 finding examine_library();
 finding examine_mpi();
 
-// process.cc: the environment, the limits and the rights of this process. `ranks` is the size of the planned world.
+// process.cc: checks of the environment, the limits and the rights of this process. `ranks` is the size of the planned
+// world.
 finding examine_launcher();
 finding examine_shared_memory();
 finding examine_peer_reads();

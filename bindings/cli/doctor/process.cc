@@ -24,7 +24,8 @@ namespace lsched::cli::doctor {
 namespace {
 
 constexpr const char* k_memory_page = "docs/guides/troubleshooting.md#lsched_err_nomem";
-constexpr std::uint64_t k_descriptors_of_rank = 16;  ///< of a process; the launcher takes one more for each rank
+constexpr std::uint64_t k_descriptors_of_rank = 16;  ///< number of descriptors that a rank needs; the launcher needs
+                                                     ///< one more for each rank
 
 std::string mebibytes(std::uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
@@ -53,7 +54,7 @@ int try_world(int out) {
   return 0;
 }
 
-/// A child that holds a memory probe until this object is destroyed.
+/// A child process that keeps a memory probe until this object is destroyed.
 class probed_child {
  public:
   probed_child() {
@@ -83,7 +84,7 @@ class probed_child {
     char never = 0;
     close(end[1]);
     if (write(to, &address, sizeof address) != sizeof address) return 1;
-    return read(end[0], &never, 1) == 0 ? 0 : 1;  // until the parent closes the other end
+    return read(end[0], &never, 1) == 0 ? 0 : 1;  // waits until the parent closes the other end
   }
 
   pid_t process_ = -1;
@@ -215,7 +216,7 @@ finding examine_file_limit(int ranks) {
 
 finding examine_descriptor_limit(int ranks) {
   finding made{.subject = "ulimit -n", .page = "docs/guides/troubleshooting.md#lsched_err_transport"};
-  const auto limit = limit_on(RLIMIT_NOFILE, true);  // `lsched run` raises the soft limit to this one
+  const auto limit = limit_on(RLIMIT_NOFILE, true);  // the hard limit, to which `lsched run` raises the soft limit
   const auto soft = limit_on(RLIMIT_NOFILE);
   const std::uint64_t launcher = k_descriptors_of_rank + static_cast<std::uint64_t>(ranks);
   const bool is_low = (limit && *limit < launcher) || (soft && *soft < k_descriptors_of_rank);

@@ -1,8 +1,8 @@
 // A GOAL program as a value. GOAL is the interchange format of LogGOPSim and related simulators.
 //
-// A program has the sends, receives and calculations of every rank, joined by two kinds of edges. It has no buffers, no
-// reductions and no or-dependencies. The last part of this file converts between schedules and GOAL.
-// docs/reference/goal.md describes the text form.
+// A program has the sends, receives and calculations of every rank, joined by two kinds of edges. A program has no
+// buffers, no reductions and no or-dependencies (ops that start after any one of several ops). The last part of this
+// file converts between schedules and GOAL. docs/reference/goal.md describes the text form.
 // (Hoefler, Siebert, Lumsdaine: "Group operation assembly language", ICPP 2009; Hoefler, Schneider, Lumsdaine:
 // "LogGOPSim", HPDC 2010.)
 #pragma once
@@ -20,12 +20,13 @@ namespace lsched {
 
 enum class goal_kind : std::uint8_t { send, recv, calc };
 
-/// Any rank as the peer of a receive, or any tag. The match is decided while the program runs.
+/// Wildcard for the peer or the tag of a receive. The matching message is known only when the program runs.
 inline constexpr std::uint32_t k_goal_any = 0xffffffff;
 
 struct goal_op {
-  std::uint64_t size = 0;  ///< bytes; for a calc: units of time, nanoseconds by convention
-  std::uint32_t peer = 0;  ///< below the number of ranks, or k_goal_any; 0 for a calc
+  std::uint64_t size = 0;  ///< size of the message in bytes; for a calc (calculation): its time in units, nanoseconds
+                           ///< by convention
+  std::uint32_t peer = 0;  ///< rank at the other end, or k_goal_any; 0 for a calc
   std::uint32_t tag = 0;   ///< 0 for a calc
   goal_kind kind = goal_kind::calc;
   std::uint8_t cpu = 0;
@@ -33,8 +34,8 @@ struct goal_op {
   friend bool operator==(const goal_op&, const goal_op&) = default;
 };
 
-/// An edge between two ops of a rank, given by their indices. `after` starts once `before` has finished ("requires") or
-/// has started ("irequires").
+/// An edge between two ops of the same rank. Ops are given by their indices. `after` starts once `before` has finished
+/// ("requires") or has started ("irequires").
 struct goal_edge {
   std::uint32_t before = 0;
   std::uint32_t after = 0;
@@ -56,15 +57,16 @@ struct goal {
 /// Sorts edges into the order of goal_rank::edges. The sort is stable.
 void sort_edges(goal_rank& program);
 
-/// Returns the text form. The lines of `remark` become comments in the first rank's block, the only place where every
-/// reader allows comments. Equal programs give equal texts.
+/// Returns the text form. The lines of `remark` become comments in the block of the first rank, because all parsers of
+/// GOAL accept comments there. Equal programs give equal texts.
 std::string to_goal_text(const goal& program, std::string_view remark = {});
 
-/// Returns true if the text begins as the text form does, after comments.
+/// Returns true if the text, after leading comments, begins like a GOAL text.
 bool is_goal_text(std::string_view text);
 
-/// Parses the text form. Failures are `argument` and begin with "line L, column C: ". Comments are dropped and labels
-/// become numbers. Takes at most about 16 bytes of memory for each byte of the text, even if the text declares more.
+/// Parses the text form. Failures are `argument`, and their texts begin with "line L, column C: ". Comments are dropped
+/// and labels become numbers. Allocates at most about 16 bytes for each byte of the text, even if the text declares
+/// more ranks or ops.
 result<goal> parse_goal_text(std::string_view text);
 
 // --- schedules ---------------------------------------------------------------------------------------------------
@@ -72,47 +74,49 @@ result<goal> parse_goal_text(std::string_view text);
 struct simulation;
 struct simulation_record;
 
-/// Choices for the conversion that neither form contains.
+/// Parameters of the conversion that neither schedules nor GOAL programs contain.
 struct goal_scenario {
   rank initiator = 0;        ///< first rank whose call starts the round, if it is a candidate
-  double ns_per_byte = 0.1;  ///< time of a compute op for each byte that it writes; above 0
+  double ns_per_byte = 0.1;  ///< time of a compute op per byte written; above 0
 };
 
 struct goal_export {
   goal program;
-  std::string remark;  ///< the choices that were made, for to_goal_text
+  std::string remark;  ///< description of the conversion's parameters, for to_goal_text
 };
 
-/// Exports round 1 of a world, in which rank r runs world[r]. Sends and receives stay sends and receives, of at least
-/// 1 byte, with lists of typical length. Computes become calcs. Nops, calls, captures and ops whose guard does not hold
-/// become calcs of 0. A guard takes a list of typical length 0 for empty.
+/// Exports round 1 of a world, in which rank r runs world[r]. Sends and receives stay sends and receives, of at least 1
+/// byte. Lists have their typical length. Compute ops become calcs. Nops, calls, captures (ops that take a rank's
+/// contribution) and ops that a guard skips become calcs of 0. A guard treats a list of typical length 0 as empty.
 ///
-/// GOAL has no or-dependencies, no signals and no ops that do not fire, so the round is simulated. From the initiator
-/// on, as many candidates call as the policy needs; under policy full, every rank calls. Every rank has a contribution.
-/// A message takes one unit of time, and everything else takes no time. If an op needs fewer tokens than it has deps,
-/// the deps whose tokens came first become "requires". Ops that did not fire are left out. Signals become messages of
-/// 1 byte with tags above all tags of payload.
+/// GOAL has no or-dependencies, no signals, and no ops that do not start. So the round is simulated first, and the
+/// program has what happened. Only as many ranks call as the activation policy needs: the candidates that come first
+/// from `initiator` on, by rank. Under policy full, every rank calls. Every rank has a contribution. A message takes
+/// one unit of time, and everything else takes no time. If an op needs fewer tokens than it has deps, the deps whose
+/// tokens came first become "requires". Ops that did not start are left out. Signals become messages of 1 byte, with
+/// tags above all tags of payload.
 ///
 /// Failures: `argument` (no world, or an invalid scenario), `unmatched` (a round that does not end; the failure names
-/// the rank), `constraint` (tags that leave no room for signals).
+/// the rank), `constraint` (no tags are left for signals).
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& scenario = {});
 
-/// Exports the round what.instance that simulate_schedules(world, what, &record) played. The deps whose tokens came
-/// first in the simulation become "requires", and guards hold as they did there. Computes take what.where.compute, and
-/// signals have their bytes of the simulation. A rank that begins late, or whose call made an op fire, has a calc of
-/// that time first. Noise and jitter affect only the order of tokens. `record` must cover all ranks. Failures: as
-/// above, and `unmatched` if a message was sent and never received.
+/// Exports round `what.instance`, which simulate_schedules(world, what, &record) has simulated. The deps whose tokens
+/// came first in the simulation become "requires". A guard skips the ops that it skipped in the simulation. Compute ops
+/// take the time of what.where.compute, and signals have the size of the simulation. A rank that begins late, or whose
+/// call made an op start, begins with a calc of that time. Noise and jitter affect only the order of tokens. `record`
+/// must cover all ranks. Failures: as the other export_goal, and `unmatched` if a message was sent but never received.
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record);
 
 /// Returns a schedule for every rank of a GOAL program, to be verified, simulated or run. GOAL gives the sizes of data
-/// but not the contents. All sends therefore read one input of u8, and each receive writes its own scratch. A calc
-/// becomes a copy of as many bytes as take its time. "a irequires b" becomes a dep on a nop in front of b. Messages
-/// with equal source, target and tag are paired in the order of the file and get unique tags. A receive may have room
-/// for more than is sent. cpu and nic are dropped.
+/// but not the contents. All sends therefore read one input of u8, and each receive writes a separate scratch range. A
+/// calc becomes a copy, with the number of bytes whose copy takes the calc's time. "a irequires b" becomes a dep on a
+/// nop in front of b. Sends and receives with equal source, target and tag are paired in the order of the file, and
+/// each pair gets a unique tag. A receive may be longer than its send. `cpu` and `nic` are dropped.
 ///
-/// Failures, each naming rank and op: `unsupported` (a receive from any rank or with any tag, whose match is not known
-/// before it runs), `unmatched` (no partner, or a receive that is too small), and the failures of builder::compile.
+/// Failures, each naming rank and op: `unsupported` (a receive from any rank or with any tag, whose send is known only
+/// when the program runs), `unmatched` (a send or receive without a partner, or a receive that is too short), and the
+/// failures of builder::compile.
 result<std::vector<schedule_ptr>> import_goal(const goal& program, const goal_scenario& scenario = {});
 
 }  // namespace lsched

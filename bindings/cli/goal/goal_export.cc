@@ -1,4 +1,4 @@
-// Schedules -> GOAL: writes the ops that fired in a simulated round, and the deps that they waited for.
+// Schedules -> GOAL: writes the ops that started (fired) in a simulated round, and the deps that these ops waited for.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -16,7 +16,7 @@ std::size_t index_of(rank r) { return static_cast<std::size_t>(r); }
 
 // --- a round in which only messages take time, one unit each -----------------------------------------------------
 
-/// The time at which ranks call that do not start the round. The round is over by then.
+/// The time of calls that must not start the round, which is over before this time.
 constexpr picoseconds k_after_all = k_forever / 2;
 
 simulation unit_time_round(const activation& starts, rank size, rank initiator) {
@@ -42,14 +42,14 @@ simulation unit_time_round(const activation& starts, rank size, rank initiator) 
 
 // --- the played round --------------------------------------------------------------------------------------------
 
-/// The ops and deps of one rank in a round that was played.
+/// The ops and deps of one rank in a simulated round.
 struct played_rank {
   std::vector<bool> done;        ///< by op
-  std::vector<bool> is_void;     ///< by op: done, but its guard did not hold
-  std::vector<goal_edge> edges;  ///< deps that an op waited for before it fired, by op ids
+  std::vector<bool> is_void;     ///< by op: whether the op was done, but skipped by its guard
+  std::vector<goal_edge> edges;  ///< deps that ops waited for before they started; ends are op ids
 };
 
-/// Drops calls that made no op fire. Such a call would only keep the CPU busy until the time of the call.
+/// Drops calls after which no op started. In the GOAL program such a call would only keep the CPU busy until its time.
 void drop_idle_calls(const schedule& program, played_rank& me) {
   for (op_id id = 0; id < me.done.size(); ++id) {
     if (!is_call(program.ops()[id], program.place().self)) continue;
@@ -74,8 +74,8 @@ std::vector<played_rank> played_in(std::span<const schedule_ptr> world, const si
   return all;
 }
 
-/// Returns the number of messages that were sent and never received. A receive fires only with its message, so this is
-/// the number of sends minus the number of receives.
+/// Returns the number of messages that were sent and never received. A receive starts only when its message has
+/// arrived, so this is the number of sends minus the number of receives.
 std::int64_t orphans_of(const simulation_record& record) {
   std::int64_t open = 0;
   for (const simulated_op& fired : record.ops) {
@@ -87,7 +87,7 @@ std::int64_t orphans_of(const simulation_record& record) {
 
 /// Properties of the ops of a world that the conversion needs.
 struct traits {
-  std::uint64_t signal_tag = 0;  ///< first tag above all tags of payload
+  std::uint64_t signal_tag = 0;  ///< lowest tag above all tags of payload messages
   std::uint64_t last_tag = 0;
   bool has_signals = false, has_lists = false, has_empty = false, has_choice = false, has_void = false;
 };
@@ -124,7 +124,7 @@ traits traits_of(std::span<const schedule_ptr> world, std::span<const played_ran
 struct wording {
   double ns_per_byte = 0;
   std::uint64_t signal_bytes = 1;
-  std::uint64_t signal_tag = 0;  ///< added to the tags of signals
+  std::uint64_t signal_tag = 0;  ///< offset that is added to the tags of signals
 };
 
 /// Returns a failure if the time of a compute op is too long for a calc.
@@ -155,7 +155,8 @@ goal_op translate(const schedule& program, const op& one, const wording& words, 
           .kind = is_out ? goal_kind::send : goal_kind::recv};
 }
 
-/// Translates a rank. An ordinary round begins with a wait of `start_ns`. In a partial round, the call is that wait.
+/// Translates a rank. An ordinary round begins with a wait of `start_ns`. In a partial round, the calc for the call
+/// replaces that wait.
 goal_rank translate(const schedule& program, const played_rank& me, const wording& words, std::uint64_t start_ns) {
   goal_rank out;
   const bool waits_first = start_ns > 0 && !program.is_partial();
@@ -183,7 +184,7 @@ std::string number_text(double number) {
   return text;
 }
 
-/// Returns the part of the remark that does not depend on the scenario.
+/// Returns the part of goal_export::remark that does not depend on the scenario.
 std::string describe(const schedule& first, round_no round, const wording& words, const traits& all) {
   std::string text = "libsched: " + first.name() + ", " +
                      counted(static_cast<std::uint64_t>(first.place().size), "rank") + ", round " +
@@ -227,7 +228,7 @@ std::string describe_simulated(const simulation& what, const traits& all) {
   return text + ";\nops that did not fire are left out";
 }
 
-/// Returns the round as it was played. The remark ends with the text of `describe_scenario(traits)`.
+/// Returns the simulated round as a program. The remark ends with the text of `describe_scenario(traits)`.
 template <class Describe>
 result<goal_export> write_down(std::span<const schedule_ptr> world, const simulation& what,
                                const simulation_record& record, wording words, const Describe& describe_scenario) {

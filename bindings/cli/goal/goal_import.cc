@@ -13,7 +13,7 @@ namespace {
 
 std::string name_of_op(rank r, std::uint32_t id) { return "rank " + std::to_string(r) + ", op " + std::to_string(id); }
 
-/// One end of a message. The order puts all ends of one (source, target, tag) side by side, sends first.
+/// A send or a receive. Sorting puts all ends with equal source, target and tag side by side, sends first.
 struct message_end {
   rank source, target;
   std::uint32_t tag;
@@ -24,7 +24,7 @@ struct message_end {
   friend auto operator<=>(const message_end&, const message_end&) = default;
 };
 
-/// A message: its tag, which is unique among the messages from its source to its target, and the bytes that are sent.
+/// A message: a tag, which is unique among the messages from its source to its target, and the number of bytes sent.
 struct message {
   std::uint32_t tag = 0;
   std::uint64_t bytes = 0;
@@ -62,8 +62,7 @@ std::string describe(const goal& program, const message_end& end) {
 }
 
 /// Pairs all sends and receives of one (source, target, tag). Both lists are in the order of the file, and the k-th
-/// send belongs to the k-th receive. New tags begin at `next`. A receive may have room for more than is sent, as in
-/// MPI.
+/// send belongs to the k-th receive. New tags begin at `next`. A receive may be longer than its send, as in MPI.
 std::optional<failure> pair_up(const goal& program, std::span<const message_end> sends,
                                std::span<const message_end> recvs, std::uint32_t& next, message_table& messages) {
   const std::size_t pairs = std::min(sends.size(), recvs.size());
@@ -142,7 +141,8 @@ class rank_builder {
     std::uint64_t written = 0;
     for (std::size_t id = 0; id < from_.ops.size(); ++id) {
       const goal_op& one = from_.ops[id];
-      const std::uint64_t bytes = std::min(written_by(id), k_max_count + 1);  // still too large for compile()
+      const std::uint64_t bytes = std::min(written_by(id), k_max_count + 1);  // capped without overflow; compile()
+                                                                              // refuses this size
       written = std::min(written + bytes, k_max_count + 1);
       if (one.kind != goal_kind::recv) most_read = std::max(most_read, one.kind == goal_kind::send ? one.size : bytes);
     }
@@ -170,7 +170,7 @@ class rank_builder {
   buffer_id target_ = 0;
   std::uint64_t next_ = 0;
   std::vector<op_id> bodies_;  ///< by GOAL op
-  std::vector<op_id> fronts_;  ///< by GOAL op: the first op to fire, its body or the nop that stands for its start
+  std::vector<op_id> fronts_;  ///< by GOAL op: the first op that starts: the body, or the nop in front of the body
 };
 
 }  // namespace

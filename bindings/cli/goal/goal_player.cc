@@ -13,12 +13,12 @@ namespace lsched {
 namespace {
 
 constexpr picoseconds k_ns = 1000;
-constexpr std::uint64_t k_telling = 1 << 20;  ///< messages between two calls of `progress`
+constexpr std::uint64_t k_telling = 1 << 20;  ///< number of messages between two calls of `progress`
 
-/// An op that is due, or a message that arrives. A message is represented by its send, an op of another rank.
+/// An event: an op is due, or a message arrives. A message is represented by its send, which is an op of another rank.
 struct event {
   picoseconds time = 0;
-  std::uint64_t number = 0;  ///< in order of creation; kept when the event tries again
+  std::uint64_t number = 0;  ///< number in order of creation, unchanged when the event tries again
   std::uint32_t at = 0;      ///< rank at which the event happens
   std::uint32_t from = 0;    ///< rank of the op
   std::uint32_t op = 0;
@@ -46,20 +46,21 @@ std::optional<waiting> take_match(std::vector<waiting>& from, std::uint32_t peer
   return taken;
 }
 
-/// Events of one rank that need the same resources and found them busy. Only the first of them, by number, is in the
-/// queue. The others would become due with it and find the resources busy again, which takes k^2 steps for k messages.
+/// Events of one rank that need the same resources, which were busy. Only the event with the lowest number is in the
+/// queue. If all events were in the queue, they would become due together and all except one would find the resources
+/// busy again, which takes k^2 steps for k events.
 struct waiting_room {
-  std::uint32_t resources = 0;            ///< as find_room() encodes them
-  std::uint64_t first = k_no_event;       ///< number of the queued event
+  std::uint32_t resources = 0;            ///< the resources, encoded by find_room()
+  std::uint64_t first = k_no_event;       ///< number of the event that is in the queue
   std::map<std::uint64_t, event> others;  ///< by number
 
   static constexpr std::uint64_t k_no_event = ~std::uint64_t{0};
 };
 
 struct rank_state {
-  std::vector<std::uint32_t> missing;       ///< by op: incoming edges that are not satisfied
-  std::vector<std::uint32_t> first_edge;    ///< by op, and one more: first of the edges from the op
-  std::vector<std::uint32_t> freed;         ///< ops without missing edges that are not in the queue yet
+  std::vector<std::uint32_t> missing;       ///< by op: number of incoming edges that are not yet satisfied
+  std::vector<std::uint32_t> first_edge;    ///< by op: index of the first edge from the op; one more element at the end
+  std::vector<std::uint32_t> freed;         ///< ops whose edges are all satisfied, but that are not in the queue yet
   std::vector<waiting> receives, messages;  ///< oldest first
   std::vector<waiting_room> rooms;
   std::uint32_t started = 0;  ///< number of ops
@@ -134,8 +135,8 @@ class goal_player {
     queue_freed(r);
   }
 
-  /// Satisfies the edges from an op. Defect of the original, kept: this may happen twice for a send (see receive()),
-  /// and then its edges count twice.
+  /// Satisfies the edges from an op. Defect of the original, kept: this may happen twice for a send (see receive()).
+  /// The edges from the send are then satisfied twice.
   void satisfy(std::uint32_t r, std::uint32_t id, bool by_start) {
     rank_state& state = ranks_[r];
     for (std::uint32_t i = state.first_edge[id]; i < state.first_edge[id + 1]; ++i) {
@@ -149,9 +150,9 @@ class goal_player {
   }
   void end(std::uint32_t r, std::uint32_t id) { satisfy(r, id, false); }
 
-  /// Queues the freed ops: sends before receives before calcs. An op is due when its CPU is free, and a send when its
-  /// NIC is free as well. Defect of the original, kept: the op may become due before an op of another CPU that it
-  /// waited for has ended.
+  /// Queues the freed ops: first sends, then receives, then calcs. An op is due when its CPU is free. A send also needs
+  /// its NIC. Defect of the original, kept: if an op waits for an op of another CPU, it may become due before the other
+  /// op has ended.
   void queue_freed(std::uint32_t r) {
     const std::vector<goal_op>& ops = program_.ranks[r].ops;
     std::vector<std::uint32_t>& freed = ranks_[r].freed;
@@ -171,13 +172,13 @@ class goal_player {
   picoseconds& sending_free(std::uint32_t r, const goal_op& one) { return sending_free_[r * nics_ + one.nic]; }
   picoseconds& receiving_free(std::uint32_t r, const goal_op& one) { return receiving_free_[r * nics_ + one.nic]; }
 
-  /// Returns the cost of all bytes but one.
+  /// Returns the cost of all bytes except one.
   /// Defect of the original, kept: the cost of 0 bytes is negative.
   static picoseconds bytes_cost(std::uint64_t bytes, femtoseconds each) {
     return bytes == 0 ? -time_of(1, each) : time_of(bytes - 1, each);
   }
 
-  /// Returns the longer time. Defect of the original, kept: times are compared as unsigned numbers.
+  /// Returns the longer of two times. Defect of the original, kept: times are compared as unsigned numbers.
   static picoseconds longer(picoseconds x, picoseconds y) {
     return static_cast<std::uint64_t>(x) > static_cast<std::uint64_t>(y) ? x : y;
   }
@@ -199,8 +200,8 @@ class goal_player {
     queue_.push(who);
   }
 
-  /// Returns true if the event has to wait, because its resources become free later, at `free`. Otherwise calls then(),
-  /// which occupies the resources and returns the time at which they become free again.
+  /// Returns true if the event has to wait, because its resources become free only later, at time `free`. Otherwise
+  /// calls then(), which occupies the resources and returns the time until which they are occupied.
   template <class Then>
   bool has_to_wait(const event& now, const goal_op& one, picoseconds free, const Then& then) {
     if (free > now.time) {
@@ -222,7 +223,7 @@ class goal_player {
 
   // --- events ---
 
-  /// Carries out an event, then queues the ops that it has freed, those of the lower rank first.
+  /// Executes an event, then queues the ops that this event has freed, first those of the lower rank.
   void play(const event& now) {
     const goal_op& one = program_.ranks[now.from].ops[now.op];
     other_ = now.at;
@@ -264,7 +265,7 @@ class goal_player {
   }
 
   /// Defect of the original, kept: if the message arrived before the receive, the size, CPU and NIC of the receive
-  /// decide about the rendezvous. So a send may end twice, or never.
+  /// determine whether the message uses a rendezvous. So a send may end twice, or never.
   void receive(const event& now, const goal_op& one) {
     start(now);
     const auto message = take_match(ranks_[now.at].messages, one.peer, one.tag);
@@ -273,7 +274,7 @@ class goal_player {
     end(now.at, now.op);
   }
 
-  /// Defect of the original, kept: the receiver uses the CPU and the NIC that the send names.
+  /// Defect of the original, kept: on the receiver, the message uses the CPU and NIC numbers of the send.
   void arrive(const event& now, const goal_op& sent) {
     picoseconds& cpu = cpu_free(now.at, sent);
     picoseconds& nic = receiving_free(now.at, sent);
@@ -289,7 +290,8 @@ class goal_player {
     end(now.at, wanted->op);
   }
 
-  /// Ends a send, whose rank continues at once. The CPU of the sender was not occupied while the send waited.
+  /// Ends a send. Ops that wait for the send can start at once. The CPU of the sender was not occupied while the send
+  /// waited.
   void end_rendezvous(std::uint32_t sender, std::uint32_t id, const goal_op& by, picoseconds time) {
     cpu_free(sender, by) = std::max(cpu_free(sender, by), time);
     sending_free(sender, by) = std::max(sending_free(sender, by), time);
@@ -347,8 +349,9 @@ class goal_player {
   const loggops cost_;
   const std::uint64_t most_eager_;
   const std::function<void(std::uint64_t)>& progress_;
-  std::size_t cpus_ = 1, nics_ = 1;  ///< for each rank, the maximum of the whole program
-  std::vector<picoseconds> cpu_free_, sending_free_, receiving_free_;  ///< by rank, then by CPU or NIC
+  std::size_t cpus_ = 1, nics_ = 1;  ///< numbers of CPUs and NICs of every rank: the maximum in the whole program
+  std::vector<picoseconds> cpu_free_, sending_free_, receiving_free_;  ///< times at which resources become free, by
+                                                                       ///< rank, then by CPU or NIC
   std::vector<rank_state> ranks_;
   std::priority_queue<event, std::vector<event>, std::greater<>> queue_;
   std::size_t most_queued_ = 0;

@@ -105,7 +105,7 @@ class goal_parser {
   }
 
  private:
-  // Each of these functions returns true on success. Otherwise it sets error_ and returns false.
+  // Each of these functions returns true on success. On failure it sets error_ and returns false.
   bool refuse(std::size_t where, const std::string& why);
   bool skip_lines();
   bool read_number(std::string_view what, std::uint64_t most, std::uint64_t& value);
@@ -122,7 +122,7 @@ class goal_parser {
   void skip_blanks() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
   }
-  /// Skips blanks, and skips the word if it comes next. Returns true if it does.
+  /// Skips blanks. If the next word is `word`, skips it and returns true. Otherwise returns false.
   bool take(std::string_view word) {
     skip_blanks();
     if (!text_.substr(at_).starts_with(word)) return false;
@@ -136,7 +136,7 @@ class goal_parser {
   std::size_t at_ = 0;
   std::uint64_t size_ = 0;
   goal program_;
-  std::unordered_map<std::string_view, std::uint32_t> labels_;  ///< of the current block
+  std::unordered_map<std::string_view, std::uint32_t> labels_;  ///< indices of labelled ops in the current block
   failure error_;
 };
 

@@ -17,12 +17,12 @@
 namespace lsched::cli {
 namespace {
 
-constexpr int k_most_moved = 1 << 22;  ///< chunks, for all steps together
+constexpr int k_most_moved = 1 << 22;  ///< maximum number of chunks that all steps together move
 constexpr int k_most_gpus = 1024, k_most_blocks = 4096, k_most_chunks = 1 << 16, k_most_steps = 1 << 20;
 
 enum class memory : char { input = 'i', output = 'o', scratch = 's' };
 
-/// `count` chunks of a buffer, numbered as in the program.
+/// A range of `count` chunks of a buffer. Chunks have the numbers of the MSCCL program.
 struct chunk_range {
   memory of = memory::input;
   int first = 0, count = 1;
@@ -47,11 +47,11 @@ struct gpu {
 struct program {
   std::string name, collective;
   bool is_in_place = false;
-  int chunks = 1;  ///< of a vector, or of a block
+  int chunks = 1;  ///< number of chunks of a vector or of a block
   std::vector<gpu> gpus{};
 };
 
-/// Parses a program. Keeps the first error, with its place.
+/// Parses a program. Keeps the first error, with its position.
 class xml_reader {
  public:
   result<program> read(std::string_view text) {
@@ -187,7 +187,7 @@ class xml_reader {
   program out_;
   std::string place_;
   int steps_ = 0;
-  int chunks_ = 0;  ///< moved by the steps so far
+  int chunks_ = 0;  ///< number of chunks that the steps have moved so far
   std::optional<failure> error_{};
 };
 
@@ -277,7 +277,8 @@ class algorithm_writer {
       const auto block = static_cast<std::size_t>(one.dep_block);
       return block < done.size() && done[block] > static_cast<std::size_t>(one.dep_step);
     };
-    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // blocks, by the block that they wait for
+    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // indices of waiting blocks, by the block that
+                                                                       // they wait for
     std::deque<std::size_t> next;
     for (std::size_t b = 0; b < all.blocks.size(); ++b) next.push_back(b);
     for (; !next.empty(); next.pop_front()) {
@@ -389,10 +390,11 @@ class algorithm_writer {
 
   const program& from_;
   int scratch_ = 0, forwarded_ = 0, channels_ = 1;
-  bool needs_work_ = false;  ///< steps write the input, or the output lies in the input
+  bool needs_work_ = false;  ///< true if steps write the input, or the output is a part of the input
   int self_ = 0;
   int forwarded_so_far_ = 0;
-  std::map<std::string, std::vector<bool>> read_{};  ///< by vector: the chunks that this rank has read
+  std::map<std::string, std::vector<bool>> read_{};  ///< for each vector, by chunk: true if this rank has read the
+                                                     ///< chunk
   std::string text_;
 };
 

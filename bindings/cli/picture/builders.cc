@@ -37,7 +37,8 @@ std::string short_number(double value) {
 
 // --- words of an op ----------------------------------------------------------------------------------------
 
-/// Returns the line of each op of a schedule, as `lsched show` prints it: "op 3 send f32 b0[0 +100] to 1 tag 0 …".
+/// Returns a line of text for each op of a schedule, as printed by `lsched show`: "op 3 send f32 b0[0 +100] to 1 tag 0
+/// …".
 std::vector<std::string> op_lines(const schedule& program) {
   std::vector<std::string> lines;
   const std::string text = to_text(program);
@@ -57,7 +58,7 @@ std::string line_without_schedule(const Op& op) {
   return line + (is_outgoing(op.kind) ? " to " : " from ") + std::to_string(op.peer) + " tag " + std::to_string(op.tag);
 }
 
-/// Sets the labels of a box. `line` is the line of its op.
+/// Sets the labels of a box. `line` is the text that describes the op of the box.
 template <class Op>
 void label(picture_box& box, const Op& op, const std::string& line) {
   if (is_communication(op.kind)) {
@@ -76,7 +77,7 @@ void label(picture_box& box, const Op& op, const std::string& line) {
 
 // --- a scale of time ---------------------------------------------------------------------------------------
 
-/// A unit of time, chosen so that the numbers of a span have few digits.
+/// A unit of time. It is chosen so that the numbers on the axis have few digits.
 struct time_unit {
   double ps = 1e6;
   const char* name = "us";
@@ -93,12 +94,12 @@ time_unit unit_for(picoseconds span) {
 
 /// A box that is not yet in the picture.
 struct timed_box {
-  std::size_t source = 0;  ///< index of its op
+  std::size_t source = 0;  ///< index of the op in the record or in the events
   picture_box box{};
 };
 
-/// Adds the first `most` boxes in time to the picture. Returns the index in the picture of each box that was added, by
-/// source.
+/// Adds the boxes with the `most` earliest beginnings to the picture. Returns the index in the picture of each added
+/// box, by `source`.
 std::map<std::size_t, std::size_t> add_boxes(schedule_picture& into, std::vector<timed_box> boxes, std::size_t most) {
   std::ranges::stable_sort(boxes, {}, [](const timed_box& each) { return each.box.begin; });
   if (boxes.size() > most) {
@@ -181,7 +182,7 @@ simulated_round in_steps(rank initiator) {
   return round;
 }
 
-/// Returns the picture of a round, with times in `unit`. The name of the unit is empty for steps.
+/// Returns the picture of a round, with times in `unit`. If the unit is steps, its name is empty.
 schedule_picture round_picture(const simulation_record& record, const simulation_report& report,
                                std::span<const schedule_ptr> world, const picture_words& words,
                                const std::vector<path_step>& path, const time_unit& unit) {

@@ -18,28 +18,30 @@ namespace lsched::cli {
 struct picture_words {
   std::string title{};
   std::vector<std::string> caption{};
-  rank most_ranks = 64;           ///< only the first ranks are drawn
-  std::size_t most_ops = 20'000;  ///< only the first ops in time are drawn, with a note in the caption
+  rank most_ranks = 64;           ///< maximum number of ranks drawn; the first ranks are drawn
+  std::size_t most_ops = 20'000;  ///< maximum number of ops drawn; the first ops in time are drawn, and the caption
+                                  ///< notes the limit
 };
 
-/// Returns the picture of a simulated round. `record` must cover all ranks. Tooltips contain the ops of the schedules
-/// in `world`. Tooltips of ranks beyond `world` contain only kind, peer and tag.
+/// Returns the picture of a simulated round. `record` must cover all ranks. For ranks in `world`, tooltips contain the
+/// ops of the schedules. For other ranks, tooltips contain only kind, peer and tag.
 schedule_picture picture_of_round(const simulation_record& record, const simulation_report& report,
                                   const simulation& what, std::span<const schedule_ptr> world,
                                   const picture_words& words);
 
-/// Returns the picture of a round in steps instead of time. An op takes one step, a nop or capture takes no step, and a
-/// message takes one step on its way. A rank executes one op at a time, in the order in which ops can begin.
-/// `initiator` is the rank whose call starts the round under majority. Failures: those of packed_world and
-/// simulate_round.
+/// Returns the picture of a round in steps instead of time. An op takes one step, a nop or a capture (which takes a
+/// rank's contribution) takes no step, and a message is in flight for one step. A rank executes one op at a time, in
+/// the order in which ops become ready. If the activation is "majority", the call of rank `initiator` starts the round.
+/// Failures: those of packed_world and simulate_round.
 result<schedule_picture> picture_in_steps(std::span<const schedule_ptr> world, rank initiator,
                                           const picture_words& words);
 
-/// Returns the picture of a recorded run. `names` has the names of the schedules.
+/// Returns the picture of a recorded run. `names` has the names of the schedules, by their number in the events.
 schedule_picture picture_of_trace(std::span<const trace_event> events,
                                   const std::map<std::uint32_t, std::string>& names, const picture_words& words);
 
-/// Describes the machine, skew and noise of a simulation: "LogGOPS machine: L 2500 ns, o 1500 ns, …".
+/// Returns a description of the machine, skew and noise of a simulation, such as "LogGOPS machine: L 2500 ns, o 1500
+/// ns, …".
 std::string words_for_machine(const simulation& what);
 
 }  // namespace lsched::cli

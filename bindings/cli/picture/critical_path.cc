@@ -6,9 +6,9 @@
 namespace lsched::cli {
 namespace {
 
-constexpr picoseconds k_ps = 1000;  ///< in a nanosecond
+constexpr picoseconds k_ps = 1000;  ///< picoseconds in a nanosecond
 
-/// Adds a step. Steps are found from the last to the first, so a step ends where the step that was added before begins.
+/// Adds a step. Steps are found from the last to the first, so the new step ends when the previously added step begins.
 void add_step(std::vector<path_step>& path, std::size_t op, picoseconds begin, bool by_message) {
   const picoseconds end = path.empty() ? begin : path.back().begin;
   path.push_back({op, std::min(begin, end), end, by_message});
@@ -54,7 +54,7 @@ class simulated_walk {
 
  private:
   /// Returns the op that op i waited for last: the previous op on its CPU, the send of its message, or the op of a dep.
-  /// Sets `by_message` if this is the send.
+  /// Sets `by_message` if the result is the send.
   std::optional<std::size_t> cause_of(std::size_t i, bool& by_message) const {
     by_message = false;
     const std::optional<std::size_t> own = dep_of(i);
@@ -69,7 +69,7 @@ class simulated_walk {
     return send->second;
   }
 
-  /// Returns the dep that ended last.
+  /// Returns the op of the dep that ended last.
   std::optional<std::size_t> dep_of(std::size_t i) const {
     std::optional<std::size_t> last;
     const auto [first, end] = deps_.equal_range(i);
@@ -80,8 +80,8 @@ class simulated_walk {
 
   std::span<const simulated_op> ops_;
   std::map<message_key, std::size_t> sends_;
-  std::vector<std::optional<std::size_t>> before_;  ///< previous op on the same CPU
-  std::multimap<std::size_t, std::size_t> deps_;    ///< by the op that waits
+  std::vector<std::optional<std::size_t>> before_;  ///< by op: the previous op on the same CPU
+  std::multimap<std::size_t, std::size_t> deps_;    ///< deps, by the op that waits
   const std::vector<picoseconds>& finish_;
   const long_message& is_long_;
 };
@@ -108,7 +108,7 @@ class recorded_walk {
       const trace_event& event = events_[*op];
       if (path.empty()) path.push_back({.op = *op, .end = time_of(event.end_ns)});
       const std::optional<std::size_t> send = late_send_of(*op);
-      // A receive that was posted before its message was sent waited for the sender until then.
+      // If a receive was posted before its message was sent, the receive waited for the sender.
       path.back().begin = std::min(path.back().end, time_of(send ? events_[*send].begin_ns : event.begin_ns));
       by_message = send.has_value();
       op = send ? send : before(*op);
@@ -142,7 +142,7 @@ class recorded_walk {
 
   std::span<const trace_event> events_;
   std::map<message_key, std::size_t> sends_;
-  std::map<rank, std::vector<std::size_t>> of_rank_;  ///< by rank, sorted by end
+  std::map<rank, std::vector<std::size_t>> of_rank_;  ///< by rank: indices of ops, sorted by the end of the op
 };
 
 message_key key_of(std::uint32_t schedule, round_no round, rank who, rank peer, std::uint32_t tag, op_kind kind) {

@@ -1,9 +1,9 @@
-// The critical path of a run: the chain of ops and messages that the end of the run waited for.
+// The critical path of a run: the chain of dependent ops and messages that determined the end of the run.
 //
-// For a simulated round, the chain is exact. Each step ends where the next step begins, and the last step ends with the
-// round, so that the lengths add up to the simulated time. The time that a message waits at NICs is part of the
-// message. For a recorded run, the deps are not known. A step then begins at the end of the last event that it may have
-// waited for.
+// For a simulated round, the chain is exact. Each step ends when the next step begins, and the last step ends with the
+// round. So the lengths of all steps add up to the simulated time. The time for which a message waits at NICs is part
+// of the message's step. For a recorded run, the dependencies are not known. A step then begins at the end of the last
+// event that its op may have waited for.
 #pragma once
 
 #include <cstddef>
@@ -19,21 +19,22 @@
 
 namespace lsched::cli {
 
-/// A step: an op, and the time after it until the next op of the chain begins.
+/// A step of the path: an op, and the time after this op until the next op of the chain begins.
 struct path_step {
-  std::size_t op = 0;       ///< index in the record, or among the events
-  picoseconds begin = 0;    ///< the end of the step before
-  picoseconds end = 0;      ///< the beginning of the next step
-  bool by_message = false;  ///< the next step is the receive of the message that this op sends
+  std::size_t op = 0;       ///< index of the op in the record or in the events
+  picoseconds begin = 0;    ///< end of the previous step
+  picoseconds end = 0;      ///< beginning of the next step
+  bool by_message = false;  ///< true if the next step is the receive of the message that this op sends
 };
 
-/// The key that a send shares with its receive: schedule, round, source, target, tag, and true for a signal.
+/// The key that identifies a message, equal for a send and its receive: schedule, round, source, target, tag, and true
+/// for a signal.
 using message_key = std::tuple<std::uint32_t, round_no, rank, rank, std::uint32_t, bool>;
 
 message_key key_of(const trace_event& event);
 message_key key_of(const simulated_op& op);
 
-/// Returns the indices of all sends, by key. A later send replaces an earlier send with the same key.
+/// Returns the index of each send, by message key. A later send replaces an earlier send with the same key.
 template <class Op>
 std::map<message_key, std::size_t> sends_of(std::span<const Op> ops) {
   std::map<message_key, std::size_t> sends;
@@ -51,8 +52,8 @@ bool is_receive(const Op& op) {
 /// A predicate that is true for sends whose message needs a rendezvous.
 using long_message = std::function<bool(const simulated_op&)>;
 
-/// Returns the path to the end of the rank that finishes last, or an empty path without ops. `record` must cover all
-/// ranks.
+/// Returns the path to the end of the rank that finishes last. Returns an empty path if there are no ops. `record` must
+/// cover all ranks.
 std::vector<path_step> critical_path_of(const simulation_record& record, const simulation_report& report,
                                         const long_message& is_long = {});
 

@@ -24,15 +24,15 @@ row_class class_of(const picture_box& box) {
   return is_instant(box) ? row_class::instants : row_class::work;
 }
 
-/// Returns the number of boxes in the lane with most boxes.
+/// Returns the maximum number of boxes in any lane.
 std::size_t most_in_a_lane(const schedule_picture& what) {
   std::vector<std::size_t> boxes(what.lanes.size());
   for (const picture_box& box : what.boxes) ++boxes[box.lane];
   return boxes.empty() ? 0 : std::ranges::max(boxes);
 }
 
-/// Returns the width of the lanes. Within limits, nine of ten boxes have room for their label. A few boxes that are far
-/// apart do not make a picture wide.
+/// Returns the width of the lanes. Within limits, the width is chosen so that nine of ten labels fit into their boxes.
+/// A few boxes that are far apart do not make a picture wide.
 double width_for(const schedule_picture& what, double span) {
   std::vector<double> lengths;
   for (const picture_box& box : what.boxes)
@@ -45,7 +45,8 @@ double width_for(const schedule_picture& what, double span) {
                   std::min(boxes * k_room_for_short_label, k_most_width));
 }
 
-/// Distributes the boxes of one class in one lane to rows. Each box goes to the first row that is free.
+/// Distributes the boxes of one class in one lane to rows. Each box goes to the first row in which it overlaps no other
+/// box.
 class row_packer {
  public:
   std::size_t add(double begin, double end) {

@@ -23,7 +23,7 @@ constexpr std::array<const char*, 7> k_fills{"#ececec", "#9ecae9", "#a8dba0", "#
 
 const char* fill_of(box_kind kind) { return k_fills[static_cast<std::size_t>(kind)]; }
 
-/// Formats points with two decimals at most, without trailing zeros.
+/// Formats a length in points with at most two decimals, without trailing zeros.
 std::string points(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.2f", value);
@@ -52,7 +52,7 @@ std::size_t xml_character(std::string_view text) {
   return is_character && code != 0xfffe && code != 0xffff ? length : 0;
 }
 
-/// Splits text into lines of at most `most` letters. Longer words are cut.
+/// Splits text into lines of at most `most` letters. Splits words that are longer than a line.
 std::vector<std::string> lines_of(const std::string& text, std::size_t most) {
   std::vector<std::string> lines(1);
   for (const char letter : wrapped(text, 0, most)) {
@@ -170,7 +170,7 @@ class svg_writer {
     return " fill=\"" + std::string(fill_of(kind)) + "\" stroke=\"#555\" stroke-width=\"0.6\"";
   }
   static std::string critical_stroke() { return " stroke=\"" + std::string(k_critical) + "\" stroke-width=\"2.4\""; }
-  /// Returns the style of an arrow. If there are many arrows, they are fainter.
+  /// Returns the style of an arrow. In pictures with many arrows, all arrows are fainter.
   std::string arrow_text(const picture_arrow& arrow) const {
     if (arrow.is_wait) return critical_stroke() + " stroke-dasharray=\"2 3\"";
     const std::string dashes = arrow.is_signal ? " stroke-dasharray=\"4 2\"" : "";
@@ -205,7 +205,7 @@ class svg_writer {
     }
   }
 
-  /// Writes the arrows of the critical path last, so that they are above the others.
+  /// Writes the arrows of the critical path last, so that they are drawn over other arrows.
   void write_arrows() {
     for (const bool is_critical : {false, true})
       for (const picture_arrow& arrow : what_.arrows) {
@@ -239,7 +239,7 @@ class svg_writer {
 
   double x_of(double time) const { return place_.left + (time - place_.first) * place_.scale; }
 
-  /// Returns round numbers with enough space between them for their text.
+  /// Returns the numbers on the axis: round numbers, with enough distance for their text.
   std::vector<double> ticks() const {
     const double least = 90 / place_.scale;
     double step = std::pow(10, std::floor(std::log10(least)));
@@ -252,7 +252,7 @@ class svg_writer {
     return all;
   }
 
-  /// Writes an axis. `down` is 1 for an axis below the lanes, and -1 for an axis above them.
+  /// Writes an axis. `down` is 1 for an axis below the lanes, and -1 for an axis above the lanes.
   void write_ticks(double y, double down) {
     line(place_.left, y, place_.left + place_.width, y, " stroke=\"#111\" stroke-width=\"1\"");
     const double words = down > 0 ? y + 18 : y - 8;

@@ -1,4 +1,4 @@
-// Scripts with which shells complete the command line.
+// Completion scripts for shells.
 #include <algorithm>
 
 #include "bindings/cli/program/description.h"
@@ -30,7 +30,8 @@ bool takes_files(const described_command& command) {
   });
 }
 
-/// The parts of a script for bash or zsh. `offer_words` offers the words in place of its %, `offer_files` offers files.
+/// The parts of a script for bash or zsh. `offer_words` is the command that offers words, which replace the % in it.
+/// `offer_files` is the command that offers files.
 struct dialect {
   const char *head, *before, *current, *offer_words, *offer_files, *tail;
 };
@@ -64,7 +65,7 @@ std::string in_dialect(const described_command& root, const dialect& shell) {
   std::string text = shell.head;
   for (const described_command* each : commands)
     if (each != &root) text += "      \"" + each->name + "\") command=\"" + each->name + "\" ;;\n";
-  for (const described_command& each : root.commands)  // `help` completes the words of other commands
+  for (const described_command& each : root.commands)  // after `help`, the words are those of other commands
     text += "      \"" + root.name + " help " + each.word() + "\") command=\"" + each.name + "\" ;;\n";
   text += "    esac\n  done\n  case \"" + std::string(shell.before) + "\" in\n";
   for (const described_command* each : commands)

@@ -48,7 +48,7 @@ std::string words_of(const CLI::Option& option, const type_words& type) {
   if (const std::string value = without_brackets(option.get_default_str()); !value.empty()) add("default " + value);
   if (option.get_required()) add("required");
   const auto add_names = [&](const char* relation, const auto& others) {
-    std::vector<std::string> names;  // sorted, because the parser's set is in the order of addresses
+    std::vector<std::string> names;  // sorted, because the order of the parser's set depends on addresses
     for (const CLI::Option* other : others) names.push_back(other->get_name());
     std::ranges::sort(names);
     std::string listed;
@@ -80,7 +80,9 @@ described_option describe(const CLI::Option& option) {
 described_command describe_command(const CLI::App& app, const std::string& name) {
   described_command made{.name = name, .text = app.get_description(), .footer = app.get_footer()};
   for (const CLI::Option* option : app.get_options())
-    if (!option->get_group().empty()) made.options.push_back(describe(*option));  // an empty group hides an option
+    if (!option->get_group().empty())
+      made.options.push_back(describe(*option));  // options with an empty group are
+                                                  // hidden
   std::ranges::stable_partition(made.options, &described_option::is_positional);
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     made.commands.push_back(describe_command(*command, name + " " + command->get_name()));

@@ -1,4 +1,4 @@
-// The command line as a value, from which help texts, man pages and completions are made.
+// A description of the command line as a value. Help texts, man pages and completions are made from this description.
 #pragma once
 
 #include <string>
@@ -13,9 +13,10 @@ namespace lsched::cli {
 
 struct described_option {
   std::vector<std::string> names;    ///< "-n", "--ranks"; for a positional argument a word such as COLLECTIVE
-  std::string value;                 ///< placeholder of its value, such as N or FILE; empty: a flag, or positional
+  std::string value;                 ///< placeholder of the option's value, such as N or FILE; empty: a flag, or a
+                                     ///< positional argument
   std::string text;                  ///< description, with limits and defaults
-  std::vector<std::string> choices;  ///< accepted words; empty: not a choice of words
+  std::vector<std::string> choices;  ///< accepted words; empty: the option accepts other values
   std::string group;                 ///< heading in the help text
   bool is_positional = false, is_required = false, is_repeated = false;
 
@@ -27,7 +28,7 @@ struct described_option {
 struct described_command {
   std::string name;  ///< "lsched bench coll"
   std::string text;
-  std::string footer;  ///< lines, printed as they are
+  std::string footer;  ///< text below the options, printed without wrapping
   std::vector<described_option> options;
   std::vector<described_command> commands;
 
@@ -42,7 +43,7 @@ described_command describe_command(const CLI::App& app, const std::string& name 
 std::string to_json(const described_command& command);
 described_command from_json(const std::string& text);
 
-/// Returns the command and all commands below it, each before its subcommands.
+/// Returns the command and all its direct and indirect subcommands. Each command precedes its subcommands.
 std::vector<const described_command*> all_commands(const described_command& root);
 
 // --- texts ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// Descriptions of command lines as JSON, which a tool such as lsched-bench prints for `lsched help`.
+// Descriptions of command lines as JSON. A tool such as lsched-bench prints this JSON for `lsched help`.
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/program/description.h"

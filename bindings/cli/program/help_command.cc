@@ -53,7 +53,7 @@ int help(const CLI::App& app, const help_options& options) {
   return 0;
 }
 
-/// Returns the algorithms of all collectives, each name once.
+/// Returns the names of the algorithms of all collectives, without repetitions.
 std::vector<std::string> all_algorithm_names() {
   std::vector<std::string> names;
   for (const std::string& collective : listed_collectives())
@@ -63,7 +63,8 @@ std::vector<std::string> all_algorithm_names() {
   return names;
 }
 
-/// Adds the possible values of arguments, for shells: names of collectives and algorithms, and commands for `help`.
+/// Adds the possible values of arguments to the description, for completion scripts: names of collectives and
+/// algorithms, and for `help` the names of commands.
 described_command with_choices(described_command root) {
   for (described_command& command : root.commands)
     for (described_option& option : command.options) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t k_text_column = 28;
 
-/// Returns the names and the value of an option: "-n, --ranks N ...".
+/// Returns the names of an option and the placeholder of its value, such as "-n, --ranks N ...".
 std::string usage_of(const described_option& option) {
   std::string text;
   for (const std::string& name : option.names) text += (text.empty() ? "" : ", ") + name;
@@ -18,7 +18,7 @@ std::string usage_of(const described_option& option) {
   return text + (option.is_repeated ? " ..." : "");
 }
 
-/// Returns the synopsis of a command: "lsched show [OPTIONS] COLLECTIVE".
+/// Returns the synopsis of a command, such as "lsched show [OPTIONS] COLLECTIVE".
 std::string synopsis_of(const described_command& command) {
   std::string text = command.name + " [OPTIONS]";
   for (const described_option& option : command.options)

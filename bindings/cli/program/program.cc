@@ -30,7 +30,7 @@ std::string version_line() {
   return std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(lsched_abi()) + ")";
 }
 
-/// Makes help texts from the description that man pages and completions use as well.
+/// Makes the parser's help texts from described_command, which is also the source of man pages and completion scripts.
 class described_help : public CLI::FormatterBase {
  public:
   std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override {
@@ -41,8 +41,8 @@ class described_help : public CLI::FormatterBase {
   }
 };
 
-/// Returns the words for the parser in its order: the last word first, without the name of the command. Stores the
-/// words from PROGRAM on in the context. Replaces -np, which users of MPI write for -n.
+/// Returns the words for the parser in the order that the parser needs: the last word first, without the name of the
+/// command. Stores the words from PROGRAM on in the context. Replaces -np, which users of MPI know, by -n.
 std::vector<std::string> words_to_parse(const program& self, command_context& context) {
   auto end = context.arguments.end();
   if (self.find_program != nullptr)
@@ -53,7 +53,7 @@ std::vector<std::string> words_to_parse(const program& self, command_context& co
   return {words.rbegin(), words.rend()};
 }
 
-/// Returns the command line for the help of the innermost command that was named.
+/// Returns the command line that prints the help of the innermost command that the user has named.
 std::string help_hint(const CLI::App& app, const command_context& context) {
   std::string command = app.get_name();
   const CLI::App* innermost = &app;
@@ -85,13 +85,13 @@ void expect_known_command(const CLI::App& app, const command_context& context, s
   throw CLI::ParseError("there is no command \"" + word + "\"" + suggested, CLI::ExitCodes::ExtrasError);
 }
 
-/// Returns the innermost command that was named.
+/// Returns the innermost command that the user has named.
 const CLI::App& named_command(const CLI::App& app) {
   const auto below = app.get_subcommands();
   return below.empty() ? app : named_command(*below.front());
 }
 
-/// Returns the error for words that no option takes, with the nearest name of an option.
+/// Returns the error for words that belong to no option. The error suggests the nearest name of an option.
 std::string words_for(const CLI::ExtrasError& mistake, const CLI::App& app) {
   const CLI::App& command = named_command(app);
   std::vector<std::string> names;
@@ -105,15 +105,16 @@ std::string words_for(const CLI::ExtrasError& mistake, const CLI::App& app) {
   return mistake.what();
 }
 
-/// Returns true if this process reports usage errors. Only rank 0 does, because all ranks have the same command line.
+/// Returns true if this process reports usage errors. Only rank 0 reports usage errors, because all ranks have the same
+/// command line.
 bool is_spokesman() {
   for (const char* variable : {"LSCHED_RUN_RANK", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"})
     if (const char* rank = std::getenv(variable); rank != nullptr && std::string_view(rank) != "0") return false;
   return true;
 }
 
-/// Prints the errors of algorithm files that were not loaded. They do not fail a command. `help` and `completion` do
-/// not print them.
+/// Prints the errors of algorithm files that were not loaded. The command continues after these errors. `help` and
+/// `completion` do not print the errors.
 void warn_of_files(const command_context& context) {
   const std::string command = context.arguments.size() > 1 ? context.arguments[1] : "";
   if (command == "help" || command == "completion") return;
@@ -130,14 +131,14 @@ int fail(const char* why) {
 
 /// Reports an invalid command line and returns the exit status.
 int refuse(const CLI::App& app, const command_context& context, const std::string& why) {
-  std::fflush(stdout);  // puts earlier output before the error
+  std::fflush(stdout);  // prints earlier output before the error
   if (!is_spokesman()) return k_exit_usage;
-  warn_of_files(context);  // may explain why a name is unknown
+  warn_of_files(context);  // an error in a file may explain why a name is unknown
   std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", why.c_str(), help_hint(app, context).c_str());
   return k_exit_usage;
 }
 
-/// Prints the help of a command that only has subcommands, as --help does.
+/// Prints the help of a command that was named without one of its subcommands, as --help does.
 int print_help(const CLI::App& command) {
   std::fputs(command.help().c_str(), stdout);
   return 0;
@@ -178,7 +179,9 @@ void drop_handlers_of_mpi() {
 /// command would print into that file, and a rank would lose the descriptor of the world's memory.
 void open_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // gets the lowest free number
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      (void)open("/dev/null", O_RDWR);  // open() returns the lowest
+                                        // free number
 }
 
 /// Flushes standard output and returns `answer`, or a failure if output could not be written, such as to a full disk.
@@ -208,7 +211,7 @@ int run_program(const program& self, std::vector<std::string> words) {
          "Print all commands and options as JSON")
       ->group("");  // hidden: for `lsched help` and `lsched completion`
   app.require_subcommand(0, 1);
-  app.formatter(std::make_shared<described_help>());  // subcommands that are added later inherit it
+  app.formatter(std::make_shared<described_help>());  // subcommands that are added later inherit the formatter
   self.add_commands(app, context);
   return with_output_written(act(self, app, context));
 }

@@ -1,4 +1,5 @@
-// A program with a command line: reads the words, runs one command, prints errors and returns the exit status.
+// A program with subcommands. run_program() parses the words of the command line, runs one command, prints errors and
+// returns the exit status.
 //
 //   0  done        1  failed: one line on standard error        2  usage error
 #pragma once
@@ -13,16 +14,16 @@ namespace lsched::cli {
 
 /// A program and the function that registers its commands.
 struct program {
-  std::string name;  ///< as users type it, such as "lsched bench"
+  std::string name;  ///< name as users type it, such as "lsched bench"
   std::string summary;
   std::string footer;
   void (*add_commands)(CLI::App&, command_context&);
-  /// Returns the index of the first word that belongs to a program to run, or the number of words. Null: all words are
-  /// for the parser.
+  /// Returns the index of the first word that belongs to a program which the command starts, or the number of words if
+  /// there is none. The parser sees only the words before that index. Null: the parser sees all words.
   std::size_t (*find_program)(const std::vector<std::string>&) = nullptr;
 };
 
-/// Runs the command that the words name, of which the first is the name of the program. Returns the exit status of the
+/// Runs the command that `words` name. The first word is the name of the program. Returns the exit status of the
 /// process.
 int run_program(const program& self, std::vector<std::string> words);
 

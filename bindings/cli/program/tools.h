@@ -1,4 +1,5 @@
-// Tools: commands of `lsched` that are programs of their own. `lsched bench` starts `lsched-bench` from its own folder.
+// Tools: commands of `lsched` that are separate programs. For example, `lsched bench` starts `lsched-bench`, which is
+// in the same folder as `lsched`.
 #pragma once
 
 #include <string>
@@ -16,14 +17,14 @@ struct tool {
 inline constexpr tool k_bench{"bench", "Measure this machine: collectives, messages, costs, figures of papers"};
 inline constexpr tool k_soak{"soak", "Run partial allreduces for a long time, and check every result"};
 
-/// Replaces this process by the tool that the first word names. Returns if the word names no tool of this installation,
-/// or if the tool cannot be executed.
+/// If the first word of the command line names a tool, replaces this process by the tool. Returns if this installation
+/// has no such tool, or if the tool cannot be executed.
 void become_tool(char** argv);
 
 /// Adds the tools of this installation to the commands that the parser knows, so that help and suggestions name them.
 void add_tools(CLI::App& app);
 
-/// Returns the description with the commands and options of the tools.
+/// Returns `root` with the commands and options of the tools added.
 described_command with_tools(described_command root);
 
 }  // namespace lsched::cli

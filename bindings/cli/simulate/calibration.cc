@@ -26,9 +26,10 @@ using clock = std::chrono::steady_clock;
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t k_repetitions = 5;
-constexpr double k_most_spread = 0.5, k_most_error = 1;  ///< beyond these limits the numbers are not usable
-constexpr std::uint32_t k_burst = 33;                    ///< messages sent back to back, compared with one message
-constexpr std::uint64_t k_short = 8, k_long = 32'768;    ///< bytes
+constexpr double k_most_spread = 0.5, k_most_error = 1;  ///< limits above which the numbers are not usable
+constexpr std::uint32_t k_burst = 33;                    ///< number of messages of a burst, whose time is compared with
+                                                         ///< that of one message
+constexpr std::uint64_t k_short = 8, k_long = 32'768;    ///< bytes of short and of long messages
 
 double quantile(std::vector<double> values, double q) {
   const auto place = values.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size()));
@@ -42,8 +43,8 @@ double median(std::vector<double> values) { return quantile(std::move(values), 0
 
 constexpr cpp::timeout k_patience = std::chrono::seconds(20);
 constexpr std::size_t k_batches = 200;
-constexpr double k_quick = 0.1;      ///< share of the batches in which all waits are assumed to spin
-constexpr std::size_t k_rounds = 5;  ///< of a batch: few, so that in some batches no thread sleeps
+constexpr double k_quick = 0.1;      ///< share of the fastest batches; no thread is assumed to sleep in these batches
+constexpr std::size_t k_rounds = 5;  ///< rounds of a batch: few, so that in some batches no thread sleeps
 
 template <class Work>
 double ns_of(const Work& work) {
@@ -54,8 +55,8 @@ double ns_of(const Work& work) {
 
 /// The times that rank 0 measures.
 struct round_times {
-  double round_ns = 0;  ///< a whole round, when rounds run back to back
-  double start_ns = 0;  ///< the time in which the caller starts a round
+  double round_ns = 0;  ///< time of a whole round, if rounds run back to back
+  double start_ns = 0;  ///< time that the caller needs to start a round
 };
 
 round_times time_rounds(cpp::schedule of) {
@@ -74,13 +75,13 @@ round_times time_rounds(cpp::schedule of) {
   return {quantile(rounds, k_quick), quantile(starts, k_quick)};
 }
 
-/// The memory of buffers, on which the path of long messages depends.
+/// The kind of memory of buffers. Long messages are transferred in different ways, depending on this kind.
 enum class memory_kind : std::uint8_t { malloced, shared };
 constexpr std::array k_kinds{memory_kind::malloced, memory_kind::shared};
 constexpr const char* name_of(memory_kind kind) { return kind == memory_kind::shared ? "lsched_alloc" : "malloc"; }
 
-/// Times the rounds of a world whose ranks are threads, each with memory for `elements` elements. `make` creates the
-/// schedule of one rank.
+/// Measures the time of rounds in a world whose ranks are threads. Each rank has memory for `elements` elements. `make`
+/// creates the schedule of one rank.
 template <class Make>
 round_times time_world(std::int32_t ranks, std::uint64_t elements, memory_kind kind, const Make& make) {
   lsched_config config = cpp::world::default_config();
@@ -100,7 +101,7 @@ round_times time_world(std::int32_t ranks, std::uint64_t elements, memory_kind k
   return seen.front();
 }
 
-/// Times allreduces of `bytes` bytes.
+/// Measures the time of allreduces of `bytes` bytes.
 round_times time_allreduce(const char* algorithm, std::int32_t ranks, std::uint64_t bytes, memory_kind kind) {
   const std::uint64_t count = bytes / sizeof(float);
   return time_world(ranks, 2 * count, kind, [&](cpp::world& here, std::span<float> memory) {
@@ -108,7 +109,8 @@ round_times time_allreduce(const char* algorithm, std::int32_t ranks, std::uint6
   });
 }
 
-/// Times bursts: rank 0 sends `messages` messages to rank 1, which replies with one message after it has received all.
+/// Measures the time of bursts: rank 0 sends `messages` messages to rank 1. After rank 1 has received all of them, it
+/// replies with one message.
 round_times time_burst(std::uint32_t messages) {
   return time_world(2, k_short / sizeof(float), memory_kind::malloced, [&](cpp::world& here, std::span<float> memory) {
     const bool is_first = here.rank() == 0;
@@ -131,8 +133,9 @@ constexpr std::size_t index_of(memory_kind kind) { return static_cast<std::size_
 
 struct calibration {
   double L_ns = 0, o_ns = 0, g_ns = 0;
-  std::array<double, k_kinds.size()> G_ns_per_byte{};  ///< by kind of memory; includes the reduction of a byte
-  double spread = 0;  ///< of a short round, over the repetitions: (longest - shortest) / median
+  std::array<double, k_kinds.size()> G_ns_per_byte{};  ///< time per byte, by kind of memory; includes the time to
+                                                       ///< reduce a byte
+  double spread = 0;  ///< spread of the time of a short round over the repetitions: (longest - shortest) / median
 };
 
 /// Returns the simulated time of an allreduce on the machine with the measured parameters.
@@ -190,8 +193,8 @@ std::string error_of(const calibration& found, double worst) {
   return "";
 }
 
-/// Compares measured and modelled times. Errors of predictions for more ranks than cores do not count, because the
-/// model gives each rank its own CPU.
+/// Compares measured and modelled times. Ignores the errors of predictions for more ranks than cores, because in the
+/// model each rank has a separate CPU.
 json compare(const calibration& found, progress_line& line) {
   json all{{"kind", "calibration"},
            {"L_ns", found.L_ns},

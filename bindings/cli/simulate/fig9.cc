@@ -26,9 +26,9 @@ constexpr double k_ps_per_ms = 1e9;
 
 /// A curve of the figure.
 struct fig9_curve {
-  activation_policy policy;  ///< full: synchronous
+  activation_policy policy;  ///< policy of the curve; `full` is the synchronous allreduce
   const char* name;
-  const char* name_in_file;  ///< in files of `lsched bench fig9 --json`
+  const char* name_in_file;  ///< name of the curve in files of `lsched bench fig9 --json`
   const char* color;
   const char* measured_color;
 };
@@ -41,9 +41,10 @@ constexpr std::array k_curves{fig9_curve{activation_policy::full, "synchronous",
 struct fig9_point {
   rank ranks = 0;
   const fig9_curve* curve = nullptr;
-  double latency_ms = 0;   ///< mean over ranks, and over rounds or iterations
+  double latency_ms = 0;   ///< mean latency over ranks and over rounds (iterations, if measured)
   double active = 0;       ///< mean number of active processes; 0 for MPI, which does not count them
-  double formula_ms = 0;   ///< modelled only: closed form, with the simulated cost of the collective
+  double formula_ms = 0;   ///< only for modelled points: latency from a closed formula, with the simulated cost of the
+                           ///< collective
   std::size_t rounds = 0;  ///< number of simulated rounds; 0 for a measured point
 };
 using fig9_points = std::vector<fig9_point>;
@@ -52,7 +53,7 @@ struct fig9_request {
   std::vector<rank> ranks{32, 256, 4096, 32768, 1'000'000};
   std::uint64_t bytes = 64;
   machine where{};
-  picoseconds skew = 0;  ///< rank r calls at r * skew
+  picoseconds skew = 0;  ///< time between the calls of neighbouring ranks: rank r calls at r * skew
 };
 
 // --- measurements ------------------------------------------------------------------------------------------
@@ -106,7 +107,8 @@ const fig9_point* find_point(const fig9_points& measured, const fig9_point& poin
 
 // --- the model ---------------------------------------------------------------------------------------------
 
-/// Returns the rounds to simulate: one, or under majority one for each initiator of a sample (predict_fig9).
+/// Returns the rounds to simulate: one round, or under majority one round for each initiator that predict_fig9()
+/// samples.
 std::vector<simulation> rounds_of(const fig9_request& request, rank ranks, activation_policy policy) {
   const simulation first{.where = request.where, .skew = {.kind = skew_kind::linear, .scale = request.skew}};
   if (policy != activation_policy::majority) return {first};
@@ -118,18 +120,21 @@ std::vector<simulation> rounds_of(const fig9_request& request, rank ranks, activ
 }
 
 /// Returns the mean over ranks of the time from a rank's call to its result. Rank r calls at r * skew (Li et al. 2020,
-/// Fig. 8 and 9). From the first call that counts, the collective, with its activation, takes `cost`.
+/// Fig. 8 and 9). `cost` is the time of the collective, including activation, from the call that starts the round.
 picoseconds latency_under_linear_skew(activation_policy policy, rank size, picoseconds skew, picoseconds cost) {
   const auto P = static_cast<double>(size), D = static_cast<double>(skew), c = static_cast<double>(cost);
-  if (policy == activation_policy::full) return std::llround((P - 1) / 2 * D + c);  // all ranks wait for the last
+  if (policy == activation_policy::full)
+    return std::llround((P - 1) / 2 * D + c);  // all ranks wait for the call of
+                                               // the last rank
   // The initiator is drawn uniformly, and all ranks below it wait for its call.
   if (policy == activation_policy::majority) return std::llround((P * P - 1) / (6 * P) * D + (P + 1) / (2 * P) * c);
-  const double waiting = skew == 0 ? P : std::min(P, std::floor(c / D) + 1);  // calls before the result of rank 0
+  const double waiting = skew == 0 ? P : std::min(P, std::floor(c / D) + 1);  // number of ranks that call before rank 0
+                                                                              // has its result
   return std::llround((waiting * c - waiting * (waiting - 1) / 2 * D) / P);
 }
 
-/// Returns latency_under_linear_skew() for a simulated round. The cost is the time from the first call that counts to
-/// the last result.
+/// Returns latency_under_linear_skew() for a simulated round. The cost is the time from the call that starts the round
+/// to the last result.
 picoseconds formula_of(activation_policy policy, const simulation& round, const simulation_report& report) {
   const auto ranks = static_cast<rank>(report.finish.size());
   const rank first = policy == activation_policy::solo   ? 0
@@ -233,7 +238,9 @@ int predict_fig9(const simulate_options& options, bool has_ranks) {
   if (has_ranks) request.ranks = options.ranks;
   fig9_points measured;
   if (!options.measured.empty()) measured = read_measured(options.measured, request);
-  for (const fig9_point& point : measured) request.ranks.push_back(point.ranks);  // predicted as well
+  for (const fig9_point& point : measured)
+    request.ranks.push_back(point.ranks);  // measured numbers of ranks are also
+                                           // predicted
   std::ranges::sort(request.ranks);
   request.ranks.erase(std::unique(request.ranks.begin(), request.ranks.end()), request.ranks.end());
   const picture png(options.plot);

@@ -1,4 +1,4 @@
-// Common parts of `lsched simulate`: its options, the runs that they request, and simulations on all cores.
+// Common parts of `lsched simulate`: its options, the runs that the options request, and simulations on all cores.
 #pragma once
 
 #include <functional>
@@ -17,24 +17,28 @@ constexpr double k_ps_per_ns = 1e3, k_ps_per_us = 1e6, k_fs_per_ns = 1e6;
 // --- options -----------------------------------------------------------------------------------------------
 
 struct simulate_options {
-  std::string file;                   ///< file of schedules; empty: schedules are generated
-  std::vector<schedule_ptr> given{};  ///< schedules of that file
-  std::optional<goal> program{};      ///< GOAL program of that file
+  std::string file;                   ///< path of a file of schedules; empty: schedules are generated
+  std::vector<schedule_ptr> given{};  ///< schedules in `file`
+  std::optional<goal> program{};      ///< GOAL program in `file`
   std::string collective = "allreduce";
   std::string algorithm = "recursive_doubling";
   std::vector<rank> ranks{8};
   std::vector<std::uint64_t> bytes{1024};
-  bool rounds_bytes = false;      ///< rounds sizes up to counts that the algorithm of a file supports
-  rank ranks_per_node = 0;        ///< for algorithms that use nodes; 0: all ranks
-  std::uint64_t count = 1 << 20;  ///< elements of a sparse allreduce
+  bool rounds_bytes = false;      ///< true: sizes are rounded up to counts that the algorithm from a file supports
+  rank ranks_per_node = 0;        ///< number of ranks per node, for algorithms that use nodes; 0: all ranks are on one
+                                  ///< node
+  std::uint64_t count = 1 << 20;  ///< number of elements of a sparse allreduce
   sparse_data sparse;
   std::uint32_t period = 64;
   std::uint32_t bucket = 0;
   std::string to_goal;
   std::string activation = "solo";
-  bool is_loggopsims = false;                               ///< uses the rules of LogGOPSim's main line
-  std::vector<machine_level> levels;                        ///< costs in groups of neighbours, innermost group first
-  simulation model{.noise = {.pace = {.slow_factor = 2}}};  ///< completed by model_of
+  bool is_loggopsims = false;                               ///< true: simulates by the rules of LogGOPSim
+                                                            ///< (goal_player.h)
+  std::vector<machine_level> levels;                        ///< costs within groups of neighbouring ranks, innermost
+                                                            ///< group first
+  simulation model{.noise = {.pace = {.slow_factor = 2}}};  ///< machine and noise from the options; model_of()
+                                                            ///< completes this model
   std::string skew_file, noise_file;
   std::uint64_t seed = 1, seeds = 1;
 
@@ -54,7 +58,8 @@ void add_simulate_options(CLI::App& command, simulate_options& options);
 /// option that has no effect.
 void check_simulate_options(const CLI::App& command, simulate_options& options);
 
-/// Returns the model, with its levels, and with the skew and the noise of files. Throws command_failure.
+/// Returns the model of the options, completed by the levels, and by skew and noise that are read from files. Throws
+/// command_failure.
 simulation model_of(const simulate_options& options);
 
 // --- runs --------------------------------------------------------------------------------------------------
@@ -64,44 +69,45 @@ struct simulated_run {
   std::uint64_t bytes = 0;
   std::uint64_t seed = 0;
   simulation model{};
-  activation starts{};                    ///< for a partial collective
+  activation starts{};                    ///< activation of a partial collective
   std::span<const schedule_ptr> given{};  ///< schedules of a file
-  const goal* program = nullptr;          ///< GOAL program of a file, under LogGOPSim's rules
+  const goal* program = nullptr;          ///< GOAL program from a file, simulated by LogGOPSim's rules
   const sparse_algorithm* sparse = nullptr;
-  sparse_problem problem{};   ///< for a sparse allreduce
-  std::string_view remark{};  ///< node_warning (collectives/algorithm/algorithm.h)
+  sparse_problem problem{};   ///< request of a sparse allreduce
+  std::string_view remark{};  ///< text of node_warning (collectives/algorithm/algorithm.h)
 };
 
-/// The world of a file; empty without a file. Under LogGOPSim's rules, a GOAL program is not converted to schedules.
+/// The schedules or the GOAL program of a file; empty if no file is given. A GOAL program is converted to schedules,
+/// unless it is simulated by LogGOPSim's rules.
 struct given_world {
   std::vector<schedule_ptr> schedules{};
   const goal* program = nullptr;  ///< owned by the options
   rank ranks() const { return static_cast<rank>(program ? program->ranks.size() : schedules.size()); }
 };
 
-/// Returns the world of the file in the options. Throws command_failure.
+/// Returns the schedules or the GOAL program of the file in the options. Throws command_failure.
 given_world given_to(const simulate_options& options);
 
-/// Returns a run for each number of ranks, size and seed. If `given` is not empty, returns a run of that world for each
+/// Returns a run for each number of ranks, size and seed. If `given` is not empty, returns one run of `given` for each
 /// seed. `given` must outlive the runs. Throws command_failure and the parser's errors.
 std::vector<simulated_run> runs_of(const simulate_options& options, const given_world& given);
 
 using schedule_generator = std::function<result<schedule_ptr>(world)>;
 
-/// Returns a function that generates the schedule of one rank, or takes it from the file. The arguments must outlive
-/// the function.
+/// Returns a function that returns the schedule of one rank, generated or from the file. `options` and `run` must
+/// outlive that function.
 schedule_generator generator_of(const simulate_options& options, const simulated_run& run);
 
-/// Generates the schedules of all ranks on all cores and packs them. Each schedule is generated once, and destroyed
-/// after it is packed. Failures: those of packed_world, and of `generate`.
+/// Generates the schedules of all ranks on all cores and packs them. Each schedule is generated once, and is destroyed
+/// after it was packed. Failures: those of packed_world, and of `generate`.
 result<packed_world> packed_in_parallel(rank size, const schedule_generator& generate);
 
 /// The type of simulation::progress.
 using simulation_progress = std::function<void(std::uint64_t)>;
 
-/// Calls simulate(i, progress) for all i below `count`, at most one per core at a time, and done(i, report) in order.
-/// Shows a progress line on standard error. A report is destroyed after its call of `done`. Throws command_failure with
-/// the first failure in that order.
+/// Calls simulate(i, progress) for all i below `count`, with at most one call per core at a time. Calls done(i, report)
+/// in ascending order of i. Shows a progress line on standard error. A report is destroyed after done(i, report)
+/// returns. Throws command_failure with the failure of the lowest i.
 void run_batch(std::size_t count,
                const std::function<result<simulation_report>(std::size_t, const simulation_progress&)>& simulate,
                const std::function<void(std::size_t, const simulation_report&)>& done);
@@ -109,14 +115,14 @@ void run_batch(std::size_t count,
 // --- other modes; each returns the exit status, or throws command_failure ----------------------------------
 
 /// Predicts Figure 9 of Li et al. (2020): latency and number of active processes of synchronous, majority and solo
-/// allreduce, if rank r calls r * skew late. Majority is averaged over initiators. Up to 64 ranks, these are all ranks.
-/// For larger worlds, these are 16 ranks (8 from 10^5 ranks on) in the middle of equal parts of the world. Measured
-/// values are printed beside the predictions and do not affect them.
+/// allreduce, if rank r calls at time r * skew. For majority, the prediction is the mean over initiators. Up to 64
+/// ranks, every rank is an initiator. Larger worlds have 16 initiators (8 from 10^5 ranks on), in the middle of equal
+/// parts of the world. Measured values are printed beside the predictions, but do not affect the predictions.
 int predict_fig9(const simulate_options& options, bool has_ranks);
 
 /// Measures L, o, g and G of this machine between two threads, which takes a few seconds. Prints the predictions of the
-/// model for a few collectives beside their measured times. To exclude rounds in which a thread slept, only the fast
-/// ones of many short batches count. The result is the median over repetitions. Returns 1 if the numbers are not
+/// model for a few collectives beside their measured times. Measures many short batches and uses only the fast ones, to
+/// exclude rounds in which a thread slept. The result is the median over repetitions. Returns 1 if the numbers are not
 /// usable.
 int calibrate(bool as_json);
 

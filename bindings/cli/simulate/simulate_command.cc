@@ -1,4 +1,4 @@
-// `lsched simulate`: times a collective on a modelled machine.
+// `lsched simulate`: computes the time of a collective on a modelled machine.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -40,7 +40,7 @@ json describe(const path_parts& path) {
           {"start_us", us(path.start)}};
 }
 
-/// Returns the time by which a share `q` (0 … 1) of the ranks has finished. There is at least one rank.
+/// Returns the time at which a share `q` (0 … 1) of the ranks has finished. `report.finish` must not be empty.
 picoseconds quantile(const simulation_report& report, double q) {
   std::vector<picoseconds> times = report.finish;
   const auto wanted = static_cast<std::size_t>(std::ceil(q * static_cast<double>(times.size())));
@@ -49,7 +49,7 @@ picoseconds quantile(const simulation_report& report, double q) {
   return *place;
 }
 
-/// Returns the summary. Other programs read it, so its keys must not change.
+/// Returns the summary of a simulation. Other programs read the summary, so its keys must not change.
 json summary_of(const simulated_run& run, const simulation_report& report) {
   const auto messages = static_cast<double>(report.messages + report.signals);
   return {{"engine", report.engine},
@@ -86,7 +86,7 @@ void print(const simulate_options& options, const simulated_run& run, const simu
   json details = describe(options, run, report);
   json summary = summary_of(run, report);
   if (!options.json.empty()) {
-    details["finish_ps"] = report.finish;  // by rank
+    details["finish_ps"] = report.finish;  // times by rank
     std::fprintf(to, "%s\n%s\n", json_text(json{{"report", details}}).c_str(), json_text(summary).c_str());
     return;
   }
@@ -101,7 +101,7 @@ void print(const simulate_options& options, const simulated_run& run, const simu
 
 // --- GOAL --------------------------------------------------------------------------------------------------
 
-/// Exports the round that filled the record.
+/// Exports the simulated round in the record as a GOAL program.
 result<goal_export> exported(const simulate_options& options, const simulated_run& run,
                              const simulation_record& record) {
   std::vector<schedule_ptr> world;
@@ -131,7 +131,7 @@ class simulation_files {
     if (!goal_ && !svg_) record_.ranks = options.trace_ranks;
   }
 
-  /// Returns the record that the simulation must fill, or null if no file is wanted.
+  /// Returns the record that the simulation must fill, or null if the user requests no such file.
   simulation_record* record() { return trace_ || goal_ || svg_ ? &record_ : nullptr; }
 
   /// Returns true if one of the files is standard output. The report then goes to standard error.
@@ -200,7 +200,8 @@ result<simulation_report> play(const simulate_options& options, const simulated_
   return report;
 }
 
-/// Simulates a run by LogGOPSim's rules. Schedules are simulated by our rules first, to export the round as GOAL.
+/// Simulates a run by LogGOPSim's rules. If the run has schedules, first simulates them by our rules, in order to
+/// export the round as GOAL.
 result<simulation_report> play_as_goal(const simulate_options& options, const simulated_run& run,
                                        const simulation_progress& progress, simulation_record* record) {
   if (run.program != nullptr) return play_goal(*run.program, run.model.where, progress);

@@ -16,7 +16,7 @@ namespace lsched::cli {
 namespace {
 
 constexpr std::uint64_t k_most_simulated_ranks = 1 << 24;
-constexpr double k_longest = 1e12;  ///< limit of all times
+constexpr double k_longest = 1e12;  ///< maximum of all times
 constexpr const char* k_our_rules = "--semantics libsched";
 constexpr const char* k_schedules = "--semantics libsched, where a GOAL program is simulated";
 
@@ -27,7 +27,7 @@ constexpr std::array k_noises{noise_kind::none, noise_kind::periodic, noise_kind
 
 // --- adding options ----------------------------------------------------------------------------------------
 
-/// Adds an option for a time of the model, given in units of `unit`.
+/// Adds an option for a time of the model. The user gives the time in units of `unit`.
 void add_time(const option_group& group, const char* option, std::int64_t& value, double unit, const char* text) {
   std::ostringstream by_default;
   by_default << static_cast<double>(value) / unit;
@@ -118,8 +118,8 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
 
 // --- options that go together ------------------------------------------------------------------------------
 
-/// Throws the parser's error if an option has no effect without another option, or a kind of skew or noise lacks its
-/// file or ranks.
+/// Throws the parser's error if an option has no effect without another option, or if a kind of skew or noise is given
+/// without the file or ranks that it needs.
 void check_heeded(const CLI::App& command, const simulate_options& options) {
   const skew_kind skew = options.model.skew.kind;
   const noise_kind noise = options.model.noise.kind;
@@ -144,7 +144,7 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
                {"--cosched", noise == noise_kind::trace, "--cpu-noise trace"},
                {"--slow-factor", options.model.noise.pace.slow_share > 0, "--slow-share"},
                {"--activation", is_partial, "a partial collective"},
-               // The schedules of a file have their own policy, which runs_of() checks.
+               // Schedules of a file have a policy, which runs_of() checks.
                {"--initiator", !options.file.empty() || (is_partial && options.activation.starts_with("majority")),
                 "--activation majority"},
                {"--count", is_sparse, "sparse_allreduce"},
@@ -219,7 +219,7 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
   const cpu_noise& noise = options.model.noise;
   if (noise.kind == noise_kind::periodic && noise.scale >= noise.period)
     throw CLI::ValidationError("--cpu-noise-us", "the noise must be shorter than its period");
-  if (options.collective == "barrier") {  // its messages are signals
+  if (options.collective == "barrier") {  // messages of a barrier are signals
     if (is_given(command, "--bytes"))
       throw CLI::ValidationError("--bytes", "the signals of a barrier always have 8 bytes");
     options.bytes = {k_signal_bytes};
@@ -239,7 +239,7 @@ simulation model_of(const simulate_options& options) {
   model.where.levels.insert(model.where.levels.begin(), options.levels.begin(), options.levels.end());
   std::ranges::sort(model.skew.ranks);
   if (model.skew.kind == skew_kind::empirical) {
-    std::istringstream file(require(content_of(options.skew_file)));  // microseconds, one number a line
+    std::istringstream file(require(content_of(options.skew_file)));  // times in microseconds, one number per line
     for (double sample = 0; file >> sample;) model.skew.samples.push_back(rounded(sample * k_ps_per_us));
     const std::size_t numbers = model.skew.samples.size();
     if (!file.eof())

@@ -20,7 +20,7 @@
 namespace lsched::cli {
 namespace {
 
-constexpr femtoseconds k_goal_compute = 1'000'000;  ///< 1 ns per byte, the rate of schedules_of()
+constexpr femtoseconds k_goal_compute = 1'000'000;  ///< time per byte of a copy: 1 ns, which schedules_of() assumes
 
 void expect_one_cpu(const goal& program, const std::string& path) {
   for (std::size_t r = 0; r < program.ranks.size(); ++r)
@@ -31,7 +31,7 @@ void expect_one_cpu(const goal& program, const std::string& path) {
                                   " uses a second cpu or nic, which only --semantics loggopsim supports");
 }
 
-/// Returns the request for the generators.
+/// Returns the request that is passed to the generators of schedules.
 shape shape_of(const simulate_options& options, const simulated_run& run) {
   const collective* known = find_collective(options.collective);
   if (known == nullptr) return {};

@@ -1,4 +1,4 @@
-// `lsched verify`: verifies the schedules of whole worlds.
+// `lsched verify`: verifies the schedules of all ranks of a world.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -29,8 +29,8 @@ using json = nlohmann::ordered_json;
 
 struct verify_command_options {
   verify_wish wish{};
-  std::string file;                   ///< file of schedules; empty: schedules are generated
-  std::vector<schedule_ptr> given{};  ///< schedules of that file
+  std::string file;                   ///< path of a file of schedules; empty: schedules are generated
+  std::vector<schedule_ptr> given{};  ///< schedules in `file`
   bool is_given_algorithm = false;    ///< the user gave an algorithm file in place of a collective
   std::string converted;              ///< path of that file if it is an MSCCL program
   std::string promised;               ///< collective whose postcondition the file must satisfy
@@ -43,7 +43,7 @@ struct verify_command_options {
   std::string json;
 };
 
-/// Adds an option that takes a list like "1-65,96,100", of numbers within the limits.
+/// Adds an option whose value is a list of numbers within the limits, such as "1-65,96,100".
 template <class Number>
 CLI::Option* add_numbers(const option_group& group, const std::string& name, std::vector<Number>& numbers,
                          std::uint64_t least, std::uint64_t most, const char* text) {
@@ -69,7 +69,7 @@ CLI::Option* add_numbers(const option_group& group, const std::string& name, std
 struct world_title {
   std::string text;  ///< "allreduce/tree, 3 ranks, promised as allreduce"
   json entry;
-  bool is_promised = true;  ///< false: the postcondition of the outputs is unknown
+  bool is_promised = true;  ///< false: no postcondition is known, so contents are not checked
 };
 
 json describe(const finding& found) {
@@ -97,12 +97,12 @@ world_title title_of(const verify_case& world) {
   return {text_of(world), std::move(entry)};
 }
 
-/// The verification of a world, or the reason why the world cannot be generated.
+/// The verification of a world, or the reason why its schedules cannot be generated.
 using judgement = result<verification>;
 
 bool holds(const judgement& made) { return made && made->holds(); }
 
-/// Adds the outcome to `entry`, which names the world.
+/// Adds the outcome to `entry`, which already has the name of the world.
 json describe(json entry, const judgement& made) {
   entry["holds"] = holds(made);
   if (!made) {
@@ -138,8 +138,8 @@ std::string lines_of(const judgement& made) {
   return lines;
 }
 
-/// Returns the findings and their places, without ops, because variants of a world make the same mistake with other
-/// ops. `entry` names the world.
+/// Returns the findings without their ops, to compare them: variants of a world often make the same mistake with other
+/// ops. `entry` has the name of the world.
 json mistake_of(json entry, const judgement& made) {
   entry.erase("in_place");
   json places = json::array();
@@ -149,7 +149,7 @@ json mistake_of(json entry, const judgement& made) {
   return {{"world", entry}, {"places", places}, {"refused", made ? "" : made.error().text}};
 }
 
-/// Returns the assumption about buffers, or an empty string without an assumption.
+/// Returns a text with the assumption about message buffers, or an empty string if there is no assumption.
 std::string words_for(const buffering& buffers) {
   if (!buffers.exists()) return {};
   const std::string slots =
@@ -158,8 +158,8 @@ std::string words_for(const buffering& buffers) {
   return ", if messages" + bytes + " have " + (slots.empty() ? "buffers" : slots);
 }
 
-/// Prints and counts the outcomes of worlds, one line each. If there are many worlds, text is printed only for those
-/// that fail.
+/// Prints and counts the outcomes of worlds, one line for each world. If there are many worlds, prints only the lines
+/// of worlds that fail.
 class reporter {
  public:
   reporter(bool as_json, std::size_t worlds) : as_json_(as_json), is_brief_(worlds > k_most_lines) {}
@@ -196,7 +196,7 @@ class reporter {
   }
 
  private:
-  /// Prints the outcome of a world as text. Findings are not repeated if the last failure has the same mistake.
+  /// Prints the outcome of a world as text. Does not print findings that are the same as those of the last failure.
   void print(const world_title& world, const judgement& made) {
     std::string lines = lines_of(made);
     if (holds(made)) {
@@ -222,15 +222,15 @@ class reporter {
   progress_line line_;
   std::size_t verified_ = 0;
   std::size_t failed_ = 0;
-  std::size_t unpromised_ = 0;  ///< part of verified_
+  std::size_t unpromised_ = 0;  ///< number of worlds in verified_ without a known postcondition
   std::string last_failed_;     ///< lines of the last failure that was printed in full
   json last_mistake_;
 };
 
 // --- a world from a file -----------------------------------------------------------------------------------
 
-/// Returns the reason why no postcondition is known for a world with this name. The likely collective is the longest
-/// that the name contains, so that "partial_allreduce_2" is not taken for an allreduce.
+/// Returns the reason why no postcondition is known for a world with this name. The reason suggests the longest name of
+/// a collective that the world's name contains, so that "partial_allreduce_2" does not suggest an allreduce.
 std::string words_for_none(const std::string& name) {
   std::string likely;
   for (const std::string& known : collective_names())
@@ -247,7 +247,7 @@ std::string words_for_none(const std::string& name) {
          (likely.empty() ? "" : " (if it is meant to be " + likely + ": --promise " + likely + ")");
 }
 
-/// Returns the request that the postcondition belongs to, as JSON, or null without a postcondition.
+/// Returns the request that the postcondition belongs to, as JSON, or null if there is no postcondition.
 json describe(const world_promise& promise) {
   if (promise.of == nullptr) return nullptr;
   const shape& data = promise.data;
@@ -263,7 +263,7 @@ json describe(const world_promise& promise) {
   return entry;
 }
 
-/// Verifies the schedules of a file, which `lsched show --all` prints, against the postcondition of promise_for().
+/// Verifies the schedules of a file against the postcondition of promise_for(). `lsched show --all` prints such files.
 /// Throws command_failure.
 int verify_file(const verify_command_options& options) {
   const std::vector<schedule_ptr>& world = options.given;

@@ -32,8 +32,8 @@ std::vector<rank> sizes_for(const verify_wish& wish, rank most) {
   return sizes;
 }
 
-/// Returns the policies to verify. They differ in the number of calls that start a round, and in some rounds that wait
-/// for all ranks.
+/// Returns the policies to verify. The policies differ in the number of calls that start a round. With some policies,
+/// some rounds wait for all ranks.
 std::vector<activation> activations_for(const std::string& words, rank size) {
   if (!words.empty()) return {activation_of(words, k_seed)};
   const auto ranks = static_cast<std::uint32_t>(size);
@@ -56,8 +56,8 @@ bool has_quadratic_cost(const algorithm& how, rank size, const shape& data, cons
   return total.messages + total.signals >= wide(size) * wide(size) / 4;
 }
 
-/// Returns true if a round of a world of 1024 ranks has about P^2 messages, or a rank has a block for about every rank.
-/// Returns true for an algorithm from a file, because it may be quadratic.
+/// Returns true if a round of a world of 1024 ranks has about P^2 messages, or if ranks have about one block for each
+/// rank. Returns true for an algorithm from a file, because it may be quadratic.
 bool is_quadratic(const algorithm& how) {
   constexpr rank k_size = 1024;
   const auto with = [&](std::uint64_t count) { return typical_shape(*how.of, k_size, count, dtype::f32, kernel::sum); };
@@ -89,7 +89,8 @@ std::vector<rank> roots_for(const algorithm& how, rank size) {
   return size > k_small ? std::vector{size / 2} : distinct<rank>({0, size / 2, size - 1});
 }
 
-/// Adds an objection unless it is there already. When the list is full, the objection replaces the last element.
+/// Adds an objection unless the list has the same objection. If the list is full, the new objection replaces the last
+/// element.
 void object(verify_plan& all, const std::string& why) {
   constexpr std::size_t k_most = 8;
   if (std::ranges::find(all.objections, why) != all.objections.end()) return;
@@ -117,9 +118,9 @@ std::vector<verify_case> variants_of(verify_case next, verify_plan& all) {
   return variants;
 }
 
-/// Adds all variants of a small world, and of a world whose size was requested. For a large world, adds one variant,
-/// drawn by the size, so that every variant is verified at many sizes. Beyond k_most_quadratic ranks, no variant with
-/// quadratic cost is added. In some algorithms, one node of all ranks is such a variant.
+/// For a small world, and for a world whose size the user requested, adds all variants. For any other world, adds one
+/// variant, which depends on the size, so that every variant is verified at many sizes. Above k_most_quadratic ranks,
+/// adds no variant with quadratic cost. For some algorithms, the variant with all ranks on one node has quadratic cost.
 void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& next) {
   std::vector<verify_case> variants = variants_of(next, all);
   if (wish.sizes.empty() && next.size > k_most_quadratic)
@@ -131,8 +132,8 @@ void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& 
   std::ranges::move(variants, std::back_inserter(all.worlds));
 }
 
-/// Returns the sizes to verify. For an algorithm from a file, these are the usual sizes that it allows, or all usual
-/// sizes if it allows no usual size.
+/// Returns the sizes to verify. For an algorithm from a file, returns the usual sizes that the algorithm supports, or
+/// all usual sizes if it supports none of these.
 std::vector<rank> sizes_of(const verify_wish& wish, const algorithm& how) {
   std::vector<rank> all = sizes_for(wish, is_quadratic(how) ? k_most_quadratic : 4096);
   if (how.custom == nullptr || !wish.sizes.empty()) return all;
@@ -167,8 +168,8 @@ void plan_dense(verify_plan& all, const verify_wish& wish, const algorithm& how)
 
 // --- sparse algorithms -------------------------------------------------------------------------------------
 
-/// Adds a case, the case with `defer`, and the case with reused thresholds and buckets of lists. The other cases are
-/// left out if they give the same schedule.
+/// Adds a case, the same case with capacity `defer`, and the same case with reused thresholds and buckets of lists.
+/// Omits the second and third case if they have the same schedule as the first.
 void add_sparse_variants(std::vector<verify_case>& all, const verify_case& plain) {
   all.push_back(plain);
   verify_case defers = plain, reuses = plain;

@@ -1,4 +1,4 @@
-// The worlds that `lsched verify` verifies.
+// The cases (algorithm, number of ranks and request) that `lsched verify` verifies.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,28 @@
 
 namespace lsched::cli {
 
-/// A world: an algorithm and a request.
+/// A case to verify: an algorithm, a number of ranks and a request. Sources of `lsched verify` also call a case a
+/// world.
 struct verify_case {
-  const algorithm* dense = nullptr;  ///< nullptr: the algorithm is sparse
+  const algorithm* dense = nullptr;  ///< the algorithm, unless it is sparse; nullptr: see `sparse`
   const sparse_algorithm* sparse = nullptr;
-  sparse_problem problem{};  ///< request of rank 0 for the sparse algorithm
+  sparse_problem problem{};  ///< request of the sparse algorithm on rank 0
   rank size = 1;
-  std::uint64_t count = 0;  ///< requested count; blocks may differ from it
+  std::uint64_t count = 0;  ///< requested count; the counts of blocks may differ from it
   shape data;
   activation starts{};
 };
 
-/// A selection of worlds. Empty lists and names select everything, and so does the algorithm "all".
+/// A selection of cases. An empty list or name selects everything, and so does the algorithm "all".
 struct verify_wish {
   std::string collective;
   std::string algorithm = "all";
   std::string activation;
   std::vector<rank> sizes{};
   std::vector<std::uint64_t> counts{};
-  std::vector<std::uint64_t> items{};  ///< k of sparse allreduces
+  std::vector<std::uint64_t> items{};  ///< values of k for sparse allreduces
   dtype type = dtype::f32;
-  kernel what = kernel::sum;  ///< for collectives that reduce
+  kernel what = kernel::sum;  ///< reduction, for collectives that reduce
 };
 
 /// Returns true if the wish selects the algorithm with that name.
@@ -42,19 +43,20 @@ std::vector<rank> sample_sizes();
 
 struct verify_plan {
   std::vector<verify_case> worlds{};
-  std::vector<std::string> objections{};  ///< why algorithms cannot serve the wish, or a part of it; at most 8
+  std::vector<std::string> objections{};  ///< reasons why algorithms cannot run some or all selected cases; at most 8
 };
 
-/// Returns every selected world that an algorithm supports, one algorithm after the other, by size.
+/// Returns every selected case that its algorithm supports, grouped by algorithm, in ascending order of ranks. The
+/// cases of an algorithm combine these values:
 ///
 ///   sizes        if not given: every P up to 65, and 96, 100, 127, 128, 129, 255, 256, 1000, 1024 and 4096. Algorithms
 ///                with about P^2 messages or blocks, algorithms from files, and partial sparse allreduces: up to 129.
 ///                Other sparse allreduces: up to 1024.
 ///   counts       if not given: 0, 1, P-1, P, P+1 and 1000. Sparse allreduces: 0, 1 and 1000 (partial: 1000), with 0, 1
 ///                and 10 items (partial: 10).
-///   variants     in place and not in place, if both are possible, each in all variants (variants_of). Beyond 17 ranks,
-///                if no size is given: one of the dense variants, drawn by the size. Sparse algorithms: also with room
-///                for equal shares, and with reused thresholds, if these make a difference.
+///   variants     in place and not in place, if both are possible, each in all variants (variants_of). Above 17 ranks,
+///                if no size is given: only one dense variant, drawn by the size. Sparse algorithms: also with capacity
+///                `defer` and with reused thresholds, if these give another schedule.
 ///   roots        three for up to 16 ranks, one for more
 ///   activations  if not given: full, solo, majority, quorum of half the ranks, all_of all ranks, and deadline
 verify_plan plan(const verify_wish& wish);
@@ -69,7 +71,7 @@ postcondition promise_of(const verify_case& world);
 /// Returns the options of verify() for a world.
 verify_options options_of(const verify_case& world);
 
-/// Generates the schedules of all ranks.
+/// Generates the schedules of all ranks of a case.
 result<std::vector<schedule_ptr>> generate_world(const verify_case& world);
 
 }  // namespace lsched::cli

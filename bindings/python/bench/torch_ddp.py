@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 2 torch_ddp.py [--json FILE]
 
 An MLP 784-1024-256-10 of 1.07 million parameters, 32 images per rank, SGD. The three variants take turns in the same
-processes. The time of a batch of steps is that of the slowest rank. The median over batches is printed, in milliseconds
+processes. The time of a batch of steps is the time of the slowest rank. Prints the median over batches, in milliseconds
 per step.
 """
 

@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node 2 torch_latency.py [--json FILE]
 
-Both groups are of the same processes, and take turns. The time of a batch is that of the slowest rank. The median over
-batches is printed, in microseconds per call. `run` is the time of a schedule of the C interface, called from Python.
+Both groups have the same processes, and take turns. The time of a batch is the time of the slowest rank. Prints the
+median over batches, in microseconds per call. `run` is the time of a schedule of the C interface, called from Python.
 """
 
 import argparse

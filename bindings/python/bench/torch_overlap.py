@@ -3,10 +3,10 @@
     lsched run -n 2 python torch_overlap.py [--json FILE] [--trace PREFIX]
 
 Backward of each layer sleeps, as a host does while a device computes, and leaves the core to communication. The script
-times the allreduce of DDP and the hook of Adasum. For each it times computing alone, communication alone, and both, in
-turns. The bound is the longer of communication, and computing plus the processor time of communication. Times are those
-of the slowest rank, and the median over batches, in milliseconds per step. `--trace` records another batch of the
-allreduce, and writes a file for each rank, for `lsched trace`.
+times the allreduce of DDP and the hook of Adasum. For each of the two, it times computation alone, communication alone,
+and both together, in turns. The bound is the maximum of two times: communication alone, and computation plus the
+processor time of communication. A time is the time of the slowest rank, and the median over batches, in milliseconds
+per step. `--trace` records another batch of the allreduce, and writes a file for each rank, for `lsched trace`.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def main() -> None:
     for name, model in ways.items():
         timed(model, 0.0, True)  # DDP rebuilds its buckets once
         alone = statistics.median(timed(model, 0.0, True)[0] for _ in range(3))
-        layer = alone / 1000 / LAYERS  # computing takes as long as communication
+        layer = alone / 1000 / LAYERS  # computation takes as long as communication
         found = {"compute": [], "communicate": [], "both": []}
         for _ in range(BATCHES):
             found["compute"].append(timed(model, layer, False))

@@ -1,4 +1,4 @@
-"""Collective communication as persistent schedules, wait-avoiding where wanted.
+"""Collective communication as persistent schedules. Partial collectives do not wait for late ranks.
 
     import numpy, libsched                         # lsched run -n 4 python sum.py
     with libsched.init() as world:
@@ -13,7 +13,7 @@ counts are in elements. Every failure raises a libsched.Error, which names the r
 docs/reference/python.md is the guide.
 """
 
-from . import _interpreter  # noqa: F401  must be first: the extension module cannot run in a subinterpreter
+from . import _interpreter  # noqa: F401  must be the first import: raises ImportError in a subinterpreter
 from . import _core
 from ._analysis import Finding, Simulation, Verification, simulate, verify
 from ._builder import Buffer, Builder, Region, load_algorithm

@@ -1,4 +1,4 @@
-"""Proofs and simulations of schedules. No schedule runs, and no world is needed."""
+"""Proofs and simulations of schedules. Both run no schedule, and need no world."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Finding(NamedTuple):
     peer: int | None
     op: int | None
     buffer: int | None
-    begin: int  #: elements [begin, end) of the buffer
+    begin: int  #: the finding concerns elements [begin, end) of the buffer
     end: int
     text: str
 
 
 class Verification(NamedTuple):
-    """The result of a proof. True if the schedules are proved correct in every execution (docs/reference/verify.md)."""
+    """The result of a proof. Its truth value is `holds`: True if the schedules are correct in every execution."""
 
     holds: bool
     findings: list[Finding]  #: violations
-    notes: list[Finding]  #: warnings: legal, but fragile
+    notes: list[Finding]  #: warnings about schedules that are correct, but fragile
     counted: dict[str, Any]  #: ranks, messages, bytes, hops and the other members of lsched_verification
 
     def __bool__(self) -> bool:
@@ -48,11 +48,11 @@ def verify(text: str | None = None, *, collective: str | None = None, ranks: int
            count: int | None = None, dtype: Any = None, op: str | None = None, activation: str | None = None,
            root: int | None = None, in_place: bool = False, eager_bytes: int = 0, slots: int = 0,
            most_findings: int = 16) -> Verification:
-    """Proves the schedules of a whole world: those of a text, or those that the library would run.
+    """Proves the schedules of a whole world: schedules in a text, or schedules that the library would run.
 
-    text        schedule files of all ranks, one after the other, as Schedule.text() writes them. They are proved
-                against `collective`, or else the collective in their name, and against those of op, dtype, count and
-                root that are given
+    text        schedule files of all ranks, one after the other, as Schedule.text() writes them. These are
+                proved against `collective`, or else the collective in their name, and against `op`, `dtype`,
+                `count` and `root`, if given
     collective  without `text`: proves the schedules of `ranks` ranks for `count` elements of `dtype`, combined by `op`
 
     Raises ArgumentError, with line and column, for a text that is not valid.
@@ -84,12 +84,12 @@ def simulate(text: str | None = None, *, collective: str | None = None, ranks: i
              O: float | None = None, compute: float | None = None, S: int | None = None) -> Simulation:
     """Simulates one round on a machine with the given LogGOPS parameters, and returns its times.
 
-    L, o and g are in nanoseconds. G, O and compute are in nanoseconds per byte. S is in bytes. A parameter that is left
-    out has the default of `lsched simulate`.
+    L, o and g are in nanoseconds. G, O and compute are in nanoseconds per byte. S is in bytes. A parameter that is not
+    given has the default of `lsched simulate`.
 
-    `starts` has the seconds at which each rank begins. `sparse` is a dict of the options of World.sparse_allreduce for
-    vectors of `count` elements. Raises Mismatch for a message without a receive, and StateError if a rank waits
-    forever.
+    `starts` has the time in seconds at which each rank begins. `sparse` is a dict of the options of
+    World.sparse_allreduce for vectors of `count` elements. Raises Mismatch for a message without a receive, and
+    StateError if a rank waits forever.
     """
     wanted = None
     if sparse is not None:

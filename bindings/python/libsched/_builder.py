@@ -26,7 +26,7 @@ class Region(NamedTuple):
 class Buffer(NamedTuple):
     """A buffer of a schedule.
 
-    `buffer[a:b]` is the region of its elements a to b-1, and `buffer[:]` that of all elements.
+    `buffer[a:b]` is the region of elements a to b-1, and `buffer[:]` is the region of all elements.
     """
 
     number: int
@@ -42,8 +42,9 @@ class Buffer(NamedTuple):
 def load_algorithm(text: str) -> None:
     """Registers the algorithm of an algorithm file for the rest of the process.
 
-    All ranks must load it before they create. The option `algorithm` then accepts its name, and "auto" uses it for
-    requests for which it is proved. Raises ArgumentError with line, column and reason.
+    All ranks must load the algorithm before they create schedules. The option `algorithm` then accepts the name of the
+    algorithm, and "auto" may choose the algorithm for requests for which it is proved. Raises ArgumentError with line,
+    column and reason.
     """
     _core.load_algorithm(text)
 
@@ -77,16 +78,16 @@ class Builder(_core.Builder):
         with to.commit(inputs=[x], outputs=[y]) as ring:
             ring.run()
 
-    A whole buffer stands for all its elements. Each function that adds an op returns the number of the op. `after`
-    lists the numbers of ops that must complete first. A tag is used once for each peer and direction. commit() reports
-    errors in peers, bounds and tags.
+    A Buffer can be passed instead of the region of all its elements. Each function that adds an op returns the number
+    of the op. `after` lists the numbers of ops that must complete before the new op starts. For each peer and
+    direction, a tag may be used only once. commit() reports errors in peers, bounds and tags.
     """
 
     def __init__(self, world: World | None = None, name: str | None = None, *, rank: int = 0, ranks: int = 0) -> None:
         """Makes a builder for this rank of `world`.
 
-        Without a world, makes a builder for rank `rank` of `ranks`, whose text() can be loaded, and which cannot be
-        committed.
+        Without a world, makes a builder for rank `rank` of `ranks`. Such a builder cannot be committed, but
+        World.load() accepts its text().
         """
         if world is None:
             if not 0 <= rank < ranks:
@@ -96,17 +97,17 @@ class Builder(_core.Builder):
         else:
             super().__init__(world, name)
         self.world = world
-        self._inputs: list[tuple[int, int, str]] = []  # count, dtype and kind
+        self._inputs: list[tuple[int, int, str]] = []  # count, dtype and kind of each input
         self._outputs: list[tuple[int, int, str]] = []
         self._kinds: dict[int, str] = {}  # key: number of the buffer
 
     def input(self, dtype: Any, count: int) -> Buffer:
-        """Declares a buffer that is only read. commit() binds the inputs in the order of declaration."""
+        """Declares a buffer that ops only read. commit() binds the inputs in the order of declaration."""
         self._inputs.append((count, dtype_number(dtype), dtype_kind(dtype)))
         return self._buffer(self._input(dtype_number(dtype), count), count, dtype)
 
     def output(self, dtype: Any, count: int) -> Buffer:
-        """Declares a buffer that is written. commit() binds the outputs in the order of declaration."""
+        """Declares a buffer that ops write. commit() binds the outputs in the order of declaration."""
         self._outputs.append((count, dtype_number(dtype), dtype_kind(dtype)))
         return self._buffer(self._output(dtype_number(dtype), count), count, dtype)
 
@@ -143,7 +144,7 @@ class Builder(_core.Builder):
         self._dep(before, after)
 
     def need(self, op: int, tokens: int) -> None:
-        """Lets the op fire on `tokens` tokens: 1 means any of its dependencies, and 0 means all of them."""
+        """Lets the op fire after `tokens` of its dependencies have completed. 0 means all dependencies."""
         self._set_need(op, tokens)
 
     def _waiting(self, op: int, after: Iterable[int]) -> int:

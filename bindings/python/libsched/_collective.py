@@ -1,8 +1,9 @@
-"""Collective calls: all ranks of a world make them, in the same order.
+"""Collective calls: all ranks of a world make the same calls in the same order.
 
-A rank whose arguments are wrong must still take part. If the rank only raised, its next call would be paired with the
-call in which the other ranks still wait. So a failure before the call of the library becomes a commit that fails: every
-rank raises, and the text names the rank and its reason. The library does the same for the failures that it finds.
+A rank whose arguments are wrong must still take part. If this rank only raised an exception, its next call would be
+paired with the call in which the other ranks still wait. So a failure that Python detects becomes a failing commit:
+every rank raises, and the text names the rank and its reason. The library does the same for failures that the library
+detects.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def collective_call(method: _Method) -> _Method:
-    """Makes a method of a World, or of an object with a `world`, refuse its arguments on all ranks.
+    """A decorator for a collective method: if it raises on one rank, the call fails on all ranks.
 
-    Every exception that the method raises before its commit counts, a wrong type or a missing argument included.
+    The method belongs to a World, or to an object with a `world`. Every exception before the commit has this effect,
+    including those for a wrong type or a missing argument.
     """
 
     @functools.wraps(method)
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
         world = getattr(self, "world", self)
-        if world is None:  # a builder without a world
+        if world is None:  # the object is a builder without a world
             return method(self, *arguments, **options)
         with refusing(world):
             return method(self, *arguments, **options)
@@ -36,9 +38,9 @@ def collective_call(method: _Method) -> _Method:
 
 @contextlib.contextmanager
 def refusing(world: Any) -> Iterator[None]:
-    """A context manager for a collective create.
+    """A context manager for the code of a collective create.
 
-    An exception before the commit of the block refuses the create on all ranks.
+    If the block raises before its commit, the create fails on all ranks.
     """
     commits = world._commits
     try:
@@ -50,7 +52,7 @@ def refusing(world: Any) -> Iterator[None]:
 
 
 def _refuse(world: Any, error: BaseException) -> None:
-    """Commits the failure. Does not wait for the other ranks."""
+    """Makes the collective call fail on all ranks with this error. Does not wait for the other ranks."""
     is_ours = isinstance(error, Error)
     text = error.text if is_ours else f"{type(error).__name__}: {error}"
     try:

@@ -1,4 +1,4 @@
-"""Arrays of CUDA devices, by DLPack, or by __cuda_array_interface__ if an object has nothing else."""
+"""Arrays on CUDA devices, read by DLPack, or by __cuda_array_interface__ if an object does not have DLPack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _DEVICES_WITH_STREAMS = (2, 13)  # kDLCUDA, kDLCUDAManaged
 # Stream argument of __dlpack__: the producer need not wait, because the application orders the rounds.
 _IN_NO_ORDER = -1
 
-# For each typestr without its byte order: the dtype of the C interface, and its elements in an element of the array.
+# Keys are typestrs without byte order. Values are the dtype of the C interface, and the number of its elements in an
+# element of the array.
 _DTYPES = {
     "i1": (DTYPES["int8"], 1), "u1": (DTYPES["uint8"], 1), "b1": (DTYPES["uint8"], 1), "i4": (DTYPES["int32"], 1),
     "i8": (DTYPES["int64"], 1), "u8": (DTYPES["uint64"], 1), "f2": (DTYPES["float16"], 1),
@@ -26,7 +27,7 @@ _DTYPES = {
 
 
 def has_streams(array: Any) -> bool:
-    """Returns true if the array lies on a device whose __dlpack__ takes a stream."""
+    """Returns true if the array is on a CUDA device. Its __dlpack__ then accepts a stream."""
     told = getattr(array, "__dlpack_device__", None)
     return told is not None and told()[0] in _DEVICES_WITH_STREAMS
 
@@ -34,7 +35,7 @@ def has_streams(array: Any) -> bool:
 def capsule_of(array: Any) -> Any:
     """Returns the DLPack capsule of an array for which has_streams() is true. Waits for no stream.
 
-    A producer that knows versioned capsules also marks a read-only array.
+    The capsule marks a read-only array if the producer supports versioned capsules.
     """
     try:
         return array.__dlpack__(stream=_IN_NO_ORDER, max_version=(1, 1))
@@ -56,7 +57,7 @@ def look(array: Any, interface: dict[str, Any], is_written: bool) -> tuple[int, 
     The tuple is (address, elements, dtype, elements of the C interface in an element of the array, bytes of an element,
     the object that keeps them alive, whether they are in memory of a device, whether they are bools).
 
-    Managed memory counts as memory of a device.
+    Managed memory is treated as memory of a device.
     """
     told = _read(interface)
     if is_written and told["is_read_only"]:

@@ -1,4 +1,4 @@
-"""Findings on this interpreter's package and torch, which `python -m libsched doctor` adds to `lsched doctor`."""
+"""Findings about this interpreter's package and torch. `python -m libsched doctor` adds them to `lsched doctor`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _torch() -> dict[str, str]:
 def findings_file() -> str:
     """Returns the path of a file in memory with these findings.
 
-    A program that this process executes (exec) can read it.
+    The file stays readable for the program that replaces this process (exec).
     """
     file = os.memfd_create("libsched-doctor", 0)
     os.write(file, json.dumps([_package(), _torch()]).encode())

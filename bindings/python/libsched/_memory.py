@@ -1,4 +1,4 @@
-"""Memory of the application's arrays: the addresses of their elements, and the objects that keep them alive."""
+"""Memory of the application's arrays: addresses of elements, and objects that keep the elements alive."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ._words import DTYPE_NAMES, DTYPES, ITEM_BYTES, dtype_kind, dtype_number
 
 
 class Memory(NamedTuple):
-    """Elements in the form of the C interface, and the object that keeps them alive."""
+    """The elements of an array in the form of the C interface, and the object that keeps the elements alive."""
 
     address: int
     count: int
     dtype: int  # number in the C interface; 0: not supported
     keeps: Any
-    is_on_device: bool = False  # in memory of a CUDA device that the host cannot access
+    is_on_device: bool = False  # true: memory of a CUDA device that the host cannot access
     kind: str = ""  # "bool", "complex" (each element is two elements of the C interface), or "" for real numbers
 
     @property
@@ -26,7 +26,7 @@ class Memory(NamedTuple):
         return {"bool": "bool", "complex": f"complex of {name}"}.get(self.kind, name)
 
     def is_alike(self, other: Memory) -> bool:
-        """Returns true if the elements of both have the same dtype."""
+        """Returns true if the elements of both memories have the same dtype."""
         return (self.dtype, self.kind) == (other.dtype, other.kind)
 
 
@@ -34,16 +34,17 @@ NOTHING = Memory(0, 0, 0, None)
 
 
 def _given(array: Any) -> Any:
-    """Returns the DLPack capsule of an array, or the array itself if it exports none.
+    """Returns the DLPack capsule of an array, or the array itself if it exports no capsule.
 
-    Python calls __dlpack__, because the interpreter may end a thread within that call, and C++ would not survive that.
+    __dlpack__ is called from Python and not from C++: if the interpreter ended the thread within the call, C++ code on
+    the stack would terminate the process.
     """
     if isinstance(array, memoryview):
         return array
     try:
         return _cuda.capsule_of(array) if _cuda.has_streams(array) else array.__dlpack__()
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
-        return array  # it may have the buffer protocol; if not, _core.look() raises
+        return array  # the array may have the buffer protocol; if not, _core.look() raises
 
 
 def _looked_at(array: Any, is_written: bool) -> tuple[int, int, int, int, int, Any, bool, bool]:
@@ -56,7 +57,7 @@ def _looked_at(array: Any, is_written: bool) -> tuple[int, int, int, int, int, A
 
 
 def _flaw_of_dtype(array: Any) -> str | None:
-    """Returns why numpy does not export elements of this dtype, and what to do; None if numpy exports them."""
+    """Returns the reason why numpy cannot export the dtype, and a remedy. Returns None for other dtypes."""
     dtype = getattr(array, "dtype", None)
     kind = getattr(dtype, "kind", None)  # absent from dtypes of torch and other libraries
     if getattr(dtype, "names", None):
@@ -72,7 +73,7 @@ def _flaw_of_dtype(array: Any) -> str | None:
 
 
 def _expect_plain_values(array: Any, name: str) -> None:
-    """Raises ArgumentError for an array whose memory holds other values than the array."""
+    """Raises ArgumentError for an array whose elements differ from the values in its memory."""
     if hasattr(array, "is_conj") and (array.is_conj() or array.is_neg()):
         raise ArgumentError(f"{name} is a conjugate or negative view of torch, whose memory holds other values: pass "
                             "tensor.resolve_conj().resolve_neg()", "LSCHED_ERR_ARGUMENT")
@@ -84,9 +85,9 @@ def _expect_plain_values(array: Any, name: str) -> None:
 def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
     """Returns the memory of an array, or NOTHING for None. Waits for no stream: see Schedule.start_on_stream().
 
-    The array has __dlpack__, the buffer protocol or __cuda_array_interface__. `dtype` is the dtype of the elements if
-    the array cannot express it. For example, bits of bfloat16 are an array of 16-bit elements, because numpy has no
-    bfloat16. A complex element counts as two real elements. A bool is a uint8 of the kind "bool".
+    The array has __dlpack__, the buffer protocol or __cuda_array_interface__. `dtype` overrides the dtype of the array.
+    For example, numpy has no bfloat16, so elements of bfloat16 are passed as an array of 16-bit integers. A complex
+    element is treated as two real elements. A bool is treated as a uint8 of kind "bool".
     """
     if array is None:
         return NOTHING
@@ -131,7 +132,7 @@ def look_all(arrays: Any, is_written: bool, dtype: Any = None, name: str = "arra
 
 
 def expect_declared(what: str, given: list[tuple], declared: list[tuple]) -> None:
-    """Raises ArgumentError if the arrays do not match those that a schedule declares.
+    """Raises ArgumentError if the arrays do not match the arrays that a schedule declares.
 
     A tuple describes an array: its number of elements, its dtype, and anything else that must be equal.
     """
@@ -144,7 +145,7 @@ def expect_declared(what: str, given: list[tuple], declared: list[tuple]) -> Non
 
 
 def numbers(array: Any, is_written: bool = False, name: str = "counts") -> Memory:
-    """Returns the memory of an array of 64-bit integers, which the library reads while a round runs. Copies a list."""
+    """Returns the memory of an array of 64-bit integers that the library reads during a round. Copies a list."""
     if array is None:
         return NOTHING
     if isinstance(array, (list, tuple)):
@@ -163,7 +164,7 @@ def values(memory: Memory) -> list[int]:
 
 
 def same_dtype(*memories: Memory) -> tuple[int, str]:
-    """Returns the dtype that the memories share, and its kind; 0 and "" if all of them are NOTHING."""
+    """Returns the common dtype of the memories, and its kind. Returns 0 and "" if all memories are NOTHING."""
     there = [each for each in memories if each is not NOTHING]
     if any(not each.is_alike(there[0]) for each in there):
         names = " and ".join(sorted({each.dtype_name for each in there}))
@@ -172,7 +173,7 @@ def same_dtype(*memories: Memory) -> tuple[int, str]:
 
 
 def real_dtype(what: str, *memories: Memory) -> int:
-    """Returns the dtype that the memories share. Raises ArgumentError if the elements are not real numbers."""
+    """Returns the common dtype of the memories. Raises ArgumentError if the elements are not real numbers."""
     number, kind = same_dtype(*memories)
     if kind:
         raise ArgumentError(f"the elements are {kind}, but {what} needs real numbers", "LSCHED_ERR_ARGUMENT")

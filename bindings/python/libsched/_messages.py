@@ -26,8 +26,8 @@ class Mailbox(_core.Mailbox):
             box.receive(left, other).wait(timeout=10)
             sent.wait(timeout=10)
 
-    Message.wait() returns once the message has ended. The array belongs to the library until then. World.mailbox()
-    makes a mailbox, and is collective. Messages of different mailboxes never match.
+    Message.wait() returns once the message has ended. The application must not use the array before. World.mailbox()
+    creates a mailbox, and is collective. Messages of different mailboxes never match.
     """
 
     world: World = None  # type: ignore[assignment]  # until __init__ has run
@@ -38,7 +38,7 @@ class Mailbox(_core.Mailbox):
         world._parts.add(self)
 
     def send(self, to: int, data: Any, tag: int = 0) -> Message:
-        """Posts the bytes of an array to rank `to`, which may be this rank. Does not block."""
+        """Posts a send of the bytes of an array to rank `to`, which may be this rank. Does not block."""
         memory = look_at_host(data, False, name="data")
         return self._send(to, tag, memory.address, _bytes_of(memory), memory.keeps)
 
@@ -51,9 +51,10 @@ class Mailbox(_core.Mailbox):
         return self._receive(source, tag, memory.address, _bytes_of(memory), memory.keeps)
 
     def close(self) -> None:
-        """Ends the mailbox.
+        """Closes the mailbox.
 
-        Ranks that still send to it or wait for it raise PeerLost. Raises Busy if messages have not ended.
+        Other ranks that still send to this mailbox, or wait for a message from this mailbox, raise PeerLost. Raises
+        Busy if messages of this rank have not ended.
         """
         self._destroy()
 
@@ -67,7 +68,7 @@ class Mailbox(_core.Mailbox):
             self._abandon()
 
     def _abandon(self) -> None:
-        """Gives up the messages that have not begun to move, and ends the mailbox unless other messages still move."""
+        """Cancels messages whose data does not move yet. Closes the mailbox unless other messages are in flight."""
         try:
             self._give_up_messages()
             self._destroy()

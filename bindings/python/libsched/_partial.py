@@ -24,36 +24,37 @@ _Looked = TypeVar("_Looked")
 class Report(NamedTuple):
     """The result of a collect, which covers the rounds (from_, to]."""
 
-    #: `to`. The next three describe this round, and are equal on every rank that has collected up to it.
+    #: equal to `to`. The next three members describe this round. They are equal on all ranks that collect up to it.
     last_round: int
-    contributors: int  #: ranks that have contributed to the round
-    last_offers: int  #: offers in the round
+    contributors: int  #: number of ranks that have contributed to the round
+    last_offers: int  #: number of offers in the round
     ranks: int  #: size of the world at that round
     from_: int
-    to: int  #: equal to from_: no round is new, and the result is untouched
-    round: int  #: the last round that is over
-    offers: int  #: offers of all ranks in the result
-    mine: int  #: offers of this rank in the result
-    staleness: int  #: largest number of rounds by which an offer of this rank was late
-    has_result: bool  #: False: no rank has contributed, and the result is untouched
+    to: int  #: equal to from_: there is no new round, and the result array was not written
+    round: int  #: number of the last round that is over
+    offers: int  #: number of offers of all ranks in the result
+    mine: int  #: number of offers of this rank in the result
+    staleness: int  #: maximum number of rounds by which an offer of this rank was late
+    has_result: bool  #: False: no rank has contributed, and the result array was not written
 
 
 class Partial(Schedule):
-    """A collective that does not wait for the slowest rank. It owns its buffers, and is served in the background.
+    """A collective that does not wait for the slowest rank. The schedule owns its buffers, and runs in the background.
 
         with world.partial(n, "f32", activation="majority", lag="accumulate", divisor="ranks") as sums:
             ticket = sums.offer(gradient)
             report = sums.collect(ticket, result)
 
-    World.partial(count, dtype, ...) takes these options. All but lag and divisor must be the same on all ranks:
+    World.partial(count, dtype, ...) has these options. All ranks must give the same options, except lag and
+    divisor:
         collective        "allreduce", "reduce_scatter_block", "adasum" or "allgather"
-        buckets           elements of each part of an allreduce's vector; the parts are reduced concurrently
+        buckets           number of elements of each part of the vector (allreduce); the parts are reduced concurrently
         op                reduction of the contributions
         activation        condition that starts a round: "full", "solo", "majority", "first_of(M)", "all_of(M)",
                           "quorum(K)", "deadline(microseconds or auto)", perhaps followed by "+every(T)"
         seed              seed of the random draws
         lag               treatment of results that were not collected: "latest", "accumulate", "history"
-        history           number of results that "history" keeps, 1 to 60
+        history           number of results that "history" keeps, from 1 to 60
         divisor           divisor of the results: "ranks", "contributors", "offers" or None
         algorithm         a name that `lsched list` shows
         averages_weights  True: model_sync() will be called
@@ -73,7 +74,7 @@ class Partial(Schedule):
     _buckets: list[int]
     round = 0
     passes = 0
-    _final_round: int | None = None  # of the running loop over rounds()
+    _final_round: int | None = None  # last round of the running loop over rounds()
     _steps = 0
 
     # --- a loop --------------------------------------------------------------------------------------------------
@@ -85,12 +86,12 @@ class Partial(Schedule):
                 report = sums.collect(sums.offer(gradient_of(batch)), result)
             report = sums.flush(result)
 
-        Within the loop an offer calls for the open round. A late rank leaves out the rounds that it has missed, and
-        makes fewer steps than the others. No rank calls for a round after `until`. Each pass calls set_epoch(passes) of
-        the sampler or batch sampler of `batches`, if that function exists (torch's DistributedSampler has it).
+        Within the loop an offer calls for the open round. A late rank skips the rounds that it has missed, and makes
+        fewer steps than the other ranks. No rank calls for a round after `until`. Each pass calls set_epoch(passes) of
+        the sampler or batch sampler of `batches`, if that function exists (for example in torch's DistributedSampler).
 
-        Collective: all ranks call it with the same `until`, and wait for each other before the first batch, at most
-        `commit_timeout` seconds of the world. Raises ArgumentError on all ranks if a rank gives an `until` that is not
+        Collective: all ranks call rounds() with the same `until`. They wait for each other before the first batch, at
+        most the `commit_timeout` of the world. Raises ArgumentError on all ranks if a rank gives an `until` that is not
         a whole number, and Mismatch if the numbers differ. Raises ArgumentError if a pass has no batch (an iterator can
         be read only once), and StateError if a whole pass made no offer.
         """
@@ -136,7 +137,7 @@ class Partial(Schedule):
                              "never come: make a step (an offer and a collect) for each batch", "LSCHED_ERR_STATE")
 
     def skip(self, last: int) -> int:
-        """Marks the rounds up to `last` that are over as called for, and returns their number. rounds() does so."""
+        """Marks all rounds up to `last` that are over as called for. Returns the number of these rounds."""
         return _core.skip(self, whole_number(last, "last"))
 
     def _begin_offer(self) -> None:
@@ -149,22 +150,22 @@ class Partial(Schedule):
     def offer(self, contribution: Any = None) -> Ticket:
         """Deposits a copy of an array and calls for this rank's next round.
 
-        None calls without a contribution. Does not block. If the array is refused, this rank makes no call, and no
-        other rank raises. Offer again. A contribution that has missed its round is combined with later ones: none is
-        lost, and none counts twice.
+        With None, calls without a contribution. Does not block. If the array is refused, this rank has made no call,
+        and no other rank raises. Then call offer() again. A contribution that has missed its round is combined with
+        later contributions: every contribution is in the results exactly once.
         """
         memory = self._looked_at(contribution, self._count, False, "contribution")
         self._begin_offer()
         return _core.offer(self, memory.address)
 
     def offer_buckets(self, buckets: Sequence[Any]) -> Ticket:
-        """Makes an offer, as offer() does, whose buckets lie in separate arrays."""
+        """Makes an offer, as offer() does. Each bucket of the contribution is in an array of its own."""
         memories = self._looked_at_buckets(buckets, False)
         self._begin_offer()
         return _core.offer_buckets(self, [each.address for each in memories])
 
     def offer_bucket(self, index: int, bucket: Any) -> None:
-        """Copies one bucket of a contribution, in any order, while other buckets are still computed.
+        """Copies one bucket of a contribution. Buckets may be given in any order, as soon as they are computed.
 
         After the last bucket, call offer_end().
         """
@@ -181,8 +182,8 @@ class Partial(Schedule):
     def collect(self, ticket: Ticket, result: Any = None, timeout: float | None = None) -> Report:
         """Waits until the ticket's round is over, then copies the result that was not collected yet.
 
-        None drops the result. Blocks for at most `timeout` seconds, then raises Timeout. With lag="history", takes the
-        oldest result that waits.
+        With None, drops the result. Blocks for at most `timeout` seconds, then raises Timeout. With lag="history",
+        copies the oldest result that was not collected yet.
         """
         self._expect_mine(ticket)
         memory = self._looked_at(result, self._result_count, True, "result")
@@ -205,16 +206,17 @@ class Partial(Schedule):
         return view, self._reported(report)
 
     def withdraw(self) -> int:
-        """Takes back the offers that were not sent yet, and returns their number."""
+        """Withdraws the offers that were not sent yet, and returns their number."""
         return _core.withdraw(self)
 
     def leave(self) -> None:
-        """Makes this rank count as having called in every later round, without a contribution."""
+        """Leaves the schedule: all later rounds treat this rank as if it had called without a contribution."""
         _core.leave(self)
 
     # --- all ranks together --------------------------------------------------------------------------------------
 
-    # If the arrays of a rank are refused, the rank cannot take part, so the other ranks would wait until their timeout.
+    # In the functions below, a rank whose arrays are refused cannot take part, so the other ranks would wait until
+    # their timeout. Therefore that rank cancels the schedule.
 
     def flush(self, result: Any = None, timeout: float | None = None) -> Report:
         """Runs a round with all earlier offers of all ranks, and collects it. Collective. After a Timeout, call again.
@@ -240,18 +242,18 @@ class Partial(Schedule):
     def carry(self, survivors: World) -> None:
         """Moves the schedule to a world of some of its ranks, after World.shrink(); see docs/reference/shrink.md.
 
-        Collective over `survivors`.
+        Collective: all ranks of `survivors` call it.
         """
         survivors._take_over(self)
 
     # --- checkpoints and statistics ------------------------------------------------------------------------------
 
     def save_pending(self) -> bytes:
-        """Returns an image of this rank's offers that no round has taken yet, for a checkpoint."""
+        """Returns an image of this rank's offers that are in no round yet, for a checkpoint."""
         return _core.pending_save(self)
 
     def load_pending(self, image: bytes) -> None:
-        """Adds the offers of an image of save_pending() to the pending ones. Does not call for a round."""
+        """Adds the offers in an image from save_pending() to the pending offers. Does not call for a round."""
         _core.pending_load(self, image)
 
     def statistics(self) -> dict[str, Any]:
@@ -270,7 +272,7 @@ class Partial(Schedule):
         return ITEM_BYTES[self._dtype]
 
     def _or_cancelled(self, look: Callable[[], _Looked]) -> _Looked:
-        """Returns look(). If that raises, cancels the schedule first."""
+        """Returns the result of look(). If look() raises, cancels the schedule and raises the same exception."""
         try:
             return look()
         except Exception:
@@ -302,7 +304,7 @@ class Partial(Schedule):
 
 
 def _samplers_of(batches: Any) -> Iterator[Any]:
-    """Yields the samplers of a DataLoader that draw another order in each epoch."""
+    """Yields the samplers of a DataLoader that have the function set_epoch()."""
     batch_sampler = getattr(batches, "batch_sampler", None)
     for each in (getattr(batches, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None)):
         if hasattr(each, "set_epoch"):

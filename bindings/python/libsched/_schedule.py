@@ -22,11 +22,11 @@ _PLACES = {False: "the host", True: "a device"}  # key: Memory.is_on_device
 
 
 async def _ended(ticket: Ticket) -> None:
-    """Waits until the round has ended, and tests it at growing intervals.
+    """Waits until the round has ended. Tests the round at growing intervals.
 
     Other tasks of the event loop run meanwhile.
     """
-    import asyncio  # imported late, because it would take half of the time of `import libsched`
+    import asyncio  # imported late, because importing it takes as long as the rest of `import libsched`
 
     sleep = 0.0
     while not ticket.test():
@@ -38,7 +38,7 @@ Ticket.__await__ = lambda ticket: _ended(ticket).__await__()  # type: ignore[att
 
 
 class _Owner:
-    """The owner of memory that views refer to. It lives as long as any of the views."""
+    """The owner of memory to which views refer. This object lives as long as any of the views."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -48,8 +48,8 @@ class Schedule(_core.Schedule):
     """A persistent collective, created once and run any number of times.
 
     The methods of World create schedules, and are collective. `with` closes a schedule. The application may read and
-    write the arrays between rounds. While a round runs, they belong to the schedule. The base class documents start(),
-    start_on_stream(), run() and cancel().
+    write the arrays between rounds, but not while a round runs. The base class documents start(), start_on_stream(),
+    run() and cancel().
     """
 
     world: World = None  # type: ignore[assignment]  # until __init__ has run
@@ -62,7 +62,7 @@ class Schedule(_core.Schedule):
         super().__init__(handle)
         self.world = world
         self._bound = (list(sources), list(targets))
-        # The memory of as many rounds as may be outstanding.
+        # The memory of the last rounds. At most 8 rounds can be outstanding.
         self._recent: collections.deque = collections.deque(maxlen=8)
         self._views: list[tuple] = []  # weak references to views of library memory, each with its _Owner
         world._parts.add(self)
@@ -73,9 +73,10 @@ class Schedule(_core.Schedule):
                outputs: Iterable[Any] | None = None, dtype: Any = None) -> None:
         """Binds the schedule to other arrays of the same sizes, from the next round on. Does not block.
 
-        To run in place, give one array, as `output`. `inputs` and `outputs` are for schedules with several of them.
-        Raises StateError while a round runs. Raises ArgumentError if an array does not match the bound array. Raises
-        ArgumentError also if one array is given where two are bound, or two where one is bound.
+        To run in place, give one array, as `output`. `inputs` and `outputs` are for schedules with several inputs or
+        outputs. Raises StateError while a round runs. Raises ArgumentError if an array does not match the bound array.
+        Also raises ArgumentError if a schedule in place gets two different arrays, or if a schedule that is not in
+        place gets the same array twice.
         """
         sources, targets = self._memories(input, output, inputs, outputs, dtype)
         self._expect_alike(sources, targets)
@@ -93,7 +94,7 @@ class Schedule(_core.Schedule):
     def _expect_alike(self, sources: list[Memory], targets: list[Memory]) -> None:
         """Raises ArgumentError unless the arrays match the bound arrays.
 
-        The library knows addresses only, so it would write beyond the end of a shorter array.
+        The library only gets addresses, so it would write beyond the end of a shorter array.
         """
         for what, given, bound in (("input", sources, self._bound[0]), ("output", targets, self._bound[1])):
             if not given and len(bound) == 1:
@@ -113,12 +114,12 @@ class Schedule(_core.Schedule):
     def start_with(self, input: Any = None, output: Any = None, *, send_counts: Any = None, recv_counts: Any = None,
                    send_displacements: Any = None, recv_displacements: Any = None, received: Any = None,
                    dtype: Any = None) -> Ticket:
-        """Starts the next round over the given arrays. For schedules with a `capacity` or a `depth`.
+        """Starts the next round over the given arrays. Requires a schedule that has a `capacity` or a `depth`.
 
-        Counts and displacements are in elements, one for each block. They are lists, or arrays of 64-bit integers,
-        which belong to the round until it has ended. `recv_counts` is the room of each block, which a sender may fill
-        in part. The library writes the number of elements of each received block to `received`, an array of 64-bit
-        integers.
+        Counts and displacements have one number of elements for each block. They are lists, or arrays of 64-bit
+        integers that must not change until the round has ended. `recv_counts` is the capacity of each received block. A
+        sender may send fewer elements. The library writes the number of elements of each received block to `received`,
+        an array of 64-bit integers.
         """
         counts = [numbers(send_counts, name="send_counts"), numbers(send_displacements, name="send_displacements"),
                   numbers(recv_counts, name="recv_counts"), numbers(recv_displacements, name="recv_displacements"),
@@ -144,9 +145,9 @@ class Schedule(_core.Schedule):
 
     def _expect_within(self, what: str, memory: Memory | None, counts: Memory, displacements: Memory,
                        blocks: int) -> None:
-        """Raises ArgumentError unless all blocks lie within the array.
+        """Raises ArgumentError unless all blocks are within the array.
 
-        Without displacements they lie one after the other.
+        Without displacements the blocks are contiguous.
         """
         if memory is not None and (memory.dtype, memory.kind) != (self._dtype, self._kind):
             raise ArgumentError(f"the array to {what} has elements of {memory.dtype_name}: "
@@ -179,7 +180,7 @@ class Schedule(_core.Schedule):
     # --- adaptive sums -------------------------------------------------------------------------------------------
 
     def non_finite_tensors(self) -> list[bool]:
-        """Returns for each tensor of an adasum whether its last round found NaN or infinities.
+        """Returns a list for the tensors of an adasum: True if the last round found NaN or infinities in the tensor.
 
         All ranks get the same result.
         """
@@ -188,11 +189,12 @@ class Schedule(_core.Schedule):
     # --- the end -------------------------------------------------------------------------------------------------
 
     def close(self, timeout: float | None = None) -> None:
-        """Ends the schedule.
+        """Closes the schedule.
 
-        Later calls have no effect. Local, but collective for a partial schedule, which waits for all ranks. Raises Busy
-        while a round runs: wait for the round, or call cancel(). Raises Busy also while an array refers to memory of
-        the schedule. After a Timeout the schedule is still open: call again.
+        Later calls of close() have no effect. The call is local, except for a partial schedule: that call is
+        collective, and waits for all ranks. Raises Busy while a round runs: wait for the round, or call cancel(). Also
+        raises Busy while an array refers to memory of the schedule. After a Timeout the schedule is still open: call
+        again.
         """
         if not self.is_open:
             return
@@ -201,7 +203,7 @@ class Schedule(_core.Schedule):
         self._bound = ([], [])
 
     def _viewed(self, address: int, bytes: int, form: str = "B", is_read_only: bool = False) -> memoryview:
-        """Returns a view of library memory, which exists until the schedule is closed. close() releases the view."""
+        """Returns a view of memory that the library frees when the schedule is closed. close() releases the view."""
         owner = _Owner(self)
         view = memoryview(_core.bytes_at(address, bytes, owner)).cast("B").cast(form)
         view = view.toreadonly() if is_read_only else view
@@ -212,7 +214,7 @@ class Schedule(_core.Schedule):
     def _take_views_back(self) -> None:
         """Releases the views.
 
-        Raises Busy if an array or another view refers to one of them, because these cannot be released.
+        Raises Busy if an array or another view refers to one of these views, because such a view cannot be released.
         """
         for view, owner in self._views:
             try:
@@ -234,9 +236,9 @@ class Schedule(_core.Schedule):
             self._abandon(is_cancelled=True)
 
     def _abandon(self, is_cancelled: bool = False) -> None:
-        """Ends the schedule after an error. Waits at most a second, and raises nothing.
+        """Destroys the schedule after an error. Waits at most a second, and raises nothing.
 
-        Cancels the schedule on all ranks if `is_cancelled` is true, or if the schedule cannot be ended at once.
+        Cancels the schedule on all ranks if `is_cancelled` is true, or if the schedule cannot be destroyed at once.
         """
         try:
             try:
@@ -251,7 +253,7 @@ class Schedule(_core.Schedule):
             self._bound = ([], [])
         except Error:
             if self not in self.world._abandoned:
-                self.world._abandoned.append(self)  # keeps the arrays too, which are still in use
+                self.world._abandoned.append(self)  # also keeps the arrays, which are still in use
 
     def __del__(self) -> None:
         if self.world is None or not self.is_open or not self.world.is_open:
@@ -262,9 +264,9 @@ class Schedule(_core.Schedule):
             self._let_go()
 
     def _let_go(self) -> None:
-        """Ends a schedule that has no more references.
+        """Destroys a schedule that has no more references.
 
-        The world keeps a busy schedule, with its arrays, until it is given up.
+        If the schedule is busy, the world keeps the schedule and its arrays until the world is given up.
         """
         try:
             self._take_views_back()

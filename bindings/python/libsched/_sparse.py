@@ -19,29 +19,30 @@ class Sparse(Schedule):
     """An allreduce of the k largest elements with error feedback (Li and Hoefler, PPoPP 2022).
 
     In each round every rank adds scale * gradient to its residual, and sends the k largest elements of the residual.
-    The update holds the k largest elements of the sum, divided by P, and zero elsewhere. It has the same bits on every
-    rank. Each rank then subtracts from its residual the values that it has contributed to the update.
+    The update contains the k largest elements of the sum, divided by the number of ranks P, and zeros elsewhere. The
+    update has the same bits on every rank. Each rank then subtracts the values that it has contributed to the update
+    from its residual.
 
-    World.sparse_allreduce(gradient, update, k, ...) takes two arrays of a floating dtype, both in host memory or both
-    on a device (then with selection "exact"). Options:
+    World.sparse_allreduce(gradient, update, k, ...) accepts two arrays of a floating dtype, both in host memory or both
+    on a device (a device requires selection "exact"). Options:
         algorithm   "oktopk", "topka", "topkdsa" or "gtopk"; None: the algorithm with the least expected time
-        scale       1, or the learning rate
+        scale       factor of the gradient: 1, or the learning rate
         nans        "propagate", "ignore" or "error"; with "error" a round raises NotFinite
         capacity    "strict" or "defer"; with "defer" a rank sends and receives at most 6 k (P-1)/P words
         period, boundaries, balance, selection, reuse, bucket    as in lsched_sparse_desc
-        image       result of save(), from which rounds continue; all ranks give images of the same round
-    The first round writes the whole update, and later rounds write only the elements that change. So do not write to
-    it.
+        image       result of save(): rounds continue from this state; all ranks must pass images of the same round
+    The first round writes the whole update. Later rounds write only the elements that change, so do not write to the
+    update.
     """
 
     _count: int
     _is_on_device: bool
 
     def residual(self) -> memoryview:
-        """Returns the elements that this rank keeps for later rounds, as a writable view. Call it between rounds.
+        """Returns a writable view of the residual, the elements that this rank keeps. Call between rounds.
 
         The elements are float64 for a float64 gradient, and otherwise float32. Raises Unsupported if the residual is in
-        memory of a device; save() then has a copy.
+        memory of a device. In that case save() returns a copy.
         """
         if self._is_on_device:
             raise Unsupported("the residual is in the memory of a device: use save()", "LSCHED_ERR_UNSUPPORTED")
@@ -49,7 +50,7 @@ class Sparse(Schedule):
         return self._viewed(address, self._count * ITEM_BYTES[number], "d" if ITEM_BYTES[number] == 8 else "f")
 
     def save(self) -> bytes:
-        """Returns all state that lives from round to round, for a checkpoint of this rank. Call it between rounds."""
+        """Returns all state that later rounds depend on, for a checkpoint of this rank. Call between rounds."""
         return _core.sparse_save(self)
 
     def statistics(self) -> dict[str, int]:

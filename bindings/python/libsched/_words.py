@@ -1,4 +1,4 @@
-"""The option words of the package, with the numbers of the C interface."""
+"""The words that options of the package accept, with the numbers of the C interface."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from ._errors import ArgumentError
 
-# Keys are the names of dtypes in Python. "i8" and "u8" are absent: they have one byte in the C interface and eight
-# bytes in numpy.
+# Keys are the names of dtypes in Python. "i8" and "u8" are absent, because these names mean one byte in the C interface
+# and eight bytes in numpy.
 DTYPES = {"int8": 1, "uint8": 2, "int32": 3, "int64": 4, "uint64": 5, "float16": 6, "bfloat16": 7, "float32": 8,
           "float64": 9}
 DTYPE_NAMES = {number: name for name, number in DTYPES.items()}
@@ -22,7 +22,7 @@ _OTHER_DTYPES = {
 
 REDUCTIONS = {"sum": 2, "prod": 3, "min": 4, "max": 5, "land": 6, "lor": 7, "lxor": 8, "band": 9, "bor": 10,
               "bxor": 11}
-# Bools are combined as in numpy: a sum is "or", and a product is "and".
+# Reductions of bools are those of numpy: a sum is "or", and a product is "and".
 REDUCTIONS_OF_BOOL = {"sum": 7, "prod": 6, "min": 6, "max": 7, "land": 6, "lor": 7, "lxor": 8, "band": 6, "bor": 7,
                       "bxor": 8}
 REDUCTION_NAMES = {number: name for name, number in REDUCTIONS.items()}
@@ -71,8 +71,8 @@ def text_of(given: Any, what: str) -> str | None:
 def reduction_number(op, kind: str) -> int:
     """Returns the number of a reduction. `kind` is the kind of the elements: "bool", "complex", or "" for real numbers.
 
-    Raises ArgumentError for an unknown word. Complex elements can only be added, because their real and imaginary parts
-    are combined separately. Raises ArgumentError for all other reductions of them.
+    Raises ArgumentError for an unknown word. Complex elements can only be added, because real and imaginary parts are
+    combined separately. Raises ArgumentError for all other reductions of complex elements.
     """
     number = number_of(REDUCTIONS, op, "op")
     if kind == "complex" and op != "sum":

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from ._messages import Mailbox
 
 _Made = TypeVar("_Made", bound=Schedule)
-_ADAPTIVE = ("adasum", "node_adasum", "node_mean")  # with their own arithmetic, on real numbers only
+_ADAPTIVE = ("adasum", "node_adasum", "node_mean")  # these have no `op`, and accept real numbers only
 _MOST_INT32, _MOST_UINT64 = 2**31 - 1, 2**64 - 1
 _LARGEST = {"count": _MOST_UINT64, "segment_bytes": _MOST_UINT64, "capacity": _MOST_UINT64, "radix": _MOST_INT32,
-            "depth": _MOST_INT32}  # the largest values of members of lsched_collective_desc
+            "depth": _MOST_INT32}  # maximum values of members of lsched_collective_desc
 _open_worlds: set[World] = set()
-_at_end: list[Callable[[], None]] = []  # functions to call when the interpreter ends, after all worlds were given up
+_at_end: list[Callable[[], None]] = []  # functions that are called at the end, after all worlds were given up
 
 
 def _wishes(progress: str | None = None, idle: str | None = None, progress_core: int | None = None,
@@ -51,20 +51,21 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
          lane: str | int | None = None, region_bytes: int | None = None, commit_timeout: float | None = None) -> World:
     """Joins the world that `lsched run -n P` has prepared. Without a launcher, opens a world of one rank.
 
-    `comm` is a communicator of mpi4py, whose ranks become the ranks of the world. All of them must be on one host.
-    Under `lsched run`, where MPI has one rank in each process, the world is that of `lsched run`. An option that is
-    left out has its value in the environment (LSCHED_PROGRESS and the like), or else the default of the library:
+    `comm` is a communicator of mpi4py. Its ranks become the ranks of the world, and must all be on one host. Under
+    `lsched run`, every process is its own MPI world of one rank, and the ranks of `lsched run` form the world. The
+    value of an option that is not given comes from the environment (LSCHED_PROGRESS and the like), or else is the
+    default of the library:
 
-    progress        "thread": an auxiliary thread serves the world; "caller": only calls of this library do
-    idle            how that thread waits: "auto", "spin", "yield" or "park"
-    progress_core   the core of that thread
+    progress        "thread": a progress thread runs the schedules; "caller": they only run during calls of this library
+    idle            way in which the progress thread waits: "auto", "spin", "yield" or "park"
+    progress_core   core to which the progress thread is bound
     lane            executor of large arithmetic: "auto", "inline", "tbb" or a number of workers
-    region_bytes    shared memory of this rank, as address space
+    region_bytes    address space that is reserved for the shared memory of this rank
     commit_timeout  seconds that a collective create waits for other ranks
 
     Blocks until all ranks have joined. Raises Unsupported if another launcher has started the process: pass `comm`, or
-    use open_with(). Raises Unsupported also if the launcher belongs to another MPI than mpi4py, or if ranks are on
-    several hosts. Raises Timeout and PeerLost.
+    use open_with(). Also raises Unsupported if the launcher belongs to a different MPI implementation than mpi4py, or
+    if ranks are on several hosts. Raises Timeout and PeerLost.
     """
     wishes = _wishes(progress, idle, progress_core, lane, region_bytes, commit_timeout)
     mpi = None if comm is None else sys.modules.get(type(comm).__module__)
@@ -76,8 +77,8 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
 def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
     """Opens a world without MPI. Raises Unsupported if another launcher has started this process.
 
-    `mpi` is the module mpi4py.MPI if its MPI has one rank, so that a launcher of several processes belongs to another
-    MPI.
+    `mpi` is the module mpi4py.MPI if its MPI world has one rank. A launcher of several processes then belongs to a
+    different MPI implementation.
     """
     launch = _core.foreign_launch()
     if launch is None:
@@ -94,8 +95,8 @@ def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
 def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]], **options: Any) -> World:
     """Joins a world of `size` ranks as `rank`. Any launcher may have started the ranks, on one machine.
 
-    `exchange(mine)` must send the bytes of each rank to all ranks, and return them in the order of ranks. This thread
-    calls it twice, with at most 256 bytes. Options and errors are those of init().
+    `exchange(mine)` must send the bytes `mine` to all ranks, and return the bytes of all ranks in rank order. The
+    calling thread calls `exchange` twice, with at most 256 bytes. Options and errors are those of init().
     """
     wishes = _wishes(**options)
     return World(_core.open_with(wishes, rank, size, exchange), wishes)
@@ -104,21 +105,22 @@ def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]]
 def open_threads(ranks: int, **options: Any) -> list[World]:
     """Opens a world whose ranks are threads of this process.
 
-    Returns one World for each rank, to be used by one thread each.
+    Returns one World for each rank. Each World must be used by a thread of its own.
     """
     wishes = _wishes(**options)
     return [World(handle, wishes) for handle in _core.open_threads(wishes, ranks)]
 
 
 class World(_core.World):
-    """One rank's place in a world, which is an ordered set of ranks.
+    """The view of one rank on a world. A world is an ordered set of ranks.
 
-    Creates are collective: all ranks of the world make them, in the same order. A create waits for the other ranks, at
-    most `commit_timeout` seconds. If `nonblocking` is True, a create returns at once, and the schedule accepts all
-    calls before the ranks have agreed upon it. If one rank's arguments are wrong, the create raises on all ranks.
+    Methods that create objects ("creates") are collective: all ranks of the world call the same creates in the same
+    order. A create waits for the other ranks, at most `commit_timeout` seconds. If `nonblocking` is True, a create
+    returns at once, and the schedule accepts all calls before the ranks have agreed upon the schedule. If one rank's
+    arguments are wrong, the create raises on all ranks.
 
-    Close the world after all objects that were made from it. `with` closes the world. If an exception leaves the block,
-    `with` gives up the objects that are still open, so that other ranks raise instead of waiting.
+    Close all objects that were created from the world before the world. `with` closes the world. If an exception leaves
+    the block, `with` gives up the objects that are still open, so that other ranks raise instead of waiting.
     """
 
     def __init__(self, handle: int, wishes: _core.Wishes, of: World | None = None) -> None:
@@ -126,11 +128,11 @@ class World(_core.World):
         self.rank: int = self._rank()
         self.size: int = self._size()
         self.nonblocking = False if of is None else of.nonblocking
-        # Shared by all worlds that were made from the same opened world.
+        # The next members are shared by all worlds that were split or shrunk from the same opened world.
         self._devices: list[int | None] = [] if of is None else of._devices
         self._wishes = wishes
         self._commit_timeout = wishes.commit_timeout_ns() * 1e-9
-        self._set_nonblocking(True)  # _agreed() waits instead, and checks for signals
+        self._set_nonblocking(True)  # _agreed() waits for the ranks instead, and checks for signals
         self._parts: weakref.WeakSet = weakref.WeakSet()
         self._abandoned: list[Any] = []
         _open_worlds.add(self)
@@ -147,7 +149,8 @@ class World(_core.World):
     def diagnose(self) -> tuple[int | None, str]:
         """Returns (the rank at fault or None, a text).
 
-        The text has a line for each schedule, which states for which rank the schedule waits, or why it has failed.
+        The text has a line for each schedule, with the rank for which the schedule waits, or the reason why it has
+        failed.
         """
         rank, text = self._diagnose()
         return None if rank < 0 else rank, text
@@ -168,28 +171,28 @@ class World(_core.World):
         return self._node_of(self.rank if rank is None else rank)
 
     def rank_in(self, rank: int, other: World) -> int | None:
-        """Returns the number that `rank` has in another world of this process; None if it is not in that world."""
+        """Returns the number of `rank` in another world of this process, or None if `rank` is not in that world."""
         found = self._rank_in(rank, other)
         return None if found < 0 else found
 
     def lost(self) -> list[int]:
         """Returns the ranks that are known to be lost, in the order in which the losses were noticed.
 
-        A rank that has closed its world counts as lost once another rank has waited for it in vain. Any thread may call
-        this function, and it never blocks. Over MPI a rank only knows the losses on its own node.
+        A rank that has closed its world is reported once another rank has waited for that rank in vain. Any thread may
+        call this function. The function never blocks. Over MPI a rank only learns of lost ranks on its own node.
         """
         return self._lost()
 
     def progress(self) -> bool:
-        """Makes one pass of the engine in this thread. Returns whether anything has happened."""
+        """Makes one pass of the engine in this thread. Returns True if the pass made progress."""
         return self._progress()
 
     def trace_start(self, events: int = 1 << 20) -> None:
-        """Records each step of every op with its time, in memory for `events` events of 48 bytes each."""
+        """Starts to record each step of every op with its time. Allocates 48 bytes for each of `events` events."""
         self._trace_start(events)
 
     def trace_write(self, path: str) -> None:
-        """Ends the recording and writes it as JSON for Perfetto.
+        """Ends the recording, and writes the events to a JSON file for Perfetto.
 
         `lsched trace FILE...` joins the files of all ranks.
         """
@@ -198,8 +201,9 @@ class World(_core.World):
     def set_verify(self, on: bool = True) -> None:
         """Turns the proof of schedules at commit on or off, as LSCHED_VERIFY=1 does (docs/reference/verify.md).
 
-        One rank that asks for proofs is enough. A schedule with a deadlock, a race or wrong contents is refused on all
-        ranks, with the finding. Worlds that are split from this world inherit the setting.
+        Schedules are proved if at least one rank has turned proofs on. A schedule with a deadlock, a race or wrong
+        contents is refused on all ranks, and the error has the finding. Worlds that are split from this world inherit
+        the setting.
         """
         self._set_verify(on)
 
@@ -216,7 +220,7 @@ class World(_core.World):
         return World(handle, self._wishes, self) if handle else None
 
     def split_ranks(self, ranks: Sequence[int], tag: int = 0) -> World:
-        """Returns the world of the listed ranks, in that order.
+        """Returns the world of the listed ranks, in the order of the list.
 
         Only these ranks call, with the same list and tag. Blocks.
         """
@@ -233,18 +237,19 @@ class World(_core.World):
 
     def attach_cuda(self, device: int | None = None, *, staging_bytes: int = 0,
                     host_waits: bool | None = None) -> None:
-        """Attaches a CUDA device, so that arrays of this rank may lie in its memory (docs/reference/device.md).
+        """Attaches a CUDA device, so that arrays of this rank may be in device memory (docs/reference/device.md).
 
         device         number of the device; None: LSCHED_CUDA_DEVICE, or the device of the caller's current context, or
                        else the rank's place on its machine, modulo the number of devices
-        staging_bytes  pinned host memory for messages that is reserved at a time; 0: 64 MiB
+        staging_bytes  size of one allocation of pinned host memory for messages; 0: 64 MiB
         host_waits     True: Ticket.wait_on_stream() waits in the host, even if streams could wait; None:
                        LSCHED_CUDA_STREAMS
 
-        The call is local: ranks with and without a device may be mixed. It holds for the world that was opened and all
-        worlds that are made from it. A second call raises StateError. Uses the device's primary context, as torch and
-        cupy do. Blocks while kernels are loaded, which takes seconds the first time. Raises Unsupported (a build
-        without CUDA, no driver, no device), ArgumentError (no such device), NoMemory and DeviceError.
+        The call is local: some ranks may have a device, and others none. The device is attached to the opened world and
+        to all worlds that are made from the opened world. A second call raises StateError. Uses the device's primary
+        context, as torch and cupy do. Blocks while kernels are loaded, which takes seconds the first time. Raises
+        Unsupported (a build without CUDA, no driver, no device), ArgumentError (no such device), NoMemory and
+        DeviceError.
         """
         self._attach_cuda(device, staging_bytes, host_waits)
         self._devices.append(device)
@@ -255,7 +260,7 @@ class World(_core.World):
         return bool(self._devices)
 
     def empty(self, bytes: int) -> memoryview:
-        """Returns writable memory that other ranks of the machine read directly.
+        """Returns writable memory that other ranks of the machine can read directly.
 
             x = numpy.frombuffer(world.empty(4 * n), "f4")
 
@@ -282,12 +287,13 @@ class World(_core.World):
         op             "sum", "prod", "min", "max"; for integers also "land", "lor", "lxor", "band", "bor", "bxor".
                        Complex elements can only be added. For bools, a sum or maximum is "or", and a product or minimum
                        is "and", as in numpy
-        divisor        "ranks": the exact quotient of the sum and the number of ranks, rounded once
+        divisor        "ranks": divides the exact sum by the number of ranks, and rounds once
         algorithm      a name that `lsched list` shows; None: the library chooses
-        depth          rounds that may be outstanding at once, up to 8 (Schedule.start_with); 0: one
+        depth          number of rounds that may be outstanding at once, up to 8 (Schedule.start_with); 0: one
 
-        The arrays belong to the schedule while a round runs, and are kept alive until it is closed. Collective; blocks
-        until all ranks have made the create. Raises ArgumentError, Mismatch (ranks disagree), Timeout and PeerLost.
+        The application must not use the arrays while a round runs. The schedule keeps the arrays alive until it is
+        closed. Collective; blocks until all ranks have called allreduce(). Raises ArgumentError, Mismatch (ranks
+        disagree), Timeout and PeerLost.
         """
         return self._elementwise("allreduce", input, output, op, divisor=divisor, algorithm=algorithm, dtype=dtype,
                                  depth=depth)
@@ -310,9 +316,9 @@ class World(_core.World):
     @collective_call
     def scan(self, input: Any, output: Any = None, op: str = "sum", *, exclusive: bool = False,
              algorithm: str | None = None, dtype: Any = None) -> Schedule:
-        """Creates a scan: each rank gets the reduction over ranks 0 to itself.
+        """Creates a scan: rank r gets the reduction over ranks 0 to r.
 
-        With `exclusive`, the reduction excludes the rank itself, and the output of rank 0 is not written.
+        With `exclusive`, rank r gets the reduction over ranks 0 to r-1, and the output of rank 0 is not written.
         """
         return self._elementwise("exscan" if exclusive else "scan", input, output, op, algorithm=algorithm,
                                  dtype=dtype)
@@ -322,8 +328,8 @@ class World(_core.World):
                        divisor: str | None = None, algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """Creates a reduce-scatter: rank r gets block r of the reduction over all ranks.
 
-        The input has a block for each rank, with `counts[r]` elements, or all of one length. Without `output` the
-        result is in the first elements of the input.
+        The input has a block for each rank. Block r has `counts[r]` elements; without `counts` all blocks have the same
+        length. Without `output` the result is in the first elements of the input.
         """
         source = look_at_given(input, output is None, dtype, "input")
         target = source if output is None else look(output, True, dtype, "output")
@@ -344,8 +350,8 @@ class World(_core.World):
                algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """Creates a gather: the root gets the blocks of all ranks, one after the other.
 
-        Blocks have `counts[r]` elements, or all of them one length. At the root, `input` may be its own block in the
-        output.
+        Block r has `counts[r]` elements; without `counts` all blocks have the same length. At the root, `input` may be
+        the root's block in the output.
         """
         root = self._root(root)
         source = look_at_given(input, False, dtype, "input")
@@ -357,7 +363,7 @@ class World(_core.World):
                 algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """Creates a scatter: rank r gets block r of the root's array.
 
-        At the root, `output` may be its own block in the input.
+        At the root, `output` may be the root's block in the input.
         """
         root = self._root(root)
         source = look_at_given(input, False, dtype, "input") if self.rank == root else NOTHING
@@ -369,7 +375,8 @@ class World(_core.World):
                   algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """Creates an allgather: all ranks get the blocks of all ranks, one after the other.
 
-        Blocks have `counts[r]` elements, or all of them one length. `input` may be this rank's own block in the output.
+        Block r has `counts[r]` elements; without `counts` all blocks have the same length. `input` may be this rank's
+        block in the output.
         """
         source = look_at_given(input, False, dtype, "input")
         target = look_at_given(output, True, dtype, "output")
@@ -381,8 +388,9 @@ class World(_core.World):
                  dtype: Any = None) -> Schedule:
         """Creates an all-to-all: rank s gets block s of this rank's input.
 
-        `counts` has the elements of the blocks to each rank, and `recv_counts` those of the blocks from each rank.
-        Without them all blocks have one length, and without `output` the result replaces the input.
+        `counts` has the number of elements that are sent to each rank. `recv_counts` has the number of elements that
+        are received from each rank. Without `counts` and `recv_counts` all blocks have the same length. Without
+        `output` the result replaces the input.
         """
         source = look_at_given(input, output is None, dtype, "input")
         target = source if output is None else look(output, True, dtype, "output")
@@ -397,7 +405,7 @@ class World(_core.World):
                           sources: Sequence[int], recv_counts: Sequence[int], dtype: Any = None) -> Schedule:
         """Creates a neighbor exchange: a block for each of `destinations`, and a block from each of `sources`.
 
-        Blocks lie one after the other.
+        In both arrays blocks are contiguous, in the order of the lists.
         """
         source = look_at_given(input, False, dtype, "input")
         target = look_at_given(output, True, dtype, "output")
@@ -424,7 +432,7 @@ class World(_core.World):
 
         The options are members of lsched_collective_desc: count, counts, recv_counts, destinations, sources, op,
         divisor, root, algorithm, segment_bytes, radix, tensors, depth and capacity. `capacity` is for collectives whose
-        counts and arrays come with each round (Schedule.start_with). It is the largest number of elements of any block,
+        counts and arrays come with each round (Schedule.start_with). It is the maximum number of elements of a block,
         or libsched.ANY_COUNT. To run in place, pass the same array twice.
         """
         source = look(input, False, dtype, "input")
@@ -449,8 +457,8 @@ class World(_core.World):
         return self._agreed(Schedule(self, handle, sources, targets))
 
     def builder(self, name: str | None = None) -> Builder:
-        """Returns an empty schedule of this rank, to be built op by op. libsched.Builder has an example."""
-        from ._builder import Builder  # imported here, because it refers to World
+        """Returns a builder, with which this rank builds a schedule op by op. libsched.Builder has an example."""
+        from ._builder import Builder  # imported here, because _builder refers to World
 
         return Builder(self, name)
 
@@ -486,7 +494,7 @@ class World(_core.World):
 
     @collective_call
     def _take_over(self, partial: Partial) -> None:
-        """Does the part of Partial.carry() that is collective over the survivors."""
+        """Does the part of Partial.carry() in which all survivors take part."""
         _core.carry(partial, self)
         partial.world._parts.discard(partial)
         partial.world = self
@@ -623,8 +631,9 @@ class World(_core.World):
     def close(self) -> None:
         """Leaves the world.
 
-        Later calls have no effect. Raises Busy while schedules are open or another thread is in a call. While a view
-        refers to memory of empty(), the memory stays, and other ranks are not notified yet.
+        Later calls of close() have no effect. Raises Busy while schedules are open or another thread is in a call.
+        While a view refers to memory from empty(), the memory stays valid, and other ranks are not notified of the
+        close yet.
         """
         self._close(any(part.is_open for part in (*self._parts, *self._abandoned)))
         _open_worlds.discard(self)
@@ -640,7 +649,7 @@ class World(_core.World):
             self._give_up()
 
     def _give_up(self) -> None:
-        """Cancels all open objects, so that other ranks are notified. Closes the world if possible."""
+        """Cancels all open objects, so that other ranks get an error. Closes the world if possible."""
         for part in (*self._parts, *self._abandoned):
             part._abandon()
         try:
@@ -650,7 +659,7 @@ class World(_core.World):
 
 
 class _Allocation:
-    """Frees memory of World.empty() once no view of it is left."""
+    """Frees memory from World.empty() once no view refers to the memory."""
 
     def __init__(self, world: World, address: int) -> None:
         self._world = world
@@ -671,7 +680,7 @@ def _bad(text: str) -> ArgumentError:
 def _give_up_all() -> None:
     """Gives up all open worlds when the interpreter ends.
 
-    Other ranks are then notified, and no thread of the library outlives the arrays.
+    Other ranks then get an error instead of waiting, and no thread of the library outlives the arrays.
     """
     for world in list(_open_worlds):
         world._give_up()

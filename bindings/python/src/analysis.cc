@@ -1,4 +1,4 @@
-// Proofs and simulations.
+// Proofs and simulations of schedules.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -46,7 +46,7 @@ nb::dict told_of(const lsched_verification& of) {
   return told;
 }
 
-/// Returns (result, violations, warnings).
+/// Returns the tuple (result, violations, warnings).
 nb::tuple verify(const words& text, const words& collective, bool in_place, std::int32_t ranks, const words& algorithm,
                  std::uint64_t count, int dtype, int reduction, const words& activation, std::uint32_t asked,
                  std::int32_t root, std::uint64_t eager_bytes, std::uint32_t slots, std::uint64_t most_findings) {
@@ -74,7 +74,7 @@ nb::tuple verify(const words& text, const words& collective, bool in_place, std:
   return nb::make_tuple(told_of(found), findings, notes);
 }
 
-/// Returns (counters, time in picoseconds at which each rank finishes).
+/// Returns the tuple (counters, time in picoseconds at which each rank finishes).
 nb::tuple simulate(const words& text, const words& collective, const words& algorithm, const lsched_sparse_desc* sparse,
                    std::int32_t ranks, std::int32_t root, std::uint64_t count, int dtype, int reduction,
                    const words& activation, std::int32_t initiator, std::uint64_t round,

@@ -13,11 +13,12 @@ namespace {
 
 using addresses = std::vector<address>;
 
-/// Slot, offset and count.
+/// A region of a buffer: number of the slot, offset and count.
 using part = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
 lsched_region region_of(const part& one) { return {{std::get<0>(one)}, std::get<1>(one), std::get<2>(one)}; }
 
-/// A builder. The destructor destroys a builder that was never committed. Until then its world, if any, is in use.
+/// A builder. The destructor destroys a builder that was never committed. A builder uses its world, if it has one,
+/// until it is committed or destroyed.
 struct builder : owned<lsched_builder> {
   explicit builder(lsched_builder* handle) : owned(handle) {}
   builder(lsched_builder* handle, const world& in) : owned(handle), of(in.get()) {}
@@ -54,7 +55,7 @@ address commit(builder& of, const world& in, const addresses& inputs, const addr
   lsched_diagnostic_init(&why);
   lsched_status code = LSCHED_OK;
   (void)of.get();                                                // throws if the builder was committed before
-  of.give_back([&, all = committing(in)](lsched_builder* one) {  // consumed, even if the commit fails
+  of.give_back([&, all = committing(in)](lsched_builder* one) {  // even a failed commit destroys it
     code = unlocked([&] {
       return lsched_builder_commit(one, reinterpret_cast<const void* const*>(inputs.data()),
                                    reinterpret_cast<void* const*>(const_cast<address*>(outputs.data())), &made, &why);

@@ -32,14 +32,14 @@ void raise(const std::exception_ptr& thrown, void*) {
   }
 }
 
-// The number of threads that are taking the interpreter's lock back. `ends_it` is the thread that ends the interpreter,
-// and is set before `is_ending`.
+// `returning` is the number of threads that are taking the interpreter's lock back. `ends_it` is the thread that ends
+// the interpreter, and is set before `is_ending`.
 std::atomic<unsigned> returning{0};
 std::atomic<bool> is_ending{false};
 std::thread::id ends_it;
 
-/// Prevents all other threads from returning to the interpreter. Waits at most a second for threads that are already
-/// returning.
+/// Prevents all other threads from taking the interpreter's lock back. Waits at most a second for threads that are
+/// already taking the lock.
 void end_threads() {
   ends_it = std::this_thread::get_id();
   is_ending = true;

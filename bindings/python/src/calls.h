@@ -1,5 +1,5 @@
-// Helpers for all calls from Python into the C interface. Failures become exceptions, and signals interrupt waits. In a
-// forked child all calls fail, because the world belongs to the parent.
+// Helpers for all calls from Python into the C interface. Failures become Python exceptions, and signals interrupt
+// waits. In a child of fork() all calls fail, because the world belongs to the parent process.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -39,8 +39,9 @@ unsigned forks();
 /// negative or NaN.
 std::uint64_t nanoseconds(std::optional<double> seconds);
 
-/// Releases the interpreter's lock in its scope. Once the interpreter ends, a thread that would take the lock back
-/// sleeps forever instead. Python would end that thread inside C++ code, which would terminate the process.
+/// Releases the interpreter's lock until the end of the scope. While the interpreter ends, the destructor makes the
+/// thread sleep forever instead of taking the lock back. Otherwise Python would end the thread inside C++ code, which
+/// would terminate the process.
 class others_may_run {
  public:
   others_may_run() : state_(PyEval_SaveThread()) {}
@@ -59,14 +60,14 @@ auto unlocked(Call&& call) {
   return call();
 }
 
-/// The longest wait between two checks for signals, such as that of Ctrl-C.
+/// The maximum time between two checks for signals, such as the signal of Ctrl-C.
 inline constexpr std::uint64_t k_slice_ns = 100'000'000;
-/// The present length of a slice. Tests make it shorter.
+/// The present time between two checks. Tests set a shorter time.
 inline std::atomic<std::uint64_t> slice_ns{k_slice_ns};
 
-/// Calls `attempt(timeout_ns, diagnostic*)` without the interpreter's lock, slice by slice, until its status is not
-/// TIMEOUT or the time is over. Throws call_failure for an error, TIMEOUT included, and python_error if a signal
-/// handler has raised.
+/// Calls `attempt(timeout_ns, diagnostic*)` without the interpreter's lock, repeatedly with the timeout slice_ns, until
+/// its status is not TIMEOUT or `timeout_ns` has passed. Throws call_failure for an error, TIMEOUT included, and
+/// python_error if a signal handler has raised.
 template <class Attempt>
 void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
   using clock = std::chrono::steady_clock;
@@ -81,7 +82,7 @@ void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     const clock::time_point now = clock::now();
     const std::chrono::nanoseconds length(slice);
-    if (last && now - *last < length / 2) return expect(code, why);  // another time is over, such as that of a create
+    if (last && now - *last < length / 2) return expect(code, why);  // another timeout, for example of a create
     last = now;
     if (timeout_ns == LSCHED_FOREVER) continue;
     if (!begin) begin = now - length;

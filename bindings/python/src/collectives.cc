@@ -1,4 +1,4 @@
-// Creates of collectives. The functions return handles, from which the package makes Schedules.
+// Functions that create collectives. They return handles, from which the package makes objects of class Schedule.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -14,7 +14,8 @@ using words = std::optional<std::string>;
 
 const char* text_of(const words& given) { return given ? given->c_str() : nullptr; }
 
-/// The request of a collective without its name and memory. Members are those of lsched_collective_desc.
+/// The request of a collective, without its name and memory. The members have the meaning of the members of
+/// lsched_collective_desc.
 struct request {
   std::uint64_t count = 0;
   std::optional<numbers> counts, recv_counts;
@@ -33,7 +34,7 @@ struct request {
   }
 };
 
-/// Returns nullptr if there is no list. An empty list has a pointer that is not null.
+/// Returns nullptr if `list` has no value. Returns a pointer that is not null for an empty list.
 template <class T>
 const T* data_of(const std::optional<std::vector<T>>& list) {
   static constexpr T nothing{};
@@ -86,7 +87,8 @@ address sparse(const world& in, const lsched_sparse_desc& desc) {
   return adopted(made);
 }
 
-/// Returns a static copy of the name, because a desc keeps only the pointer. Throws call_failure for an unknown name.
+/// Returns a static string equal to the name, because a desc stores only the pointer. Throws call_failure for an
+/// unknown name.
 const char* kept(const words& name) {
   if (!name) return nullptr;
   for (const char* known : {"auto", "oktopk", "topka", "topkdsa", "gtopk"})
@@ -116,7 +118,7 @@ nb::dict sparse_stats(const schedule& of) {
   return told;
 }
 
-/// Returns (address, dtype).
+/// Returns the tuple (address, dtype).
 nb::tuple residual(const schedule& of) {
   void* memory = nullptr;
   lsched_dtype type{};
@@ -124,7 +126,8 @@ nb::tuple residual(const schedule& of) {
   return nb::make_tuple(reinterpret_cast<address>(memory), static_cast<int>(type));
 }
 
-/// Returns the image that `save(image, bytes, needed)` writes. The first call has no room, and returns the size.
+/// Returns the image that `save(image, bytes, needed)` writes. A first call without memory returns the size of the
+/// image.
 template <class Save>
 nb::bytes image_of(Save&& save) {
   std::size_t needed = 0;

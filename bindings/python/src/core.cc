@@ -1,4 +1,5 @@
-// The module libsched._core, which binds the C interface call by call. Users see the package around it.
+// The module libsched._core, which binds the functions of the C interface. Users call the package libsched, which wraps
+// this module.
 #include "bindings/python/src/handles.h"
 
 NB_MODULE(_core, module) {

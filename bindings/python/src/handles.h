@@ -1,5 +1,5 @@
-// Python objects for the handles of the C interface. Memory is passed as addresses. The package keeps the owners of the
-// memory alive (libsched/_memory.py).
+// Python objects for the handles of the C interface. Arrays are passed as addresses. The Python code of the package
+// keeps the owners of arrays alive (libsched/_memory.py).
 #pragma once
 
 #include <atomic>
@@ -16,9 +16,10 @@ namespace lsched::python {
 
 inline constexpr const char* k_in_use = "in use: by a call in another thread, or by a builder that was not committed";
 
-/// A handle of the C interface, and the number of calls that use it. Copies share both.
+/// A handle of the C interface, and the number of calls that use the handle. Copies share handle and number.
 ///
-/// The number is atomic, because a call that its caller has left (interruptible()) ends without the interpreter's lock.
+/// The number is atomic, because a call whose caller has stopped waiting (interruptible()) ends without the
+/// interpreter's lock.
 template <class Handle>
 class owned {
   struct state {
@@ -28,7 +29,7 @@ class owned {
   };
 
  public:
-  /// The use of a handle by a call. While a lease exists, the handle is not given back.
+  /// The use of a handle by a call. While a lease exists, the handle is not destroyed.
   class lease {
    public:
     explicit lease(std::shared_ptr<state> of) : of_(std::move(of)) { ++of_->users; }
@@ -43,7 +44,7 @@ class owned {
 
   explicit owned(Handle* handle) : state_(std::make_shared<state>(handle)) {}
 
-  /// Returns a lease. Throws call_failure if the handle was given back, and in a forked child.
+  /// Returns a lease. Throws call_failure if the object is closed, and in a child of fork().
   lease get() const {
     if (made_after_ != forks())
       throw call_failure(
@@ -54,8 +55,8 @@ class owned {
   bool is_open() const { return state_->handle != nullptr && !state_->is_ending; }
   bool is_usable() const { return is_open() && made_after_ == forks(); }
 
-  /// Calls `end(handle)`, which gives the handle back. If `end` throws, the handle stays valid. Has no effect on a
-  /// handle that was given back before. Throws BUSY while another thread is in a call.
+  /// Calls `end(handle)`, which destroys the handle. If `end` throws, the handle stays valid. Has no effect if the
+  /// object is closed. Throws BUSY if a call uses the handle.
   template <class End>
   void give_back(End&& end) {
     if (!is_open()) return;
@@ -71,15 +72,15 @@ class owned {
     state_->handle = nullptr;
   }
 
-  /// Refuses all later calls. The handle lives until finish(). Throws BUSY while another thread is in a call.
+  /// Closes the object to calls. The handle stays valid until finish(). Throws BUSY if a call uses the handle.
   void retire() {
     if (!is_open()) return;
     if (state_->users != 0) throw call_failure(told(LSCHED_ERR_BUSY, k_in_use));
     state_->is_ending = true;
   }
-  /// Returns the handle, retired or not. Returns nullptr if the handle was given back, and in a forked child.
+  /// Returns the handle, even after retire(). Returns nullptr if the handle was destroyed, and in a child of fork().
   Handle* kept() const { return made_after_ == forks() ? state_->handle : nullptr; }
-  /// Gives back a retired handle.
+  /// Calls `end(handle)` for a handle after retire().
   template <class End>
   void finish(End&& end) {
     if (state_->is_ending && kept() != nullptr) end(std::exchange(state_->handle, nullptr));
@@ -93,14 +94,15 @@ class owned {
 using address = std::uintptr_t;  ///< 0: none
 inline void* at(address where) { return reinterpret_cast<void*>(where); }
 
-/// A world. While Python refers to memory of the world, a closed world is retired and not given back.
+/// A world. While Python refers to memory of the world, close() retires the handle instead of destroying it.
 struct world : owned<lsched_world> {
   using owned::owned;
   std::size_t views = 0;
-  mutable std::uint64_t commits = 0;  ///< collective calls that this rank has taken part in
+  mutable std::uint64_t commits = 0;  ///< number of collective calls in which this rank has taken part
 };
 
-/// Returns the handle for a collective call, and counts the call: the rank takes part even if the library refuses.
+/// Returns the handle for a collective call, and increments `commits`. The rank takes part in the call even if the
+/// library refuses its arguments.
 inline world::lease committing(const world& in) {
   const world::lease all = in.get();
   ++in.commits;
@@ -110,7 +112,7 @@ inline world::lease committing(const world& in) {
 using schedule = owned<lsched_schedule>;
 using mailbox = owned<lsched_mailbox>;
 
-/// A round whose schedule is leased for a call.
+/// A round, with a lease of its schedule for one call.
 struct leased_round {
   schedule::lease of;
   lsched_ticket round;
@@ -122,17 +124,18 @@ struct ticket {
   lsched_ticket round{};
   nb::object of{}, keeps{};
 
-  /// Returns the round with a lease of its schedule. Throws call_failure if the schedule was closed.
+  /// Returns the round and a lease of its schedule. Throws call_failure if the schedule was closed.
   leased_round use() const { return {nb::inst_ptr<schedule>(of)->get(), round}; }
 };
 
-/// Returns the handle as a number, from which the package makes an object.
+/// Returns the handle as a number. The Python code of the package creates an object from this number.
 template <class Handle>
 address adopted(Handle* handle) {
   return reinterpret_cast<address>(handle);
 }
 
-/// Returns the text that `print(buffer, room, needed)` writes. `needed` receives the size that the text needs.
+/// Returns the text that `print(buffer, room, needed)` writes. `room` is the size of the buffer, and `*needed` receives
+/// the size of the text.
 template <class Print>
 std::string printed(Print&& print) {
   std::string text(256, '\0');

@@ -6,7 +6,8 @@
 
 namespace lsched::python {
 
-/// Waits at most one slice, and runs the question of the call if there is one. Returns true if the call is over.
+/// Waits at most slice_ns, and runs the question of the call if the call has asked one. Returns true if the call is
+/// over.
 bool call_in_thread::wait_for_news() {
   const bool has_come = unlocked([this] {
     std::unique_lock hold(lock_);
@@ -33,7 +34,8 @@ bool call_in_thread::ask(std::function<void()> question) {
   if (is_left_) return false;
   question_ = std::move(question);
   news_.notify_all();
-  // GCC 12 compiles condition_variable::wait to a symbol of GLIBCXX_3.4.30, and a wheel with it needs a newer system.
+  // wait_for instead of wait: GCC 12 compiles wait to a symbol of GLIBCXX_3.4.30, so the wheel would need a newer
+  // system.
   while (question_) news_.wait_for(hold, std::chrono::hours(1));
   return !is_left_;
 }

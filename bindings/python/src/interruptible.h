@@ -1,4 +1,4 @@
-// Calls that block without a timeout, but return if a signal handler of Python raises.
+// Runs calls of the library that block without a timeout, so that a signal handler of Python can end the wait.
 #pragma once
 
 #include <condition_variable>
@@ -10,17 +10,17 @@
 
 namespace lsched::python {
 
-/// Runs a call in a new thread, while the calling thread waits and checks for signals. Both threads own the object.
+/// Runs a call in a new thread. The calling thread waits and checks for signals. Both threads own this object.
 class call_in_thread : public std::enable_shared_from_this<call_in_thread> {
  public:
   using attempt = std::function<lsched_status(lsched_diagnostic*)>;
 
-  /// Runs `call` without the interpreter's lock and waits for its end. Must be used once only. If a signal handler
-  /// raises, make() throws and `call` continues. If `call` then succeeds, `undo` gives back its result.
+  /// Runs `call` without the interpreter's lock and waits for its end. Must be called only once. If a signal handler
+  /// raises, make() throws and `call` continues. If `call` then succeeds, `undo` is called to destroy its result.
   void make(attempt call, std::function<void()> undo);
 
-  /// Runs `question` in the waiting thread, which has the interpreter's lock. `call` uses this function. Returns false
-  /// if that thread does not wait any more.
+  /// Runs `question` in the waiting thread, which has the interpreter's lock. `call` uses this function to call Python.
+  /// Returns false if the waiting thread has stopped waiting.
   bool ask(std::function<void()> question);
 
  private:
@@ -35,8 +35,8 @@ class call_in_thread : public std::enable_shared_from_this<call_in_thread> {
   lsched_diagnostic why_;
 };
 
-/// Returns the handle that `call(handle*, diagnostic*)` makes. `call` must own all objects that it uses, because it may
-/// outlive its caller. In that case `end` gives the handle back.
+/// Returns the handle that `call(handle*, diagnostic*)` creates. `call` must own all objects that it uses, because it
+/// may outlive its caller. If it does, `end` destroys the handle.
 template <class Handle, class Call>
 Handle* interruptible(Call&& call, lsched_status (*end)(Handle*),
                       const std::shared_ptr<call_in_thread>& thread = std::make_shared<call_in_thread>()) {

@@ -1,4 +1,4 @@
-// Finds the memory of Python arrays.
+// Finds the memory of arrays that Python passes.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
@@ -7,8 +7,8 @@
 namespace lsched::python {
 namespace {
 
-/// Returns the dtype of the C interface, and its number of elements for each element of Python. The dtype is 0 if it is
-/// not supported.
+/// Returns the dtype of the C interface, and the number of its elements in each element of the Python array. The dtype
+/// is 0 if `type` is not supported.
 std::pair<int, std::uint64_t> dtype_of(nb::dlpack::dtype type) {
   using code = nb::dlpack::dtype_code;
   if (type.lanes != 1) return {0, 1};
@@ -56,27 +56,29 @@ bool is_contiguous(const nb::ndarray<nb::ro>& array) {
 
 [[noreturn]] void refuse(const char* text) { throw call_failure(told(LSCHED_ERR_ARGUMENT, text)); }
 
-/// An array that __dlpack__ has exported. The producer may keep no other reference to its memory.
+/// An array that __dlpack__ has exported. This object keeps the memory alive, because the producer may have no other
+/// reference to the memory.
 struct given {
   nb::ndarray<nb::ro> array;
 };
 
-/// Returns an object that keeps the elements in place. A memoryview prevents bytearrays and the like from being
-/// resized.
+/// Returns an object that keeps the elements of the array at their address. For objects such as bytearrays this is a
+/// memoryview, because objects with a memoryview cannot be resized.
 nb::object keeper_of(nb::handle object, const nb::ndarray<nb::ro>& array) {
   if (nb::object view = nb::steal(PyMemoryView_FromObject(object.ptr()))) return view;
   PyErr_Clear();
   return nb::cast(given{array});
 }
 
-/// Returns true for memory that the host can access, pinned and managed memory of CUDA included.
+/// Returns true for memory that the host can access, including pinned and managed memory of CUDA.
 bool is_of_host(int device) {
   return device == nb::device::cpu::value || device == nb::device::cuda_host::value ||
          device == nb::device::cuda_managed::value;
 }
 
-/// Returns (address, elements, dtype, elements of the C interface in an element of Python, bytes of an element, the
-/// object that keeps them alive, whether they are in memory of a device, whether they are bools).
+/// Returns a tuple: address, number of elements, dtype, number of elements of the C interface in an element of the
+/// array, bytes of an element, object that keeps the elements alive, true if the elements are in memory of a device,
+/// true if the elements are bools.
 nb::tuple look(nb::handle object, bool is_written) {
   nb::ndarray<nb::ro> array;
   if (nb::ndarray<> writable; nb::try_cast(object, writable, false))

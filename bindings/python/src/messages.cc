@@ -16,11 +16,11 @@ namespace {
 
 using limit = std::optional<double>;
 
-/// A posted message. Keeps its memory and the mailbox alive until the message has ended. The destructor takes back a
-/// receive that does not move yet. Other messages continue without this object.
+/// A posted message. Keeps the memory of the message and the mailbox alive until the message has ended. The destructor
+/// cancels a receive whose data does not move yet. All other messages continue without this object (as orphans).
 struct message {
   message();
-  message(message&& other) noexcept  // when the message is posted
+  message(message&& other) noexcept  // used when a message is posted
       : handle(std::exchange(other.handle, nullptr)),
         is_sent(other.is_sent),
         of(std::move(other.of)),
@@ -31,15 +31,15 @@ struct message {
   message& operator=(message&&) = delete;
   ~message();
 
-  lsched_message* handle = nullptr;  ///< a wait resets it without the interpreter's lock
+  lsched_message* handle = nullptr;  ///< null after the end; a wait resets it without the interpreter's lock
   bool is_sent = false;
   std::int32_t rank = -1, tag = -1;  ///< peer and tag of the ended message
   std::uint64_t bytes = 0;
   std::exception_ptr failure{};  ///< the error with which the message has ended
-  bool is_in_use = false;        ///< true while a thread has the turn
+  bool is_in_use = false;        ///< true while a thread has the turn (see below)
   bool is_over = false;          ///< true once the message has ended and its outcome is known
   nb::object of{}, keeps{};
-  std::optional<std::list<message*>::iterator> place{};  ///< in messages(); empty after a move
+  std::optional<std::list<message*>::iterator> place{};  ///< place in messages(); empty after a move
 
   void end(const lsched_arrival& what) {
     rank = what.rank, tag = what.tag, bytes = what.bytes;
@@ -51,7 +51,7 @@ struct message {
   }
 };
 
-/// The right to call the library with a message, which one thread has at a time.
+/// A turn is the right to call the library with a message. Only one thread at a time has the turn.
 class turn {
  public:
   explicit turn(message& of) : of_(of) {}
@@ -64,7 +64,7 @@ class turn {
     is_over().notify_all();
   }
 
-  /// Waits for the turn. Returns whether the turn came in time.
+  /// Waits for the turn. Returns true if the thread got the turn before the timeout.
   bool take(std::uint64_t timeout_ns) {
     if (is_mine_) return true;
     std::unique_lock hold(lock());
@@ -74,8 +74,8 @@ class turn {
   }
 
  private:
-  // One mutex for all messages, because two threads hardly ever use the same message. Never destroyed, because a thread
-  // may sleep here when the process ends.
+  // Returns the mutex of all messages. One mutex suffices, because two threads hardly ever use the same message. The
+  // mutex is never destroyed, because a thread may wait for the mutex when the process ends.
   static std::mutex& lock() {
     static auto* const all = new std::mutex;
     return *all;
@@ -89,8 +89,9 @@ class turn {
   bool is_mine_ = false;
 };
 
-/// A message that has not ended and whose Python object is gone, with the objects that it needs until its end. The list
-/// of orphans is guarded by the interpreter's lock. It is never destroyed, because the interpreter may be gone by then.
+/// A message that has not ended and whose Python object is gone, with the objects that the message needs until its end.
+/// The interpreter's lock protects the list of orphans. The list is never destroyed, because its destructor could run
+/// after the end of the interpreter.
 struct orphan {
   lsched_message* handle;
   nb::object of, keeps;
@@ -100,7 +101,7 @@ std::vector<orphan>& orphans() {
   return *all;
 }
 
-/// Removes the orphans that have ended or whose mailbox is gone.
+/// Removes the orphans that have ended, and those whose mailbox is gone.
 void look_after_orphans() {
   std::vector<orphan> over;  // destroyed last, because destructors of kept objects may run any code
   std::erase_if(orphans(), [&](orphan& one) {
@@ -112,7 +113,8 @@ void look_after_orphans() {
   });
 }
 
-/// The messages that have a Python object. Guarded by the interpreter's lock, and never destroyed, like orphans().
+/// Returns the list of messages that have a Python object. The interpreter's lock protects the list, which is never
+/// destroyed, like orphans().
 std::list<message*>& messages() {
   static auto* const all = new std::list<message*>;
   return *all;
@@ -128,7 +130,7 @@ message::~message() {
   orphans().push_back({handle, std::move(of), std::move(keeps)});
 }
 
-/// Creates a mailbox. If `waits` is true, waits until all ranks have created it.
+/// Creates a mailbox. If `waits` is true, waits until all ranks have created the mailbox.
 address create(const world& in, bool waits) {
   return adopted(interruptible(
       [waits, all = committing(in)](lsched_mailbox** made, lsched_diagnostic* why) {
@@ -172,7 +174,7 @@ message receive(nb::handle_t<mailbox> self, std::int32_t from, std::int32_t tag,
   });
 }
 
-/// Calls `call(arrival*)` for the message and stores the failure if the message has ended with a failure.
+/// Calls `call(arrival*)`, which waits for or tests the message. If the message has ended, stores its outcome.
 template <class Call>
 void ended_by(message& of, Call&& call) {
   lsched_arrival what{.struct_size = sizeof what};
@@ -223,7 +225,7 @@ void cancel(message& of) {
   of.end({});
 }
 
-/// Takes the message back unless it moves already. Later waits for the message raise Cancelled.
+/// Cancels the message unless its data moves already. Later waits for a cancelled message raise Cancelled.
 void give_up(message& of) {
   if (of.is_over) return;
   const auto box = nb::inst_ptr<mailbox>(of.of)->get();
@@ -235,7 +237,7 @@ void give_up(message& of) {
   of.end({});
 }
 
-/// Gives up each message of the mailbox that does not move yet, so that the mailbox can be destroyed.
+/// Calls give_up() for all messages of the mailbox, so that the mailbox can be destroyed.
 void give_up_all(nb::handle_t<mailbox> self) {
   if (!nb::inst_ptr<mailbox>(self)->is_usable()) return;
   std::vector<nb::object> owners;  // other threads may drop messages while this thread waits

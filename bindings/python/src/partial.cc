@@ -1,4 +1,4 @@
-// Partial collectives: offers, collects and collective calls.
+// Calls on partial collectives: offers, collects and collective calls.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -66,7 +66,7 @@ ticket offer_end(nb::handle_t<schedule> self) {
   return offered(self, [](lsched_schedule* one, lsched_ticket* round) { return lsched_offer_end(one, round); });
 }
 
-/// Returns the fields of the package's Report, in their order.
+/// Returns the fields of the Python class Report, in the order of that class.
 nb::tuple told_of(const lsched_report& of) {
   return nb::make_tuple(of.last.round, of.last.contributors, of.last.offers, of.last.ranks, of.from, of.to, of.round,
                         of.offers, of.mine, of.staleness, of.has_result != 0);
@@ -93,7 +93,7 @@ nb::tuple collect_buckets(const ticket& of, const addresses& buckets, limit time
   });
 }
 
-/// Returns (address of the result or 0, report).
+/// Returns the tuple (address of the result or 0, report).
 nb::tuple collect_view(const ticket& of, limit timeout) {
   const void* result = nullptr;
   const nb::tuple report =

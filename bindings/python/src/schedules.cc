@@ -26,7 +26,7 @@ void create_wait(const schedule& of, limit timeout) {
        [all = of.get()](std::uint64_t slice, lsched_diagnostic* why) { return lsched_create_wait(all, slice, why); });
 }
 
-/// Returns the address of a CUstream, given as a number or as an object that libsched._streams supports.
+/// Returns the address of a CUstream. `stream` is a number, or a stream object that libsched._streams supports.
 address handle_of(nb::handle stream) {
   if (address handle = 0; nb::try_cast(stream, handle, false)) return handle;
   return nb::cast<address>(nb::module_::import_("libsched._streams").attr("stream_handle")(stream));
@@ -76,9 +76,9 @@ ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& i
   return made;
 }
 
-/// Runs a round. The first slice starts the round, and all slices wait for it. If lsched_run returns TIMEOUT with the
-/// number of a round, it has started that round. Without a number no round was started, because the ranks have not
-/// agreed upon the schedule in time.
+/// Runs a round. The first slice starts the round, and all slices wait for the round. If lsched_run returns TIMEOUT
+/// with the number of a round, that round was started. Without a number no round was started, because the ranks have
+/// not agreed upon the schedule in time.
 void run(const schedule& of, limit timeout) {
   const schedule::lease one = of.get();
   lsched_ticket round{};
@@ -95,7 +95,7 @@ void rebind(const schedule& of, const addresses& inputs, const addresses& output
 }
 
 /// Rebinds one input and one output, starts a round, and waits for at most one slice. Returns None if the round has
-/// ended. Otherwise returns its ticket, for which the caller must wait.
+/// ended. Otherwise returns the ticket of the round, and the caller must wait for the round.
 nb::object run_at(nb::handle_t<schedule> self, address input, address output, limit timeout) {
   const void* const from = at(input);
   void* const to = at(output);
@@ -123,7 +123,7 @@ ticket start_at(nb::handle_t<schedule> self, address input, address output, nb::
   return made;
 }
 
-/// Rebinds unless `is_bound`, and starts a round behind the work in the stream.
+/// Rebinds the schedule unless `is_bound` is true. Then starts a round that begins after the work in the stream.
 ticket start_at_on_stream(nb::handle_t<schedule> self, address input, address output, bool is_bound, address stream,
                           nb::object keeps) {
   const void* const from = at(input);
@@ -139,7 +139,8 @@ void cancel(const schedule& of) {
   blocking([one = of.get()](lsched_diagnostic* why) { return lsched_cancel(one, why); });
 }
 
-/// The library has freed the schedule also if the error is UNSUPPORTED or DEVICE, so the handle must not be used again.
+/// Destroys the schedule. If lsched_schedule_destroy returns UNSUPPORTED or DEVICE, the library has freed the schedule
+/// nevertheless, so the handle must not be used again.
 void destroy(schedule& of, limit timeout) {
   std::optional<call_failure> freed;
   of.give_back([&](lsched_schedule* one) {

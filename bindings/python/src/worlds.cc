@@ -13,7 +13,7 @@
 namespace lsched::python {
 namespace {
 
-/// Options of a world. An option without a value is taken from the environment, or else has its default.
+/// Options of a world. The value of an option that is not set comes from the environment, or else is the default.
 struct wishes {
   std::optional<int> progress, idle, progress_core, lane;
   std::optional<std::uint64_t> region_bytes;
@@ -39,8 +39,8 @@ address opened(const wishes& how) {
                     lsched_world_close));
 }
 
-/// Describes the launcher, other than `lsched run`, because of which opening is refused. Returns nullopt if there is
-/// none.
+/// Returns a description of the launcher that has started this process, if that launcher is not `lsched run`. Opening a
+/// world without it is then refused. Otherwise returns nullopt.
 std::optional<std::string> foreign_launch() {
   const auto is_wanted_alone = wants_world_of_one();
   const auto local = find_launch();
@@ -49,8 +49,8 @@ std::optional<std::string> foreign_launch() {
   return found && *found ? std::optional((*found)->text()) : std::nullopt;
 }
 
-/// Exchanges bytes between all ranks by a Python function. The function takes the bytes of this rank, and returns those
-/// of all ranks in their order.
+/// Exchanges bytes between all ranks by a Python function. The argument of the function is the bytes of this rank. The
+/// function returns the bytes of all ranks in rank order.
 void exchange(const nb::callable& function, std::size_t ranks, const void* mine, void* all, std::uint64_t bytes) {
   const nb::object answer = function(nb::bytes(static_cast<const char*>(mine), bytes));
   if (nb::len(answer) != ranks)
@@ -63,8 +63,8 @@ void exchange(const nb::callable& function, std::size_t ranks, const void* mine,
   }
 }
 
-/// Opens a world with an exchange of the application. The calling thread runs the exchange while it waits, because some
-/// launchers allow no other thread.
+/// Opens a world with a Python function that exchanges bytes. The calling thread runs this function while it waits,
+/// because some launchers allow no other thread to communicate.
 address opened_with(const wishes& how, std::int32_t rank, std::int32_t size, nb::callable function) {
   struct asking {
     std::shared_ptr<call_in_thread> call = std::make_shared<call_in_thread>();
@@ -140,7 +140,8 @@ address shrink(const world& of, std::optional<double> timeout) {
                     lsched_world_close));
 }
 
-/// Takes part in the collective call that the other ranks make next, as a rank whose arguments were refused.
+/// Takes part in the collective call that the other ranks make next, and refuses it: the call fails on all ranks with
+/// `code` and `text`.
 void refuse(const world& of, int code, const std::string& text) {
   const auto all = committing(of);
   (void)unlocked([&] { return lsched_refuse(all, static_cast<lsched_status>(code), text.c_str(), nullptr); });
@@ -150,8 +151,9 @@ void end(lsched_world* all) {
   expect(unlocked([all] { return lsched_world_close(all); }));
 }
 
-/// Closes the world, or lets the last view of its memory close it. `is_used` is true if a schedule or a mailbox of the
-/// world is open. Then lsched_world_close fails, and names the open objects.
+/// Closes the world. If Python still refers to memory of the world, the last view closes the world instead. `is_used`
+/// is true if a schedule or a mailbox of the world is open. In that case lsched_world_close fails, and its error text
+/// names the open objects.
 void close(world& of, bool is_used) {
   if (!of.is_open()) return;
   (void)of.get();
@@ -201,7 +203,7 @@ nb::tuple diagnose(const world& of) {
   return nb::make_tuple(rank, text);
 }
 
-/// Attaches a device. An option that is not given is taken from the environment, or else has its default.
+/// Attaches a device. The value of an option that is not given comes from the environment, or else is the default.
 void attach_cuda(const world& of, std::optional<std::int32_t> device, std::uint64_t staging_bytes,
                  std::optional<bool> host_waits) {
   lsched_cuda_config how;
@@ -219,7 +221,8 @@ address allocate(world& of, std::uint64_t bytes) {
   return reinterpret_cast<address>(memory);
 }
 
-/// Frees memory, unless it is gone with its world. The last view gives back a retired world.
+/// Frees memory of the world, unless the world is already destroyed. The last view also destroys a world that was
+/// retired by close().
 void release(world& of, address memory) {
   if (lsched_world* const all = of.kept()) expect(lsched_free(all, at(memory)));
   if (--of.views == 0) of.finish(end);

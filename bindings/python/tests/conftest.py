@@ -17,7 +17,8 @@ LIMIT = 30.0
 
 
 def as_threads(ranks: int, body, **options) -> list:
-    """Calls body(world) in one thread for each rank. Returns the results by rank. Raises the exception of a rank."""
+    """Calls body(world) in one thread for each rank. Returns the results by rank. If a rank raises, raises its
+    exception."""
     worlds = libsched.open_threads(ranks, region_bytes=64 << 20, commit_timeout=LIMIT, **options)
     answers, raised = [None] * ranks, []
 

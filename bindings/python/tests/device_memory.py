@@ -47,13 +47,13 @@ def call(name: str, *arguments) -> None:
 
 
 def leaks() -> str:
-    """Returns one line for each object that was not given back to the driver."""
+    """Returns one line for each object of the driver that was not freed."""
     text = ctypes.create_string_buffer(1 << 16)
     return text.value.decode() if cuda.fake_cuda_leaks(text, len(text)) else ""
 
 
 class Device:
-    """The context of a device, which is current in the thread inside of `with`."""
+    """The context of a device. Inside of `with`, the context is current in the thread."""
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
@@ -99,7 +99,7 @@ class DeviceArray:
         self.strides, self.is_read_only, self.is_versioned = strides, is_read_only, is_versioned
         self.bytes = int(np.prod(self.shape)) * self.dtype.itemsize
         self.looks: list = []
-        self.exports = 0  # number of exports that consumers still hold
+        self.exports = 0  # number of exports that consumers have not deleted
         address = c_uint64()
         if kind == "device":
             call("cuMemAlloc_v2", byref(address), max(1, self.bytes))

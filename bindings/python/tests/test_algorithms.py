@@ -17,7 +17,7 @@ out = op in recv from 1 - r
 
 
 def shift(rank, ranks):
-    """Returns the text of a schedule in which each rank sends its vector to the next."""
+    """Returns the text of a schedule in which each rank sends its vector to the next rank."""
     to = libsched.Builder(rank=rank, ranks=ranks, name="shift")
     mine, left = to.input("f32", 4), to.output("f32", 4)
     to.send((rank + 1) % ranks, 0, mine[:])
@@ -53,7 +53,7 @@ def test_texts_of_builders_are_proved_and_simulated():
 
 
 def cycle(world):
-    """Commits a schedule in which each rank waits for a message before it sends one, so that no rank can begin."""
+    """Commits a schedule that deadlocks: each rank waits for a message before it sends its own message."""
     to = world.builder("cycle")
     left = to.output("f32", 4)
     arrived = to.recv((world.rank - 1) % world.size, 0, left)

@@ -123,7 +123,7 @@ def test_others(ranks, count):
 
 
 def test_counts_of_each_round():
-    """Runs allgathers of lists whose lengths only their own rank knows, with several rounds outstanding."""
+    """Runs allgathers of lists, with several rounds outstanding. Only the sender knows the length of a list."""
 
     def body(world):
         with world.collective("allgatherv", dtype="int64", capacity=libsched.ANY_COUNT, depth=3) as step:

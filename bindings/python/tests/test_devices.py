@@ -18,7 +18,7 @@ COUNT = 1000
 
 @pytest.fixture(autouse=True)
 def everything_is_given_back():
-    """Checks that the test and the library have given everything back to the driver."""
+    """Checks that the test and the library have freed all objects of the driver."""
     yield
     gc.collect()
     assert leaks() == ""
@@ -185,7 +185,7 @@ def test_what_is_refused_of_an_array():
 
 
 class Claims:
-    """An array whose interface has the members that a test sets."""
+    """An array with the __cuda_array_interface__ that a test sets."""
 
     def __init__(self, of, **changes):
         self.__cuda_array_interface__ = {**of.__cuda_array_interface__, **changes}

@@ -137,7 +137,7 @@ def instruction(code, true, false, k):
 
 
 def forbid(call):
-    """Returns a function that installs a seccomp filter, with which this system call fails with EPERM."""
+    """Returns a function that installs a seccomp filter. The filter makes the system call fail with EPERM."""
     libc = ctypes.CDLL(None, use_errno=True)
     program = (instruction(0x20, 0, 0, 0) + instruction(0x15, 0, 1, call) + instruction(0x06, 0, 0, 0x00050001) +
                instruction(0x06, 0, 0, 0x7fff0000))

@@ -24,7 +24,7 @@ def is_supported(dtype, op):
 
 
 def given(rank, count, dtype):
-    """Returns small numbers of both signs and zeros. All combinations of bools occur."""
+    """Returns small positive and negative numbers and zeros. For bools, all combinations over ranks occur."""
     bits = (np.arange(count) >> rank) & 1
     if dtype == "?":
         return bits.astype(dtype)
@@ -45,7 +45,7 @@ def wanted(op, values, dtype):
 def reduced(world, way, mine, op):
     """Runs a collective.
 
-    Returns (result of this rank or None, inputs of the ranks that it combines, part of the elements).
+    Returns a tuple: result of this rank or None, inputs of the ranks whose inputs are combined, slice of the elements.
     """
     all_ranks = [given(r, mine.size, mine.dtype.str[1:] if mine.dtype.kind != "b" else "?") for r in range(RANKS)]
     out = mine.copy()
@@ -105,7 +105,7 @@ def test_dtypes_of_numpy_alone_are_refused(dtype):
 
 
 def test_masked_arrays_are_refused():
-    """The memory of a masked array holds the elements behind the mask."""
+    """A masked array is refused, because its memory contains the masked elements."""
     masked = np.ma.masked_array(np.ones(3), mask=[0, 1, 0])
 
     def program(world):
@@ -181,7 +181,7 @@ def test_schedules_by_hand_combine_bools_as_bools():
     as_threads(1, body)
 
 
-# Dtypes of the odd rank and of the other ranks, which are equal to the C interface.
+# Dtypes of the odd rank and of the other ranks. The C interface cannot distinguish the two dtypes.
 KINDS = [("c16", "f8", 2, "complex as f64", " f64 "), ("c8", "f4", 2, "complex as f32", " f32 "),
          ("u1", "?", 1, " u8 ", "bool as u8")]
 

@@ -8,7 +8,7 @@ import pytest
 import libsched
 
 LAUNCHED = {"LSCHED_RUN_FD": "0", "LSCHED_RUN_RANK": "0", "LSCHED_RUN_SIZE": "1"}
-# For each variable, an invalid value, and other variables that must be set.
+# Keys are variables. Values are an invalid value of the variable, and other variables that must be set.
 WRONG = {
     "LSCHED_PROGRESS": ("x", {}),
     "LSCHED_IDLE": ("x", {}),

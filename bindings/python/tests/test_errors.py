@@ -170,7 +170,7 @@ def test_a_machine_without_a_gpu_says_so():
 
 
 class OneRank:
-    """A communicator of an MPI that the launcher does not know, so that it has one rank in each process."""
+    """A communicator of an MPI implementation that is not the launcher's, so each process is a world of one rank."""
 
     def Get_rank(self):
         return 0
@@ -184,7 +184,7 @@ class OneRank:
 
 @pytest.fixture
 def other_mpi(monkeypatch):
-    """Replaces mpi4py.MPI by a module over Open MPI, in a process that no launcher of Open MPI has started."""
+    """Replaces mpi4py.MPI by a module that reports Open MPI, in a process that was not started by Open MPI."""
     module = types.ModuleType("mpi4py.MPI")
     module.COMM_WORLD = OneRank()
     module.Get_library_version = lambda: "Open MPI v4.1.4, package: of a test\nsecond line"

@@ -1,4 +1,4 @@
-"""Tests with a peer that arrives at the end of a slice or of a timeout. Python waits in slices."""
+"""Tests with a peer that arrives at the end of a timeout, or of a slice. A wait in Python is divided into slices."""
 
 import os
 import random
@@ -13,7 +13,7 @@ from conftest import LIMIT, as_threads
 from libsched import _core
 
 FULL = "LSCHED_TEST_FULL" in os.environ  # 120,000 rounds around short slices and short timeouts
-SHORT_SLICE, SLICE = 0.002, 0.1  # seconds; SLICE is that of the library
+SHORT_SLICE, SLICE = 0.002, 0.1  # seconds; SLICE is the default
 
 
 @pytest.fixture(params=[SHORT_SLICE, SLICE], ids=["short slices", "slices"])
@@ -24,7 +24,7 @@ def slice_of_waits(request):
 
 
 class Aim:
-    """Lets the last rank act within 300 us of the end of the first rank's wait."""
+    """Delays the last rank, so that it acts within 300 us of the end of the first rank's wait."""
 
     def __init__(self, world, seconds, seed):
         self._seconds = seconds
@@ -33,7 +33,7 @@ class Aim:
         self._meeting = world.barrier()
         self._begin = Aim.begins
 
-    begins: list = []  # times at which waits of the first rank began
+    begins: list = []  # times at which the waits of the first rank began
 
     def wait_begins(self):
         if self._is_first:

@@ -12,7 +12,7 @@ from conftest import LIMIT, as_threads
 @pytest.mark.parametrize("activation", ["full", "solo", "majority", "quorum(2)"])
 @pytest.mark.parametrize("lag", ["latest", "accumulate", "history"])
 def test_the_ledger_is_exact(activation, lag):
-    """Every offer is in exactly one result, for any order of arrival."""
+    """Every offer is in exactly one result, in any order of arrival."""
 
     def body(world):
         offers = 50
@@ -329,7 +329,7 @@ def test_proofs_and_simulations_need_no_world():
 
 
 def test_a_deadline_that_a_rank_chooses_itself():
-    """Steps take 50 ms. The other ranks wait some 10 ms for a rank that is late by more than a second."""
+    """Steps take 50 ms. One rank is late by more than a second, and the other ranks wait about 10 ms for that rank."""
 
     def body(world):
         one, told = np.ones(4, "f4"), np.zeros(4, "f4")

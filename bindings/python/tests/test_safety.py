@@ -42,7 +42,7 @@ def test_others_hear_of_a_rank_that(end):
             {ENDS[end]}
     loop(world, body)
     """)
-    # The traceback of rank 1 arrives in pieces, and the reports of other ranks may stand between two pieces.
+    # The output of rank 1's traceback arrives in pieces. Lines of other ranks may be between two pieces.
     heard = re.findall(r"rank (\d): (?:PeerLost|Cancelled) of rank 1\n", done.output)
     assert sorted(heard) == ["0", "2"], done.output
 
@@ -65,7 +65,7 @@ def test_lost_ranks_are_listed():
 
 
 def test_arrays_may_change_as_soon_as_a_wait_has_failed():
-    """Ranks that still finish the round have the right result, from data that the other ranks had sent before."""
+    """Ranks that finish the round after the failure get the right result, because data was sent before."""
     def body(world):
         for trial in range(40):
             array = np.full(200_000, world.rank + 1.0)
@@ -89,7 +89,7 @@ def test_arrays_may_change_as_soon_as_a_wait_has_failed():
 
 
 def test_others_hear_of_a_rank_that_is_killed_while_its_children_live():
-    """The children are forked, like workers of a data loader, and inherit everything that the rank has open."""
+    """The children are forked, like workers of a data loader, and inherit all open files and memory of the rank."""
     done = launch(3, LOOP + """
     world = libsched.init()
     def body(i):
@@ -134,7 +134,7 @@ def test_a_child_is_told_that_the_world_is_not_its_own():
 
 @pytest.mark.parametrize("times", [5])
 def test_the_interpreter_may_end_with_all_open(times):
-    """The program leaves schedules, messages and rounds open, which a cycle of references keeps alive."""
+    """The program leaves schedules, messages and rounds open. A cycle of references keeps these objects alive."""
     for _ in range(times):
         done = launch(2, """
     import numpy as np
@@ -306,7 +306,8 @@ def test_messages_that_nobody_waits_for_arrive_all_the_same():
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_a_world_is_given_up_while_messages_are_awaited(ranks):
-    """Rank 0 gives the world up. Its world is closed all the same, so that the other ranks notice the end at once."""
+    """Rank 0 gives the world up while a thread waits for a message. The world is closed nevertheless, so the other
+    ranks notice the end at once."""
     kept = []
 
     def body(world):

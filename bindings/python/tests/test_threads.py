@@ -16,7 +16,7 @@ from conftest import LIMIT, as_threads, launch
 
 
 def beside(call):
-    """Calls `call` in another thread. Returns the thread, and a list that receives the exception, or None."""
+    """Calls `call` in another thread. Returns the thread and a list. The thread appends the exception, or None."""
     raised = []
 
     def run():
@@ -160,7 +160,7 @@ WAITS = {
 
 @pytest.mark.parametrize("name", WAITS)
 def test_ctrl_c_ends_a_collective_call_that_nobody_else_makes(name):
-    """Rank 1 calls late or not at all. An object that the call makes after the signal is given back."""
+    """Rank 1 calls late or not at all. An object that the call creates after the signal is destroyed."""
     done = launch(2, f"""
     import threading
     slow = int(os.environ["LSCHED_RUN_RANK"]) == 1
@@ -192,7 +192,7 @@ def test_an_exchange_that_raises_or_is_interrupted():
         raise OSError("planted")
 
     def interrupted(_):
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may have been started without it
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may have been started without this handler
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(1)
         return []

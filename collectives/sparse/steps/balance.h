@@ -1,13 +1,15 @@
-// The plan by which all ranks receive the items that owners keep. Every rank computes the plan from the number of items
-// that each owner keeps, and all ranks get the same plan.
+// The plan for the last part of a round, in which all ranks receive the items that the owners of regions keep
+// (regions.h). Every rank computes the plan from the number of items that each owner keeps, and all ranks get the same
+// plan.
 //
-// An owner's list may be its share of the result. Or the owners first cut the kept lists, one after the other, into
-// equal shares, so that no rank has more to send than others:
+// Either the list that an owner keeps is also the owner's share of the result. Or the kept lists, one after the other,
+// are first cut into equal shares, so that no rank must send more than others:
 //
 //     kept by owner   a a a a a a a│b│c c        share of rank   a a a│a a a│a b c c  (of 10 items, P = 3)
 //
 // Then shares are gathered by dissemination, in ceil(log2 P) steps of distance d = 1, 2, 4, …. Rank r sends min(d, P-d)
-// shares, its own and those of the next ranks, to rank r-d. It receives as many shares, from that of rank r+d on.
+// shares, its own and those of the next ranks, to rank r-d. Rank r receives the same number of shares, beginning with
+// the share of rank r+d.
 #pragma once
 
 #include <span>
@@ -17,16 +19,17 @@
 
 namespace lsched {
 
-/// Items that a rank sends to others, and receives from them.
+/// Numbers of items that a rank sends to other ranks, and receives from other ranks.
 struct item_traffic {
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
 };
 
 /// The cuts of equal shares. The share of rank q begins at item floor((q G + phase) / P), where G is the number of
-/// items. The P+1 positions begin with 0 and end with G. m consecutive shares have floor or ceil of m G / P items. With
-/// this phase, it is the floor for all m, from the rank on that keeps most. So the rank that has most to balance has
-/// least to send afterwards.
+/// items. The P+1 positions begin with 0 and end with G. m consecutive shares have floor(m G / P) or ceil(m G / P)
+/// items. The phase is chosen so that the shares from rank `keeps_most` on have floor(m G / P) items for every m. This
+/// rank keeps the maximum number of items, and has to send many items to make shares equal. When shares are gathered,
+/// it sends the minimum number.
 class equal_shares {
  public:
   equal_shares(std::uint64_t items, rank size, rank keeps_most)
@@ -47,9 +50,10 @@ class balance_plan {
   /// Allocates memory for worlds of this size. Before make(), no owner keeps any item.
   explicit balance_plan(rank size);
 
-  /// Makes the plan. `kept` has P numbers of items, 2^32 together at most. Under balance_rule::cost, shares are made
-  /// equal only if that reduces the traffic of the busiest rank. Its traffic is the items that it sends, or that it
-  /// receives, in the exchange of pieces and the gathering together. O(P log P), and does not allocate.
+  /// Makes the plan. `kept` has the number of items that each of the P owners keeps. Their sum is at most 2^32. Under
+  /// balance_rule::cost, shares are made equal only if that reduces the traffic of the busiest rank. The traffic of a
+  /// rank is the number of items that the rank sends, or the number that it receives, in the exchange of pieces and in
+  /// the gathering together. The larger number counts. O(P log P), and does not allocate.
   void make(std::span<const std::uint64_t> kept, balance_rule rule);
 
   bool is_balanced() const { return is_balanced_; }
@@ -58,10 +62,11 @@ class balance_plan {
   /// Returns P lengths: the parts of the result, in order.
   std::span<const std::uint64_t> shares() const { return shares_; }
 
-  /// Writes P lengths: how many of the items that `owner` keeps go to each rank, in order. Some stay on the owner.
+  /// Writes P lengths, in rank order: how many of the items that `owner` keeps belong to the share of each rank. The
+  /// items of the owner's own share stay on the owner.
   void pieces_of(rank owner, std::span<std::uint64_t> lengths) const;
-  /// Writes P lengths: how many items of the share of `receiver` come from each owner, in order. Some are already
-  /// there.
+  /// Writes P lengths, in rank order: how many items of the share of `receiver` come from each owner. The items that
+  /// `receiver` itself keeps do not move.
   void sources_of(rank receiver, std::span<std::uint64_t> lengths) const;
 
   /// Returns the traffic of the exchange of pieces. O(1).
@@ -78,8 +83,8 @@ class balance_plan {
 
   rank size_;
   bool is_balanced_ = false;
-  std::vector<std::uint64_t> kept_ends_;   ///< P+1: offset of each owner's items among all items
-  std::vector<std::uint64_t> share_ends_;  ///< P+1: offset of each rank's share
+  std::vector<std::uint64_t> kept_ends_;   ///< P+1 numbers: offset of each owner's items among all items
+  std::vector<std::uint64_t> share_ends_;  ///< P+1 numbers: offset of each rank's share
   std::vector<std::uint64_t> shares_;
 };
 

@@ -19,7 +19,7 @@ void write(std::byte* to, Number number) {
   std::memcpy(to, &number, sizeof number);
 }
 
-/// Writes items, and rounds their values in batches. Items that have no room are only counted.
+/// Writes items, and rounds their values in batches. Items beyond the capacity are only counted.
 template <class Sum>
 class rounded_items {
  public:
@@ -130,7 +130,8 @@ coo_status coo_functions::status_of(round_no round) const {
 
 // --- take -----------------------------------------------------------------------------------------------------------
 
-/// Checks and sorts the user's items of this round, for the next take. If any item is invalid, there are no items.
+/// Checks and sorts the user's items of this round, for the next step `take`. If any item is invalid, this rank
+/// contributes no items.
 void coo_functions::sort(std::uint64_t number) {
   flaw_ = order(number);
   number_ = flaw_ == coo_flaw::none ? number : 0;
@@ -160,7 +161,8 @@ void coo_functions::sample(std::span<std::uint64_t> samples) const {
   std::fill(samples.begin() + static_cast<std::ptrdiff_t>(taken), samples.end(), k_no_sample);
 }
 
-/// Sets the boundaries by the samples of all ranks. Without samples there are so few items that any boundaries will do.
+/// Sets the boundaries by the samples of all ranks. If there are no samples, the boundaries stay unchanged, because
+/// there are few items.
 void coo_functions::set_boundaries(std::span<const std::uint64_t> samples) {
   std::ranges::copy(samples, samples_.begin());
   std::ranges::sort(samples_);
@@ -189,7 +191,8 @@ void coo_functions::add_up(std::byte* items) {
 
 // --- sum ------------------------------------------------------------------------------------------------------------
 
-/// The top of the heap is the cursor with the least index, and of equal indices the lowest rank's.
+/// Makes a heap of all lists. The cursor with the lowest index is at the top, and among equal indices the cursor of the
+/// lowest rank.
 void coo_functions::open(std::size_t width) {
   heap_.clear();
   for (std::uint32_t i = 0; i < lists_.size(); ++i) {

@@ -1,19 +1,20 @@
-// The functions of a sum of sparse vectors that users provide (coo_problem.h). They are the computations of one rank
-// between messages.
+// The functions that the schedule of coo_allreduce.h calls. They are the computations of one rank between messages, for
+// the sum of sparse vectors that users provide (coo_problem.h).
 //
-//   sort    check the user's items, and sort them by index
+//   sort    check the user's items, and sort the items by index
 //   sample  if regions are balanced: sample the indices; then find the boundaries by the samples of all ranks
-//   take    add up items with the same index: a list for each region, of the accumulator's type
+//   take    add up items with the same index, and write a list for each region, in the accumulator's type
 //   sum     merge the lists of all ranks for this rank's region, rounded to the values' type
 //   plan    count the items of all regions, and find invalid items of any rank: the same result on all ranks
 //   give    copy the sums of all regions to the user's buffers
 //
 // A value of the result is (v1 + v2 + … of rank 0) + (v1 + v2 + … of rank 1) + …, over all ranks that have given the
-// index. The values of a rank are added in the order in which they are given. The arithmetic is f32 for 16-bit types,
-// and else the values' own type. The sum is rounded once, and a NaN is the positive quiet NaN without payload. Unlike
-// in sparse.h, lists may contain zeros.
+// index. The values of a rank are added in the order in which they are given. The accumulator's type is f32 for 16-bit
+// types, and otherwise the values' own type. The sum is rounded once, and a NaN is the positive quiet NaN without
+// payload. Unlike in sparse.h, lists may contain zeros.
 //
-// In a round that is not good, only the count is written to the user's memory, and all lists after planning are empty.
+// A round is good if it has no flaw (coo_flaw). In a round that is not good, only the count is written to the user's
+// memory, and all lists after planning are empty.
 #pragma once
 
 #include <atomic>
@@ -43,7 +44,7 @@ enum class coo_step : std::uint32_t {
   give_dense     ///< the sums of all regions → the user's vector
 };
 
-/// Words of a tally.
+/// Number of words in a tally.
 inline constexpr std::uint64_t k_coo_tally = 2;
 
 /// The reasons why a round is not good.
@@ -76,8 +77,8 @@ class coo_functions final : public functions {
 
   const coo_problem& problem() const { return problem_; }
 
-  /// Returns the outcome of a round that has ended. Only the last round that was not good is remembered, and all others
-  /// have no flaw. Thread-safe.
+  /// Returns the outcome of a round that has ended. Only the last round that was not good is remembered. For all other
+  /// rounds, the result has no flaw. Thread-safe.
   coo_status status_of(round_no round) const;
 
  private:
@@ -112,22 +113,22 @@ class coo_functions final : public functions {
 
   coo_problem problem_;
   dtype sums_;        ///< type of the accumulator
-  convert_fn widen_;  ///< nullptr: values have this type
+  convert_fn widen_;  ///< converts values to type `sums_`; nullptr: values have this type
   convert_fn round_;
   std::vector<std::uint64_t> boundaries_;  ///< P+1 positions
   std::vector<std::uint64_t> samples_;
-  const std::uint64_t* user_indices_ = nullptr;  ///< in this round
+  const std::uint64_t* user_indices_ = nullptr;  ///< the user's indices in this round
   const std::byte* user_values_ = nullptr;
   std::vector<entry> order_;
   std::uint64_t number_ = 0;      ///< valid entries of order_
   const void* values_ = nullptr;  ///< the user's values, or widened_
   std::vector<float> widened_;
-  coo_flaw flaw_ = coo_flaw::none;  ///< of this rank's items
+  coo_flaw flaw_ = coo_flaw::none;  ///< flaw of this rank's items
   std::vector<cursor> heap_;
   std::uint64_t items_ = 0;             ///< items of this rank's sum
-  coo_status status_{};                 ///< of this round
-  std::vector<std::uint64_t> lengths_;  ///< of the lists for all regions
-  std::vector<item_list> lists_;        ///< by rank, or region
+  coo_status status_{};                 ///< outcome of this round
+  std::vector<std::uint64_t> lengths_;  ///< lengths of the lists for all regions
+  std::vector<item_list> lists_;        ///< lists of all ranks in step `sum`; sums of all regions afterwards
   dense_update dense_;
   std::atomic<round_no> bad_round_{0};
   std::atomic<coo_flaw> bad_flaw_{coo_flaw::none};

@@ -11,14 +11,15 @@
 
 namespace lsched {
 
-/// The first step of most baselines. Its workspace is larger than a list of k items. Allocates in the constructor.
+/// Selects the k largest elements of a rank, which is the first step of most baselines. The workspace is larger than a
+/// list of k items. Allocates in the constructor.
 class own_top_k {
  public:
   explicit own_top_k(const sparse_problem& problem);
 
-  /// residual += scale * gradient. Then returns the first k items of the order by magnitude, ascending by index, which
-  /// are valid until the next call. `residual` has `count` elements of residual_of(type). `gradient` has `count`
-  /// elements, or is nullptr. The residual still contains the items of the list.
+  /// Adds scale * gradient to the residual. Then returns the k largest elements of the residual as a list, ascending by
+  /// index. The list is valid until the next call of select. `residual` has `count` elements of residual_of(type).
+  /// `gradient` has `count` elements, or is nullptr. The residual still contains the items of the list.
   item_list select(std::byte* residual, const std::byte* gradient, top_k_hint& hint);
 
  private:
@@ -30,19 +31,21 @@ class own_top_k {
 /// Adds a distance, modulo 2^32, to the index of each item.
 void shift_indices(dtype type, std::byte* items, std::uint64_t count, std::uint32_t distance);
 
-/// The sum of lists of one region, in the order of addition. It has memory for a dense vector, of which only pages that
-/// were ever touched take space.
+/// The sum of lists of one region, computed in the order in which the lists are added. Reserves memory for a dense
+/// vector, but the system allocates only pages that are touched.
 class region_sum {
  public:
-  /// For vectors of `count` elements. Under nan_policy::ignore, sums that are NaN are dropped. Throws std::bad_alloc.
+  /// `count` is the length of the vector. Under nan_policy::ignore, sums that are NaN are dropped. Throws
+  /// std::bad_alloc.
   region_sum(dtype type, std::uint64_t count, nan_policy nans);
 
   /// Adds a list. Positions of items must be below `count`. O(items).
   void add(item_list list);
 
-  /// Writes the sum of all lists since the last call as a list, and returns its length. The positions of all these
-  /// lists must be in [begin, end). Each item is 0 + v0 + v1 + …, in the order of addition and the residual's type,
-  /// rounded once. Zeros are dropped. `items` must have room for all touched elements. O(items + (end - begin) / 64).
+  /// Writes the sum of all lists that were added since the last call of take. The sum is a list, whose length is
+  /// returned. The positions of all added lists must be in [begin, end). Each value is 0 + v0 + v1 + …, computed in the
+  /// residual's type in the order of addition, and rounded once. Zeros are dropped. `items` must have capacity for all
+  /// positions that have a value. O(items + (end - begin) / 64).
   std::uint64_t take(std::uint64_t begin, std::uint64_t end, std::byte* items);
 
  private:
@@ -52,8 +55,8 @@ class region_sum {
   zeroed_memory touched_;
 };
 
-/// A result as a dense vector, the form that an optimiser takes. Remembers the elements that are not zero. Allocates in
-/// the constructor.
+/// Writes results as dense vectors, the form that optimisers need. Remembers the elements that are not zero. Allocates
+/// in the constructor.
 class dense_update {
  public:
   /// Results have up to `room` items, and the vector has `count` elements.
@@ -62,43 +65,44 @@ class dense_update {
   /// Sets vector[index] = value / divisor, and all other elements to zero. Does nothing if `vector` is nullptr.
   void write(item_list result, std::uint64_t divisor, std::byte* vector);
 
-  /// Zeroes the vector. If the vector is that of the last call, only the elements written since then are zeroed, so
-  /// that no other code may have written to it. Any other vector is zeroed as a whole.
+  /// Zeroes the vector. If `vector` is also the vector of the last call of clear, only the elements that were noted
+  /// since that call are zeroed. No other code may have written to the vector in between. Any other vector is zeroed as
+  /// a whole.
   void clear(std::byte* vector);
   /// Notes that the element at `position` has been written.
   void note(std::uint64_t position) { last_.push_back(position); }
 
-  /// Makes the next call zero the whole vector.
+  /// Makes the next clear() zero the whole vector, not only the noted positions.
   void forget() { last_vector_ = nullptr; }
 
  private:
   dtype type_;
   std::uint64_t count_;
   const std::byte* last_vector_ = nullptr;
-  std::vector<std::uint64_t> last_;  ///< positions
+  std::vector<std::uint64_t> last_;  ///< positions noted since the last clear()
 };
 
-/// Returns the least magnitude of a residual's element that rounds to an infinite item. It is halfway between the
-/// largest finite item and the next larger step.
+/// Returns the minimum magnitude of a residual element that becomes an infinite item. For 16-bit types, this magnitude
+/// is halfway between the largest finite item and the next larger step. For other types, it is infinity.
 std::uint64_t least_infinite(dtype type);
 
-/// nan_policy::error: refuses a round if its result has a value that is not finite.
+/// Refuses a round under nan_policy::error if the result has a value that is not finite.
 ///
 /// Used by one rank, for one round after the other. All ranks have the same result, bit for bit, so that they reach the
-/// same decision without a message. A non-finite value cannot get lost before the result: it comes first in the order
-/// by magnitude, and every sum that contains it is not finite either.
+/// same decision without a message. A non-finite value always reaches the result: such a value comes first in the order
+/// by magnitude, and every sum that contains a non-finite value is non-finite, too.
 class result_check {
  public:
   explicit result_check(const sparse_problem& problem)
       : type_(problem.type), count_(problem.count), refuses_(problem.nans == nan_policy::error) {}
 
-  /// Returns false if the round is refused. Called before a round is settled, with `count` elements of
+  /// Returns false if the round is refused. Called before a round is settled. `residual` has `count` elements of
   /// residual_of(type). If the round is refused, no sent item may leave the residual. Elements that cannot be sent as
-  /// finite items have become zero, so that they do not make the next round non-finite. Always true under other
-  /// policies. O(result), and O(count) if refused.
+  /// finite items have become zero, so that these elements do not make the next round non-finite. Returns true under
+  /// all other policies. O(result), and O(count) if refused.
   bool accepts(item_list result, void* residual);
-  /// Checks only the result. If the round is refused, the caller must zero the elements of the residual from
-  /// least_infinite(type) on. O(result).
+  /// Checks only the result. If the round is refused, the caller must zero the elements of the residual whose magnitude
+  /// is at least least_infinite(type). O(result).
   bool accepts(item_list result);
 
   /// Returns the first index with a non-finite value in the last round that was checked, if that round was refused.
@@ -125,10 +129,10 @@ class round_end {
   round_end(const sparse_problem& problem, std::uint64_t room);
 
   /// Removes the sent items whose indices are in `arrived` from the residual, and returns their number. `update` has
-  /// `count` elements of the items' type, or is nullptr. It becomes result / P, and zero elsewhere (dense_update). If
-  /// the round is refused, the update is zero, and all sent items stay in the residual.
+  /// `count` elements of the items' type, or is nullptr. The update becomes result / P, and zero elsewhere
+  /// (dense_update). If the round is refused, the update is zero, and all sent items stay in the residual.
   std::uint64_t settle(item_list sent, item_list arrived, item_list result, void* residual, std::byte* update);
-  /// Returns the same work as a job for the device, if the vectors are in device memory.
+  /// Returns the work of settle() as a job for the device, if the vectors are in device memory.
   const sparse_job* prepare_to_settle(item_list sent, item_list arrived, item_list result, std::byte* update);
 
   dtype type_;

@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_workspace = 4;  // times k: one pass over the residual is then usually enough
+constexpr std::uint64_t k_workspace = 4;  // multiple of k for which one pass over the residual usually suffices
 
 std::uint64_t selection_room(const sparse_problem& problem) {
   return std::min(problem.count, k_workspace * most_items(problem));
@@ -67,7 +67,7 @@ std::uint64_t oktopk_steps::select_largest(const accumulation& from) {
   return found.count;
 }
 
-/// Rounding is monotone: an element that is not above the number before the threshold does not round to the threshold.
+/// Rounding is monotone: an element that is not above the next smaller item magnitude does not round to the threshold.
 /// All NaNs of a residual become the same NaN of items.
 magnitude_range oktopk_steps::range_from(std::uint64_t threshold) const {
   const std::uint64_t infinity = magnitude_in(residual_of(problem_.type), std::numeric_limits<double>::infinity());
@@ -134,7 +134,7 @@ void oktopk_steps::plan(std::span<const std::uint64_t> tallies, std::span<std::u
                         std::span<std::uint64_t> sources, std::span<std::uint64_t> shares) {
   std::uint64_t above = 0;
   for (std::size_t r = 0; r < kept_.size(); ++r) above += tallies[2 * r];
-  std::uint64_t ties = reuses() ? 0 : most_items(problem_) - above;  // items equal to the k-th for which there is room
+  std::uint64_t ties = reuses() ? 0 : most_items(problem_) - above;  // items equal to the k-th that are kept
   for (std::size_t r = 0; r < kept_.size(); ++r) {
     const std::uint64_t taken = std::min(ties, tallies[2 * r + 1]);
     if (r == static_cast<std::size_t>(problem_.place.self)) ties_ = taken;

@@ -1,9 +1,10 @@
-// The parameters of a sparse allreduce, which are equal on all ranks except for their place, and the bounds on items
-// that follow from them.
+// The parameters of a sparse allreduce, and the maximum numbers of items that follow from the parameters. All
+// parameters except `place` are equal on all ranks.
 //
 // This folder contains the computations of one rank between messages: which elements it sends, how it adds the elements
-// that arrive, and what remains for later. It sends nothing. The generators in collectives/sparse determine the order
-// of these steps and the messages between them. Items, lists and the order by magnitude are those of sparse.h.
+// that arrive, and what remains for later. No code in this folder sends messages. The generators in collectives/sparse
+// determine the order of these steps and the messages between them. sparse.h defines items, lists and the order by
+// magnitude.
 //
 // (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022.)
 #pragma once
@@ -19,10 +20,10 @@
 
 namespace lsched {
 
-/// Treatment of items for which a region's owner has no room.
+/// Treatment of items that exceed the capacity of a region's owner.
 enum class capacity_policy : std::uint8_t {
-  strict,  ///< an owner has room for all k items of every rank, so that no item is left out
-  defer    ///< a rank sends k items to the owners in equal shares, the largest first; others stay in its residual
+  strict,  ///< an owner has capacity for all k items of every rank, so that no item is left out
+  defer    ///< an owner accepts an equal share of a rank's k items, the largest; others stay in the residual
 };
 
 /// Rule for the boundaries of regions, which follow from the selected items.
@@ -42,55 +43,58 @@ enum class balance_rule : std::uint8_t {
 /// Rule for the elements that a rank sends, and for the sums that form the result.
 enum class selection_rule : std::uint8_t {
   exact,  ///< the first k by magnitude, in every round
-  /// As published: `exact` in rounds 1, 1 + reuse, …, and in between all elements whose magnitude is not below the k-th
-  /// of the last such round.
+  /// As published. Rounds 1, 1 + reuse, … work as with `exact`. Rounds in between select all elements whose magnitude
+  /// is not below the k-th magnitude of the last such round.
   reused
 };
 
 struct sparse_problem {
   std::uint64_t count = 0;  ///< elements of the vector, up to 2^32
-  /// Most items that a rank sends and that a result has (selection_rule). Values above `count` mean `count`.
+  /// Maximum number of items that a rank sends, and of items in a result (selection_rule). Values above `count` mean
+  /// `count`.
   std::uint64_t k = 0;
   world place{};
   dtype type = dtype::f32;  ///< floating type of gradients, items and results
   capacity_policy capacity = capacity_policy::strict;
   boundary_rule boundaries = boundary_rule::pooled;
-  std::uint32_t period = 64;  ///< rounds between two looks at the boundaries, in rounds 1, 1 + period, … of the state
+  std::uint32_t period = 64;        ///< boundaries are recomputed in rounds 1, 1 + period, … of the state
   std::uint64_t rounds_before = 0;  ///< rounds of the image from which the state was loaded; 0: no image
   double scale = 1;                 ///< factor of gradients in the residual: 1, or the learning rate
   nan_policy nans = nan_policy::propagate;
   balance_rule balance = balance_rule::cost;
   selection_rule selection = selection_rule::exact;
-  std::uint32_t reuse = 32;  ///< with `reused`: rounds between two looks for thresholds
-  std::uint32_t bucket = 0;  ///< peers to which a rank sends lists before it has received as many; 0: all
+  std::uint32_t reuse = 32;  ///< with `reused`: rounds from one search for thresholds to the next
+  std::uint32_t bucket = 0;  ///< number of peers to which a rank sends before it waits for as many lists; 0: all
 
   constexpr std::uint64_t ranks() const { return static_cast<std::uint64_t>(place.size); }
 };
 
-/// Returns the error if the problem, or this rank's place in it, is not valid.
+/// Returns the error if the problem, `place` included, is not valid.
 std::optional<failure> validate(const sparse_problem& problem);
 
-/// Returns k, or `count` if that is less. With `exact`, this is the most items that a rank sends and that a result has.
+/// Returns k, or `count` if that is less. With `exact`, this is the maximum number of items that a rank sends, and of
+/// items in a result.
 constexpr std::uint64_t most_items(const sparse_problem& problem) { return std::min(problem.k, problem.count); }
 
-/// Returns the most items that a rank selects. With `reused`, this is 4 k. If a threshold selects more, only the first
-/// of the order by magnitude are sent, and the others stay in the residual.
+/// Returns the maximum number of items that a rank selects, which is 4 k with `reused`. If more elements reach a
+/// threshold, only the largest are sent, and the others stay in the residual.
 constexpr std::uint64_t most_selected(const sparse_problem& problem) {
   const std::uint64_t k = most_items(problem);
   return problem.selection == selection_rule::exact ? k : std::min(problem.count, 4 * k);
 }
 
-/// Returns the most items of a list for an owner: all that a rank selects, or with `defer` ceil(k/P).
+/// Returns the maximum number of items of a list for an owner: most_selected(problem), or ceil(k/P) with `defer`.
 std::uint64_t list_room(const sparse_problem& problem);
-/// Returns the most items of all lists of a rank together: all that the rank selects, or with `defer` k.
+/// Returns the maximum number of items in all lists of a rank together: most_selected(problem), or k with `defer`.
 std::uint64_t sent_room(const sparse_problem& problem);
-/// Returns the most items of an owner's sum: all items that it can receive from all ranks, itself included, but at most
-/// `count`. With `defer` this is k, the sum of all capacities, and else P sent_room.
+/// Returns the maximum number of items of an owner's sum: all items that the owner can receive from all ranks, itself
+/// included, but at most `count`. The owner can receive P * sent_room items. With `defer`, it can receive only k items,
+/// the sum of its capacities.
 std::uint64_t sum_room(const sparse_problem& problem);
-/// Returns the most items that all owners together keep and pass on, which is k. With reused thresholds, this is all
-/// items that ranks may have sent, so that no item is left out in any round.
+/// Returns the maximum number of items that all owners together keep and pass on, which is k. With reused thresholds,
+/// it is the number of all items that ranks may have sent, so that no item is left out in any round.
 std::uint64_t gathered_room(const sparse_problem& problem);
-/// Returns the most items of the sum of all ranks' lists if no rank sends more than `sent`.
+/// Returns the maximum number of items in the sum of all ranks' lists if no rank sends more than `sent`.
 constexpr std::uint64_t most_in_union(const sparse_problem& problem, std::uint64_t sent) {
   return sent < problem.count / problem.ranks() ? sent * problem.ranks() : problem.count;
 }

@@ -24,7 +24,7 @@ void count_own_quantiles(const sparse_problem& problem, item_list selected, std:
   bins.back() = 1;
 }
 
-/// Returns the most parts that a region may have such that all parts together do not exceed the counters.
+/// Returns the maximum number of parts of one region for which all regions together have at most `counters` parts.
 std::uint64_t most_parts(std::span<const std::uint64_t> boundaries, std::uint64_t counters) {
   std::uint64_t fitting = 1, beyond = counters + 1;
   while (beyond - fitting > 1) {
@@ -51,7 +51,7 @@ class division {
   /// Returns the end of part i, relative to the start of the region.
   std::uint64_t end(std::uint64_t i) const {
     if (parts_ == width_) return i + 1;
-    const std::uint64_t before = i + 1, behind = parts_ - before;  // parts
+    const std::uint64_t before = i + 1, behind = parts_ - before;  // numbers of parts
     if (behind == 0) return width_;
     if (behind <= outer_) return at(k_whole - outermost(behind));
     return at(before <= outer_ ? outermost(before) : equal_ * (before - outer_));
@@ -62,7 +62,7 @@ class division {
   static constexpr std::uint64_t k_whole = std::uint64_t{1} << k_bits;
 
   std::uint64_t at(std::uint64_t fraction) const { return width_ * fraction >> k_bits; }
-  /// Returns the fraction of the region that the outermost `parts` parts have.
+  /// Returns the fraction of the region that the outermost `parts` parts cover.
   std::uint64_t outermost(std::uint64_t parts) const { return equal_ >> 2 * (outer_ + 1 - parts); }
 
   std::uint64_t width_, parts_, outer_, equal_;
@@ -74,8 +74,8 @@ std::uint64_t in_proportion(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   return a * b / c;
 }
 
-/// Sets the boundaries, if there are items. Each boundary has as many items below it as in a cut of all items into P
-/// runs. `sums` has the items in consecutive parts of the vector. If i of the b items of a part belong below a
+/// Sets the boundaries so that all regions have nearly equal numbers of items. Does nothing if there are no items.
+/// `sums` has the numbers of items in consecutive parts of the vector. If i of the b items of a part belong below a
 /// boundary, the part is cut at i/b of its width.
 template <class End>
 void place_quantiles(std::span<const std::uint64_t> sums, const End& end_of, std::span<std::uint64_t> boundaries) {
@@ -175,7 +175,8 @@ std::uint64_t capacity_at(const sparse_problem& problem, rank distance, round_no
   if (size > 1 && k == 1) return round % size == place ? 1 : 0;
   if (place == 0) return each + (more > 0 ? 1 : 0);
   if (more < 2) return each;
-  // The other more - 1 shares go to consecutive distances, and in the next round to the distances behind these.
+  // The other more - 1 additional items go to consecutive distances, and in the next round to the distances that
+  // follow.
   const std::uint64_t others = size - 1, turns = more - 1, first = round % others * turns % others;
   return each + ((place - 1 + others - first) % others < turns ? 1 : 0);
 }
@@ -186,7 +187,7 @@ std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::u
     below += step;
     step *= 2;
   }
-  std::uint64_t end = std::min(list.count, below + step - 1);  // all items from `end` on are not
+  std::uint64_t end = std::min(list.count, below + step - 1);  // no item from `end` on is below the position
   while (below < end) {
     const std::uint64_t middle = below + (end - below) / 2;
     if (index_at(type, list.items, middle) < position)

@@ -1,5 +1,5 @@
-// The common base of the functions of sparse allreduces. The functions that schedules call (functions.h) are the steps
-// of this folder, on the memory of an instance.
+// The common base of the functions that schedules of sparse allreduces call (functions.h). The functions execute the
+// steps of this folder on the memory of an instance.
 #pragma once
 
 #include <atomic>

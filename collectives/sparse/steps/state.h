@@ -1,4 +1,5 @@
-// The state of a sparse allreduce on one rank that persists from round to round, which is the content of a checkpoint.
+// The state of one rank in a sparse allreduce. The state persists from round to round, and is the content of a
+// checkpoint.
 #pragma once
 
 #include <optional>
@@ -10,17 +11,17 @@
 
 namespace lsched {
 
-/// The k-th magnitudes that selection_rule::reused has found. Equal on all ranks, except `local`.
+/// The k-th largest magnitudes that selection_rule::reused has found. All fields except `local` are equal on all ranks.
 struct reused_thresholds {
-  std::uint64_t local = 0;   ///< of this rank's residual, as bits of the items' type; 0: fewer than k elements
-  std::uint64_t global = 0;  ///< of all sums, as bits of the items' type; 0: fewer than k sums
-  std::uint64_t left = 0;    ///< rounds for which both remain valid; 0: the next round looks for thresholds
+  std::uint64_t local = 0;   ///< magnitude in this rank's residual, bits of the items' type; 0: fewer than k elements
+  std::uint64_t global = 0;  ///< magnitude in all sums, bits of the items' type; 0: fewer than k sums
+  std::uint64_t left = 0;    ///< rounds for which both thresholds remain valid; 0: the next round looks for thresholds
   friend bool operator==(const reused_thresholds&, const reused_thresholds&) = default;
 };
 
-/// Belongs to one thread at a time. A round changes the residual when it selects. It changes the residual and
-/// everything else when it settles (oktopk_steps.h). So a round that fails in between leaves a valid state in which
-/// nothing is lost.
+/// The state of one rank. Used by one thread at a time. Step `select` of a round changes only the residual. Step
+/// `settle` changes the residual and all other state (oktopk_steps.h). So a round that fails in between leaves a valid
+/// state in which nothing is lost.
 class sparse_state {
  public:
   /// The problem must be valid. Starts with a zero residual, regions of equal size and no rounds. Throws
@@ -28,14 +29,14 @@ class sparse_state {
   explicit sparse_state(const sparse_problem& problem);
 
   dtype residual_type() const { return residual_of(type_); }
-  /// Returns `count` elements of residual_type(), aligned to 64 bytes. Untouched pages take no memory.
+  /// Returns `count` elements of residual_type(), aligned to 64 bytes. Pages that are never touched use no memory.
   void* residual() { return residual_.data(); }
   const void* residual() const { return residual_.data(); }
 
   /// Declares that the residual is now in device memory. residual() keeps the initial content until the residual is
   /// fetched from the device.
   void move_residual(std::byte* memory) { on_device_ = memory; }
-  /// Returns nullptr if the residual is not on a device.
+  /// Returns the residual in device memory, or nullptr if the residual is in host memory.
   std::byte* residual_on_device() const { return on_device_; }
   /// Returns the residual of the loaded image, or nullptr if the residual is zero.
   const void* loaded_residual() const { return is_loaded_ ? residual_.data() : nullptr; }
@@ -48,14 +49,14 @@ class sparse_state {
 
   const reused_thresholds& thresholds() const { return thresholds_; }
 
-  /// Ends a round that used these boundaries, and stores these thresholds for the next round.
+  /// Ends a round. Stores the round's boundaries, and the thresholds for the next round.
   void finish_round(std::span<const std::uint64_t> boundaries, const reused_thresholds& thresholds = {});
 
-  /// Hint for the k-th magnitude. It saves a pass, and changes no result.
+  /// Hint for the k-th magnitude. The hint saves a pass, and changes no result.
   top_k_hint hint{};
 
-  /// Returns a hash of the values that must be equal on all ranks. It excludes the residual and other values of one
-  /// rank.
+  /// Returns a hash of the values that must be equal on all ranks. The hash excludes the residual and other values that
+  /// differ between ranks.
   std::uint64_t common_hash() const;
 
   /// Returns the state as bytes, for a machine with the same byte order.

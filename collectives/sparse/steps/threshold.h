@@ -1,13 +1,14 @@
 // Finds the exact k-th largest magnitude in lists that are distributed over the ranks.
 //
 // Magnitudes are numbers of 15, 31 or 63 bits (sparse.h). Each pass determines the next few bits of the k-th magnitude,
-// the highest bits first. A rank counts the values of these bits, among the items that agree with the k-th magnitude in
-// all higher bits. The next bits follow from the sum of these counts over all ranks. After the last pass, all bits are
-// known.
+// the highest bits first. For each value of these bits, a rank counts the items with this value that agree with the
+// k-th magnitude in all higher bits. The next bits follow from the sum of these counts over all ranks. After the last
+// pass, all bits are known.
 //
-//     f16, bf16: 8 bits, 7: 2 passes      f32: three times 8 bits, 7: 4      f64: seven times 8 bits, 7: 8
+//     f16, bf16: 2 passes of 8 and 7 bits   f32: 4 passes, 3 of 8 bits and 1 of 7   f64: 8 passes, 7 of 8 and 1 of 7
 //
-// More bits in a pass would take fewer messages but more words: three passes of 11 bits take four times as many words.
+// With more bits in a pass, there would be fewer messages but more words. Three passes of 11 bits need four times as
+// many words.
 #pragma once
 
 #include <span>
@@ -37,12 +38,12 @@ class global_threshold {
  public:
   global_threshold(dtype type, std::uint64_t k) : type_(type), k_(k) {}
 
-  /// Writes this rank's bins of a pass. `before` has the sums over all ranks of the previous pass. It is empty in pass
-  /// 0, which begins a round. O(list + bins).
+  /// Writes this rank's bins of a pass. `before` has the sums over all ranks of the previous pass. `before` is empty in
+  /// pass 0, which begins a round. O(list + bins).
   void count(unsigned pass, item_list list, std::span<const std::uint64_t> before, std::span<std::uint64_t> bins);
 
   /// Evaluates the last pass. If all ranks together have fewer than k items, the magnitude is 0 and all items are above
-  /// it. If k is 0, no item is above the magnitude.
+  /// this magnitude. If k is 0, no item is above the magnitude.
   magnitude_tally finish(item_list list, std::span<const std::uint64_t> last);
 
   /// Returns the k-th magnitude, after finish().
@@ -53,7 +54,7 @@ class global_threshold {
 
   dtype type_;
   std::uint64_t k_;
-  std::uint64_t low_ = 0;  ///< the bits that are known so far, then zeros
+  std::uint64_t low_ = 0;  ///< known bits of the k-th magnitude, then zeros
 };
 
 }  // namespace lsched

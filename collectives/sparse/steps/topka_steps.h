@@ -1,9 +1,9 @@
-// TopkA: every rank receives the k largest elements of every rank, and adds them up. (Renggli and others, SparCML, SC
-// 2019: sparse allgather.)
+// TopkA: every rank receives the k largest elements of every rank, and adds up these elements. (Renggli and others,
+// SparCML, SC 2019: sparse allgather.)
 //
-//   select      residual += gradient; the k largest
-//   allgather   of all lists, in rank order              a rank receives the items of all others: up to k (P - 1)
-//   add         their sum, in rank order: up to k P items
+//   select      residual += gradient; then select the k largest elements
+//   allgather   gather all lists, in rank order          a rank receives the items of all others: up to k (P - 1)
+//   add         add up all lists, in rank order: up to k P items
 //   settle      sent items leave the residual; the update is the sum / P
 //
 // Between select and settle, the residual holds residual + gradient, so that a round that fails loses nothing.
@@ -17,23 +17,23 @@
 namespace lsched {
 
 /// The steps of TopkA and similar algorithms after every rank has the lists of all ranks. All sent items are in the
-/// result. The constructor allocates a vector of sums. One thread at a time.
+/// result. The constructor allocates a vector of sums. Used by one thread at a time.
 class gathered_sum : public round_end {
  public:
-  std::uint64_t list_room() const { return list_room_; }      ///< most items that a rank sends
-  std::uint64_t result_room() const { return result_room_; }  ///< most items of a result
+  std::uint64_t list_room() const { return list_room_; }      ///< maximum number of items that a rank sends
+  std::uint64_t result_room() const { return result_room_; }  ///< maximum number of items of a result
 
   /// Writes the sum of all ranks' lists, one for each rank, in rank order. Returns its length. The indices of the lists
   /// are positions in the vector.
   std::uint64_t add(std::span<const item_list> lists, std::byte* result);
 
-  /// `sent` is the output of select, and `result` is that of add. `update` has `count` elements, or is nullptr
-  /// (round_end).
+  /// Ends a round. `sent` is the output of select, and `result` is the output of add. `update` has `count` elements, or
+  /// is nullptr (round_end).
   void settle(item_list sent, item_list result, std::byte* residual, std::byte* update) {
     // Contributions that cancel out have arrived, although the result has no item for them.
     round_end::settle(sent, sent, result, residual, update);
   }
-  /// Returns the same work as a job for the device, if the vectors are in device memory.
+  /// Returns the work of settle() as a job for the device, if the vectors are in device memory.
   const sparse_job* prepare_to_settle(item_list sent, item_list result, std::byte* update) {
     return round_end::prepare_to_settle(sent, sent, result, update);
   }
@@ -90,7 +90,7 @@ class gather_functions : public functions_of_steps<Steps> {
     return this->finish(round);
   }
 
-  /// A device can replace only the selection of topka.
+  /// A device can execute only the selection of class topka.
   bool use_devices() const override { return std::is_same_v<Steps, topka>; }
   function_memory memory_on_device() const override { return steps_.vectors().memory(this->state_.loaded_residual()); }
   void use_device(std::byte* device, std::byte* staging) override {
@@ -119,10 +119,10 @@ class gather_functions : public functions_of_steps<Steps> {
   }
 
   using functions_of_steps<Steps>::steps_;
-  std::vector<item_list> lists_;  ///< by rank
+  std::vector<item_list> lists_;  ///< lists of all ranks, by rank
   std::size_t width_;             ///< bytes of an item
   std::vector<std::byte> result_;
-  item_list sent_{};  ///< in the instance's memory
+  item_list sent_{};  ///< list that this rank has sent, in the instance's memory
 };
 
 }  // namespace lsched

@@ -9,8 +9,8 @@
 
 namespace lsched {
 
-/// Aligned to 64 bytes. Large blocks come directly from the system, one page at a time as they are touched. Throws
-/// std::bad_alloc.
+/// A block of zeroed memory, aligned to 64 bytes. For a large block, the system allocates each page when the page is
+/// first touched. The constructor throws std::bad_alloc.
 class zeroed_memory {
  public:
   explicit zeroed_memory(std::size_t bytes) : base_(std::calloc(bytes + k_alignment, 1)) {

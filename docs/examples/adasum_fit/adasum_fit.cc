@@ -1,4 +1,4 @@
-// Fits the coefficients of a polynomial by plain SGD, with the mean of all ranks' gradients and with their Adasum. This
+// Fits the coefficients of a polynomial by plain SGD, with the mean and with the Adasum of all ranks' gradients. This
 // is the case study "Square and Cubic optimization" of Horovod's documentation of Adasum, for any number of ranks.
 //
 //     for n in 2 4 8 16; do lsched run -n $n build/examples/adasum_fit; done
@@ -72,7 +72,8 @@ sweep fit_at_all_rates(lsched::world& world, const options& how, way by, int x_m
   return all;
 }
 
-/// Returns true if all ranks have equal results. That holds if combined gradients have the same bits on all ranks.
+/// Returns true if all ranks have equal results. Results are equal if combined gradients have the same bits on all
+/// ranks.
 bool is_agreed(lsched::world& world, const std::vector<sweep>& sweeps) {
   std::vector<std::int32_t> least, most;
   for (const sweep& it : sweeps) least.insert(least.end(), it.steps.begin(), it.steps.end());

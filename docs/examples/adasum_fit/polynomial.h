@@ -1,7 +1,7 @@
-// The fit: points of a polynomial, and the gradient of the squared error in its unknown coefficients.
+// The problem: fit a polynomial to points. Computes the gradient of the squared error in the unknown coefficients.
 //
 // The arithmetic is in float, in the order of the published example. A fit of the square ends with a gradient of
-// exactly zero, so the last bit decides the step in which it ends.
+// exactly zero, so rounding influences the number of steps.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,9 @@ struct polynomial {
 
   std::vector<float> first_guess() const { return is_cubic ? std::vector<float>{1, -1, 1} : std::vector<float>{1, -1}; }
 
-  /// Computes the gradient of (model - truth)^2 at x. The cubic has a model of the third degree. In the published
-  /// example a missing negation selected the model of the square, which could not be fitted.
+  /// Computes the gradient of (model - truth)^2 at x. This program fits the cubic with a model of the third degree. The
+  /// published example selected the model of the square by mistake (a missing negation), so the cubic could not be
+  /// fitted.
   void gradient(float x, std::span<const float> guess, std::span<float> out) const {
     if (is_cubic) {
       const float truth = 10.0f * x * x * x + 5.0f * x * x + -20.0f * x + -5.0f;
@@ -48,13 +49,13 @@ struct polynomial {
     }
   }
 
-  /// Returns true if a fit may end. The gradient of the square becomes exactly zero. That of the cubic keeps moving in
-  /// the last bits.
+  /// Returns true if a fit may end. The gradient of the square becomes exactly zero. The gradient of the cubic keeps
+  /// changing in the last bits.
   bool is_over(std::span<const float> gradient) const {
     return std::ranges::all_of(gradient, [&](float it) { return is_cubic ? std::fabs(it) < 1e-4f : it == 0; });
   }
 
-  /// Returns the largest number of steps of a fit. As published, a fit that does not end is plotted at twice this
-  /// number.
+  /// Returns the maximum number of steps of a fit. As in the published plots, a fit that does not end is plotted at
+  /// twice this number.
   int most_steps() const { return is_cubic ? 200 : 50; }
 };

@@ -16,7 +16,7 @@
 #include "options.h"
 #include "polynomial.h"
 
-/// The way to combine gradients. `alone` is rank 0 without the other ranks.
+/// The way to combine gradients. `alone`: only the gradients of rank 0 are used.
 enum class way { alone, mean, adasum };
 
 inline const char* name_of(way by) {
@@ -29,10 +29,10 @@ struct sweep {
   way by = way::alone;
   int ranks = 1;
   int x_max = 1;
-  std::vector<std::int32_t> steps{};  ///< by rate; 0: the fit does not end
+  std::vector<std::int32_t> steps{};  ///< number of steps, by rate; 0: the fit does not end
 };
 
-/// The fewest steps, the lowest rate with that number of steps, and the number of rates at which the fit ends.
+/// The minimum number of steps, the lowest rate with that number, and the number of rates at which the fit ends.
 struct best {
   int steps = 0;  ///< 0: the fit does not end at any rate
   double rate = 0;
@@ -50,12 +50,12 @@ inline best best_of(const options& how, const sweep& of) {
   return it;
 }
 
-/// Returns the numbers of an emulation of all ranks in one program. Its rounding differs, so a gradient may become zero
-/// some steps earlier or later.
+/// Returns the numbers that an emulation of all ranks in one program has found. The emulation rounds differently, so a
+/// gradient may become zero some steps earlier or later.
 inline std::optional<best> emulated(const options& how, const sweep& of) {
   struct row {
     int ranks;
-    best mean[2], adasum[2];  ///< by x_max
+    best mean[2], adasum[2];  ///< for x_max 1 and 2
   };
   static constexpr row k_square[] = {{1, {{38, .31, 17}, {40, .16, 5}}, {}},
                                      {2, {{37, .58, 32}, {35, .25, 25}}, {{23, .36, 35}, {27, .16, 15}}},
@@ -89,7 +89,7 @@ inline void print_difference(const options& how, const sweep& of) {
   const best found = best_of(how, of);
   const auto expected = emulated(how, of);
   if (!expected || found.steps == 0 || found.steps == expected->steps) return;
-  std::size_t there = 0;  // index of the emulation's rate
+  std::size_t there = 0;  // index of the rate of the emulation
   while (there < of.steps.size() &&
          std::abs(static_cast<double>(how.rate(static_cast<int>(there))) - expected->rate) > .005)
     ++there;
@@ -139,8 +139,8 @@ inline void print_json(const options& how, const std::vector<sweep>& sweeps) {
   }
 }
 
-/// Plots steps over learning rates, with one plot for each x_max. Fits that do not end are plotted at twice the largest
-/// number of steps.
+/// Plots the number of steps over the learning rate, with one plot for each x_max. Fits that do not end are plotted at
+/// twice the maximum number of steps.
 inline void draw(const options& how, const std::vector<sweep>& sweeps) {
   const int most = polynomial{how.is_cubic}.most_steps();
   std::ofstream data(how.plot + ".dat"), script(how.plot + ".gp");

@@ -4,11 +4,11 @@
 //     lsched run -n 8 build/examples/hyperplane --plot hyperplane
 //
 // Every rank has its part of the points, y = a x + noise, and its own copy of the weights. In each step a rank computes
-// the gradient of a batch. One rank, drawn anew in each step, is then late. Each rank offers its gradient, collects the
-// available results, and descends.
+// the gradient of a batch. Then one rank, which is drawn at random in each step, is late. Each rank offers its
+// gradient, collects the available results, and descends.
 //
-// The real arithmetic is short. A timed sleep stands for the rest of a balanced step, because sleeping ranks need no
-// core of their own. Step and delays have the ratio of the paper, 320 ms to 200, 300 and 400 ms.
+// The arithmetic takes less time than a step. The rank sleeps for the rest of the step, so that many ranks can share a
+// core. Step and delays have the ratio of the paper, 320 ms to 200, 300 and 400 ms.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -25,7 +25,7 @@ using clock_type = std::chrono::steady_clock;
 
 constexpr auto k_limit = 60s;
 
-/// A variant of the training.
+/// The settings of one training.
 struct recipe {
   const char* name;
   const char* policy;
@@ -88,7 +88,7 @@ class trainer {
       std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(delay_ms_));
     const auto ticket = exchange_.offer(gradient_);
     lsched::report got;
-    do {  // with a history, several rounds may wait
+    do {  // with a history, several results may be available
       got = exchange_.collect(ticket, sum_, k_limit);
       descend(got, seen);
     } while (what_.lag == LSCHED_HISTORY && got.to < got.round);
@@ -104,7 +104,7 @@ class trainer {
     for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i] -= rate * sum_[i];
   }
 
-  /// Flushes, so that all ranks are at the same round and nothing is pending. Then collects all results.
+  /// Flushes, so that all ranks are at the same round and no offers are pending. Then collects all results.
   void finish(outcome& seen) {
     auto got = exchange_.flush(sum_, k_limit);
     seen.behind = got.to - got.from;

@@ -39,7 +39,7 @@ struct problem {
   }
 };
 
-/// The points of one rank: x and a 1 for b in a row, and y.
+/// The points of one rank. A row has x, followed by a 1 as the factor of b. y is stored separately.
 class shard {
  public:
   shard(const problem& plane, int number, int rows)
@@ -58,8 +58,8 @@ class shard {
   std::size_t size() const { return size_; }
   int rows() const { return static_cast<int>(y_.size()); }
 
-  /// Computes the gradient of the mean squared error over `count` rows from `first` on, with wrap-around. Both uses of
-  /// a row follow each other, so that the row is still in the L1 cache.
+  /// Computes the gradient of the mean squared error over `count` rows, beginning with row `first`, with wrap-around.
+  /// Each row is used twice in succession, so that it is still in the L1 cache.
   void gradient(int first, int count, const std::vector<float>& weights, std::vector<float>& out) const {
     out.assign(size_, 0);
     const float scale = 2.0f / static_cast<float>(count);
@@ -81,7 +81,7 @@ class shard {
   }
 
  private:
-  /// Sixteen partial sums, so that additions do not wait for each other.
+  /// Returns the dot product. It has sixteen partial sums, so that additions do not wait for each other.
   float dot(const float* x, const float* w) const {
     constexpr std::size_t k_lanes = 16;
     float sums[k_lanes]{};

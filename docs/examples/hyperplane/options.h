@@ -10,8 +10,8 @@
 
 struct options {
   int dimensions = 8192;
-  int points = 32768;  ///< for all ranks together
-  int batch = 256;     ///< for one rank; eight ranks: 2,048
+  int points = 32768;  ///< number of points of all ranks together
+  int batch = 256;     ///< number of points of a step on one rank; eight ranks: 2,048
   int epochs = 16;
   float rate = 0.05f;
   double step_ms = 32;  ///< duration of the balanced part of a step, without arithmetic

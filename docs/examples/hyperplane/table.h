@@ -16,9 +16,9 @@ struct outcome {
   std::string name;
   double delay_ms = 0, seconds = 0;
   int steps = 0;
-  std::uint64_t missed = 0;                     ///< rounds whose results this rank has not applied
-  std::uint64_t staleness = 0;                  ///< largest age of an own gradient in a result, in rounds
-  std::uint64_t behind = 0;                     ///< rounds that were not collected before the last step ended
+  std::uint64_t missed = 0;                     ///< number of results that this rank did not apply
+  std::uint64_t staleness = 0;                  ///< maximum number of rounds by which a gradient of this rank was late
+  std::uint64_t behind = 0;                     ///< number of rounds that were collected only after the last step
   std::vector<std::vector<float>> snapshots{};  ///< weights at the end of each epoch
   std::vector<float> last{};                    ///< weights after all results have been collected
 };
@@ -31,8 +31,8 @@ class summary {
   void add_throughput(const outcome& mine) { speeds_.push_back(combined(mine)); }
   void add_replicas(const outcome& mine) { replicas_.push_back(combined(mine)); }
 
-  /// Returns true if the losses are finite, and if the replicas of every policy that drops no result end equal up to
-  /// rounding.
+  /// Returns true if all losses are finite, and if the replicas of every policy that drops no results are finally equal
+  /// up to rounding.
   bool is_sound() const { return is_sound_; }
 
   void print() const {
@@ -62,12 +62,12 @@ class summary {
   struct line {
     std::string name;
     double delay_ms = 0, steps_per_s = 0, missed = 0, staleness = 0, behind = 0, seconds = 0, distance_at_end = 0;
-    std::vector<double> losses{}, distances{};  ///< by epoch
+    std::vector<double> losses{}, distances{};  ///< for each epoch
   };
 
   double synchronous(double delay_ms) const {
     for (const line& it : speeds_)
-      if (it.delay_ms == delay_ms) return it.steps_per_s;  // the first of each delay
+      if (it.delay_ms == delay_ms) return it.steps_per_s;  // the first line with this delay is the synchronous run
     return 1;
   }
 
@@ -109,7 +109,7 @@ class summary {
     return it;
   }
 
-  /// Writes a block of data for each line, because gnuplot refers to blocks by number.
+  /// Plots with gnuplot. The data file has a block for each line. The script refers to blocks by number.
   void draw() const {
     std::ofstream data(how_.plot + ".dat"), script(how_.plot + ".gp");
     const auto write = [&](const std::vector<line>& lines) {

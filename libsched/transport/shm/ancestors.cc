@@ -14,7 +14,7 @@
 namespace lsched {
 namespace {
 
-/// The process that has loaded the library. This process may be a fork of it.
+/// The process that has loaded the library. This process may be a fork of that process.
 const std::int32_t k_loaded_in = static_cast<std::int32_t>(getpid());
 
 /// A line of /proc/PID/maps.
@@ -55,7 +55,7 @@ mapping find_code(std::int32_t process, Condition&& holds) {
   return {};
 }
 
-/// Returns the mapping that contains this code.
+/// Returns the mapping that contains the code of this library.
 mapping own_file() {
   const auto here = reinterpret_cast<std::uintptr_t>(&find_user_above);
   return find_code(static_cast<std::int32_t>(getpid()),

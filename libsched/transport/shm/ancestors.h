@@ -1,5 +1,5 @@
 // The ancestors of this process. A process that a rank has started inherits the environment by which ranks find their
-// world, but is no rank.
+// world, but is not a rank.
 //
 // A script, a wrapper or a debugger between the launcher and a rank does not use libsched. So a process counts as
 // started by a rank if a process between it and the launcher has libsched loaded. A forked process that has executed no
@@ -10,8 +10,8 @@
 
 namespace lsched {
 
-/// Returns the number of the nearest process between this process and `launcher` that has libsched loaded; 0: no
-/// process has. If `launcher` is 0, the launcher is unknown, and all ancestors are searched. Reads files.
+/// Returns the process id of the nearest process between this process and `launcher` that has libsched loaded; 0: no
+/// such process. If `launcher` is 0, the launcher is unknown, and all ancestors are searched. Reads files.
 std::int32_t find_user_above(std::int32_t launcher);
 
 /// Returns whether the process is an ancestor of this process. Reads files.

@@ -13,7 +13,7 @@
 
 namespace lsched {
 
-/// All zeros: no thread holds the word. Any process may read it.
+/// The word. All zeros: no thread holds the word. Any process may read the word.
 class life_word {
  public:
   bool is_held() const { return word_.load() != 0; }
@@ -28,7 +28,7 @@ class life_word {
 
   /// Makes the calling thread hold the word during the lifetime of this object. The thread may hold no other life word
   /// and no robust mutex. If a sandbox refuses set_robust_list(2), the word stays zero, because the kernel would not
-  /// mark it.
+  /// mark the word.
   class holder {
    public:
     explicit holder(life_word& word);

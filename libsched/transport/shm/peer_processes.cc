@@ -50,7 +50,8 @@ struct process_stat {
   unsigned long long start = 0;
 };
 
-// proc(5): these are the first two, the seventh, the 18th and the 20th field after the name.
+// Reads /proc/PID/stat. The members are the first two, the seventh, the 18th and the 20th field after the name
+// (proc(5)).
 process_stat stat_of(std::int32_t process) {
   std::array<char, 512> text{};
   std::snprintf(text.data(), text.size(), "/proc/%d/stat", process);

@@ -1,4 +1,4 @@
-// The processes of the ranks of this node: their ends, and reads of their memory.
+// The processes of the ranks of this node: detection of ended processes, and reads of another process's memory.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +21,11 @@ process_id own_process();
 /// Returns whether /proc lists processes by the numbers that this process sees.
 bool is_proc_readable();
 
-/// Returns whether no such process exists. A process that has ended exists until its parent has waited for it. If a
-/// sandbox refuses kill(2), /proc decides.
+/// Returns whether no process with this number exists. A process that has ended exists until its parent has waited for
+/// it. If a sandbox refuses kill(2), /proc decides.
 bool is_gone(std::int32_t process);
 
-/// Returns whether is_gone() can find processes here.
+/// Returns whether is_gone() can detect processes on this system.
 bool can_find_processes();
 
 /// Returns whether a signal has ended the process. If the process dumps much memory, it may still exist for minutes.
@@ -46,8 +46,8 @@ rank_state state_of_process(std::int32_t process);
 // --- reading the memory of another process: process_vm_readv(2), one copy, made by the kernel on the reader's side ---
 //
 // Linux permits the call if the reader may trace the other process: the same user, unless Yama's ptrace_scope or a
-// container forbids it. So a reader first tries a word with a known value. The value also shows whether the process
-// number means the same process in both namespaces.
+// container forbids it. So a reader first tries to read a word with a known value. The value also shows whether the
+// process number means the same process in both namespaces.
 
 /// A word with a known value, by which peers test whether they can read this process.
 class memory_probe {
@@ -62,8 +62,8 @@ class memory_probe {
   std::uint64_t word_;
 };
 
-/// Copies `bytes` bytes at `address` of `process` to `into`. Returns false if the process has ended or the range is not
-/// all mapped there. The contents of `into` are then undefined. Blocks for the time of the copy. Any thread.
+/// Copies `bytes` bytes at `address` of `process` to `into`. Returns false if the process has ended or has not mapped
+/// the whole range. The contents of `into` are then undefined. Blocks for the time of the copy. Any thread.
 bool read_peer_memory(std::int32_t process, std::uint64_t address, std::byte* into, std::uint64_t bytes);
 
 }  // namespace lsched

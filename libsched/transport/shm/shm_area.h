@@ -13,11 +13,11 @@
 
 namespace lsched {
 
-/// All zeros: no area is exposed.
+/// The description of one area. All zeros: no area is exposed.
 class shm_area {
  public:
-  /// Exposes an area after the previous area was hidden. The serial was never used here before. Only the owner calls
-  /// this.
+  /// Exposes an area after the previous area was hidden. The serial must not have been used in this object before. Only
+  /// the owner calls this.
   void show(const endpoint::device_area& what) {
     const auto all = std::bit_cast<words>(what);
     for (std::size_t i = 0; i < all.size(); ++i) words_[i].store(all[i]);
@@ -37,7 +37,7 @@ class shm_area {
  private:
   using words = std::array<std::uint64_t, sizeof(endpoint::device_area) / sizeof(std::uint64_t)>;
 
-  std::atomic<std::uint64_t> serial_;  ///< 0: no area is exposed, or it is being changed
+  std::atomic<std::uint64_t> serial_;  ///< 0: no area is exposed, or the description is being changed
   std::array<std::atomic<std::uint64_t>, std::tuple_size_v<words>> words_;
 };
 

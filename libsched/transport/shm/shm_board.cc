@@ -18,8 +18,8 @@ shm_board::shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_w
                      std::function<void(shm_board&)> at_end)
     : segment_(segment), ringer_(owing), self_(self), own_(own), at_end_(std::move(at_end)) {}
 
-// If the offer was accepted, other members may read this board at any later time. So they become its members, and its
-// memory is kept until they have left.
+// If the offer was accepted, other members may read this board at any later time. So these members become members of
+// the board, and the board's memory is kept until they have left.
 shm_board::~shm_board() {
   if (former_ != nullptr) {
     if (!give_up_roll()) leave_roll();
@@ -71,7 +71,8 @@ bool shm_board::has_closed(std::size_t member) const {
          segment_.page(members_[member]).state_of_rank.load() == shm_page::closed;
 }
 
-// Skips members that have closed, because they read no more records.
+// Returns a member that has not passed commit `number`, or k_no_rank. Skips members that have closed, because they read
+// no more records.
 rank shm_board::find_behind(std::uint64_t number) const {
   for (std::size_t m = 0; m < of_ranks_.size(); ++m)
     if (of_ranks_[m]->passed.load(std::memory_order_acquire) < number && !has_closed(m)) return static_cast<rank>(m);
@@ -169,7 +170,7 @@ status shm_board::meet(rank* missing) {
   return state_of_missing(*missing);
 }
 
-/// Returns PEER if that member has closed, and will not offer its board.
+/// Returns PEER if the member has closed, and so will not offer its board, and else PENDING.
 status shm_board::state_of_missing(rank member) const {
   if (member == k_no_rank) return status::pending;
   const shm_page& page = segment_.page(offered_to_[static_cast<std::size_t>(member)]);
@@ -180,8 +181,8 @@ bool shm_board::has_offered(rank of) const {
   return offer_of(of, shm_offer::word_of(key_, shm_offer::offered)) != nullptr;
 }
 
-// Returns the same member as before while its offer is missing. Other members may have withdrawn their offers because
-// of that member, and are not to blame.
+// Returns the same member as before while the offer of that member is missing. Other members may have withdrawn their
+// offers because of that member, and are not to blame.
 rank shm_board::find_missing_offer() {
   const std::size_t members = offered_to_.size();
   for (std::size_t k = 0; k < members; ++k, missing_offer_ = (missing_offer_ + 1) % members)

@@ -1,13 +1,14 @@
-// A board in the segment. Each member has words and records in its own region, or in its page for the home board, and
-// reads those of the other members.
+// A board in the segment that the ranks of a node share (shm_segment.h). Each member has words and records in its own
+// region; for the board of the world of all ranks, in its page. Each member reads the words and records of the other
+// members.
 //
 //     commit n:   record n in place n % 2     posted = n     bells     …     all have posted n: the first to see it
 //                                                                            writes `settled`, others find it there
 //
-// The last member to post rings the others, because they cannot proceed before.
+// The last member to post rings the others, because no member can proceed before.
 //
-// The place of a record is reused when every member has passed the commit before the previous one. If each exchange
-// ends with the records of all members, this needs no check, because a member that posts n has passed n - 1.
+// The place of record n is reused for record n + 2 when every member has passed commit n. If each exchange ends with
+// the records of all members, this needs no check, because a member that posts n + 1 has passed n.
 #pragma once
 
 #include <atomic>
@@ -26,8 +27,8 @@ class shm_segment;
 
 /// An offer of a board (board::offer), in the page of its rank. `word` holds the key and, in its two lowest bits, the
 /// stage of the offer; 0: the place is free. The rank writes to a free place and may withdraw an offer at stage
-/// `offered`. The first member accepts the offers of all members, or none, and publishes the place of the list of all
-/// boards.
+/// `offered`. The first member of the new world accepts the offers of all members, or none. Then it publishes in each
+/// offer where the list of all boards lies.
 struct shm_offer {
   enum stage : std::uint64_t { offered = 1, accepted, answered };
   static constexpr std::size_t k_places = 8;  ///< places per rank
@@ -39,30 +40,32 @@ struct shm_offer {
   static constexpr std::uint64_t word_of(std::uint64_t key, stage how_far) { return key << 2 | how_far; }
 };
 
-/// Packs the outcome of an exchange or of a roll call: its number, and in the lower half the outcome.
+/// Packs the number of an exchange or roll call (board::regroup) into the upper half of a word, and the outcome into
+/// the lower half.
 constexpr std::uint64_t settlement(std::uint64_t number, std::uint64_t how) { return number << 32 | how; }
 constexpr bool is_about(std::uint64_t word, std::uint64_t number) { return word >> 32 == (number & 0xffffffff); }
 constexpr std::uint64_t how_of(std::uint64_t word) { return word & 0xffffffff; }
 
-/// The words that a member publishes. All zeros: it has posted nothing. Unless the words are in a page, a byte for each
-/// member follows: whether this member will no longer access the memory. Then follows the list of all boards, once the
-/// first member has filled it.
+/// The words that a member publishes. All zeros: the member has posted nothing. Unless the words are in a page, two
+/// arrays follow. left() has a byte for each member, which shows that this member will no longer access the memory.
+/// list() is the list of all boards, once the first member has filled it.
 struct shm_board_words {
   alignas(64) std::atomic<std::uint64_t> posted;  ///< commit of the newest record
   std::atomic<std::uint64_t> passed;              ///< last commit whose end the member has seen
   std::atomic<std::uint32_t> has_closed;
 
-  /// In the words of the world's first rank, by parity of the commit: the settlement, with 0 if the commit stands, else
-  /// the missing rank plus 2.
+  /// Settlements of commits, by parity of the commit. The outcome is 0 if the commit stands, else the missing rank plus
+  /// 2. Used only in the words of the world's first rank.
   alignas(64) std::atomic<std::uint64_t> settled[2];
 
-  /// The state of the member in roll calls (board::regroup): the last call that it has answered, the last call whose
-  /// end it has seen, and the place of its board for the survivors, by parity of the call.
+  /// The state of the member in roll calls (board::regroup): the last roll call that the member has answered, the last
+  /// roll call whose end the member has seen, and the place of the member's new board, by parity of the roll call.
   alignas(64) std::atomic<std::uint64_t> answered;
   std::atomic<std::uint64_t> dismissed;
   std::atomic<std::uint64_t> fresh[2];
-  /// In the words of the world's first rank, by parity of the call: the settlement, with the rank plus 2 whose list
-  /// holds. If k_given_up is set, it is the missing rank plus 2 instead.
+  /// Settlements of roll calls, by parity of the roll call. The outcome is 2 plus the rank whose list of survivors is
+  /// used. If k_given_up is set, the outcome is 2 plus the missing rank. Used only in the words of the world's first
+  /// rank.
   std::atomic<std::uint64_t> regrouped[2];
 
   std::byte record[2][board::record_bytes];
@@ -81,7 +84,7 @@ struct shm_board_words {
 class shm_board final : public board {
  public:
   /// Creates the board of rank `self` of the segment. The caller owns the words. `at_end` is called when this board no
-  /// longer uses them.
+  /// longer uses the words.
   shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_words& own,
             std::function<void(shm_board&)> at_end);
   ~shm_board() override;
@@ -101,7 +104,7 @@ class shm_board final : public board {
 
   std::span<const rank> members() const { return members_; }
   shm_board_words& words() const { return own_; }
-  /// The words of the members, by rank; empty until the board has joined.
+  /// Returns the words of the members, by rank; empty until the board has joined.
   std::span<shm_board_words* const> of_ranks() const { return of_ranks_; }
   /// Returns the ranks in the segment whose records or offers are awaited.
   std::vector<rank> awaited() const;
@@ -139,9 +142,9 @@ class shm_board final : public board {
   const rank self_;  ///< rank in the segment
   shm_board_words& own_;
   const std::function<void(shm_board&)> at_end_;
-  std::uint64_t key_ = 0;          ///< key of the offer; 0: none
-  shm_offer* offer_ = nullptr;     ///< in this rank's page; null until a place is free
-  std::vector<rank> offered_to_;   ///< members to meet, as in members_
+  std::uint64_t key_ = 0;          ///< key of the offer; 0: no offer
+  shm_offer* offer_ = nullptr;     ///< the offer in this rank's page; null until a place is free
+  std::vector<rank> offered_to_;   ///< ranks in the segment of the members to meet
   std::size_t missing_offer_ = 0;  ///< index of a member of offered_to_ whose offer is awaited
   shm_board* former_ = nullptr;    ///< board whose survivors meet here; null otherwise
   std::uint64_t roll_ = 0;         ///< number of the roll call

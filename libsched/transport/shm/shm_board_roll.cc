@@ -1,5 +1,5 @@
-// Roll calls, by which the members of a world that have survived others find each other (docs/reference/shrink.md). All
-// words and lists are in memory that outlives the rank that has written them.
+// Roll calls, by which the surviving members of a world find each other (docs/reference/shrink.md). All words and lists
+// are in memory that outlives the rank that has written them.
 #include <algorithm>
 
 #include "libsched/transport/shm/shm_board.h"
@@ -25,15 +25,15 @@ bool shm_board::is_gone(std::size_t member) const {
   return former_->has_closed(member) || segment_.is_lost(former_->members_[member]);
 }
 
-// Returns a member that has not seen the end of the call, so that it may still read the words that the current call
-// reuses.
+// Returns a member that has not seen the end of roll call `call`, and so may still read the words that the current roll
+// call reuses.
 rank shm_board::find_undismissed(std::uint64_t call) const {
   for (std::size_t m = 0; m < former_->members_.size(); ++m)
     if (former_->of_ranks_[m]->dismissed.load() < call && !is_gone(m)) return static_cast<rank>(m);
   return k_no_rank;
 }
 
-// If other members gave up a call before this rank answered it, this rank takes part in the next call.
+// If other members gave up a roll call before this rank answered it, this rank takes part in the next roll call.
 status shm_board::call_roll(rank* missing) {
   while (answered().load() < roll_) {
     unanswered_ = roll_ < 2 ? k_no_rank : find_undismissed(roll_ - 2);
@@ -101,8 +101,8 @@ status shm_board::join_listed(std::size_t author) {
   return std::ranges::find(those, self_) == those.end() ? status::peer : join(those, addresses);
 }
 
-// Returns false if the call has been settled in another way. Otherwise this rank did not answer, or the call is given
-// up for all members.
+// Returns false if the roll call was already settled. Returns true if this rank had not answered, or if the roll call
+// is now given up for all members.
 bool shm_board::give_up_roll() {
   bool is_mine = answered().load() < roll_;
   if (!is_mine) {
@@ -116,8 +116,8 @@ bool shm_board::give_up_roll() {
   return true;
 }
 
-// Leaves a call that is settled. If this board is on the list of the other members, it joins them first, so that they
-// find it closed.
+// Leaves a call that is settled. If this board is on the list of survivors, the board first joins the new world, so
+// that the other members find this board closed.
 void shm_board::leave_roll() {
   const std::uint64_t how = how_of(regrouped().load());
   if ((how & k_given_up) == 0)

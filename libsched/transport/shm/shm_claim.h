@@ -1,5 +1,6 @@
-// The protocol between the receiver of a payload in the sender's memory and a sender that takes the memory back,
-// because its instance has failed or was cancelled. "closed" is the end_word in the sender's block.
+// The protocol between a receiver that reads a payload in the sender's memory, and a sender that takes this memory back
+// because the sender's instance has failed or was cancelled. "closed" is the end_word in the sender's block
+// (shm_edge.h).
 //
 //     receiver                                          sender, or another rank that cancels
 //       R1 claim = round                                  G1 closed = reason, in the sender's block
@@ -7,7 +8,7 @@
 //       R3 read the payload                               G2 read the claims of all outgoing edges
 //       R4 claim = 0                                      G3 if none is held, the memory is the caller's again
 //
-// R1, R2, G1 and G2 are sequentially consistent. Either R2 comes after G1, and the payload is not read. Or G2 comes
+// R1, R2, G1 and G2 are sequentially consistent. If R2 comes after G1, the payload is not read. Otherwise G2 comes
 // after R1, and the sender sees the claim until R4. tests/models explores both sides.
 #pragma once
 
@@ -18,10 +19,11 @@
 
 namespace lsched {
 
-/// The reason why a rank's end of an instance is closed to readers. Any member may write it. The first reason is kept.
+/// The reason why a rank's end of an instance is closed to readers. Any member may record a reason. The first reason is
+/// kept.
 class end_word {
  public:
-  /// Records the reason unless there is one. Returns the reason on record.
+  /// Records the reason unless a reason is already recorded. Returns the recorded reason.
   end_reason record(const end_reason& reason) {
     std::uint32_t open = 0;
     word_.compare_exchange_strong(open, reason.packed());
@@ -37,8 +39,9 @@ class end_word {
   std::atomic<std::uint32_t> word_;  ///< 0: open
 };
 
-/// The claim of an edge's receiver on the sender's memory. Only the receiver writes it, and a sender reads it only if
-/// its instance ends early. So the claim has its own cache line, which stays with the receiver's core.
+/// The claim of an edge's receiver on the sender's memory. Only the receiver writes the claim, and the sender reads the
+/// claim only if the sender's instance ends early. So the claim has its own cache line, which stays with the receiver's
+/// core.
 class alignas(64) shm_claim {
  public:
   /// Claims the payload before it is read. Returns false if the sender's end is closed, because the payload may be

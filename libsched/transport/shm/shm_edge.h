@@ -13,12 +13,12 @@
 
 namespace lsched {
 
-/// Messages up to this size fit the landing cell. The receiver reads longer messages in the sender's memory.
+/// Messages up to this size fit the landing cell (shm_cell). The receiver reads longer messages in the sender's memory.
 inline constexpr std::uint64_t k_eager_bytes = 8192;
 
-/// Messages up to this size are never read from the sender's process. Reading there saves a copy, but the sender has to
-/// wait, and the read takes a system call. Between two ranks that both send to each other from such memory it pays
-/// above k_eager_bytes, in one direction above this size.
+/// Messages up to this size are never read from the sender's process. Such a read saves a copy, but the sender has to
+/// wait, and the read needs a system call. If two ranks both send to each other from memory that peers do not map,
+/// reads pay off above k_eager_bytes. If only one of the ranks does, reads pay off above this size.
 inline constexpr std::uint64_t k_one_way_bytes = 4096;
 
 /// The place of a message's payload.
@@ -27,15 +27,15 @@ enum class payload_place : std::uint32_t { cell, segment, process, device };
 /// The header that a sender writes for its message.
 struct shm_message {
   std::uint64_t bytes;
-  /// Exposed payload: its offset in the segment, its address in the sender's process, or its place for a device.
+  /// Exposed payload: the payload's offset in the segment, address in the sender's process, or place for a device.
   std::uint64_t source;
   contributor_count tally;
   std::uint32_t null;
   payload_place place;
 };
 
-/// A landing cell: one cache line of header with room for a small payload, then the eager area. The sender writes the
-/// stamp last. The stamp publishes all other fields, which are plain memory.
+/// A landing cell: one cache line with the header and a small payload, followed by the eager area for larger payloads.
+/// The sender writes the stamp last. The stamp publishes all other fields, which are plain memory.
 struct alignas(64) shm_cell {
   static constexpr std::uint64_t k_small = 16;
 
@@ -53,24 +53,25 @@ struct edge_row {
   std::uint32_t tag;
   std::uint32_t outgoing;
   std::uint32_t signal;
-  std::uint64_t reads_device;  ///< incoming payload: may be in device memory
+  std::uint64_t reads_device;  ///< incoming payload: whether the payload may be in device memory
   std::uint64_t capacity;
-  /// Incoming payload: larger payloads that are not in the segment are read from the sender's process.
+  /// Incoming payload: limit in bytes. Larger payloads that are not in the segment are read from the sender's process.
   std::uint64_t read_above;
   /// Incoming payload: offset of the first cell. Outgoing payload: offset of the consumed word, then the claim if there
   /// is one. Incoming signal: offset of the register.
   std::uint64_t offset;
 };
 
-/// The head of a rank's end of an instance, in its region. It is followed by a byte for each member of the world, a row
-/// for each edge, and the memory of the edges.
+/// The head of a rank's end of an instance, in the rank's region. A byte for each member of the world, a row for each
+/// edge, and the memory of the edges follow.
 struct shm_block {
   end_word closed;
-  std::uint32_t place_on_record;  ///< in this rank's shm_record; k_places: not on record
+  std::uint32_t place_on_record;  ///< index in this rank's shm_record; k_places: not on record
   std::uint64_t rows;
-  std::atomic<std::uint64_t> entered;  ///< last round that was called for, if not on record
+  std::atomic<std::uint64_t> entered;  ///< last round that was called for, if the instance is not on record
 
-  /// Returns the byte of a member. The member sets it when it leaves the instance, as its last store to this block.
+  /// Returns the byte of a member. The member sets the byte when it leaves the instance, as its last store to this
+  /// block.
   std::atomic<std::uint8_t>& left(std::size_t member) {
     return reinterpret_cast<std::atomic<std::uint8_t>*>(this + 1)[member];
   }
@@ -91,7 +92,7 @@ constexpr std::uint64_t eager_capacity(std::uint64_t capacity) {
 
 constexpr std::uint64_t cell_bytes(std::uint64_t capacity) { return sizeof(shm_cell) + eager_capacity(capacity); }
 
-/// Returns whether the receiver may have to read messages in the sender's memory.
+/// Returns whether the receiver may have to read messages of this edge in the sender's memory.
 constexpr bool has_claim(const edge_spec& edge) { return !edge.signal && edge.capacity > k_one_way_bytes; }
 
 /// Returns the bytes that an edge needs in its owner's region.
@@ -106,7 +107,7 @@ constexpr bool needs_staging(const edge_spec& edge) {
   return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > k_eager_bytes;
 }
 
-/// Returns, by rank, whether an edge sends to this peer from memory that the peer does not map.
+/// Returns, for each rank, whether an edge sends to that rank from memory that the rank does not map.
 inline std::vector<std::uint8_t> foreign_targets(std::span<const edge_spec> edges, rank ranks) {
   std::vector<std::uint8_t> is_target(static_cast<std::size_t>(ranks));
   for (const edge_spec& edge : edges)

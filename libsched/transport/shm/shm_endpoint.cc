@@ -15,7 +15,7 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
   if (self < 0 || self >= segment->ranks())
     return failure{status::argument,
                    "rank " + std::to_string(self) + " is outside a world of " + std::to_string(segment->ranks()), self};
-  process_id nobody;  // the first endpoint to store its process takes the rank; a loser changes nothing
+  process_id nobody;  // the first endpoint that stores its process takes the rank; other endpoints change nothing
   shm_page& page = segment->page(self);
   if (!page.process.compare_exchange_strong(nobody, own_process()))
     return failure{status::state,
@@ -96,7 +96,8 @@ std::optional<endpoint::device_area> shm_endpoint::area_of(rank who, std::uint32
 
 // --- cancellation -----------------------------------------------------------------------------------------------
 
-// Several ranks may cancel at once. The block of the first rank decides which reason holds, and all blocks follow it.
+// Several ranks may cancel at once. The first reason in the block of the first rank is the reason for all ranks, and is
+// copied to all blocks.
 void shm_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   const block& ours = blocks_.at(id);
   const end_reason first = (ours.of_ranks.empty() ? ours.head : ours.of_ranks.front())->closed.record(reason);
@@ -158,7 +159,7 @@ void shm_endpoint::publish(link_state& state, std::atomic<std::uint64_t>& word, 
   ringer_.owe(static_cast<std::size_t>(state.spec.peer), *state.peer_bell);
 }
 
-// Returns true if the source may change at once.
+// Writes a message to the peer's cell. Returns true if the source may change at once.
 bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
@@ -288,7 +289,7 @@ bool shm_endpoint::announce(link_id link, round_no round, arrival& out) {
   return true;
 }
 
-// The header is read again. If it now announces more bytes than the target has, the message is dropped.
+// The header is read again. If the header now announces more bytes than the target has, the message is dropped.
 bool shm_endpoint::fetch(link_id link, round_no round, message_target into, arrival& out) {
   return take(link, round, into, out);
 }
@@ -335,7 +336,8 @@ bool shm_endpoint::take(link_id link, round_no round, message_target into, arriv
   return true;
 }
 
-// Leaves the receive posted forever. If the sender has ended, the search for dead peers finds it. Always returns false.
+// Leaves the receive posted forever. If the sender has ended, the search for dead peers finds the sender. Always
+// returns false.
 bool shm_endpoint::give_up(link_id link, const shm_cell& cell) {
   if (culprit_ == k_no_rank) culprit_since_ = std::chrono::steady_clock::now();
   culprit_ = links_[link].spec.peer;

@@ -1,12 +1,12 @@
-// Transport `shm`: the ranks of one node, as processes or as threads.
+// The endpoint of transport `shm`, which connects the ranks of one node. The ranks are processes or threads.
 //
 // A payload edge consists of two landing cells in the receiver's region, by round parity, and one `consumed` word in
-// the sender's region. Small messages are copied into the cell. Larger messages are exposed: the cell holds their
-// place, the receiver reads or reduces directly from there, and then writes `consumed`.
+// the sender's region. Small messages are copied into the cell. Larger messages are exposed: the cell holds the place
+// of the payload. The receiver reads or reduces the payload directly at that place, and then writes `consumed`.
 //
-// Peers do not map all memory of a sender. If the receiver has to copy such a message anyway and the system permits it,
-// the receiver copies it from the sender's process (peer_processes.h). Otherwise the sender copies it to a staging area
-// first. All edges that send the same bytes share this area.
+// Peers do not map all memory of a sender. If a message lies in unmapped memory, the receiver has to copy the message
+// anyway, and the system permits it, then the receiver copies the message from the sender's process (peer_processes.h).
+// Otherwise the sender first copies the message to a staging area. All edges that send the same bytes share this area.
 //
 // A signal edge is one word in the receiver's region.
 //
@@ -43,9 +43,9 @@ struct shm_options {
 
 class shm_endpoint final : public endpoint {
  public:
-  /// Takes the place of rank `self` in the segment. A rank can be taken once. From then on, a thread of the endpoint
-  /// blocks until other ranks end. The end of this thread informs them of the end of this process. UNSUPPORTED: a
-  /// sandbox refuses all ways to detect the end of a process.
+  /// Takes the place of rank `self` in the segment. Each place can be taken once. From then on, a thread of the
+  /// endpoint sleeps until another rank ends. The end of this thread informs the other ranks of the end of this
+  /// process. UNSUPPORTED: a sandbox refuses all ways to detect the end of a process.
   static result<std::unique_ptr<shm_endpoint>> open(std::shared_ptr<shm_segment> segment, rank self,
                                                     const shm_options& options = {});
   ~shm_endpoint() override;
@@ -116,12 +116,12 @@ class shm_endpoint final : public endpoint {
     awaited what;
   };
 
-  /// A copy of a message that lies in memory which peers do not map.
+  /// The staging copy of a message whose source buffer is not mapped by peers.
   struct staging_area {
     std::byte* memory = nullptr;
     std::uint64_t bytes = 0;
-    std::uint32_t source = 0;  ///< edge_spec::source of its edges
-    round_no round = 0;        ///< round whose message it holds
+    std::uint32_t source = 0;  ///< edge_spec::source of the edges that share the area
+    round_no round = 0;        ///< round whose message the area holds
   };
 
   struct link_state {
@@ -133,8 +133,10 @@ class shm_endpoint final : public endpoint {
     /// Out: our consumed word or the peer's register. In: the peer's consumed word or our register.
     std::atomic<std::uint64_t>* word = nullptr;
     std::uint32_t instance = 0;
-    const std::atomic<std::uint8_t>* left = nullptr;  ///< set by the peer when it leaves the instance; from link() on
-    shm_claim* claim = nullptr;        ///< if messages may be read in the sender's memory; out: ours; in: the peer's
+    /// Byte that the peer sets when it leaves the instance; valid from link() on
+    const std::atomic<std::uint8_t>* left = nullptr;
+    /// Set if messages may be read in the sender's memory; out: our claim; in: the peer's
+    shm_claim* claim = nullptr;
     const end_word* closed = nullptr;  ///< in: the peer's end_word
     staging_area* staging = nullptr;   ///< out: set if the source may be foreign; owned by the block
     doorbell* peer_bell = nullptr;
@@ -156,7 +158,8 @@ class shm_endpoint final : public endpoint {
     bool is_reported = false;  ///< the cancellation was reported
   };
 
-  /// Memory of a detached instance or a closed board. Members may access it until they have left, too.
+  /// Memory of a detached instance or a closed board. The other members may access the memory until they have left,
+  /// too.
   struct retired_piece {
     std::byte* memory = nullptr;
     const std::atomic<std::uint8_t>* left = nullptr;  ///< one byte per member
@@ -213,7 +216,7 @@ class shm_endpoint final : public endpoint {
   shm_options options_;
   memory_probe probe_;
   enum class reach : std::uint8_t { unknown, none, all };
-  std::vector<reach> reach_;  ///< by rank: whether its process can be read
+  std::vector<reach> reach_;  ///< whether the rank's process can be read, by rank
   rank culprit_ = k_no_rank;  ///< rank, possibly alive, whose message cannot be read
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;
@@ -226,12 +229,14 @@ class shm_endpoint final : public endpoint {
   std::vector<std::uint32_t> free_places_;  ///< free places on record below next_place_
   std::uint32_t next_place_ = 0;
   enum class expected : std::uint8_t { nothing, something, in_vain };
-  std::vector<expected> expected_of_;  ///< by rank, as of the last search for dead peers
-  std::uint64_t news_seen_ = 0;        ///< last value of shm_segment::bad_news
-  rank losses_seen_ = 0;               ///< losses on record that were reported
+  /// States of awaited messages, by sender, as of the last search for dead peers
+  std::vector<expected> expected_of_;
+  std::uint64_t news_seen_ = 0;  ///< last value of shm_segment::bad_news
+  rank losses_seen_ = 0;         ///< losses on record that were reported
   std::uint64_t areas_shown_ = 0;
   status health_ = status::ok;
-  /// Time of the first message of culprit_ that could not be read, possibly because its process was about to end.
+  /// Time of the first message of culprit_ that could not be read, possibly because the process of culprit_ was about
+  /// to end.
   std::chrono::steady_clock::time_point culprit_since_{};
 
   std::thread watcher_;

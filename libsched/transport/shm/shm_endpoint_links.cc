@@ -109,7 +109,7 @@ member_address shm_endpoint::address_of(std::uint32_t id) const {
   return {.near = segment_->offset_of(reinterpret_cast<const std::byte*>(blocks_.at(id).head))};
 }
 
-// Returns the staging area of the edge, which edges that send the same bytes share.
+// Returns the staging area of the edge. Edges that send the same bytes share one area.
 shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, block& region) {
   const auto is_its = [&](const auto& area) { return area->source == edge.source && area->bytes == edge.capacity; };
   if (edge.source != 0)
@@ -122,7 +122,7 @@ shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, blo
 
 namespace {
 
-/// Returns a key that identifies an edge among those of a rank pair, as seen from this rank.
+/// Returns a key that identifies an edge among the edges between two ranks, as seen from this rank.
 constexpr std::uint64_t name_of_edge(std::uint32_t tag, bool is_sent_by_us, bool is_signal) {
   return std::uint64_t{tag} << 2 | (is_sent_by_us ? 2u : 0u) | (is_signal ? 1u : 0u);
 }
@@ -228,8 +228,8 @@ status shm_endpoint::connect(link_state& state, const edge_row& row, const shm_b
   return status::ok;
 }
 
-// A peer may reuse its block for another instance as soon as this rank has set its `left` byte there. So that store is
-// the last store to the block.
+// A peer may reuse its block for another instance as soon as this rank has set its `left` byte in that block. So the
+// store to this byte is the last store to the block.
 void shm_endpoint::detach(std::uint32_t id) {
   const auto found = blocks_.find(id);
   if (found == blocks_.end()) return;
@@ -256,7 +256,8 @@ void shm_endpoint::detach(std::uint32_t id) {
 }
 
 // Frees retired memory that all members have left. Until then, a peer may write to a retired block and read the rounds
-// on record. If much remains because a peer is far behind, the next search waits until the number has doubled.
+// on record. If much remains because a peer is far behind, the next search waits until the number of retired pieces has
+// doubled.
 void shm_endpoint::reap() {
   if (retired_.size() < reap_at_) return;
   std::erase_if(retired_, [this](const retired_piece& over) {

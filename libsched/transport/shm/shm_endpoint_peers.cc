@@ -10,12 +10,12 @@
 namespace lsched {
 namespace {
 
-/// The time from the loss of its memory until the end of a process is visible.
+/// The maximum time from the loss of a process's memory until the end of the process is visible.
 constexpr std::chrono::milliseconds k_longest_exit{50};
 
 }  // namespace
 
-/// Returns whether the number of the peer's process means the same process here.
+/// Returns whether the number of the peer's process identifies the same process in this process's namespace.
 bool shm_endpoint::has_visible_process(rank peer) const {
   const process_id process = segment_->page(peer).process.load();
   return process.number != 0 && process.space == process_.space;
@@ -123,7 +123,8 @@ rank_state shm_endpoint::state_of(rank who) const {
   return has_visible_process(who) ? state_of_process(process.number) : rank_state::unknown;
 }
 
-// The losses on record decide. Ranks that have noticed them may have ended or closed since, and are not to blame.
+// The losses on record decide. Ranks that have noticed these losses may have ended or closed since, and are not to
+// blame.
 rank shm_endpoint::find_dead_peer() {
   if (const rank lost = find_lost_peer(); lost != k_no_rank) segment_->record_lost(lost);
   if (const rank first = segment_->lost_after(0); first != k_no_rank) return first;
@@ -147,7 +148,8 @@ rank shm_endpoint::find_lost_peer() {
   return k_no_rank;
 }
 
-// Reads whether a peer has closed or has left the instance before its word, so that no earlier message is missed.
+// Finds the peers whose messages are awaited. Reads first whether the peer has closed or has left the instance, and
+// then the peer's word, so that no earlier message is missed.
 void shm_endpoint::find_awaited_peers() {
   std::ranges::fill(expected_of_, expected::nothing);
   for (const watch& waiting : watches_) {
@@ -156,7 +158,7 @@ void shm_endpoint::find_awaited_peers() {
     const bool has_closed = segment_->page(peer).state_of_rank.load() == shm_page::closed;
     const bool has_left = state.left != nullptr && state.left->load(std::memory_order_acquire) != 0;
     if (waiting.word->load() >= waiting.goal) continue;
-    const bool is_given_up = blocks_.at(state.instance).head->closed.is_set();  // the peer set it before it left
+    const bool is_given_up = blocks_.at(state.instance).head->closed.is_set();  // the peer set `closed` before leaving
     if (has_left && !is_given_up) report_cancelled({state.instance, {peer, status::peer}, true});
     expected& known = expected_of_[static_cast<std::size_t>(peer)];
     if (known != expected::in_vain)

@@ -35,7 +35,7 @@ std::int64_t now_of(clockid_t clock) {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-/// Returns an id that changes with each start of the machine; all zeros if the system hides it.
+/// Returns an id that changes with each start of the machine; all zeros if the system hides the id.
 std::array<char, 40> boot_of_machine() {
   std::array<char, 40> boot{};
   const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -62,7 +62,7 @@ bool may_be_replaced(const std::string& path) {
   return is_ours;
 }
 
-/// Returns nop if the recording is damaged.
+/// Returns the kind of op of a word in a record; nop if the recording is damaged.
 op_kind kind_of(std::uint32_t word) { return word < k_kinds.size() ? static_cast<op_kind>(word) : op_kind::nop; }
 
 }  // namespace

@@ -2,10 +2,10 @@
 //
 //     | header | record 0 | record 1 | …          a part of the segment (shm_segment.h)
 //
-// A rank writes one word when its application calls for a round, and a note once a wait has become long. Its peers read
-// them to find the rank that a timeout has to name. `lsched postmortem` reads them when the ranks have ended, because
-// `lsched run` keeps the segment until then. If LSCHED_RECORDER names a file, this part of the segment is that file and
-// outlives every process. docs/reference/recorder.md explains the output.
+// A rank writes one word when its application calls for a round, and a note once a wait has become long. Peers read
+// these words and notes to find the rank that a timeout has to name. `lsched postmortem` reads the recording after the
+// ranks have ended, because `lsched run` keeps the segment until then. If LSCHED_RECORDER names a file, this part of
+// the segment is that file and outlives every process. docs/reference/recorder.md explains the output.
 #pragma once
 
 #include <atomic>
@@ -42,14 +42,14 @@ struct shm_record {
   char label[k_places][k_label_bytes];                       ///< truncated; empty for a destroyed instance
 
   void note(const wait_note& what);
-  /// Returns the note of the current wait; an empty note also while the note changes.
+  /// Returns the note of the current wait. Returns an empty note if the rank does not wait, or while the note changes.
   wait_note wait() const;
   void set_label(std::uint32_t place, std::string_view text);  ///< empty: removes the label
 };
 
 /// Returns the time of the machine's monotonic clock, which is the same for all processes.
 std::uint64_t monotonic_ns();
-/// Returns the offset from that clock to the time of day.
+/// Returns the offset from the monotonic clock to the time of day.
 std::int64_t wall_offset_ns();
 
 /// Returns the bytes of a recording of `ranks` ranks, in whole pages.
@@ -68,10 +68,10 @@ result<int> create_recording(const std::string& path, std::int64_t ranks);
 
 // --- reading ----------------------------------------------------------------------------------------------------
 
-/// A schedule that a rank has, or has destroyed before other ranks had. `entered` is the last round that its
-/// application has called for; 0: none.
+/// A schedule of a rank. The rank may have destroyed the schedule while other ranks still had it. `entered` is the last
+/// round that the rank's application has called for; 0: none.
 struct recorded_schedule {
-  std::uint64_t number = 0;  ///< equal on all members of its world
+  std::uint64_t number = 0;  ///< number of the instance, equal on all members of the schedule's world
   std::string label{};       ///< empty: destroyed
   round_no entered = 0;
 };
@@ -92,14 +92,14 @@ constexpr bool is_of_all_ranks(std::uint64_t number) { return number >> 32 == 0;
 
 recorded_rank read_record(const shm_record& record);
 
-/// A parsed recording. Times are those of the machine's monotonic clock.
+/// A parsed recording. Times are times of the machine's monotonic clock.
 struct recording {
   bool is_of_this_boot = false;     ///< written on this machine since its last start
   std::int64_t wall_offset_ns = 0;  ///< offset from recorded times to the time of day
   std::vector<recorded_rank> ranks{};
 };
 
-/// VERSION: the bytes are no recording of this version.
+/// Parses a recording. Returns VERSION if the bytes are not a recording of this version.
 result<recording> parse_recording(std::span<const std::byte> bytes);
 
 }  // namespace lsched

@@ -60,8 +60,8 @@ std::uint64_t address_limit() {
   return is_limited ? limit.rlim_cur / 2 : shm_segment::k_most_reserved;
 }
 
-/// Returns the failure of a machine or a limit that lacks address space. Advises a quarter of the failed size, because
-/// the program needs address space too.
+/// Returns the failure for too little address space, on the machine or within a limit. Advises a quarter of the failed
+/// size, because the program needs address space too.
 failure no_room(std::uint64_t stride, std::int64_t ranks, const char* why) {
   const std::uint64_t less = std::bit_floor(stride) / 4 >> 20;
   const std::string advice =
@@ -106,14 +106,14 @@ failure system_failure(const char* what) {
           std::string("shared memory: ") + what + ": " + std::strerror(errno) + advice};
 }
 
-/// Returns a failure if a sandbox refuses futex. std::mutex needs it too, so the process would abort later.
+/// Returns a failure if a sandbox refuses futex. std::mutex needs futex too, so the process would abort later.
 std::optional<failure> find_refused_futex() {
   std::uint32_t word = 0;
   if (syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0) >= 0) return std::nullopt;
   return system_failure("futex, to wake a rank");
 }
 
-/// The file of the recording, if there is one. Device and inode distinguish the file from others of that name.
+/// The file of the recording, if there is one. Device and inode distinguish the file from other files of that name.
 struct recorder_file {
   std::array<char, 1024> path;
   std::uint64_t device, inode;
@@ -128,9 +128,8 @@ result<recorder_file> create_recorder(const std::string& name, std::int64_t rank
   if (!error) path = std::filesystem::weakly_canonical(path, error);
   recorder_file made{};
   if (error || path.native().size() >= made.path.size())
-    return failure{status::argument,
-                   "the recorder's file " + name +
-                       " (LSCHED_RECORDER): " + (error ? error.message() : "the path is too long")};
+    return failure{status::argument, "the recorder's file " + name +
+                                         " (LSCHED_RECORDER): " + (error ? error.message() : "the path is too long")};
   const auto file = create_recording(path, ranks);
   if (!file) return file.error();
   struct stat info {};
@@ -384,7 +383,7 @@ shm_page& shm_segment::page(rank of) const {
 
 shm_record& shm_segment::record(rank of) const { return record_in(at(recording_offset_of(ranks())), of); }
 
-// Reads with system calls, because a load from memory that was never written would allocate it.
+// Reads with system calls, because a load from memory that was never written would allocate pages.
 result<std::string> shm_segment::read_recording(int descriptor) {
   header first{};
   struct stat info {};

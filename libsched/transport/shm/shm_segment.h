@@ -1,9 +1,9 @@
 // The memory that the ranks of one node share: one mapping with one region per rank, and no name in the file system.
 //
 // The segment is an anonymous memory file (memfd). Nothing appears under /dev/shm. The kernel frees the memory with the
-// last process that maps it, even if processes are killed. Its size is sealed, and only its user may open it. A process
-// that has mapped the segment keeps no descriptor that executed programs would inherit. Places in the segment are
-// written as offsets from its start, which are valid in every process.
+// last process that maps it, even if processes are killed. The size of the file is sealed, and only the user who has
+// created the file may open it. A process that has mapped the segment keeps no descriptor that executed programs would
+// inherit. Places in the segment are written as offsets from the segment's start, which are valid in every process.
 //
 //     | header | page 0 | … | recording | region 0 | …          region r starts at data_offset + r * stride
 //
@@ -41,7 +41,7 @@ struct shm_page {
   std::atomic<std::uint32_t> state_of_rank;
   std::atomic<process_id> process;   ///< process that has taken the rank's place
   std::atomic<std::uint64_t> probe;  ///< address of the rank's memory_probe in its process
-  std::atomic<std::int32_t> lost;    ///< page r: rank that was lost after r others, plus one; 0: none
+  std::atomic<std::int32_t> lost;    ///< in page r: rank that was lost after r other ranks, plus one; 0: no such rank
   /// Parts of the rank's region that are never freed. The length is written last; 0: unused.
   static constexpr std::size_t k_kept_parts = 16;
   struct {
@@ -76,9 +76,10 @@ class shm_segment {
   shm_segment& operator=(const shm_segment&) = delete;
 
   rank ranks() const;
-  unsigned cores() const;      ///< as given by the creator; 0: unknown
+  unsigned cores() const;      ///< number of cores, as given by the creator; 0: unknown
   process_id creator() const;  ///< the launcher, or a rank
-  /// The descriptor for processes that inherit or receive it. exec closes it. -1: the segment was adopted.
+  /// Returns the descriptor for processes that inherit or receive it. exec closes the descriptor. -1: the segment was
+  /// adopted.
   int descriptor() const { return descriptor_; }
   std::size_t stride() const;
   /// Returns a warning if the regions are smaller than the machine's memory, and else an empty string.
@@ -88,9 +89,9 @@ class shm_segment {
   rank lost_after(rank others) const;
   bool is_lost(rank who) const;
 
-  /// Records that `who` is lost, after the losses on record, and wakes all ranks. Returns false if this loss is on
-  /// record already. A rank records a loss before it acts on it. So a rank that ends because of a loss comes after that
-  /// loss on record.
+  /// Appends the loss of `who` to the losses on record, and wakes all ranks. Returns false if this loss is on record
+  /// already. A rank records a loss before it acts on it. So a rank that ends because of a loss comes after that loss
+  /// on record.
   bool record_lost(rank who);
 
   /// Increments bad_news() and wakes the sleeping threads of all ranks.
@@ -105,11 +106,11 @@ class shm_segment {
 
   shm_page& page(rank of) const;
   shm_record& record(rank of) const;
-  /// Reads the recording of a segment, for parse_recording. The caller keeps the descriptor of the segment. VERSION;
-  /// TRANSPORT if another file has replaced the file of the recording.
+  /// Reads the recording of a segment, for parse_recording. The caller keeps the descriptor of the segment. Returns
+  /// VERSION if the segment has another version, and TRANSPORT if another file has replaced the file of the recording.
   static result<std::string> read_recording(int descriptor);
-  /// The counter of events that every rank must notice: cancelled instances and lost ranks. A rank has nothing to
-  /// search for while the counter is unchanged.
+  /// Returns the counter of events that every rank must notice: cancelled instances and lost ranks. A rank has nothing
+  /// to search for while the counter is unchanged.
   std::atomic<std::uint64_t>& bad_news() const;
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
   std::uint64_t offset_of(const std::byte* place) const { return static_cast<std::uint64_t>(place - base_); }
@@ -134,10 +135,11 @@ class shm_segment {
   std::size_t bytes_;
 };
 
-/// Allocates pieces of this rank's own region. First fit with coalescing; a cold path. Any thread.
+/// Allocates pieces of this rank's own region: the first free piece that is large enough. Adjacent free pieces are
+/// merged. Used on cold paths only. Any thread.
 class shm_heap {
  public:
-  /// The limit of free memory whose pages may have been touched. Pages above the limit are returned to the system.
+  /// The maximum amount of free memory whose pages may have been touched. Further pages are returned to the system.
   static constexpr std::uint64_t k_most_kept = std::uint64_t{32} << 20;
 
   /// `touches`: allocate() populates the pages at once instead of at their first use.
@@ -156,7 +158,7 @@ class shm_heap {
   const std::byte* begin_;
   const std::byte* end_;
   std::mutex guard_;
-  std::map<std::uint64_t, std::uint64_t> free_;  ///< offset -> bytes
+  std::map<std::uint64_t, std::uint64_t> free_;  ///< sizes of free pieces in bytes, by offset
   std::map<std::uint64_t, std::uint64_t> used_;
   std::uint64_t kept_ = 0;  ///< free bytes that may have been touched
   const bool touches_;

@@ -1,7 +1,7 @@
-// A device's context, with the library's kernels loaded.
+// A device's CUDA context, into which the kernels of this library are loaded.
 //
-// It is the device's primary context, which a program's other CUDA code also uses. Calls of the driver need a
-// cuda_scope, which restores the thread's own context at its end.
+// The context is the device's primary context, which the program's other CUDA code also uses. Calls of the driver must
+// be made within a cuda_scope. At its end, a cuda_scope restores the context that was current before.
 #pragma once
 
 #include <array>
@@ -16,7 +16,8 @@ namespace lsched {
 
 class cuda_context {
  public:
-  /// Loads all kernels, so that no launch loads a kernel later: loading would wait for streams that wait for a round.
+  /// Opens the context and loads all kernels. If a launch loaded a kernel later, the load would wait for streams, and a
+  /// stream may wait for a round.
   static result<std::unique_ptr<cuda_context>> open(const cuda_driver& driver, std::int32_t number);
 
   ~cuda_context();
@@ -47,8 +48,9 @@ class cuda_context {
   std::vector<CUfunction> functions_;
 };
 
-/// Makes a context current for the calling thread until it is destroyed. Calls in this scope do not invalidate stream
-/// captures. If is_entered() is false, the context is gone, and no call may be made: it would go to another context.
+/// Makes a context current for the calling thread while this object exists. Calls in this scope do not invalidate
+/// stream captures. If is_entered() is false, the context is gone. Then no driver call may be made, because the call
+/// would use another context.
 class cuda_scope {
  public:
   explicit cuda_scope(const cuda_context& in)

@@ -18,7 +18,7 @@ std::string version_text(int version) {
 
 failure unsupported(std::string why) { return {status::unsupported, "CUDA cannot be used: " + std::move(why)}; }
 
-/// Fills in the table. `library` stays loaded.
+/// Looks up all functions in `library`, which stays loaded.
 std::optional<failure> find_functions(void* library, cuda_driver& into) {
   const auto version_of = reinterpret_cast<PFN_cuDriverGetVersion_v2020>(dlsym(library, "cuDriverGetVersion"));
   const auto address_of = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
@@ -49,7 +49,7 @@ struct loaded_driver {
   std::mutex guard;
   cuda_driver functions;
   bool is_loaded = false;
-  std::optional<failure> why;                       ///< the reason why it cannot be used
+  std::optional<failure> why;                       ///< the reason why the driver cannot be used
   std::atomic<const cuda_driver*> usable{nullptr};  ///< `functions`, once they can be called
 };
 

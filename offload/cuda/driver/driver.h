@@ -12,10 +12,11 @@
 
 namespace lsched {
 
-/// The oldest driver whose streams can wait for memory without an option at its start.
+/// The oldest supported version of CUDA. From this version on, a stream can wait for a value in memory without a
+/// special option of the driver.
 inline constexpr int k_least_cuda_driver = 12000;
 
-// Functions of every driver of that version: NAME(function, version of its interface).
+// Functions that every supported driver has: NAME(function, version of the function's interface).
 #define LSCHED_CUDA_FUNCTIONS(NAME)              \
   NAME(cuInit, 2000)                             \
   NAME(cuDeviceGetCount, 2000)                   \
@@ -59,7 +60,7 @@ inline constexpr int k_least_cuda_driver = 12000;
   NAME(cuEventRecord, 2000)                      \
   NAME(cuEventQuery, 2000)
 
-// Functions that some drivers or machines lack; null then.
+// Functions that some drivers or machines lack. The pointer to a missing function is null.
 #define LSCHED_CUDA_OPTIONAL_FUNCTIONS(NAME)  \
   NAME(cuFuncLoad, 12040)                     \
   NAME(cuIpcGetMemHandle, 4010)               \
@@ -96,7 +97,7 @@ const cuda_driver* find_cuda_driver();
 /// Returns the driver that load_cuda_driver() or find_cuda_driver() has found; nullptr: none. Costs an atomic load.
 const cuda_driver* known_cuda_driver();
 
-/// Maps a result of the driver to a status. DEVICE: no later call succeeds.
+/// Maps a result of the driver to a status. DEVICE: no later call of the driver can succeed.
 status status_of(CUresult answer);
 
 /// Describes the result of a call, for example "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".

@@ -9,26 +9,27 @@ namespace lsched {
 
 struct device_grid {
   std::uint32_t blocks = 1;
-  std::uint32_t threads = 1;  ///< in a block
+  std::uint32_t threads = 1;  ///< number of threads in a block
   friend bool operator==(const device_grid&, const device_grid&) = default;
 };
 
-inline constexpr std::uint32_t k_most_device_threads = 256;  ///< in a block
+inline constexpr std::uint32_t k_most_device_threads = 256;  ///< maximum number of threads in a block
 inline constexpr std::uint64_t k_most_device_blocks = std::numeric_limits<std::int32_t>::max();
-inline constexpr std::uint32_t k_device_vector_bytes = 16;  ///< largest access of one instruction
+inline constexpr std::uint32_t k_device_vector_bytes = 16;  ///< bytes of the largest memory access of one instruction
 
 /// Returns count / each, rounded up.
 constexpr std::uint64_t parts(std::uint64_t count, std::uint64_t each) {
   return count / each + (count % each != 0 ? 1 : 0);
 }
 
-/// Returns the threads of a block for so many concurrent items. Whole warps, because a partial warp costs as much.
+/// Returns the number of threads in a block that processes `wanted` items concurrently. The number is a multiple of the
+/// warp size, because a partial warp costs as much as a whole warp.
 constexpr std::uint32_t threads_for(std::uint64_t wanted) {
   constexpr std::uint32_t warp = 32;
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(parts(wanted, warp) * warp, warp, k_most_device_threads));
 }
 
-/// Returns a grid of at least one block, also for no work.
+/// Returns a grid of `blocks` blocks, but of at least one block.
 constexpr device_grid grid_of(std::uint64_t blocks, std::uint32_t threads) {
   return {static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, k_most_device_blocks)), threads};
 }

@@ -1,4 +1,5 @@
-// The health of a device. The first error after which no call succeeds is recorded, and the device never recovers.
+// The health of a device. After some errors of the driver, no later call can succeed. The first such error is recorded,
+// and from then on the device counts as failed.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace lsched {
 
-/// One thread at a time.
+/// Records the errors of one device. Used by one thread at a time.
 class cuda_health {
  public:
   explicit cuda_health(const cuda_context& of) : of_(of) {}
@@ -23,7 +24,8 @@ class cuda_health {
     if (is_well()) why_ = words_of(call, answer);
   }
 
-  /// Records the error of a call; the device fails if no later call succeeds. Returns whether the call has succeeded.
+  /// Records the error of a call, if any. Marks the device as failed if the error means that no later call can succeed.
+  /// Returns whether the call has succeeded.
   bool note(std::string_view call, CUresult answer) {
     if (answer == CUDA_SUCCESS) return true;
     last_ = words_of(call, answer);

@@ -15,8 +15,8 @@ constexpr std::array k_floats{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
 // ---- functions of the image
 
-/// Returns whether the image has a function for a kernel. The driver makes copies, and functions have jobs of their own
-/// (sparse_launch.h).
+/// Returns whether the image has a function for a kernel. Copies have no function, because the driver copies. Kernels
+/// that are functions (is_function) have jobs of their own (sparse_launch.h).
 constexpr bool has_function(kernel what, dtype type) {
   return row_of(what).is(trait::on_devices) && what != kernel::copy && !is_function(what) && supports(what, type);
 }
@@ -37,7 +37,8 @@ constexpr std::string_view device_name_of(kernel what) { return what == kernel::
 
 struct vector_step_name {
   std::string_view text;
-  bool has_types, is_of_residual;  ///< one function for each floating type; for the types of residuals only
+  /// `has_types`: one function for each floating-point type. `is_of_residual`: only for the types of residuals.
+  bool has_types, is_of_residual;
 };
 constexpr std::array<vector_step_name, 9> k_vector_steps{{{"select_count", true, false},
                                                           {"select_tally", true, false},

@@ -1,5 +1,6 @@
-// Launch parameters of kernels of the table (ops/kernel.h) on a device: functions of the image, grids, and the
-// workspace between two passes. Nothing here calls the driver.
+// Launch parameters, on a device, of the kernels in the table of ops/kernel.h: the functions of the device image, the
+// grids, and the size of the workspace. The workspace holds data between two passes of a kernel. Nothing here calls the
+// driver.
 #pragma once
 
 #include <array>
@@ -22,36 +23,38 @@ struct device_symbol {
   constexpr operator std::string_view() const { return text.data(); }
 };
 
-/// Returns the names of all functions. Other code refers to a function by its index here.
+/// Returns the names of all functions. Other code identifies a function by its index in this span.
 std::span<const device_symbol> device_symbols();
 
 inline constexpr std::uint32_t k_no_device_function = ~std::uint32_t{0};
 
-/// A kernel for one dtype, found once, at commit. Its functions take one device_arguments (kernels/arguments.h).
+/// A kernel for one dtype, which is looked up once, at commit. Each function of the kernel has one parameter, a
+/// device_arguments (kernels/arguments.h).
 struct device_kernel {
   std::uint32_t first = k_no_device_function;   ///< index in device_symbols()
   std::uint32_t second = k_no_device_function;  ///< index of the second pass, which is launched after the first
-  std::uint32_t vector = 1;                     ///< elements that a thread processes at once, in kernels with one pass
+  std::uint32_t vector = 1;  ///< number of elements that a thread processes at once, in kernels with one pass
 
   bool has_two_passes() const { return second != k_no_device_function; }
 
-  // A grid has at least one block, also for no elements. Such a launch does nothing, or writes zero sums.
+  // A grid has at least one block, even if `count` is 0. A launch with `count` 0 does nothing, or writes sums that are
+  // zero.
   device_grid grid_of_first(std::uint64_t count) const;
   device_grid grid_of_second(std::uint64_t count) const;
 
-  /// Returns the size of the workspace, which is device memory aligned for f64; 0: none is needed.
+  /// Returns the size of the workspace, which is device memory aligned for f64; 0: no workspace is needed.
   std::uint64_t workspace_bytes(std::uint64_t count) const;
 };
 
-/// Returns nullopt if the kernel does not run on devices. `adasum` is c = x a + y b, with coefficients that the host
-/// has computed from the sums (adasum_coefficients_of). `dot_norms` writes its sums to c, aligned for f64. Only
-/// `dot_norms` takes null operands.
+/// Finds the functions of a kernel. Returns nullopt if the kernel does not run on devices. On a device, `adasum`
+/// computes c = x a + y b. The host computes the coefficients x and y before (adasum_coefficients_of). `dot_norms`
+/// writes its sums to c, which is aligned for f64. Only `dot_norms` accepts null operands.
 std::optional<device_kernel> find_device_kernel(kernel what, dtype type);
 
 /// The steps of jobs on sparse vectors (sparse_launch.h; kernels/sparse.cu).
 enum class vector_step : std::uint8_t { count, tally, take, put, leave, drop, narrow, scan, clear };
 
-/// Returns the index in device_symbols() of a step over vectors of a floating type.
+/// Returns the index in device_symbols() of the function for `step` and the floating-point type `type`.
 std::uint32_t function_of(vector_step step, dtype type);
 
 /// Returns the conversion between two floating types (ops/elementwise/elementwise.h): c = x a.

@@ -8,11 +8,12 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint32_t k_narrowing_threads = 64;  // of one block, which has little work
-// Limit on the blocks that count, because each block adds up counters of its own.
+constexpr std::uint32_t k_narrowing_threads = 64;  // threads of the narrowing block, which has little work
+// Maximum number of blocks in a counting pass. It is limited because each block adds its own counters to the counters
+// of the grid.
 constexpr std::uint32_t k_most_counters = 4096;
 
-/// Returns the threads of a block that processes tiles.
+/// Returns the number of threads in a block that processes tiles.
 constexpr std::uint32_t tile_threads(std::uint64_t count) { return threads_for(parts(count, k_select_own)); }
 
 constexpr std::uint64_t tiles_of(std::uint64_t count) {

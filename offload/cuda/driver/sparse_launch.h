@@ -35,8 +35,8 @@ device_launch launch_of_clearing(void* memory, std::uint64_t bytes);
 /// u64.
 std::uint64_t selection_workspace_bytes(std::uint64_t count);
 
-/// Returns the launches of a job. A selection needs a workspace. If there is nothing to select, the launches do not
-/// write *found, and the caller must set it to 0.
+/// Returns the launches of a job. A selection needs a workspace of selection_workspace_bytes(count) bytes. If there is
+/// nothing to select, the launches do not write *found, and the caller must set *found to 0.
 launch_list launches_of(const sparse_selection& job, void* workspace);
 launch_list launches_of(const sparse_settlement& job);
 

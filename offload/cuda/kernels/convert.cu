@@ -9,8 +9,8 @@ namespace lsched {
 namespace conversions {
 
 /// Rounds a value that is subnormal in bf16. The value is subnormal in f32, too, so a conversion by way of f32 would
-/// round twice. After adding 1.5 * 2^-81 the last place of the f64 is 2^-133, the least bf16, so the addition rounds
-/// once.
+/// round twice. After adding 1.5 * 2^-81 the last place of the f64 is 2^-133, the smallest bf16 subnormal, so the
+/// addition rounds once.
 LSCHED_DEVICE double round_subnormal_brain(double value) {
   constexpr std::uint64_t sign = std::uint64_t{1} << 63;
   const double magnitude = bits_as<double>(bits_as<std::uint64_t>(value) & ~sign);
@@ -19,9 +19,9 @@ LSCHED_DEVICE double round_subnormal_brain(double value) {
   return bits_as<double>(bits_as<std::uint64_t>(rounded) | (bits_as<std::uint64_t>(value) & sign));
 }
 
-/// Returns whether f32 arithmetic gives the same bits, because no product loses a bit that the output could show. A
-/// product with a power of two loses bits only in f32's subnormals, which f16 does not have. If the factor is at least
-/// 1, it loses none.
+/// Returns whether f32 arithmetic gives the same bits as f64 arithmetic: no product may lose a bit that affects the
+/// output. A product with a power of two loses bits only if the product is subnormal in f32. Such products do not
+/// affect f16, which has no elements so small. If the factor is at least 1, no product loses bits.
 template <class To>
 LSCHED_DEVICE bool is_narrow_enough(double factor) {
   const auto bits = bits_as<std::uint64_t>(factor);

@@ -2,7 +2,7 @@
 // for the host, where tests run them (tests/offload/cuda/emulated.h).
 //
 // A kernel takes one device_arguments by value, and its symbol is in no namespace. Kernels use no other feature of
-// CUDA: no shuffles, no atomics but sums of integers, no allocation.
+// CUDA: no shuffles, no atomics except sums of integers, no allocation.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
       symbol(const __grid_constant__ lsched::device_arguments with)
 #define LSCHED_BLOCK_KERNEL(symbol) LSCHED_KERNEL(symbol)
 
-/// Unrolls the following loop so many times.
+/// Unrolls the following loop `times` times.
 #define LSCHED_UNROLL(times) _Pragma(LSCHED_TEXT(unroll times))
 #define LSCHED_TEXT(...) #__VA_ARGS__
 
@@ -33,13 +33,14 @@ namespace lsched {
 
 LSCHED_DEVICE std::uint32_t thread_index() { return threadIdx.x; }
 LSCHED_DEVICE std::uint32_t block_index() { return blockIdx.x; }
-LSCHED_DEVICE std::uint32_t block_size() { return blockDim.x; }  ///< threads
-LSCHED_DEVICE std::uint32_t grid_size() { return gridDim.x; }    ///< blocks
+LSCHED_DEVICE std::uint32_t block_size() { return blockDim.x; }  ///< number of threads in a block
+LSCHED_DEVICE std::uint32_t grid_size() { return gridDim.x; }    ///< number of blocks in the grid
 
-/// Returns when all threads of the block have called it. Makes their earlier writes visible.
+/// Waits until all threads of the block have called this function. Makes the earlier writes of all these threads
+/// visible.
 LSCHED_DEVICE void sync_block() { __syncthreads(); }
 
-/// Adds to a number that other threads of the grid also add to.
+/// Adds `number` to *to. Other threads of the grid may add to *to at the same time.
 LSCHED_DEVICE void add_atomically(std::uint32_t* to, std::uint32_t number) { atomicAdd(to, number); }
 LSCHED_DEVICE void add_atomically(std::uint64_t* to, std::uint64_t number) {
   static_assert(sizeof(unsigned long long) == sizeof(std::uint64_t));
@@ -50,15 +51,15 @@ LSCHED_DEVICE void add_atomically(std::uint64_t* to, std::uint64_t number) {
 LSCHED_DEVICE double add_exact_product(double sum, double one, double other) { return __fma_rn(one, other, sum); }
 LSCHED_DEVICE float add_exact_product(float sum, float one, float other) { return __fmaf_rn(one, other, sum); }
 
-/// Returns the number, and hides its origin from the compiler. Compilers that see the origin compute in 16 bits, with
-/// two numbers in a register. For bytes on sm_120 this took more registers than a thread has.
+/// Returns the number, and hides its origin from the compiler. A compiler that sees the origin puts two 16-bit numbers
+/// into each register. On sm_120 such code for bytes needed more registers than a thread has.
 LSCHED_DEVICE std::int32_t keep_wide(std::int32_t number) {
   asm("" : "+r"(number));
   return number;
 }
 
-/// Converts IEEE binary16 in hardware, which rounds to nearest even. Not for NaN, because the hardware changes its
-/// bits.
+/// Convert from and to IEEE binary16 in hardware, which rounds to nearest even. Do not pass a NaN, because the hardware
+/// changes the bits of a NaN.
 LSCHED_DEVICE float widen_half(std::uint16_t bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));

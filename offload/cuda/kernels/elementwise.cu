@@ -8,7 +8,7 @@
 namespace lsched {
 namespace reductions {
 
-/// Integers wrap around, which is defined for unsigned types only.
+/// The type for integer arithmetic. Integers wrap around, which C++ defines for unsigned types only.
 template <class Number, bool IsFloating = std::is_floating_point_v<Number>>
 struct wrapping {
   using type = std::make_unsigned_t<Number>;
@@ -37,7 +37,8 @@ struct prod {
   }
 };
 
-/// Equal numbers have equal bits, except for zeros of opposite sign, of which the negative zero has one more bit.
+/// Computes the minimum. Numbers that compare equal have equal bits, except for zeros of opposite sign. For these
+/// zeros, OR of the bits gives the negative zero.
 struct min {
   template <class Number>
   LSCHED_DEVICE Number operator()(Number a, Number b) const {

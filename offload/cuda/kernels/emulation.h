@@ -9,7 +9,7 @@
 
 #define LSCHED_MOST_THREADS 256
 #define LSCHED_DEVICE inline
-/// Blocks run one after the other, so one copy is enough.
+/// Thread blocks run one after the other, so one copy of shared memory is enough.
 #define LSCHED_SHARED static
 
 #define LSCHED_KERNEL(symbol) LSCHED_EMULATED(symbol, false)
@@ -56,7 +56,7 @@ inline float add_exact_product(float sum, float one, float other) { return sum +
 
 inline std::int32_t keep_wide(std::int32_t number) { return number; }
 
-/// Converts by integer arithmetic, because the processor may lack the conversion.
+/// Convert from and to IEEE binary16 by integer arithmetic, because the processor may lack the conversion.
 float widen_half(std::uint16_t bits);
 std::uint16_t narrow_to_half(float value);
 

@@ -20,21 +20,22 @@ LSCHED_DEVICE double canonical(double value) {
   return value != value ? bits_as<double>(std::uint64_t{0x7FF8000000000000}) : value;
 }
 
-/// Cuts a value to the 24 bits of an f32, and sets the last bit if a bit that was cut off is not zero. If this result
-/// is rounded to nearest even in fewer bits, it is as if the value were rounded once.
+/// Cuts a value to the 24 significant bits of an f32 (round to odd): sets the last remaining bit if any bit that was
+/// cut off is not zero. If the result is then rounded to nearest even in fewer bits, the bits are those of a single
+/// rounding of the value.
 LSCHED_DEVICE double cut_to_odd(double value) {
   const std::uint64_t exact = bits_as<std::uint64_t>(value), cut_off = (std::uint64_t{1} << 29) - 1;
   return bits_as<double>((exact | ((exact & cut_off) + cut_off)) & ~cut_off);
 }
 
-// A format has an `element` in memory, a `number` in arithmetic, and `fraction`, the bits of an element's significand
-// after the point. widen is exact, and narrow rounds once to nearest even.
+// A format has the type `element` for memory, the type `number` for arithmetic, and `fraction`, the number of bits of
+// an element's significand after the point. widen() is exact. narrow() rounds once to nearest even.
 
 template <class Element>
 struct plain {
   using element = Element;
   using number = Element;
-  static constexpr int fraction = sizeof(Element) == 4 ? 23 : 52;  // for floating numbers
+  static constexpr int fraction = sizeof(Element) == 4 ? 23 : 52;  // used for floating-point types only
 
   static LSCHED_DEVICE number widen(element from) { return from; }
   static LSCHED_DEVICE element narrow(number value) {
@@ -45,7 +46,7 @@ struct plain {
   }
 };
 
-/// Bytes in 32 bits, and never in fewer: see keep_wide.
+/// The format of bytes. Arithmetic uses 32 bits, and never fewer: see keep_wide().
 template <class Element>
 struct byte {
   using element = Element;
@@ -55,7 +56,7 @@ struct byte {
   static LSCHED_DEVICE element narrow(number value) { return static_cast<element>(value); }
 };
 
-/// The upper half of an f32.
+/// The format bf16, which is the upper half of an f32.
 struct brain {
   using element = std::uint16_t;
   using number = float;
@@ -63,8 +64,9 @@ struct brain {
 
   static LSCHED_DEVICE number widen(element from) { return bits_as<float>(std::uint32_t{from} << 16); }
 
-  /// In a tie exactly the upper bit of the lost half is set. Adding 0x7FFF, plus 1 if the kept half is odd, carries
-  /// exactly when the value is rounded up. The carry of the largest finite value gives infinity.
+  /// Rounds to nearest even, and drops the lower half. In a tie, only the highest bit of the lower half is set. The
+  /// code adds 0x7FFF to the bits, plus 1 if the upper half is odd. The sum carries into the upper half exactly if the
+  /// value must be rounded up. For the largest finite values, the carry gives infinity.
   static LSCHED_DEVICE element narrow(number value) {
     const std::uint32_t exact = bits_as<std::uint32_t>(value);
     const std::uint32_t rounded = exact + 0x7FFFu + (exact >> 16 & 1u);

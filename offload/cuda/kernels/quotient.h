@@ -1,4 +1,4 @@
-// a / divisor: the exact quotient of an element, rounded once to nearest even, with the bits of find_divide
+// Computes a / divisor: the exact quotient, rounded once to nearest even. The bits are those of find_divide
 // (ops/kernel.h).
 #pragma once
 
@@ -19,8 +19,8 @@ LSCHED_DEVICE Unsigned rounded(Unsigned below, Unsigned rest, Unsigned divisor) 
 
 // ---- integers
 
-/// If the divisor exceeds 32 bits, a 32-bit number gives at most one half, which is rounded to zero, the even
-/// neighbour.
+/// Divides an integer. If the divisor needs more than 32 bits, the quotient of a 32-bit number is at most one half,
+/// which is rounded to 0, the even neighbour.
 template <class Integer>
 LSCHED_DEVICE Integer of_integer(Integer value, std::uint64_t divisor) {
   using unsigned_number = std::conditional_t<sizeof(Integer) == 8, std::uint64_t, std::uint32_t>;
@@ -39,9 +39,9 @@ LSCHED_DEVICE Integer of_integer(Integer value, std::uint64_t divisor) {
 template <class Number>
 inline constexpr int k_digits = sizeof(Number) == 4 ? 24 : 53;
 
-/// The largest divisor by which numbers divide as promised. The numbers must represent the divisor exactly. If they are
-/// wider than elements, no quotient may be rounded to a tie between elements unless it is one.
-/// (ops/elementwise/elements-inl.h)
+/// The largest divisor for which a hardware division gives the exact quotient, rounded once. For this, type `number`
+/// must represent the divisor exactly. If `number` is wider than `element`, the hardware may round a quotient to a tie
+/// between two elements only if the exact quotient is this tie. (ops/elementwise/elements-inl.h)
 template <class Format>
 inline constexpr std::uint64_t k_most_divisor =
     k_digits<typename Format::number> == Format::fraction + 1
@@ -64,7 +64,7 @@ struct long_division {
   LSCHED_DEVICE long_division(std::uint64_t dividend, std::uint64_t by)
       : divisor(by), below(dividend / by), rest(dividend % by) {}
 
-  /// Doubles the dividend.
+  /// Doubles the dividend, so that the quotient gets one more bit.
   LSCHED_DEVICE void go_on() {
     const bool carries = rest >> 63 != 0;
     rest *= 2, below *= 2;
@@ -72,10 +72,10 @@ struct long_division {
   }
 };
 
-/// Divides a number without its sign. In units of the format's least subnormal it is significand * 2^(place - 1). Its
-/// bits are (place - 1) * 2^fraction + significand, so the hidden bit, or a carry, adds one to the exponent's field.
-/// The dividend's significand is shifted up until the quotient's significand has all of its bits, or its place is the
-/// lowest.
+/// Divides a number without its sign. The number is significand * 2^(place - 1), in units of the format's smallest
+/// subnormal. The bits of the number are (place - 1) * 2^Fraction + significand, so the hidden bit, or a carry, adds
+/// one to the exponent's field. The dividend's significand is shifted up until the quotient's significand has all its
+/// bits, or until the quotient has the lowest place.
 template <int Fraction>
 LSCHED_DEVICE std::uint64_t of_magnitude(std::uint64_t magnitude, std::uint64_t divisor) {
   const int place = magnitude >> Fraction != 0 ? static_cast<int>(magnitude >> Fraction) : 1;
@@ -103,7 +103,7 @@ LSCHED_DEVICE typename Format::element of_element(typename Format::element a, st
   return bits_as<element>(static_cast<bits>(sign | of_magnitude<Format::fraction>(magnitude, divisor)));
 }
 
-/// Divides a floating number by any divisor.
+/// Divides a floating-point number by any divisor.
 template <class Format>
 LSCHED_DEVICE typename Format::element quotient(typename Format::element a, std::uint64_t divisor) {
   if (divisor > k_most_divisor<Format>) return of_element<Format>(a, divisor);

@@ -1,4 +1,5 @@
-// The workspace of the kernels that select, and the division of vectors among blocks of threads.
+// The workspace of the kernels that select the k elements of largest magnitude, and the division of vectors among
+// thread blocks.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +8,21 @@ namespace lsched {
 
 inline constexpr std::uint32_t k_select_bits = 11;  ///< bits of a magnitude that one pass determines
 inline constexpr std::uint32_t k_select_bins = 1u << k_select_bits;
-inline constexpr std::uint32_t k_select_own = 16;   ///< neighbouring elements of one thread
-inline constexpr std::uint32_t k_select_rows = 16;  ///< rows of a block's elements in one tile
+inline constexpr std::uint32_t k_select_own = 16;   ///< neighbouring elements that a thread processes in a row
+inline constexpr std::uint32_t k_select_rows = 16;  ///< rows in a tile; a row spans all threads of a block
 
-/// Numbers of elements whose magnitude is above the k-th magnitude, and equal to it.
+/// The number of elements with a magnitude above the k-th largest, and the number of elements with the k-th largest
+/// magnitude.
 struct select_tally {
   std::uint64_t above, equal;
 };
 
-/// Cleared before the first pass, except for tiles.
+/// The data between the passes of a selection. All members except `tiles` are set to zero before the first pass.
 struct select_workspace {
   std::uint64_t low;    ///< the known bits of the k-th magnitude, followed by zeros
-  std::uint64_t above;  ///< elements above all elements that agree with the known bits
+  std::uint64_t above;  ///< number of elements whose magnitude exceeds `low` in the known bits
   std::uint64_t bins[k_select_bins];
-  select_tally tiles[1];  ///< one for each tile
+  select_tally tiles[1];  ///< one entry for each tile
 };
 
 }  // namespace lsched

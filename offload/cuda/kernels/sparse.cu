@@ -1,11 +1,12 @@
 // The first and the last step of a sparse allreduce, over whole vectors (ops/sparse_job.h), with the bits of
 // ops/sparse.
 //
-// The first k elements of the order by magnitude are found in passes over the residual. The counting passes determine
-// the k-th magnitude, 11 bits at a time, the highest bits first. A pass counts the elements that agree with the known
-// bits, by their next bits. From the counters one block determines the next bits of the k-th magnitude. Then tiles of
-// elements are tallied, and a scan turns the tallies into sums over all earlier tiles. Each tile writes its items after
-// the items of earlier tiles.
+// The k elements of largest magnitude are found in passes over the residual. The counting passes determine the k-th
+// largest magnitude, 11 bits at a time, the highest bits first. A counting pass selects the elements whose highest bits
+// agree with the bits that are known so far, and counts these elements by their next 11 bits (count). From the counters
+// one thread block determines the next bits of the k-th magnitude (narrow). Then the elements above and at the k-th
+// magnitude are counted in each tile (tally). A scan turns these counts into sums over all earlier tiles. At last each
+// tile writes its items after the items of earlier tiles (take).
 //
 //     [clear] ─► count ─► narrow ─► … ─► count ─► narrow ─► tally ─► scan ─► take
 //
@@ -27,8 +28,8 @@ using element_bits =
     std::conditional_t<sizeof(typename Format::element) == 2, std::uint16_t,
                        std::conditional_t<sizeof(typename Format::element) == 4, std::uint32_t, std::uint64_t>>;
 
-/// Returns the magnitude of an element of the residual, rounded to an item. All NaN have one magnitude, or count as
-/// zeros.
+/// Returns the magnitude of an element of the residual, rounded to the format of items. All NaN have one magnitude. If
+/// `ignores_nan` is true, this magnitude is 0.
 template <class Format>
 LSCHED_DEVICE std::uint64_t magnitude_of(typename Format::number value, bool ignores_nan) {
   if (ignores_nan && value != value) return 0;
@@ -37,7 +38,8 @@ LSCHED_DEVICE std::uint64_t magnitude_of(typename Format::number value, bool ign
   return static_cast<element_bits<Format>>(bits_as<element_bits<Format>>(Format::narrow(value)) & most);
 }
 
-/// Accesses items by words: items are aligned for 16 bits if values have 16 bits, else for 32 bits.
+/// Accesses items word by word. A word has 16 bits if values have 16 bits, else 32 bits, because items are aligned for
+/// such words only.
 template <class Format>
 struct item_words {
   static constexpr bool is_short = sizeof(typename Format::element) == 2;
@@ -107,7 +109,8 @@ LSCHED_DEVICE void for_each_value(const device_arguments& with, const Each& each
   sweep<wide>(with.count, is_aligned(residual) && is_aligned(gradient), whole, single);
 }
 
-/// Counts the elements whose magnitude agrees with the known bits of the k-th magnitude, by their next bits.
+/// Counts elements by the next bits of their magnitude. Counts only elements whose magnitude agrees with the known bits
+/// of the k-th magnitude.
 template <class Format>
 LSCHED_DEVICE void count(const device_arguments& with) {
   LSCHED_SHARED std::uint32_t bins[k_select_bins];
@@ -126,7 +129,8 @@ LSCHED_DEVICE void count(const device_arguments& with) {
     if (bins[i] != 0) add_atomically(&all->bins[i], bins[i]);
 }
 
-/// Determines the next bits, in one block. At least as many elements exist as are wanted, because zeros count.
+/// Determines the next bits of the k-th magnitude, in one thread block. There are at least k elements, because zeros
+/// are counted, too.
 LSCHED_DEVICE void narrow(const device_arguments& with) {
   LSCHED_SHARED std::uint64_t sums[LSCHED_MOST_THREADS];
   auto* const all = static_cast<select_workspace*>(static_cast<void*>(with.workspace));
@@ -151,7 +155,7 @@ LSCHED_DEVICE void narrow(const device_arguments& with) {
 
 // ---- tiles
 
-/// The neighbouring elements of one thread in a row.
+/// The neighbouring elements that one thread processes in a row of a tile.
 template <class Format>
 struct own_elements {
   using number = typename Format::number;
@@ -164,7 +168,7 @@ struct own_elements {
     end = first + k_select_own < count ? first + k_select_own : count;
   }
 
-  /// Calls each(i, value), with zeros after the last element. The residual is aligned for vectors.
+  /// Calls each(i, value) for each element, with value 0 after the last element. The residual is aligned for vectors.
   template <class Each>
   LSCHED_DEVICE void for_each(const Each& each) const {
     LSCHED_UNROLL(1)
@@ -179,14 +183,15 @@ struct own_elements {
   }
 };
 
-/// Classifies magnitudes: all elements above the k-th are taken, and the first few of the elements that equal it.
+/// Classifies magnitudes. All elements above the k-th magnitude are selected. Of the elements with the k-th magnitude,
+/// as many are selected as are missing from k, the first elements first. Zeros are never selected.
 struct places_of {
   std::uint64_t low;
   LSCHED_DEVICE bool is_above(std::uint64_t magnitude) const { return magnitude > low; }
   LSCHED_DEVICE bool is_equal(std::uint64_t magnitude) const { return low != 0 && magnitude == low; }
 
-  /// Counts a thread's elements above the k-th, and in the upper half of the result the equal elements. A row has less
-  /// than 2^16 elements.
+  /// Returns the number of a thread's elements above the k-th magnitude in the lower 16 bits, and the number of
+  /// elements with the k-th magnitude in the upper 16 bits. A row has less than 2^16 elements.
   template <class Format>
   LSCHED_DEVICE std::uint32_t tally(const own_elements<Format>& own, bool ignores_nan) const {
     std::uint32_t both = 0;
@@ -203,13 +208,13 @@ LSCHED_DEVICE std::uint64_t rows_of(std::uint64_t count) {
   return count / each + (count % each != 0 ? 1 : 0);
 }
 
-/// Calls each(tile) for the tiles of a block.
+/// Calls each(tile) for each tile of this thread block.
 template <class Each>
 LSCHED_DEVICE void for_each_tile(const device_arguments& with, const Each& each) {
   for (std::uint64_t tile = block_index(); tile < with.tiles; tile += grid_size()) each(tile);
 }
 
-/// Calls each(own) for the rows of a tile.
+/// Calls each(own) for this thread's elements in each row of a tile.
 template <class Format, class Each>
 LSCHED_DEVICE void for_each_row(const device_arguments& with, std::uint64_t tile, const Each& each) {
   const auto* residual = static_cast<const typename Format::number*>(with.c);
@@ -219,7 +224,7 @@ LSCHED_DEVICE void for_each_row(const device_arguments& with, std::uint64_t tile
   for (std::uint64_t row = first; row < end; ++row) each(own_elements<Format>(residual, with.count, row));
 }
 
-/// Counts the elements of each tile that are above the k-th, and the elements that equal it.
+/// Counts, for each tile, the elements above the k-th magnitude and the elements with the k-th magnitude.
 template <class Format>
 LSCHED_DEVICE void tally(const device_arguments& with) {
   LSCHED_SHARED std::uint32_t above, equal;
@@ -239,7 +244,8 @@ LSCHED_DEVICE void tally(const device_arguments& with) {
   });
 }
 
-/// Replaces tallies by the sums over all earlier tiles, in one block. Also writes the number of items that are taken.
+/// Replaces the counts of each tile by the sums over all earlier tiles, in one thread block. Also writes the number of
+/// selected items.
 LSCHED_DEVICE void scan(const device_arguments& with) {
   LSCHED_SHARED select_tally sums[LSCHED_MOST_THREADS];
   auto* const all = static_cast<select_workspace*>(static_cast<void*>(with.workspace));
@@ -268,8 +274,8 @@ LSCHED_DEVICE void scan(const device_arguments& with) {
   }
 }
 
-/// Returns the sum of the numbers of all threads before this thread. *sum is the sum over all threads. `sums` is shared
-/// by the block, and has room for twice as many numbers as threads.
+/// Returns the sum of `number` over all earlier threads of the block. Sets *sum to the sum over all threads. `sums` is
+/// in shared memory.
 LSCHED_DEVICE std::uint32_t sum_before(std::uint32_t number, std::uint32_t (&sums)[2 * LSCHED_MOST_THREADS],
                                        std::uint32_t* sum) {
   std::uint32_t from = 0;
@@ -321,7 +327,7 @@ LSCHED_DEVICE void take(const device_arguments& with) {
 
 // ---- the last step
 
-/// Computes c[index] = value / divisor; zero if the divisor is 0.
+/// Computes c[index] = value / divisor for each item, or 0 if the divisor is 0.
 template <class Format>
 LSCHED_DEVICE void put(const device_arguments& with) {
   using element = typename Format::element;

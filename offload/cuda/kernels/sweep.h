@@ -1,5 +1,6 @@
-// Loops over many elements, in vectors of 16 bytes if all operands are aligned, else one by one. Elements after the
-// last vector also go one by one. Any grid covers all elements. A grid with a thread for each vector is fastest.
+// Loops over many elements: in vectors of 16 bytes if all operands are aligned, else element by element. Elements after
+// the last vector are also processed one by one. A grid of any size covers all elements. A grid with a thread for each
+// vector is fastest.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +51,8 @@ LSCHED_DEVICE bool is_aligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % k_vector_bytes == 0;
 }
 
-/// Calls whole(i) for vectors of `Number` elements from element i on, if `by_vectors`. Calls single(i) for all others.
+/// If `by_vectors` is true, calls whole(i) for each vector of `Number` elements, where i is the vector's first element.
+/// Calls single(i) for each other element.
 template <unsigned Number, class Whole, class Single>
 LSCHED_DEVICE void sweep(std::uint64_t count, bool by_vectors, const Whole& whole, const Single& single) {
   const std::uint64_t first = std::uint64_t{block_index()} * block_size() + thread_index();
@@ -77,7 +79,7 @@ LSCHED_DEVICE void map_one(const device_arguments& with, const Change& change) {
   sweep<number>(with.count, is_aligned(a) && is_aligned(c), whole, [=](std::uint64_t i) { c[i] = change(a[i]); });
 }
 
-/// Computes c[i] = combine(a[i], b[i]). combine_vectors does so for vectors of elements.
+/// Computes c[i] = combine(a[i], b[i]). combine_vectors() combines two vectors of elements.
 template <class Element, class Combine, class CombineVectors>
 LSCHED_DEVICE void map_two(const device_arguments& with, const Combine& combine,
                            const CombineVectors& combine_vectors) {

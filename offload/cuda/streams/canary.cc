@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
 constexpr auto k_patience = 100ms;
-constexpr auto k_longest_end = 2s;  ///< of work that nothing blocks
+constexpr auto k_longest_end = 2s;  ///< time limit for work that nothing blocks
 
 CUresult launch_nothing(const cuda_context& in, CUstream into) {
   const auto any = find_device_kernel(kernel::sum, dtype::f32);
@@ -86,7 +86,7 @@ CUresult get_on(const cuda_context& in, CUstream ours, CUevent end, clock::time_
   return answer == CUDA_SUCCESS && clock::now() > deadline ? CUDA_ERROR_NOT_READY : answer;
 }
 
-/// Calls release() of the streams at a given time, or at its own end if that is earlier.
+/// Calls release() of the streams at the time `when`, or in the destructor if the destructor runs earlier.
 class timed_release {
  public:
   timed_release(waiting_streams& others, clock::time_point when)
@@ -102,7 +102,7 @@ class timed_release {
   std::jthread thread_;
 };
 
-/// Returns whether work proceeds while so many streams wait. Records errors in `song`.
+/// Returns whether work proceeds while `streams` streams wait. Records errors in `song`.
 bool sings(const cuda_context& in, stream_words& words, CUstream ours, CUevent end, std::size_t streams,
            canary_song& song) {
   waiting_streams others(in, words);

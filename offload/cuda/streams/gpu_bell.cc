@@ -11,7 +11,7 @@ struct all_bells {
   std::vector<std::unique_ptr<gpu_bell>> every;
 };
 
-// Never destroyed: the driver may still call when the process ends.
+// The list of bells is never destroyed, because the driver may still call run() when the process ends.
 all_bells& bells() {
   static all_bells& all = *new all_bells;
   return all;

@@ -1,5 +1,6 @@
-// A doorbell that streams ring by host functions. A host function may still be in flight when the doorbell is gone. So
-// a gpu_bell lives as long as the process, and is reused once no host function of it is in flight.
+// A gpu_bell lets streams ring a doorbell, by host functions (cuLaunchHostFunc). A host function may still be in flight
+// when the doorbell is destroyed. So a gpu_bell lives as long as the process. It is reused when none of its host
+// functions is in flight any more.
 #pragma once
 
 #include <mutex>
@@ -14,7 +15,7 @@ class gpu_bell {
   /// Returns a bell that is valid until close().
   static gpu_bell& open(doorbell& bell);
 
-  /// Detaches the doorbell: host functions that are in flight ring nothing.
+  /// Detaches the doorbell. Host functions that are in flight then have no effect.
   void close();
 
   /// Wakes the owner of the doorbell, if it sleeps, once the work that is now in the stream is done. Returns false if

@@ -7,7 +7,7 @@
 
 namespace lsched {
 
-/// One thread at a time, in a cuda_scope. Only the destructor waits.
+/// The jobs of one stream. Used by one thread at a time, within a cuda_scope. Only the destructor waits.
 class job_queue {
  public:
   /// Opens a stream of the highest priority, which waits for no other stream.
@@ -18,22 +18,22 @@ class job_queue {
 
   CUstream stream() const { return stream_; }
 
-  /// Reserves room for so many jobs in flight. A failure changes nothing.
+  /// Reserves capacity for `jobs` jobs in flight. A failure changes nothing.
   CUresult reserve(std::size_t jobs);
 
   /// Adds a job: the work that was put into the stream since the last job.
   void add_job(std::uint64_t cookie);
-  /// Marks the end of the newest job in the stream.
+  /// Records the event that marks the end of the newest job.
   CUresult mark_end();
 
-  /// Arms the oldest job unless it is armed already: the bell rings when the job ends. Returns false on failure. The
+  /// Makes `bell` ring when the oldest job ends, unless an earlier call has done so. Returns false on failure. The
   /// queue must not be empty.
   bool arm(gpu_bell& bell);
 
   std::size_t size() const { return end_ - begin_; }
 
-  /// Removes the oldest job if it has ended. NOT_READY: it is in flight. The queue must not be empty. If the job's end
-  /// could not be marked, marks it now, after all work that is in the stream.
+  /// Removes the oldest job if it has ended. NOT_READY: the job is in flight. The queue must not be empty. If
+  /// mark_end() could not record the event of the job, records the event now, behind all work in the stream.
   CUresult take_ended(std::uint64_t* cookie);
 
   /// Removes the oldest job without waiting, because the context runs nothing any more. The queue must not be empty.
@@ -51,7 +51,7 @@ class job_queue {
 
   const cuda_context& in_;
   CUstream stream_ = nullptr;
-  CUstream ringing_ = nullptr;  ///< for host functions that ring
+  CUstream ringing_ = nullptr;  ///< stream of the host functions that ring the bell
   std::vector<job> jobs_;       ///< ring buffer
   std::size_t begin_ = 0, end_ = 0;
 };

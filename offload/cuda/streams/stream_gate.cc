@@ -3,7 +3,8 @@
 namespace lsched {
 namespace {
 
-/// Returns whether every context has this stream, so that its meaning depends on the current context.
+/// Returns whether this is a default stream. Every context has these streams, so the current context determines which
+/// stream is meant.
 bool is_of_every_context(void* stream) {
   return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }

@@ -1,4 +1,6 @@
-// A gate implemented with CUDA: an event for each round that a stream has asked for, and a word that streams wait for.
+// A gate between streams and the rounds of an instance (libsched/engine/round_gate.h), implemented with CUDA. A round
+// that a stream has asked for begins when the round's event has completed. A stream that waits for the end of a round
+// waits for the value of a word in memory.
 #pragma once
 
 #include <array>
@@ -25,11 +27,11 @@ class stream_gate final : public round_gate {
   void release(round_no round) override;
 
  private:
-  /// The event of a round, from the call that asks for the round to its end.
+  /// The event of a round, in use from the ask() for the round to the end of the round.
   struct entry {
     CUevent passed = nullptr;
-    round_no round = 0;     ///< the last round that a stream has asked for here
-    bool is_armed = false;  ///< for the engine's owner
+    round_no round = 0;     ///< last round for which a stream has asked with this entry
+    bool is_armed = false;  ///< the bell rings when the event has completed
   };
 
   stream_gate(const cuda_context& in, cuda_health& health, stream_words& words, gpu_bell& bell)
@@ -40,12 +42,12 @@ class stream_gate final : public round_gate {
   entry& entry_of(round_no round) { return entries_[round % entries_.size()]; }
 
   const cuda_context& in_;
-  cuda_health& health_;  ///< for the engine's owner
+  cuda_health& health_;  ///< used by the engine's owner only
   stream_words& words_;
   gpu_bell& bell_;
-  CUstream ringing_ = nullptr;  ///< for host functions that ring
+  CUstream ringing_ = nullptr;  ///< stream of the host functions that ring the bell
   std::array<entry, k_most_ahead> entries_{};
-  stream_word end_;  ///< base + the last round that has ended
+  stream_word end_;  ///< the value of the word is base + the number of the last round that has ended
 };
 
 }  // namespace lsched

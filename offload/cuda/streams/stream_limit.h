@@ -1,5 +1,5 @@
-// The number of streams of a device that may wait for words at the same time. All ranks of the process that use the
-// device share one limit, because their streams are in one context and share its queues.
+// The limit on the number of a device's streams that may wait for words in memory at the same time. All ranks of the
+// process that use the device share one limit, because their streams are in one context and share hardware queues.
 #pragma once
 
 #include <array>
@@ -13,10 +13,11 @@
 
 namespace lsched {
 
-/// Any thread. Allocates nothing after construction.
+/// The limit of one device, and the waits to which it applies. Any thread may call the functions. No function allocates
+/// memory after construction.
 class stream_limit {
  public:
-  /// Largest number that attach tries.
+  /// Maximum number of waiting streams that attach tries (canary.h).
   static constexpr std::size_t k_most_tried = 4;
 
   /// Returns the limit of a device. All callers share one object while any of them holds it.
@@ -28,11 +29,12 @@ class stream_limit {
   void lower(std::size_t streams);
   std::size_t most() const { return most_.load(); }
 
-  /// Records that a stream is to wait until the word reaches the value. A stream with several waits counts once. The
-  /// default stream of threads counts once for each thread. Returns false if the stream must not wait.
+  /// Records that a stream will wait until `word` reaches `value`. A stream with several waits is counted once. The
+  /// per-thread default stream is counted once for each thread. Returns false if the limit does not allow the wait.
   bool may_wait(CUstream stream, const std::atomic<std::uint64_t>& word, std::uint64_t value);
 
-  /// Forgets the waits for words in this memory, which is about to be freed. No stream waits there any more.
+  /// Forgets the waits for words in [memory, memory + bytes), because this memory will be freed. No stream may wait for
+  /// these words any more.
   void forget(const void* memory, std::size_t bytes);
 
  private:

@@ -1,5 +1,5 @@
-// Words in pinned memory that streams wait for. A word only grows. So it can be reused for another purpose even if a
-// stream has yet to pass an earlier wait.
+// Words in pinned memory. A stream can wait until a word reaches a value. The value of a word only grows. So a word can
+// be reused for another purpose even while a stream is still in an earlier wait.
 #pragma once
 
 #include <atomic>
@@ -12,13 +12,13 @@
 
 namespace lsched {
 
-/// A word, and its value when it was taken. Streams wait for higher values.
+/// A word, and the word's value when take() returned it. Streams wait for higher values.
 struct stream_word {
   std::atomic<std::uint64_t>* word = nullptr;  ///< null: no memory is left
   std::uint64_t base = 0;
 };
 
-/// Any thread.
+/// The words of one rank, and the limit on streams that wait for words. Any thread.
 class stream_words {
  public:
   explicit stream_words(const cuda_context& in) : in_(in), limit_(stream_limit::of_device(in.number())) {}
@@ -29,21 +29,21 @@ class stream_words {
   stream_words& operator=(const stream_words&) = delete;
 
   stream_word take();
-  /// Takes a word back. The word must have reached every value that a stream waits for.
+  /// Makes a word available to take() again. The word must have reached every value that a stream waits for.
   void give_back(std::atomic<std::uint64_t>* word);
 
   /// Raises the word to at least `value`.
   static void raise(std::atomic<std::uint64_t>& word, std::uint64_t value);
 
-  // Too many waiting streams would block the device's other streams.
+  // The number of waiting streams is limited, because too many of them would block the device's other streams.
 
-  /// The limit that all ranks of the device share.
+  /// Returns the limit that all ranks of the device share.
   stream_limit& limit() { return *limit_; }
   /// Lets streams wait for this rank's words.
   void let_streams_wait() { do_wait_ = true; }
-  /// Returns the limit as known so far; 0: no stream waits.
+  /// Returns the maximum number of waiting streams, as known so far; 0: no stream may wait.
   std::size_t most_waiting() const { return do_wait_ ? limit_->most() : 0; }
-  /// Records that a stream is to wait until the word reaches the value. Returns false if the stream must not wait.
+  /// Records that a stream will wait until `word` reaches `value`. Returns false if the stream must not wait.
   bool may_wait(CUstream stream, const std::atomic<std::uint64_t>& word, std::uint64_t value) {
     return do_wait_ && limit_->may_wait(stream, word, value);
   }

@@ -1,4 +1,5 @@
-// The memory that blame_test.cc shares with the ranks of a job, each a process of blame_rank.cc.
+// The memory that blame_test.cc shares with the ranks of a job. A job is a run of blame_rank.cc in which one rank, the
+// victim, ends or stops. The other ranks are the survivors.
 #pragma once
 
 #include <fcntl.h>
@@ -13,32 +14,32 @@
 
 namespace lsched::testing {
 
-/// The calls that a job makes until one of its ranks ends.
+/// The kinds of calls that the ranks of a job make until the victim ends.
 inline constexpr std::array k_families{"rounds", "creates", "splits", "partial", "sparse", "messages", "opening"};
 
-/// The ways in which that rank ends. The last entry stops the rank instead.
+/// The ways in which the victim ends. The last entry is different: the victim stops (SIGSTOP), but does not end.
 inline constexpr std::array k_ends{"kill", "exit", "_exit", "abort", "segv", "term", "exec", "stop"};
 inline constexpr std::size_t k_deaths = k_ends.size() - 1;
 
 inline constexpr std::int32_t k_most_ranks = 8;
 
-/// All zeroes when a job begins.
+/// The content of the shared memory. All bytes are zero when a job begins.
 struct blame_ground {
-  /// The first error of a rank.
+  /// The first error that a survivor gets.
   struct report {
     std::int32_t status;
-    std::int32_t named;  ///< the rank that the error names, in the numbering of the opened world
+    std::int32_t named;  ///< rank that the error names, in the numbering of the opened world
     char text[512];
     /// 0: no report, 1: a report, 2: a report that was written before the victim ended.
     std::atomic<std::int32_t> is_there;
   };
   std::atomic<std::int32_t> victim;      ///< process id of the victim
-  std::atomic<std::int32_t> has_ended;   ///< the victim is about to end, or to stop
+  std::atomic<std::int32_t> has_ended;   ///< 1 if the victim is about to end or to stop, otherwise 0
   std::atomic<std::int32_t> reports_in;  ///< number of reports by survivors
   report reports[k_most_ranks];
 };
 
-/// A file in shared memory; the process that creates the file removes it.
+/// A mapped file that holds a blame_ground. The process that has created the file removes the file.
 class shared_ground {
  public:
   shared_ground(std::string path, bool creates) : path_(std::move(path)), is_owner_(creates) {

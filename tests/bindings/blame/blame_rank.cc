@@ -1,7 +1,8 @@
 // A rank of a job in which one rank, the victim, ends or stops at a drawn moment: blame_rank FILE FAMILY END SEED,
-// started by `lsched run`. The rank makes the calls of its family until a call fails, and writes the failure to the
-// ground (FILE). A survivor of a death then ends at once, in good order or not, and must not be blamed for that. A
-// survivor of a stop waits until all survivors have reported.
+// started by `lsched run`. The rank makes the calls of its family until a call fails, and writes the error to the
+// shared memory (FILE, see blame_ground.h). If the victim has died, a survivor then ends at once, with or without
+// closing its handles. Other ranks must still blame the victim. If the victim has stopped, a survivor waits until all
+// survivors have reported.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -55,7 +56,8 @@ void end_as(std::string_view end) {
   if (end == "stop") kill(getpid(), SIGSTOP);
 }
 
-/// Ends the process after a drawn number of steps and a drawn time. In the family "opening", only the time counts.
+/// Ends the process after a drawn number of steps and then a drawn time. In the family "opening" there are no steps,
+/// only the time.
 void end_at_a_drawn_moment(const job& what, const shared_ground& ground, const std::atomic<std::uint64_t>& steps) {
   const bool is_early = what.family == "opening";
   const std::uint64_t least = is_early ? 0 : 1 + what.drawn(2) % 20;
@@ -68,7 +70,7 @@ void end_at_a_drawn_moment(const job& what, const shared_ground& ground, const s
 
 // --- the calls of a job ----------------------------------------------------------------------------------------------
 
-/// Two vectors, each with room for the blocks of all ranks.
+/// An input and an output, each large enough for the blocks of all ranks.
 struct vectors {
   std::vector<double> input = std::vector<double>(k_count * k_most_ranks, 1), output = input;
 };
@@ -77,7 +79,7 @@ class rank_of_job {
  public:
   rank_of_job(const job& what, std::atomic<std::uint64_t>& steps) : job_(what), steps_(steps) {}
 
-  /// Makes calls until a call fails. why() then returns the failure.
+  /// Makes calls until a call fails. why() then returns the error of this call.
   void live() {
     lsched_config config;
     lsched_config_init(&config);
@@ -88,7 +90,7 @@ class rank_of_job {
 
   const lsched_diagnostic& why() const { return why_; }
 
-  /// Destroys and closes none, some or all of the handles, as drawn.
+  /// Destroys and closes no, some or all handles. The number `drawn` decides which.
   void leave(std::uint64_t drawn) {
     if (drawn % 4 == 0) return;
     if (schedule_ != nullptr) (void)lsched_schedule_destroy(schedule_, job_.timeout_ns(), nullptr);
@@ -196,7 +198,7 @@ class rank_of_job {
     return lsched_run(schedule_, job_.timeout_ns(), &why_) == LSCHED_OK;
   }
 
-  /// Sends short and long messages around a ring. They are received from the neighbour or from any rank.
+  /// Sends short and long messages around a ring. A receive accepts messages of the left neighbour or of any rank.
   bool exchange() {
     if (mailbox_ == nullptr && lsched_mailbox_create(world_, &mailbox_, &why_) != LSCHED_OK) return false;
     const std::int32_t left = (job_.self + job_.ranks - 1) % job_.ranks, right = (job_.self + 1) % job_.ranks;
@@ -228,7 +230,7 @@ void report(const job& what, const shared_ground& ground, const lsched_diagnosti
   ground->reports_in.fetch_add(1);
 }
 
-/// Waits until all survivors have reported, and then kills the victim.
+/// Waits until all survivors have reported, or until a time limit, and then kills the victim.
 void await_reports(const job& what, const shared_ground& ground) {
   const auto limit = clock::now() + 20s;
   while (ground->reports_in.load() + 1 < what.ranks && clock::now() < limit) std::this_thread::sleep_for(1ms);

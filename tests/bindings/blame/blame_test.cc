@@ -1,7 +1,6 @@
-// If one rank of a job ends or stops, at any moment, all others name that rank.
+// If one rank of a job ends or stops, at any moment, the errors of all other ranks name that rank.
 //
-// `lsched run` starts each job, as users do, so that the launcher takes part. blame_rank.cc is the program of the
-// ranks.
+// The jobs are started by `lsched run`, so that the launcher is tested, too. The program of the ranks is blame_rank.cc.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -23,12 +22,12 @@ namespace {
 struct planned_job {
   std::string family, end;
   std::uint64_t seed;
-  std::string wrapper{};  ///< words before the program
+  std::string wrapper{};  ///< command that starts the program of a rank, or empty
   std::int32_t ranks() const { return static_cast<std::int32_t>(3 + mix(seed ^ 77) % 6); }
   bool is_stop() const { return end == "stop"; }
 };
 
-/// Counts over many jobs. Any thread.
+/// The counters of many jobs. Thread-safe.
 struct tally {
   std::atomic<std::uint64_t> jobs{0}, reports{0}, early{0};
   std::mutex guard{};
@@ -72,12 +71,12 @@ void perform(const planned_job& what, tally& all) {
                               " --timeout 60 " + what.wrapper + " " + LSCHED_TEST_BLAME_RANK + " " + ground.path() +
                               " " + what.family + " " + what.end + " " + std::to_string(what.seed) + " >/dev/null 2>&1";
   (void)std::system(command.c_str());
-  const std::uint64_t drawn = mix(mix(what.seed) ^ 1);  // job::victim() of blame_rank.cc
+  const std::uint64_t drawn = mix(mix(what.seed) ^ 1);  // as in job::victim() of blame_rank.cc
   check(what, ground, static_cast<std::int32_t>(drawn % static_cast<std::uint64_t>(what.ranks())), all);
   ++all.jobs;
 }
 
-/// Performs the jobs, `at_a_time` of them side by side.
+/// Runs the jobs. At most `at_a_time` jobs run at the same time.
 void perform_all(const std::vector<planned_job>& jobs, std::size_t at_a_time) {
   tally all;
   std::atomic<std::size_t> next{0};
@@ -101,7 +100,8 @@ std::vector<planned_job> deaths(std::size_t number, std::uint64_t first_seed) {
   return jobs;
 }
 
-/// Leaves out the family "opening": while ranks open, only the launcher's time limit ends a job with a stopped rank.
+/// Returns jobs in which the victim stops. The family "opening" is excluded, because while ranks open their worlds,
+/// only the launcher's time limit ends a job with a stopped rank.
 std::vector<planned_job> stops(std::size_t number, std::uint64_t first_seed) {
   std::vector<planned_job> jobs;
   for (std::size_t i = 0; i < number; ++i)
@@ -120,7 +120,7 @@ TEST(blame, deaths_are_noticed_in_sandboxes_that_refuse_the_usual_calls) {
   perform_all(jobs, 2);
 }
 
-/// Each rank has process id 1 in its own name space.
+/// Each rank runs in its own name space of processes, where the rank has process id 1.
 TEST(blame, deaths_are_noticed_where_each_rank_has_a_name_space_of_processes) {
   if (std::system("unshare -pf true >/dev/null 2>&1") != 0) GTEST_SKIP() << "name spaces are not permitted";
   std::vector<planned_job> jobs;

@@ -1,4 +1,5 @@
-// A sandbox like those of containers and batch systems: the system refuses calls with EPERM (seccomp).
+// A sandbox like the sandboxes of containers and batch systems: the operating system refuses some system calls with
+// EPERM (seccomp).
 #pragma once
 
 #include <linux/audit.h>
@@ -31,8 +32,8 @@ inline constexpr std::array k_refusable{std::pair{"kill", long{SYS_kill}},
                                         std::pair{"futex", long{SYS_futex}},
                                         std::pair{"readlink", k_readlink}};
 
-/// Makes the system refuse calls of this thread and of threads that it starts. `names` are the calls, separated by
-/// commas.
+/// Makes the operating system refuse some system calls of this thread and of all threads that this thread starts.
+/// `names` lists the system calls, separated by commas.
 inline void refuse_calls(std::string_view names) {
   std::vector<sock_filter> program{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   while (!names.empty()) {

@@ -1,5 +1,5 @@
-// Worlds in sandboxes that refuse system calls. Opening a world fails with the name of the call, or deaths are noticed
-// by other means (blame_test.cc).
+// Tests of worlds in sandboxes that refuse system calls. If a call is necessary, opening a world fails and the error
+// names the call. If a call only helps to notice deaths, the library notices deaths by other means (blame_test.cc).
 #include "tests/bindings/blame/sandbox.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// `lsched list` shows the algorithms that a create accepts, and no others.
+// Tests that `lsched list` shows an algorithm exactly if a create of the C interface accepts the algorithm.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -41,7 +41,7 @@ std::vector<request> requests() {
   return all;
 }
 
-/// Returns the output of the command.
+/// Runs the command with the given words. Returns its output.
 std::string output_of(const std::string& words) {
   const std::string line = "timeout 60 " LSCHED_TEST_COMMAND " " + words;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(line.c_str(), "r"), pclose);
@@ -51,7 +51,7 @@ std::string output_of(const std::string& words) {
   return text;
 }
 
-/// Creates the schedule of an entry of the list on one rank. Returns the status.
+/// Creates the schedule that an entry of the list describes, on one rank. Returns the status.
 lsched_status create(lsched_world* world, const request& of, const json& entry) {
   std::array<double, k_count * k_ranks> in{}, out{};
   const auto algorithm = entry["algorithm"].get<std::string>();
@@ -100,8 +100,8 @@ lsched_status create(lsched_world* world, const request& of, const json& entry) 
   return answer;
 }
 
-/// Returns true if the collective combines contributions by --op, or is a partial allgather. Others ignore --op and
-/// --mean. Baselines are left out.
+/// Returns whether the test compares this entry of the list: the collective combines contributions by --op, or is a
+/// partial allgather. Other collectives ignore --op and --mean. Baselines are not compared.
 bool is_compared(const json& entry) {
   if (entry["constraints"]["summary"].get<std::string>().find("a baseline of") != std::string::npos) return false;
   for (const char* name : {"allreduce", "reduce", "scan"})

@@ -1,4 +1,5 @@
-// The command line: help, suggestions, names of options, and messages about the environment.
+// Tests of the command line of `lsched`: help texts, suggestions, names of options, and messages about environment
+// variables.
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>
@@ -22,7 +23,7 @@ struct answer {
   std::string text;  ///< standard output and standard error
 };
 
-/// Runs words of a shell. "lsched" is the command under test.
+/// Runs a shell command, in which "lsched" is the program under test.
 answer run(const std::string& words) {
   const std::string folder = std::filesystem::path(LSCHED_TEST_COMMAND).parent_path();
   std::FILE* const pipe = popen(("PATH=" + folder + ":$PATH; { " + words + "; } 2>&1").c_str(), "r");
@@ -38,7 +39,7 @@ answer run(const std::string& words) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// Returns the first line that is too wide for a terminal, or an empty text.
+/// Returns the first line of the text that is too wide for a terminal, or an empty text.
 std::string too_wide(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -113,7 +114,8 @@ std::string all_help() {
   return text;
 }
 
-/// Runs each example for a moment in a scratch folder. The command rejects a wrong command line at once.
+/// Runs each example of the help texts for 0.5 s in a scratch folder. This is enough, because the command rejects a
+/// wrong command line at once.
 TEST(options, examples_of_help_make_sense) {
   const std::string folder = testing::TempDir() + "lsched-examples-" + std::to_string(getpid());
   std::filesystem::create_directory(folder);

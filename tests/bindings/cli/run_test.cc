@@ -1,5 +1,5 @@
-// `lsched run` under unusual conditions: closed streams, low limits, ranks that come late, programs between the
-// launcher and the ranks, and programs that ranks start.
+// Tests of `lsched run` under unusual conditions: closed standard streams, low resource limits, ranks that open their
+// world late, programs between the launcher and the ranks, and programs that ranks start.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 struct ended {
   int status;
-  std::string output;  ///< both streams, unless they are closed
+  std::string output;  ///< standard output and standard error, unless closed
 
   std::size_t count(const std::string& words) const {
     std::size_t found = 0;
@@ -21,7 +21,7 @@ struct ended {
   }
 };
 
-/// Runs words of a shell, in which $LSCHED is the command and $RANK the program of a rank.
+/// Runs a shell command, in which $LSCHED is the command `lsched` and $RANK is the program of a rank.
 ended shell(const std::string& words) {
   const std::string all = "LSCHED=" LSCHED_TEST_COMMAND " RANK=" LSCHED_TEST_STARTER_RANK "; exec 2>&1; " + words;
   std::FILE* const pipe = popen(all.c_str(), "r");
@@ -46,7 +46,7 @@ TEST(run, works_where_a_rank_has_closed_its_standard_streams) {
   EXPECT_EQ(what.status, 0) << what.output;
 }
 
-/// Starts three ranks of an executable file with this text.
+/// Writes an executable file with this text, and runs the file on three ranks.
 ended run_script(const std::string& text) {
   return shell("file=$(mktemp); printf '" + text +
                "' >$file; chmod +x $file; $LSCHED run -n 3 $file; status=$?; rm $file; exit $status");
@@ -63,7 +63,7 @@ TEST(run, refuses_a_script_without_an_interpreter_with_the_status_of_a_shell) {
   EXPECT_EQ(proper.status, 5) << proper.output;
 }
 
-// UCX, which comes with MPI, prints an error when it is loaded and cannot read /proc.
+// Hides /proc from the ranks. UCX, a library of MPI, prints an error in this case, which the test suppresses.
 TEST(run, works_where_proc_is_hidden) {
   const std::string hide = "export UCX_LOG_LEVEL=fatal; unshare -rm sh -c 'mount -t tmpfs none /proc && ";
   if (shell(hide + "true'").status != 0) GTEST_SKIP() << "this user may not mount a file system";
@@ -91,7 +91,7 @@ TEST(run, advises_a_smaller_region_than_the_one_for_which_there_is_no_address_sp
 
 // --- ranks that come late --------------------------------------------------------------------------------------------
 
-/// Returns the words of a run in which rank 1 opens after `seconds` seconds.
+/// Returns a shell command that runs three ranks, of which rank 1 opens its world after `seconds` seconds.
 std::string late(const std::string& options, const std::string& seconds) {
   return "$LSCHED run -n 3 --timeout 50 " + options + " sh -c 'test $LSCHED_RUN_RANK != 1 || sleep " + seconds +
          "; exec $0 plain' $RANK";

@@ -1,10 +1,10 @@
-/* A rank that starts programs that also use libsched: starter_rank MODE, started by `lsched run`.
+/* A rank that starts other programs, which also use libsched: starter_rank MODE, started by `lsched run`.
  *
- *   child   opens a world and closes it; prints the error, if there is one
+ *   child   opens a world and closes the world; prints the error if the open fails
  *   before  starts a child before it opens its world          after   starts a child while the world is open
  *   forked  forks a process that opens a world                plain   starts nothing
  *
- * All modes but "child" then run a barrier. */
+ * In all modes but "child", the rank then runs a barrier. */
 #include <lsched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,8 @@
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 
-// The activation runs in front of an allreduce of one element. If a rank is not woken, it captures nothing, and the
+// Tests of the activation, the signals by which the calls of some ranks wake all ranks for a round. In these tests an
+// allreduce of one element follows the activation. If a rank is not woken, it does not take its contribution, and the
 // allreduce does not end on any rank.
 
 namespace lsched::testing {
@@ -34,8 +35,9 @@ std::uint64_t most_signals(rank size) {
          2 * static_cast<std::uint64_t>(folded.rem());
 }
 
-/// Runs rounds with these callers, to which every rank contributes. Returns the first fault, a missing contribution, or
-/// a wrong number of signals. If no rank runs ahead, a single caller costs exactly P-1 signals.
+/// Runs one round for each element of `callers`. Every rank contributes to every round. Returns the first fault: an
+/// error of the world, a missing contribution, a wrong number of signals, or a rank that runs ahead. If rounds run one
+/// by one, a round with a single caller costs exactly P-1 signals.
 std::string fault_of(const std::vector<schedule_ptr>& programs, const std::vector<std::vector<bool>>& callers,
                      circumstances around) {
   const std::vector<bool> everybody(programs.size(), true);
@@ -104,7 +106,7 @@ TEST(activation, random_sets_of_callers_wake_everybody) {
 }
 
 TEST(activation, nobody_is_further_away_than_log_p_plus_two) {
-  std::uint64_t spared = 0;  // sizes that stay below the bound for every caller
+  std::uint64_t spared = 0;  // number of sizes that stay below the bound for every caller
   for (const rank size : world_sizes()) {
     const auto programs = activated(size);
     const auto bound = static_cast<std::uint64_t>(floor_log2(size) + 2);
@@ -194,7 +196,7 @@ TEST(activation, a_quorum_of_any_ranks_wakes_everybody_and_one_less_nobody) {
         EXPECT_EQ(enough.run({{.calls = some(size, first, number), .pending = everybody}}), "");
         EXPECT_EQ(enough.allreduce_fault(0, everybody), "");
         const std::uint64_t arrivals = static_cast<std::uint64_t>(number) -
-                                       (some(size, first, number)[0] ? 1u : 0u);  // the coordinator sends none
+                                       (some(size, first, number)[0] ? 1u : 0u);  // the coordinator sends no arrival
         EXPECT_EQ(enough.took(0).signals, static_cast<std::uint64_t>(size) - 1 + arrivals);
         symbolic_world too_few(programs, {.seed = static_cast<std::uint64_t>(first) + 1});
         EXPECT_NE(too_few.run({{.calls = some(size, first, number - 1), .pending = everybody}}), "");
@@ -221,7 +223,7 @@ TEST(activation, quorums_work_in_any_order) {
     }
 }
 
-/// A rank that runs ahead signals for a later round. The signal must not open the gate of a round that waits for all
+/// A rank that runs ahead sends signals for a later round. Such a signal must not start a round that waits for all
 /// ranks.
 TEST(activation, every_third_round_waits_for_everybody) {
   for (const char* words : {"solo+every(3)", "majority+every(3)", "quorum(2)+every(3)", "all_of(2)+every(3)"})
@@ -283,7 +285,8 @@ TEST(activation_sabotage, every_dep_and_every_signal_is_missed) {
   EXPECT_GT(dropped, 300u);
 }
 
-/// A proxy that signals the extra that has woken it sends a superfluous signal.
+/// An extra (a rank beyond the power of two) wakes its proxy. If the proxy then signals this extra, the signal is
+/// superfluous.
 TEST(activation_sabotage, a_superfluous_signal_is_noticed) {
   auto bad = activated(3);
   builder to({.self = 0, .size = 3});

@@ -23,7 +23,8 @@ struct named_allreduce {
   generator generate;
 };
 
-/// Tests of every allreduce algorithm. The tests outside this suite check the pattern of recursive doubling.
+/// The suite of tests that every allreduce algorithm must pass. Tests outside this suite check the pattern of recursive
+/// doubling.
 class any_allreduce : public ::testing::TestWithParam<named_allreduce> {
  protected:
   static std::vector<schedule_ptr> made(rank size, const shape& data) {
@@ -42,7 +43,7 @@ shape sums(std::uint64_t count, bool in_place = false) {
   return {.count = count, .type = dtype::f32, .what = kernel::sum, .in_place = in_place};
 }
 
-/// Runs rounds. Returns the first fault of the world or of a result.
+/// Runs `rounds` rounds. Returns the first error of the world or of a result, or an empty text.
 std::string fault_of(const std::vector<schedule_ptr>& programs, circumstances around, std::size_t rounds) {
   symbolic_world all(programs, around);
   if (const std::string fault = all.run(rounds); !fault.empty()) return fault;
@@ -53,7 +54,7 @@ std::string fault_of(const std::vector<schedule_ptr>& programs, circumstances ar
   return {};
 }
 
-/// Runs rounds in several orders with several stragglers. Returns the first fault.
+/// Runs rounds with several orders of events and several stragglers. Returns the first error, or an empty text.
 std::string fault_in_any_order(const std::vector<schedule_ptr>& programs, bool in_place, std::uint64_t seeds) {
   const auto size = static_cast<rank>(programs.size());
   for (std::uint64_t seed = 1; seed <= seeds; ++seed)
@@ -75,7 +76,8 @@ TEST_P(any_allreduce, every_contribution_is_in_once_in_rank_order_with_the_same_
       }
 }
 
-/// A single rank runs in place, because its in-place schedule does nothing.
+/// A schedule that was generated for in-place buffers also works out of place. The exception is a single rank, whose
+/// in-place schedule does nothing.
 TEST_P(any_allreduce, in_place_schedules_work_out_of_place_too) {
   for (const rank size : world_sizes())
     EXPECT_EQ(fault_in_any_order(made(size, sums(1, true)), size == 1, 1), "") << "P=" << size;
@@ -138,7 +140,7 @@ TEST_P(any_allreduce, bad_requests_are_refused_with_the_reason) {
 
 // --- as a fragment -----------------------------------------------------------------------------------------
 
-/// Returns a schedule of two fragments behind the call, a sum and then a barrier.
+/// Returns a schedule in which the application's call starts a sum, and the end of the sum starts a barrier.
 result<schedule_ptr> composed(world place) {
   builder to(place);
   const shape data = sums(3);
@@ -181,13 +183,15 @@ TEST_P(any_allreduce, sabotage_every_dep_that_is_not_implied_is_missed) {
   EXPECT_GT(dropped, 200u);
 }
 
-/// An ordinary schedule must fail if input and output share memory. This shows that `in_place` has an effect.
+/// A schedule that was generated for out-of-place buffers must fail if input and output share memory. This shows that
+/// `in_place` has an effect.
 TEST_P(any_allreduce, sabotage_an_ordinary_schedule_must_not_run_in_place) {
   for (rank size = 2; size <= 33; ++size)
     EXPECT_NE(fault_of(made(size, sums(1)), {.how = order::late_sends, .in_place = true}, 1), "") << "P=" << size;
 }
 
-/// Rank 4 of 6 is not a proxy and has the virtual index 2. It exchanges with rank 5, then with rank 0.
+/// The changes are made to rank 4 of 6. This rank is not a proxy and has the index 2 among the four ranks of the core.
+/// It exchanges data with rank 5, then with rank 0.
 TEST(allreduce_sabotage, a_changed_op_is_noticed) {
   const auto good = allreduces(6, sums(1));
   const auto with = [&](op_kind kind, const std::function<void(op&)>& change) {
@@ -226,12 +230,13 @@ TEST_P(any_allreduce, sabotage_a_reduction_that_never_fires_is_noticed) {
   EXPECT_NE(fault.find("(compute) never fires"), std::string::npos) << fault;
 }
 
-/// The proxy runs the pattern of the core only, as if the number of ranks were a power of two.
+/// With three ranks, rank 0 is the proxy of the extra rank 1. Here the proxy ignores the extra, as if the number of
+/// ranks were a power of two.
 TEST(allreduce_sabotage, a_proxy_that_forgets_its_extra_is_noticed) {
   const auto good = allreduces(3, sums(1));
   auto bad = good;
   for (op_id id = 0; id < good[0]->ops().size(); ++id)
-    if (good[0]->ops()[id].kind == op_kind::compute) {  // the first compute op belongs to the fold
+    if (good[0]->ops()[id].kind == op_kind::compute) {  // this op adds the contribution of the extra
       bad[0] = with_op(*good[0], id, [](op& it) {
         it.what = kernel::copy;
         it.b = {};

@@ -14,7 +14,7 @@ shape sums(std::uint64_t count, std::uint64_t segment, bool is_visible) {
   return {.count = count, .what = kernel::sum, .segment = segment, .is_visible = is_visible};
 }
 
-/// Each rank chooses by itself whether it stages its messages.
+/// Each rank chooses independently whether it stages messages in scratch memory or reads payloads in place.
 TEST(direct, ranks_that_stage_and_ranks_that_do_not_form_one_world) {
   for (const rank size : {2, 3, 5, 6, 7, 8})
     for (const std::uint64_t segment : {0u, 1u, 2u})
@@ -39,7 +39,8 @@ std::uint64_t scratch_of(const schedule& program) {
   return count;
 }
 
-/// Reading a payload in place needs no memory. Staging needs a few segments, independent of the length of the vector.
+/// Reading a payload in place needs no scratch memory. Staging needs memory for a few segments, independent of the
+/// length of the vector.
 TEST(direct, staging_takes_a_ring_of_segments) {
   const std::uint64_t segment = 64, segments = 50;
   const world place{.self = 1, .size = 4};

@@ -13,8 +13,8 @@ TEST(blocks, long_ones_begin_at_cache_lines_and_short_ones_are_even) {
   for (std::uint64_t i = 0; i < 7; ++i) EXPECT_EQ(even.size(i), 127u);
 }
 
-/// Expects that every element is in one piece, and that there are at most `most` segments. No piece may be longer than
-/// the first piece of its block.
+/// Expects that every element is in exactly one piece, and that the grid has at most `most` segments. No piece may be
+/// longer than the first piece of its block.
 void expect_sound(const block_grid& grid, rank size, std::uint64_t total, std::uint64_t most) {
   ASSERT_GE(grid.segments(), 1u);
   ASSERT_LE(grid.segments(), most);

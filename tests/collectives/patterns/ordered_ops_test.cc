@@ -7,7 +7,7 @@
 namespace lsched::testing {
 namespace {
 
-/// Returns whether `after` has a dep on `before`.
+/// Returns whether op `after` depends directly on op `before`.
 bool waits(const schedule& program, op_id before, op_id after) {
   const auto next = program.successors(before);
   return std::ranges::find(next, after) != next.end();

@@ -14,7 +14,8 @@ std::vector<schedule_ptr> barriers(rank size) {
   return whole_world(size, [](world place) { return barrier_dissemination(place); });
 }
 
-/// Returns a barrier behind the application's call. A rank enters the barrier with its call, not when its round begins.
+/// Returns a barrier that waits for the application's call. A rank enters the barrier by its call, not at the beginning
+/// of its round.
 result<schedule_ptr> barrier_after_call(world place) {
   builder to(place);
   to.set_exit(add_barrier(to, to.call()).exit);
@@ -85,7 +86,7 @@ TEST(barrier, of_no_world_is_refused) {
 
 // --- sabotage ----------------------------------------------------------------------------------------------
 
-/// Drops one dep of one rank. Returns whether some straggler and seed reveal the fault.
+/// Removes one dependency of one rank. Returns whether the fault is revealed by some choice of straggler and seed.
 bool is_missed(std::vector<schedule_ptr> programs, std::size_t who, op_id before, op_id after) {
   programs[who] = without_dep(*programs[who], before, after);
   for (std::uint64_t seed = 1; seed <= 12; ++seed)
@@ -103,8 +104,8 @@ TEST(barrier_sabotage, every_dep_is_missed) {
   }
 }
 
-/// barrier.cc warns of this mistake: a send must wait for the signals of all earlier steps, not only of the previous
-/// step.
+/// A send must wait for the signals of all earlier steps. A comment in barrier.cc warns of the mistake of this test, a
+/// wait for the signal of the previous step only.
 TEST(barrier_sabotage, waiting_for_the_last_receive_only_is_too_little) {
   auto programs = barriers(8);
   for (schedule_ptr& program : programs)

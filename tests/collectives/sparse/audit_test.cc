@@ -1,8 +1,9 @@
-// Replays the rules of published code that lose, repeat or misplace gradients, in plain arithmetic. Invariants must
-// detect each of them. docs/inside/sparse_audit.md has a row for each rule.
+// Published implementations of sparse allreduces have rules that lose, repeat or misplace gradients. This file replays
+// each such rule in plain arithmetic. An invariant of docs/inside/sparse_audit.md must detect each rule. That page
+// lists the invariants (I2 and so on), the rules, and the implementations (V, L and B).
 //
-// A replay is a sparse allreduce as the paper defines it, with one rule exchanged. Integers in f32 make conservation
-// exact, so that every loss is visible.
+// A replay is a sparse allreduce as the paper defines it, but with one rule replaced. Gradients are integers in f32, so
+// that sums are exact and every loss is visible.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,16 +18,16 @@ namespace lsched {
 namespace {
 
 enum class published_rule {
-  none,              ///< the paper's algorithm
+  none,              ///< no replaced rule: the paper's algorithm
   above_kth,         ///< selects |v| > the k-th magnitude, instead of k elements (V, L, B)
-  threshold_reused,  ///< selects by the first round's k-th magnitude for ever (the paper's text, without controller)
-  nan_threshold,     ///< the k-th magnitude may be NaN, which no value exceeds
-  float_indices,     ///< indices are sent as f32 (V, L)
+  threshold_reused,  ///< selects by the k-th magnitude of round 1 in all rounds (the paper's text)
+  nan_threshold,     ///< uses a k-th magnitude that may be NaN, which no value exceeds (V, L, B)
+  float_indices,     ///< sends indices as f32 (V, L)
   owner_first,       ///< the owner of a region adds its own values first, then r-1, r-2, … (V, L, B)
   unsorted_search,   ///< searches sent indices by bisection in a list that is sorted by magnitude (L, B)
-  all_k_zeroed,      ///< TopkDSA: clears k elements of the residual, but sends only those above the k-th (V, L, B)
-  tree_leak,         ///< gTopk: treats an index in the result as arrived, even if its value is from other ranks
-  rate_outside,      ///< applies the learning rate to the result, not to the input of the residual (V, L, B)
+  all_k_zeroed,      ///< TopkDSA: clears k elements of the residual, but sends only elements above the k-th (V, L, B)
+  tree_leak,         ///< gTopk: an index in the result has arrived, even if the value is from other ranks
+  rate_outside,      ///< applies the learning rate to the result instead of to the gradient (V, L, B)
 };
 
 struct audit_options {
@@ -43,8 +44,8 @@ using sparse_vector = std::map<std::uint32_t, float>;
 
 /// The observable values of a round, in units of the update.
 struct audited_round {
-  std::vector<std::vector<double>> before;  ///< every rank's residual + rate * gradient
-  std::vector<std::vector<double>> after;   ///< every rank's residual
+  std::vector<std::vector<double>> before;  ///< residual + rate * gradient, by rank
+  std::vector<std::vector<double>> after;   ///< residual after the round, by rank
   std::vector<sparse_vector> sent;
   sparse_vector result;
   double rate = 1;
@@ -78,8 +79,8 @@ double lost_or_repeated(const audited_round& round) {
   return sum;
 }
 
-/// I4, on a single rank: returns how many of the k largest elements are not in the result. NaN is larger than all other
-/// values.
+/// I4, for a single rank: returns how many of the k largest elements are not in the result. NaN counts as larger than
+/// all other values.
 double not_the_largest(const audited_round& round, std::size_t k) {
   const auto& all = round.before.front();
   std::vector<std::size_t> order(all.size());
@@ -96,7 +97,7 @@ double not_the_largest(const audited_round& round, std::size_t k) {
   }));
 }
 
-/// I5: returns the items beyond k on the rank that sends the most.
+/// I5: returns by how much the maximum number of items that a rank sends exceeds k.
 double beyond_k(const audited_round& round, std::size_t k) {
   std::size_t most = 0;
   for (const sparse_vector& it : round.sent) most = std::max(most, it.size());
@@ -112,7 +113,8 @@ double magnitude_sent(const audited_round& round) {
 
 // ---- the replay
 
-/// Returns the indices by descending magnitude, then by index. NaN come first, and zeros are left out.
+/// Returns the indices ordered by descending magnitude, and by index if magnitudes are equal. NaN values come first,
+/// and zeros are omitted.
 std::vector<std::uint32_t> by_magnitude(const sparse_vector& of) {
   std::vector<std::uint32_t> order;
   for (const auto& [index, value] : of)
@@ -134,8 +136,8 @@ sparse_vector largest_of(const sparse_vector& of, std::size_t k) {
   return kept;
 }
 
-/// Finds ascending keys like numpy.searchsorted in `sorted`, which need not be sorted. Each bisection begins where the
-/// previous search ended.
+/// Searches for ascending keys in `sorted` by bisection, like numpy.searchsorted. In the replayed mistake `sorted` is
+/// not sorted by index. Each bisection begins where the previous bisection ended.
 std::vector<std::uint32_t> found_by_bisection(const sparse_vector& keys, const std::vector<std::uint32_t>& sorted) {
   std::vector<std::uint32_t> found;
   std::size_t low = 0;
@@ -228,8 +230,8 @@ class replay {
     return std::all_of(largest.begin(), largest.end(), [](const auto& it) { return std::isnan(it.second); });
   }
 
-  /// Returns an index as the receiver of a region sees it. The region begins at 2^24, from where f32 cannot represent
-  /// odd numbers.
+  /// Returns an index as the receiver gets it. The replay adds 2^24 before the conversion, because f32 cannot represent
+  /// odd numbers above 2^24.
   std::uint32_t received(std::uint32_t index) const {
     constexpr std::uint32_t behind = 1U << 24;
     return is(published_rule::float_indices) ? static_cast<std::uint32_t>(static_cast<float>(behind + index)) - behind
@@ -250,7 +252,8 @@ class replay {
     return sums;
   }
 
-  /// Returns the k largest items of the sum of two halves, each computed recursively.
+  /// Sums the lists from `begin` to before `end` along a tree: sums each half recursively, and returns the k largest
+  /// items of the sum of both halves.
   sparse_vector tree_sum(const std::vector<sparse_vector>& lists, std::size_t begin, std::size_t end) const {
     if (end - begin == 1) return lists[begin];
     sparse_vector sums = tree_sum(lists, begin, begin + (end - begin + 1) / 2);
@@ -276,11 +279,11 @@ class replay {
   std::vector<vector> residuals_;
   round_no round_ = 0;
   float last_rate_ = 1;
-  std::vector<float> first_thresholds_;  ///< by rank
+  std::vector<float> first_thresholds_;  ///< thresholds of the first round, by rank
 };
 
-/// The mean over several rounds of an amount, relative to the magnitude sent. A test can record it in its XML and JSON
-/// output.
+/// An amount relative to the magnitude that was sent, as a mean over rounds. record() writes the mean to the XML and
+/// JSON output of the test.
 class share_of_sent {
  public:
   void add(double amount, const audited_round& round) { sum_ += amount / magnitude_sent(round), ++rounds_; }
@@ -294,7 +297,7 @@ class share_of_sent {
 
 constexpr std::size_t k_rounds = 8;
 
-/// Returns the loss relative to the magnitude sent. Expects that every round loses something.
+/// Runs rounds and returns the loss relative to the magnitude that was sent. Expects a loss in every round.
 share_of_sent lost_by(const audit_options& options) {
   share_of_sent lost;
   replay world(options);
@@ -413,21 +416,22 @@ TEST(SparseAudit, I3_sees_the_learning_rate_outside_of_the_residual) {
 
 // ---- sums of positions in 32 bits
 
-/// Returns boundaries that are averages of all ranks' quantiles, summed in the type Sum. Lists are evenly spread.
+/// Returns boundaries that are the averages of all ranks' quantiles. The quantiles are summed in the type Sum. The
+/// items of each rank are evenly spread.
 template <class Sum>
 std::vector<std::int64_t> boundaries(std::uint64_t count, std::uint64_t ranks) {
   std::vector<std::int64_t> made;
   for (std::uint64_t i = 1; i < ranks; ++i) {
     Sum sum = 0;
-    for (std::uint64_t r = 0; r < ranks; ++r)  // wraps in two's complement
+    for (std::uint64_t r = 0; r < ranks; ++r)  // wraps like two's complement
       sum = static_cast<Sum>(static_cast<std::uint64_t>(sum) + count * i / ranks + r);
     made.push_back(static_cast<std::int64_t>(std::floor(static_cast<double>(sum) / static_cast<double>(ranks))));
   }
   return made;
 }
 
-/// Returns the words that the busiest owner receives of k evenly spread items from each rank. The owner of an item is
-/// the first rank whose region ends after the item.
+/// Returns the maximum number of words that the owner of a region receives if each rank sends k evenly spread items to
+/// the owners. The owner of an item is the first rank whose region ends after the item.
 double words_received(const std::vector<std::int64_t>& boundaries, std::uint64_t count, std::uint64_t k) {
   std::vector<double> words(boundaries.size() + 1);
   for (std::uint64_t i = 0; i < k; ++i) {
@@ -439,7 +443,7 @@ double words_received(const std::vector<std::int64_t>& boundaries, std::uint64_t
 }
 
 TEST(SparseAudit, I7_sees_positions_added_in_32_bits) {
-  constexpr std::uint64_t count = 27600000, k = 100000;  // the LSTM
+  constexpr std::uint64_t count = 27600000, k = 100000;  // the paper's LSTM
   for (const std::uint64_t ranks : {77U, 78U, 100U, 128U, 256U}) {
     const double bound = 6.0 * k * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
     EXPECT_LE(words_received(boundaries<std::int64_t>(count, ranks), count, k), bound) << ranks;

@@ -1,4 +1,5 @@
-// Tests of balance plans, against lists that are exchanged one message at a time.
+// Tests of the plans that balance the numbers of items on all ranks. The traffic of a plan is compared with an exchange
+// of lists, one message at a time.
 #include "collectives/sparse/steps/balance.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ constexpr std::array k_rules{balance_rule::cost, balance_rule::published, balanc
 
 std::size_t wide(rank it) { return static_cast<std::size_t>(it); }
 
-/// The items that each rank has sent and received.
+/// The numbers of items that each rank has sent and received.
 struct played {
   explicit played(rank size) : traffic(wide(size)) {}
 
@@ -40,7 +41,7 @@ struct played {
 };
 
 void play_exchange(const balance_plan& plan, const numbers& kept, played& on) {
-  numbers items(std::reduce(kept.begin(), kept.end()));  // the result's items, as numbers
+  numbers items(std::reduce(kept.begin(), kept.end()));  // the items of the result, each a number
   std::iota(items.begin(), items.end(), 0);
   std::vector<numbers> shares(kept.size());
   std::uint64_t next = 0;
@@ -81,7 +82,8 @@ void play_gathering(const balance_plan& plan, played& on) {
   for (const auto& shares : has) EXPECT_EQ(std::count(shares.begin(), shares.end(), true), static_cast<int>(size));
 }
 
-/// Plays the plan and expects the traffic that the plan predicts. Returns the most items that a rank sends or receives.
+/// Executes the plan and expects the traffic that the plan predicts. Returns the maximum number of items that a rank
+/// sends or receives.
 std::uint64_t played_cost(const balance_plan& plan, const numbers& kept) {
   const auto size = static_cast<rank>(kept.size());
   played exchange(size), gathering(size), both(size);
@@ -98,7 +100,7 @@ std::uint64_t played_cost(const balance_plan& plan, const numbers& kept) {
   return both.most();
 }
 
-/// Returns possible distributions of up to k items over their owners.
+/// Returns several distributions of up to k items over the ranks that own the items.
 std::vector<numbers> kept_lists(rank size, std::uint64_t k, std::mt19937_64& draw) {
   std::vector<numbers> all{numbers(wide(size))};
   for (rank one = 0; one < size; ++one) {
@@ -192,8 +194,8 @@ TEST(most_traffic, is_within_the_published_bound_but_for_a_few_items) {
     }
 }
 
-/// Four neighbours keep all items. No rank has more than four times the mean, so that the published rule does not
-/// balance. The first of the four sends 2.75 times the total.
+/// Four adjacent ranks own all items. No rank has more than four times the mean, so that the published rule does not
+/// balance. Without balancing, the first of the four ranks sends 2.75 times the total number of items.
 TEST(balance_plan, keeps_a_bound_that_the_published_rule_does_not) {
   numbers kept(16);
   std::fill_n(kept.begin(), 4, 40);

@@ -1,5 +1,6 @@
-// Shared by the tests of Ok-Topk's baselines: cases, the gradients of a case, and rules of selection and summation by
-// maps and sorts. Except for the gradients, this file shares no code with the baselines.
+// Helpers for the tests of the algorithms with which Ok-Topk is compared (the baselines): test cases, the gradients of
+// a case, and a plain implementation of selection and summation by maps and sorts. Except for the gradients, this file
+// shares no code with the baselines.
 #pragma once
 
 #include <deque>
@@ -19,7 +20,7 @@ inline constexpr std::array<rank, 8> k_baseline_ranks{1, 2, 3, 5, 6, 7, 4, 8};
 inline constexpr std::array<std::uint64_t, 6> k_baseline_counts{0, 1, 2, 7, 64, 1000};
 inline constexpr round_no k_baseline_rounds = 4;
 
-/// Number of inputs: the gradients of gradient_source, then five of patterns().
+/// Number of kinds of input: first all kinds of gradient_source, then five kinds of patterns().
 inline constexpr std::size_t k_baseline_inputs = k_all_gradient_kinds.size() + 5;
 
 struct baseline_case {
@@ -34,7 +35,7 @@ struct baseline_case {
   }
 };
 
-/// Calls `body` for every size with every type. The other options alternate.
+/// Calls `body` for every combination of type, number of ranks, count and k. The other options alternate.
 inline void for_each_baseline_case(const std::function<void(const baseline_case&)>& body) {
   std::size_t number = 0;
   for (const dtype type : k_floats)
@@ -87,7 +88,7 @@ inline void accumulate(const baseline_case& what, elements& residual, const elem
                       : accumulated(what.problem.type, residual[i], what.problem.scale, gradient[i]);
 }
 
-/// Returns the items of a residual that may be sent, by index.
+/// Returns the items of a residual that may be sent, ordered by index.
 inline list sendable(const baseline_case& what, const elements& residual) {
   const dtype type = what.problem.type;
   list all;
@@ -100,7 +101,8 @@ inline list sendable(const baseline_case& what, const elements& residual) {
   return all;
 }
 
-/// Returns the sum of the lists, first to last, added in the residual's type and rounded once.
+/// Returns the sum of the lists. Values are added in list order, in the residual's type, and the sum is rounded to
+/// `type` once.
 inline list sum_in_order(dtype type, const std::vector<list>& lists) {
   std::map<std::uint32_t, std::uint64_t> sums;
   for (const list& from : lists)
@@ -122,13 +124,14 @@ inline bool is_refused(const baseline_case& what, const list& result) {
          });
 }
 
-/// Clears the non-finite elements of a residual, as a refused round does.
+/// Clears the non-finite elements of a residual. A round whose result is refused does this.
 inline void drop_not_finite(dtype type, elements& residual) {
   for (std::uint64_t& it : residual)
     if (!is_finite(type, rounded(type, it))) it = 0;
 }
 
-/// Subtracts the sent items that have arrived from the residual. A refused round only clears non-finite elements.
+/// Updates the residual after a round: subtracts the sent items whose index has arrived in the result. If the result is
+/// refused, only clears the non-finite elements.
 inline void settle(const baseline_case& what, const list& result, elements& residual, const list& sent,
                    const std::function<bool(std::uint32_t)>& arrived) {
   const dtype type = what.problem.type, wide = residual_of(type);
@@ -147,7 +150,7 @@ inline bool has_index(const list& in, std::uint32_t index) {
   return at != in.end() && at->index == index;
 }
 
-/// Returns the result divided by P as a dense vector, or zeros if the round is refused.
+/// Returns the update as a dense vector: the result divided by the number of ranks, or zeros if the result is refused.
 inline elements update_of(const baseline_case& what, const list& result) {
   const dtype type = what.problem.type;
   elements made(what.problem.count, 0);
@@ -159,7 +162,7 @@ inline elements update_of(const baseline_case& what, const list& result) {
 
 // ---- ranks
 
-/// The buffers of one rank, with fences around each.
+/// The buffers of one rank. Each buffer has guard bytes on both sides.
 struct rank_memory {
   rank_memory(const baseline_case& what, std::uint64_t list_room, std::uint64_t result_room)
       : residual(residual_of(what.problem.type), elements(what.problem.count, 0)),
@@ -184,7 +187,7 @@ struct rank_memory {
 
 // ---- conservation
 
-/// Returns the sum of all residuals by index, which is exact for integers.
+/// Returns, for each index, the sum over all residuals. The sum is exact for integers.
 inline std::vector<double> total_of(const std::vector<elements>& residuals, dtype type) {
   std::vector<double> total(residuals.front().size(), 0);
   for (const elements& residual : residuals)
@@ -192,8 +195,9 @@ inline std::vector<double> total_of(const std::vector<elements>& residuals, dtyp
   return total;
 }
 
-/// I3: compares the residuals before a round with the result and the residuals after the round. Returns the sum of the
-/// magnitudes that are lost or repeated.
+/// Checks that a round loses and repeats nothing (invariant I3 of docs/inside/sparse_audit.md): compares the residuals
+/// before the round with the result and the residuals after the round. Returns the sum of the magnitudes that are lost
+/// or repeated.
 inline double lost_in_round(const std::vector<double>& before, const std::vector<double>& after, const list& result,
                             dtype type) {
   std::vector<double> missing(before);

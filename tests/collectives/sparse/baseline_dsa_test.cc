@@ -1,4 +1,5 @@
-// Tests of TopkDSA with all ranks in lockstep, against a plain reference, and of the two forms of a block.
+// Tests of TopkDSA with all ranks in lockstep, against a plain reference. A block of the sum has two forms, values or
+// items, and both are tested.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -9,7 +10,8 @@
 namespace lsched {
 namespace {
 
-/// The memory of the lists and of the block that a rank sends.
+/// The memory of the lists and of the block that a rank sends (`TopkDSA` first sends lists to owners, then a block to
+/// all ranks).
 struct block_memory {
   block_memory(dtype type, const topk_dsa& of, rank self)
       : lists(type, static_cast<std::size_t>(of.list_room())),
@@ -74,7 +76,7 @@ class dsa_world {
   std::deque<block_memory> blocks_;
 };
 
-/// Returns the items of a list in a region, with indices relative to the region's begin.
+/// Returns the items of a list that are in a region, with indices relative to the beginning of the region.
 list part_of(const list& all, std::uint64_t begin, std::uint64_t end) {
   list made;
   for (const entry& it : all)
@@ -97,7 +99,7 @@ list content_of(const item_list& from, dtype type) {
   return copy.content(from.count);
 }
 
-/// Expects the block of the sum, and counts the blocks of each form.
+/// Expects that rank r has the block of the sum, and counts the blocks of each form in `forms`.
 void expect_block(const baseline_case& what, const dsa_world& world, std::size_t r, const list& sum,
                   std::array<std::size_t, 2>& forms) {
   const dtype type = what.problem.type;
@@ -167,7 +169,7 @@ TEST(BaselineTopkDSA, adds_the_largest_of_all_ranks_in_rank_order) {
 }
 
 TEST(BaselineTopkDSA, sends_values_where_items_would_take_as_much) {
-  // An f32 item is as long as two values.
+  // An f32 item (index and value) is as long as two values.
   for (const std::uint64_t region : sizes{1, 2, 3, 8, 9}) {
     EXPECT_EQ(units_of_values(dtype::f32, region), (region + 1) / 2);
     for (std::uint64_t items = 0; items <= region; ++items)

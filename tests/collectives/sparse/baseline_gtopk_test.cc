@@ -1,5 +1,5 @@
-// Tests of gTopk with all ranks in lockstep on several trees, against a reference that records the contributors of each
-// value.
+// Tests of gTopk with all ranks in lockstep, on several trees of ranks, against a reference that records the
+// contributors of each value.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -11,7 +11,8 @@
 namespace lsched {
 namespace {
 
-/// Parents by rank. Rank 0 is the root and its own parent. Children have higher ranks than their parents.
+/// A tree of ranks: the parents, by rank. Rank 0 is the root and its own parent. Children have higher ranks than their
+/// parents.
 using tree = std::vector<rank>;
 
 std::vector<tree> trees_of(rank size) {
@@ -37,7 +38,7 @@ std::vector<std::size_t> children_of(const tree& in, std::size_t parent) {
 
 // ---- the reference
 
-/// A partial result, and the contributors to each item.
+/// A partial result, and the ranks that have contributed to each item.
 struct traced_list {
   list items;
   std::map<std::uint32_t, std::set<std::size_t>> owners;
@@ -90,8 +91,8 @@ class gtopk_world {
     mine.n_sent = ranks_[r].select(mine.residual.data(), given.data(), mine.hint, mine.sent.data());
   }
 
-  /// Merges from the highest rank down. Children have higher ranks, so that their lists are complete before the
-  /// parent's turn.
+  /// Merges the lists of children into the list of the parent, from the highest rank down. In this order the lists of
+  /// all children are complete before the turn of their parent.
   void reduce() {
     for (std::size_t r = in_.size(); r-- > 0;) {
       rank_memory& mine = memories_[r];
@@ -179,7 +180,7 @@ TEST(BaselineGTopK, takes_an_index_for_an_arrival_where_published) { run_all(arr
 
 // ---- conservation
 
-/// Returns the magnitude that the rounds lose in total.
+/// Runs rounds. Returns the total magnitude that they lose.
 double lost_by(arrival_rule rule, rank ranks, dtype type, std::size_t which_tree, gradient_kind kind) {
   constexpr std::uint64_t count = 1000;
   const baseline_case what{.problem = {.count = count, .k = 50, .place = {.self = 0, .size = ranks}, .type = type},

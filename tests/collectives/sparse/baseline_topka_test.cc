@@ -1,4 +1,4 @@
-// Tests of TopkA and Gaussiank with all ranks in lockstep, against plain references.
+// Tests of the baselines TopkA and Gaussiank with all ranks in lockstep, against plain references.
 #include <gtest/gtest.h>
 
 #include "collectives/sparse/steps/topka_steps.h"
@@ -9,8 +9,8 @@ namespace lsched {
 namespace {
 
 struct ranks_of_lists {
-  std::deque<rank_memory> memories;  ///< A deque, because rank_memory cannot be moved.
-  std::vector<elements> residuals;   ///< Residuals of the reference.
+  std::deque<rank_memory> memories;  ///< buffers, by rank; a deque, because rank_memory cannot be moved
+  std::vector<elements> residuals;   ///< residuals of the reference, by rank
 };
 
 template <class Baseline>
@@ -28,7 +28,7 @@ std::vector<Baseline> made_for(const baseline_case& what) {
   return ranks;
 }
 
-/// Adds the lists and settles the residuals. Compares every rank with the reference, bit by bit.
+/// Adds the lists of all ranks and updates the residuals. Compares every rank's result with the reference, bit by bit.
 template <class Baseline>
 void add_and_settle(const baseline_case& what, std::vector<Baseline>& ranks, ranks_of_lists& world,
                     const std::vector<list>& lists) {
@@ -85,7 +85,8 @@ TEST(BaselineTopkA, does_without_update_and_without_gradient) {
 
 // ---- Gaussiank
 
-/// Computes the first threshold from moments in two passes and a quantile by bisection.
+/// Computes the first threshold of Gaussiank plainly: the mean and the variance in two passes, and the normal quantile
+/// by bisection.
 double first_threshold(const baseline_case& what, const elements& residual) {
   const dtype wide = residual_of(what.problem.type);
   std::vector<long double> finite;
@@ -117,8 +118,9 @@ list above(const baseline_case& what, const elements& residual, double threshold
   return all;
 }
 
-/// Returns whether rounding cannot change the threshold's selection. Squares of extreme f64 values overflow or
-/// underflow. If k is at least the count, the threshold is the mean, which elements may equal.
+/// Returns whether the threshold selects the same elements however it is rounded. Two kinds of cases are excluded:
+/// extreme f64 values, whose squares overflow or underflow, and cases with k at least the count. If k is at least the
+/// count, the threshold is the mean, and elements may equal the mean.
 bool has_clear_threshold(const baseline_case& what) {
   const bool is_extreme = what.input == k_baseline_inputs - 4 || what.input == k_baseline_inputs - 1;
   return what.problem.k < what.problem.count && (what.problem.type != dtype::f64 || !is_extreme);
@@ -148,7 +150,8 @@ void expect_threshold(const baseline_case& what, const elements& residual, const
   EXPECT_NEAR(made.threshold, threshold, rounding);
 }
 
-/// Returns the reference list for the implementation's threshold, which differs from the reference only by rounding.
+/// Returns the list that the reference selects with the threshold of the implementation. This threshold differs from
+/// the threshold of the reference only by rounding.
 list gaussian_list_of(const baseline_case& what, const elements& residual, const gaussian_list& made) {
   const std::uint64_t k = std::min(what.problem.k, what.problem.count);
   if (k == 0) return {};

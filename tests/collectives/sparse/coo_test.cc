@@ -1,5 +1,6 @@
-// Tests of sums of users' sparse vectors. Real schedules run on real engines, with all ranks in one thread and in
-// random orders. The results are compared bit by bit with a map that adds the ranks' items in the promised order.
+// Tests of sums of users' sparse vectors. Real schedules run on real engines. All ranks run in one thread, and events
+// happen in random order. The results are compared bit by bit with a map that adds the ranks' items in the promised
+// order.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,14 +32,14 @@ struct user_items {
   }
 };
 
-/// Converts f64 values to a type.
+/// Returns the f64 values converted to a type.
 std::vector<std::byte> as(dtype type, const std::vector<double>& values) {
   std::vector<std::byte> bytes(values.size() * size_of(type));
   find_convert(dtype::f64, type)(values.data(), values.size(), 1, bytes.data());
   return bytes;
 }
 
-/// The items of the result, as the user gets them.
+/// The items of the result in the form that the user gets.
 struct expected_result {
   std::vector<std::uint64_t> indices;
   std::vector<std::byte> values;
@@ -141,7 +142,7 @@ class coo_world {
     }
   }
 
-  /// Expects that the round has ended with a flaw and has written only the number of items.
+  /// Expects that the round has ended with the error `flaw` and has written nothing but the number of items.
   void expect_bad(round_no round, coo_flaw flaw, rank culprit, std::uint64_t items) const {
     for (rank r = 0; r < problem_.place.size; ++r) {
       const member& me = at(r);
@@ -155,7 +156,7 @@ class coo_world {
     }
   }
 
-  /// Returns the traffic so far, summed over the buffers with lists or over all other buffers.
+  /// Returns one counter of the traffic so far, summed over the buffers with lists or over all other buffers.
   std::uint64_t sum_of(rank r, bool of_lists, std::uint64_t traffic::*which) const {
     std::uint64_t sum = 0;
     const instance& it = *its_[wide(r)];
@@ -176,7 +177,7 @@ class coo_world {
   std::vector<instance*> its_;
 };
 
-/// Distributions of the items of a world.
+/// The distributions of the items over indices and ranks.
 enum class item_kind { scattered, sorted, few_indices, one_index, one_region, some_ranks_none, nobody };
 constexpr item_kind k_all_kinds[] = {item_kind::scattered, item_kind::sorted,     item_kind::few_indices,
                                      item_kind::one_index, item_kind::one_region, item_kind::some_ranks_none,
@@ -195,7 +196,7 @@ std::vector<user_items> drawn(item_kind kind, const coo_problem& problem, std::u
       if (kind == item_kind::one_index) index = problem.count - 1;
       if (kind == item_kind::one_region) index = problem.count / 2 + index % (problem.count / 64 + 1);
       if (index >= problem.count) index = problem.count - 1;
-      // Values have all sizes and both signs. Some are zero, and some cancel each other exactly.
+      // Values have many magnitudes and both signs. Some values are zero, and some cancel each other exactly.
       const double size = std::ldexp(1 + static_cast<double>(draw() % 1000) / 1000, static_cast<int>(draw() % 8));
       ranks[r].add(index, draw() % 9 == 0 ? 0 : draw() % 4 == 0 ? (draw() % 2 == 0 ? 64 : -64) : size - 60);
     }
@@ -256,7 +257,7 @@ TEST(coo, all_types_are_rounded_once) {
     }
 }
 
-/// In f16, 2048 + 1 + 1 is 2050 if the sum is rounded once, and 2048 if it is rounded twice.
+/// In f16, 2048 + 1 + 1 is 2050 if only the final sum is rounded, and 2048 if every addition is rounded.
 TEST(coo, no_sum_of_one_rank_is_rounded) {
   for (const bool is_one_rank : {true, false}) {
     const coo_problem problem{.count = 9, .room = 3, .result_room = 1, .place = {0, 3}, .type = dtype::f16};
@@ -308,7 +309,8 @@ TEST(coo, an_index_stays_if_its_sum_is_zero_and_nan_are_seen_by_all) {
   EXPECT_EQ(nan, 0x7FC00000u);
 }
 
-/// No memory is proportional to `count`. Only messages limit an index to 32 bits.
+/// No buffer has a size proportional to `count`, so that `count` may be huge. An index in a message has 32 bits, but is
+/// relative to a region.
 TEST(coo, vectors_may_be_longer_than_an_index) {
   for (const rank size : sizes()) {
     const std::uint64_t count = static_cast<std::uint64_t>(size) << 32;
@@ -419,7 +421,8 @@ TEST(coo, what_is_wrong_is_told_to_all_and_the_next_round_is_none_the_worse) {
     world.expect_bad(++round, coo_flaw::many_items, size / 2, 0);
     ASSERT_NO_FATAL_FAILURE(run_well());
 
-    // There are more different indices than the result has room for. A single rank cannot contribute as many.
+    // The number of different indices exceeds the capacity of the result. A single rank cannot contribute so many
+    // items.
     given = nothing;
     for (std::uint64_t i = 0; i < 10; ++i)
       for (rank r = 0; r < size; ++r) given[wide(r)].add(r < 2 ? 99 - 10 * wide(r) - i : i, 1);
@@ -431,7 +434,7 @@ TEST(coo, what_is_wrong_is_told_to_all_and_the_next_round_is_none_the_worse) {
   }
 }
 
-/// All items are in one region, and its owner has more sums than it has room to send.
+/// All items are in one region. The number of sums of this region exceeds the number that its owner can send.
 TEST(coo, one_owner_has_no_room_for_its_sum) {
   for (const bool is_balanced : {false, true}) {
     const coo_problem problem{.count = 1000, .room = 50, .result_room = 3, .place = {0, 5}, .is_balanced = is_balanced};
@@ -444,8 +447,8 @@ TEST(coo, one_owner_has_no_room_for_its_sum) {
   }
 }
 
-/// If regions are balanced, an owner has room for its items. Lists have all lengths up to the room, and some hold the
-/// same few indices in one place. With more items in a region, the schedule would fail.
+/// If regions are balanced, the items of a region never exceed the capacity of its owner, otherwise the round would
+/// fail. Lists have all lengths up to `room`, and some lists hold only a few adjacent indices.
 TEST(coo, balanced_owners_never_get_more_than_twice_the_room_and_a_few) {
   std::mt19937_64 draw(3);
   for (const rank size : {2, 3, 5, 6, 7, 4, 8, 16}) {
@@ -471,7 +474,8 @@ TEST(coo, balanced_owners_never_get_more_than_twice_the_room_and_a_few) {
   }
 }
 
-/// Rank 1 contributes one item, which another rank owns. If lengths are exchanged first, only this list is sent.
+/// Rank 1 contributes one item, which another rank owns. If regions are balanced, ranks exchange the lengths of lists
+/// first, and then send only the list of this item.
 TEST(coo, empty_lists_are_not_sent_where_regions_are_balanced) {
   for (const bool is_balanced : {false, true}) {
     const coo_problem problem{.count = 100, .room = 40, .result_room = 40, .place = {0, 5}, .is_balanced = is_balanced};
@@ -488,7 +492,8 @@ TEST(coo, empty_lists_are_not_sent_where_regions_are_balanced) {
   }
 }
 
-/// Nine of ten items are in a tenth of the vector.
+/// Nine of ten items are in one tenth of the vector. If regions are balanced, all owners receive about the same number
+/// of items.
 TEST(coo, balanced_owners_receive_about_the_same) {
   const coo_problem problem{.count = 100'000, .room = 1000, .result_room = 8000, .place = {0, 8}, .is_balanced = true};
   coo_world world(problem, 7);
@@ -501,7 +506,7 @@ TEST(coo, balanced_owners_receive_about_the_same) {
   const expected_result all = expected(given, dtype::f32);
   ASSERT_NO_FATAL_FAILURE(world.expect(all, "skewed"));
   for (rank r = 0; r < 8; ++r) {
-    // An eighth of all items, of which the rank itself contributes an eighth, and the sums of the other ranks.
+    // An owner receives an eighth of all items, except for its own items, and then the sums of the seven other ranks.
     const double items = 1000.0 * 7 / 8 + static_cast<double>(all.indices.size()) * 7 / 8;
     const auto received = static_cast<double>(world.sum_of(r, true, &traffic::bytes_received)) / 8;
     EXPECT_LT(received, items * 1.1) << r;

@@ -1,4 +1,4 @@
-// Tests of a vector that holds the last result and nothing of earlier results.
+// Tests of the dense update: a vector that holds the latest result, and no elements of earlier results.
 #include "collectives/sparse/steps/lists.h"
 
 #include <gtest/gtest.h>

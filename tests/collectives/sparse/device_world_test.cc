@@ -1,5 +1,5 @@
 // Tests of sparse allreduces whose vectors are in device memory. In every round, updates and residuals must have the
-// bits of a world in host memory. The host cannot access the device memory of these tests.
+// same bits as in a world in host memory. The host cannot access the device memory of these tests.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -53,7 +53,7 @@ class vector_world {
     if (!now.empty()) std::memcpy(at(r).state->residual(), now.data(), now.size());
     return at(r).state->save();
   }
-  /// Sets the images from which the ranks of the next world start.
+  /// Sets the images from which the ranks of the next world load their state.
   static void go_on_from(std::vector<bytes> images) { images_of_next = std::move(images); }
 
  private:
@@ -98,7 +98,7 @@ class vector_world {
     return {from, from + size};
   }
 
-  /// Fills the gradient with small numbers and ties. Few values are non-finite or tiny.
+  /// Fills the gradient with small numbers, many of them with equal magnitudes. A few values are non-finite or tiny.
   void fill(member& mine, std::uint64_t seed) const {
     std::byte* const into = seen(mine, mine.gradient);
     for (std::uint64_t i = 0; i < problem_.count; ++i) {

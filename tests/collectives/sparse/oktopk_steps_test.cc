@@ -1,4 +1,5 @@
-// Tests of the steps of one rank: their allocations, and their effects on the caller's memory.
+// Tests of the steps that one rank executes in a round of Ok-Topk: the memory that they allocate, and the parts of the
+// caller's memory that they write.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ namespace {
 
 using numbers = std::vector<std::uint64_t>;
 
-/// Rank 0 of three ranks, of which the other two have no items. The constructor allocates all memory of a round.
+/// Rank 0 of three ranks. The other two ranks have no items. The constructor allocates all memory that a round needs.
 class lonely_rank {
  public:
   explicit lonely_rank(const sparse_problem& of)
@@ -56,7 +57,7 @@ class lonely_rank {
         items_(sent_room(of) * item_size(of.type)),
         sums_(items_.size()) {}
 
-  /// Runs a round. Of the lists that are sent, only the rank's own arrives, and the sums of other regions are empty.
+  /// Runs a round. This rank receives only its own list, and the sums of other regions are empty.
   void run(round_no round, const void* gradient, void* update) {
     steps.select(gradient);
     if (is_due(looks_of(of_), round)) {
@@ -133,7 +134,7 @@ TEST(oktopk_steps, clear_an_update_they_have_not_seen_everywhere_and_others_wher
     EXPECT_GT(it.kept, 0u);
     EXPECT_EQ(others_than_zero(*update), it.kept) << "in round " << round;
   }
-  one[4999] = 3;  // not written by the steps
+  one[4999] = 3;  // a foreign value in the caller's memory
   it.run(++round, gradient.data(), one.data());
   EXPECT_EQ(others_than_zero(one), it.kept + 1);
   const std::vector<float> before = one;

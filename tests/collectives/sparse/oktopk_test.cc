@@ -1,5 +1,5 @@
-// Tests of Ok-Topk rounds with all ranks in lockstep, against the definition. The definition uses sorts instead of
-// thresholds, dense sums instead of lists, and no regions.
+// Tests of Ok-Topk rounds with all ranks in lockstep, against a plain implementation of its definition. This
+// implementation uses sorts instead of thresholds, dense sums instead of lists, and no regions.
 #include "collectives/sparse/steps/oktopk_steps.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ std::vector<elements> gradients_of(shape of, const sparse_problem& problem, roun
   return all;
 }
 
-/// A vector for each rank, in memory.
+/// The memory of one vector for each rank.
 class vectors {
  public:
   vectors(dtype type, const std::vector<elements>& from) {
@@ -164,7 +164,7 @@ class definition {
 
   list result() const { return looks() ? largest_of(of_.type, sums(), of_.k) : at_least(global_, sums()); }
 
-  /// Updates residuals and thresholds. Returns false if the round is refused.
+  /// Updates residuals and thresholds after a round. Returns false if the result is refused.
   bool settle(const list& result) {
     if (looks()) {
       local_ = next_local_;
@@ -274,7 +274,7 @@ class compared_rounds {
 
   lockstep& world() { return world_; }
   definition& expected() { return expected_; }
-  /// Returns the most items that any rank has selected in any round.
+  /// Returns the maximum number of items that any rank has selected in any round.
   std::uint64_t most_selected() const { return most_selected_; }
 
  private:
@@ -383,7 +383,8 @@ TEST(oktopk, reuses_thresholds_in_every_type) {
             }
 }
 
-/// Gradients grow tenfold in the second round, so that far more items are above the threshold than there is room for.
+/// Gradients grow tenfold in the second round, so that the number of items above the old threshold far exceeds the
+/// capacity of a list, 4 k.
 TEST(oktopk, sends_four_k_where_a_threshold_selects_more) {
   for (const dtype type : k_floats)
     for (const rank size : {1, 3, 5}) {
@@ -458,7 +459,8 @@ TEST(oktopk, of_one_rank_is_its_top_k) {
   EXPECT_EQ(world.volume().metadata.total, 0u);
 }
 
-/// Expects that all gradients are in the results or in the residuals. Sums of integers are exact.
+/// Expects that the results and the residuals together hold all gradients. Gradients are integers, so that sums are
+/// exact.
 void expect_conserved(rank size, capacity_policy policy, selection_rule selection) {
   for (const std::uint64_t k : {1u, 3u, 30u, 200u}) {
     const sparse_problem of{
@@ -513,10 +515,10 @@ TEST(oktopk, goes_on_after_rounds_that_were_given_up) {
       rounds.run(1);
       const std::vector<std::uint64_t> settled = regions();
       rounds.exchange();
-      rounds.exchange();  // computes new boundaries, and is given up like the round before
+      rounds.exchange();  // computes new boundaries; both rounds are abandoned
       EXPECT_EQ(regions() == settled, size == 1) << "the boundaries must change, or the test proves nothing";
       rounds.exchange();
-      const auto kept = rounds.world().state(0).boundaries();  // the next round begins with these
+      const auto kept = rounds.world().state(0).boundaries();  // the next round begins with `kept`
       EXPECT_EQ(std::vector<std::uint64_t>(kept.begin(), kept.end()), settled);
       EXPECT_EQ(rounds.world().state(0).rounds(), 1u);
       rounds.run(3);
@@ -539,7 +541,7 @@ TEST(oktopk, goes_on_from_an_image) {
   for (rank r = 0; r < 3; ++r) EXPECT_EQ(residual_of_rank(other, of, r), residual_of_rank(one, of, r));
 }
 
-/// The image may be taken in any round of a threshold's lifetime.
+/// The image of the state may be saved after any round in which the threshold is reused.
 TEST(oktopk, goes_on_from_an_image_with_its_thresholds) {
   sparse_problem of{
       .count = 400, .k = 20, .place = {0, 3}, .period = 5, .selection = selection_rule::reused, .reuse = 4};
@@ -561,8 +563,8 @@ TEST(oktopk, goes_on_from_an_image_with_its_thresholds) {
   }
 }
 
-/// Exact rounds keep no thresholds. A world that reuses thresholds and starts from such an image computes new ones at
-/// once.
+/// The state of a world with exact selection has no thresholds. If a world that reuses thresholds loads the image of
+/// such a state, its first round computes thresholds.
 TEST(oktopk, looks_for_thresholds_that_an_image_has_not) {
   sparse_problem of{.count = 400, .k = 20, .place = {0, 3}};
   lockstep exact(of);
@@ -623,7 +625,8 @@ TEST(oktopk_volume, is_within_the_bound_for_every_input_if_items_are_deferred) {
       }
 }
 
-/// All ranks select the same element, so that its owner receives it from every rank. No regions can avoid this.
+/// All ranks select the same element, so that the owner of this element receives an item from every rank. No choice of
+/// regions can avoid this.
 TEST(oktopk_volume, is_beyond_the_bound_for_bad_inputs_if_they_are_not) {
   for (const rank size : {8, 12, 33}) {
     const sparse_problem of{.count = 800, .k = 2, .place = {0, size}, .period = 2};
@@ -634,7 +637,7 @@ TEST(oktopk_volume, is_beyond_the_bound_for_bad_inputs_if_they_are_not) {
   }
 }
 
-/// All ranks select all elements, and all regions have the same size, so that every number is known beforehand.
+/// All ranks select all elements, and all regions have the same size. Therefore the expected traffic is known exactly.
 TEST(oktopk_volume, counts_what_messages_would_carry) {
   const sparse_problem of{.count = 40, .k = 40, .place = {0, 5}};
   lockstep world(of);
@@ -650,16 +653,16 @@ TEST(oktopk_volume, counts_what_messages_would_carry) {
   EXPECT_EQ(it.payload.most_sent, 64u);
   EXPECT_EQ(it.over_bound, 0);
   EXPECT_EQ(world.payload_of(3).sent, 64u);
-  // The counters have 2 words each: 40 bins of positions, 16 for each region's drift, and 256 + 256 + 256 + 128 of
-  // magnitudes. Rank 0 sends them to 2 ranks and to its extra.
+  // Each counter has 2 words. There are 40 counters of positions, 16 counters for each region, and 256 + 256 + 256 +
+  // 128 counters of magnitudes. Rank 0 sends the counters to 2 ranks and to its extra.
   EXPECT_EQ(it.metadata.most_sent, 3u * 2 * (40 + 80 + 896) + 4 * 4);
   EXPECT_EQ(it.metadata.total, (3u + 1 + 2 + 2 + 2) * 2 * (40 + 80 + 896) + 5 * 16);
   ASSERT_FALSE(world.run(vectors(of.type, gradients_of(shape::uniform, of, 2, 1)).read()));
   EXPECT_EQ(world.volume().metadata.most_sent, 3u * 2 * (80 + 896) + 4 * 4);
 }
 
-/// A round that computes thresholds gathers more items than the result has, and all of them count. Counters of
-/// magnitudes are not sent.
+/// With reused thresholds, a round that computes a threshold gathers the items of all sums, which are more than the
+/// items of the result. The traffic includes all gathered items. Counters of magnitudes are not sent.
 TEST(oktopk_volume, shows_what_published_thresholds_cost) {
   const sparse_problem of{.count = 4000, .k = 40, .place = {0, 8}, .selection = selection_rule::reused, .reuse = 4};
   lockstep world(of);
@@ -710,8 +713,8 @@ TEST(list_lockstep, counts_as_all_ranks_do_that_compute) {
           }
 }
 
-/// Computed lists for hundreds of ranks. All items are in one quarter of the vector, a different quarter in every
-/// round.
+/// A source of lists for hundreds of ranks. The lists are computed, not stored. All items are in one quarter of the
+/// vector, and the quarter changes in every round.
 class crowded_lists {
  public:
   explicit crowded_lists(const sparse_problem& of) : of_(of), items_(of.k * item_size(of.type)) {}

@@ -1,6 +1,6 @@
-// Tests of partial sparse allreduces. Real schedules run on real engines, with all ranks in one thread and with calls
-// and offers in random orders. Reports must state which offers are in a round. The results are compared bit by bit with
-// the steps in lockstep, and nothing may be lost, index by index.
+// Tests of partial sparse allreduces. Real schedules run on real engines. All ranks run in one thread, and calls and
+// offers happen in random order. Reports must state which offers are in a round. The results are compared, bit by bit,
+// with an execution of the steps in lockstep. No contribution may be lost at any index.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class partial_sparse_world {
   instance& at(rank r) { return *its_[wide(r)]; }
   std::string describe() const { return world_.describe(); }
 
-  /// Offers small integers, many of them zero, so that all sums are exact.
+  /// Offers a gradient of small integers, many of them zero. Sums of these integers are exact.
   void offer(rank r) {
     vector gradient(problem_.count);
     for (float& it : gradient) it = world_.draw_below(3) == 0 ? static_cast<float>(world_.draw_below(201)) - 100 : 0.0f;
@@ -86,7 +86,7 @@ class partial_sparse_world {
       if (world_.draw_below(calls[wide(r)] ? 4 : 5) < (calls[wide(r)] ? 3u : 1u)) offer(r);
       if (calls[wide(r)]) call(r, round);
       for (std::uint64_t steps = world_.draw_below(40); steps > 0; --steps) world_.step();
-      if (world_.draw_below(6) == 0) offer(r);  // perhaps after the capture
+      if (world_.draw_below(6) == 0) offer(r);  // the round may already have taken its offers
     }
     return finish_round(round);
   }
@@ -95,14 +95,14 @@ class partial_sparse_world {
         [&] { return std::ranges::all_of(its_, [&](const instance* it) { return it->finished.load() >= round; }); });
   }
 
-  /// Runs a round that all present ranks call, so that no offers are pending afterwards.
+  /// Runs a round that all present ranks call. Afterwards no offer is pending.
   bool flush(round_no round) {
     world_.settle();
     for (const rank r : present_) call(r, round);
     return finish_round(round);
   }
 
-  /// Collects an update. Returns nothing if there is no new result.
+  /// Collects an update. Returns nullopt if there is no new result.
   std::optional<delivered> collect(rank r) {
     member& me = ranks_[wide(r)];
     me.update.assign(problem_.count, -12345);
@@ -129,8 +129,8 @@ class partial_sparse_world {
     return {static_cast<const float*>(ranks_[wide(r)].state->residual()), problem_.count};
   }
 
-  /// Returns the largest difference, over all elements, between the offers and the sum of updates and residuals. The
-  /// updates are those that rank `account` has collected.
+  /// Returns the maximum difference, over all elements, between the sum of all offers and the sum of updates and
+  /// residuals. The updates are the updates that rank `account` has collected.
   double most_lost(rank account) const {
     double most = 0;
     for (std::size_t i = 0; i < problem_.count; ++i) {
@@ -139,7 +139,8 @@ class partial_sparse_world {
         offered += ranks_[wide(r)].offered[i];
         left += static_cast<double>(residual(r)[i]);
       }
-      // Sums are integers. Updates are the sums divided by the number of ranks, rounded.
+      // The sums are integers. An update is a sum divided by the number of ranks and rounded, so that it is multiplied
+      // and rounded here.
       most = std::max(most, std::abs(offered - std::round(ranks_[wide(account)].taken[i]) - left));
     }
     return most;
@@ -175,8 +176,8 @@ std::vector<activation> activations_for(rank size, std::uint64_t seed) {
 
 constexpr std::array<rank, 7> k_sizes{1, 2, 3, 5, 6, 7, 8};
 
-/// Collects on every rank. Expects the same bits and the same report everywhere. Returns the gradient of each rank,
-/// empty for ranks that have not been captured.
+/// Collects the update of a round on every rank. Expects the same bits and the same report on all ranks. Returns the
+/// gradient that each rank has contributed, or an empty vector for ranks that have contributed nothing.
 std::vector<vector> collect_round(partial_sparse_world& world, round_no round) {
   std::vector<vector> given;
   std::vector<delivered> told;
@@ -247,7 +248,8 @@ TEST(partial_sparse, every_algorithm_loses_nothing_and_counts_who_is_in_it) {
         }
 }
 
-/// Ranks collect in random rounds.
+/// Each rank collects after random rounds only. The update that a rank then gets is the sum of all updates since its
+/// last collect.
 TEST(partial_sparse, updates_that_nobody_has_collected_are_added_up) {
   for (const rank size : k_sizes)
     for (const lag_rule lag : {lag_rule(lag_policy::accumulate), lag_rule(lag_policy::history, 2)}) {
@@ -270,7 +272,7 @@ TEST(partial_sparse, updates_that_nobody_has_collected_are_added_up) {
 TEST(partial_sparse, who_sleeps_holds_nobody_up_and_joins_with_all_it_has) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : {2, 3, 5, 6, 7}) {
-      const sparse_problem problem{.count = 50, .k = 60, .place = {0, size}};  // every round sends all elements
+      const sparse_problem problem{.count = 50, .k = 60, .place = {0, size}};  // a round sends all elements
       partial_sparse_world world(how, problem, {.policy = activation_policy::solo}, lag_policy::latest, 9);
       ASSERT_TRUE(world.is_there());
       const rank sleeper = size - 1;
@@ -291,7 +293,7 @@ TEST(partial_sparse, who_sleeps_holds_nobody_up_and_joins_with_all_it_has) {
     }
 }
 
-/// Rounds without gradients still send residuals, also the residual of a rank that has left.
+/// Rounds to which no rank contributes a gradient still send residuals, including the residual of a rank that has left.
 TEST(partial_sparse, a_round_of_nobody_has_an_update) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : k_sizes) {

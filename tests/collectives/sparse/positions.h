@@ -1,4 +1,4 @@
-// Problems, and positions that ranks have selected, for the tests of regions.
+// Helpers for the tests of regions: problems, and the positions of elements that ranks have selected.
 #pragma once
 
 #include <random>
@@ -15,8 +15,9 @@ inline sparse_problem problem_of(rank size, std::uint64_t count, boundary_rule r
   return {.count = count, .k = count, .place = {0, size}, .boundaries = rule};
 }
 
-/// Returns the positions that a rank has selected of `count` elements. Shape 0 spreads them evenly, shape 1 crowds them
-/// at the beginning, shape 2 has one position, and other shapes have a few neighbours.
+/// Returns the positions that a rank has selected among `count` elements. In shape 0 the positions are spread evenly,
+/// in shape 1 most positions are near the beginning, shape 2 has one position, and other shapes have a few adjacent
+/// positions.
 inline list positions(int shape, std::uint64_t count, std::mt19937_64& draw) {
   list all;
   for (std::uint32_t i = 0; i < count; ++i) {

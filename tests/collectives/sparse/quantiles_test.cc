@@ -1,4 +1,4 @@
-// Tests of boundaries, against the quantiles of the sorted positions of all ranks.
+// Tests of the boundaries of regions, against the quantiles of the sorted positions of all ranks.
 #include "collectives/sparse/steps/regions.h"
 
 #include <gtest/gtest.h>
@@ -33,8 +33,8 @@ TEST(position_bins, are_some_for_each_region_and_none_beyond_the_vector) {
   EXPECT_EQ(position_bins(problem_of(7, 1000, boundary_rule::averaged)), 7u);
 }
 
-/// A boundary cuts the sorted positions of all ranks. If a bin has several elements, the boundary may be anywhere in
-/// the bin.
+/// A boundary is a quantile of the sorted positions of all ranks. If a bin of positions has several elements, the
+/// boundary may be anywhere in the bin.
 TEST(pooled_boundaries, are_quantiles_of_all_ranks_positions_together) {
   std::mt19937_64 draw(1);
   for (const rank size : {1, 2, 3, 5, 6, 7, 4, 8, 12})
@@ -66,7 +66,7 @@ TEST(pooled_boundaries, are_quantiles_of_all_ranks_positions_together) {
 }
 
 TEST(pooled_boundaries, cut_bins_in_proportion) {
-  const sparse_problem of = problem_of(2, 5120);  // bins of ten elements
+  const sparse_problem of = problem_of(2, 5120);  // each bin has ten elements
   numbers bins(512), boundaries(3);
   bins[0] = 4;
   bins[100] = 10;

@@ -1,4 +1,5 @@
-// Tests of boundaries that follow the items, against the shares of the new regions.
+// Tests of the boundaries of regions that move with the items from round to round. Regions are divided into parts, in
+// which items are counted. The new regions must have nearly equal shares of the items.
 #include "collectives/sparse/steps/regions.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Returns the sum of the counts of all ranks.
+/// Returns the number of items in each part, summed over all ranks.
 numbers counted(const sparse_problem& of, const region_parts& parts, const std::vector<list>& by_rank) {
   numbers sums(drift_bins(of)), own(drift_bins(of), 77);
   for (const list& all : by_rank) {
@@ -19,7 +20,7 @@ numbers counted(const sparse_problem& of, const region_parts& parts, const std::
   return sums;
 }
 
-/// Returns the next round's boundaries, computed from the counts of all ranks in the present regions.
+/// Returns the boundaries of the next round, computed from the items of all ranks in the parts of the present regions.
 numbers followed(const sparse_problem& of, const std::vector<list>& by_rank, numbers boundaries) {
   region_parts parts(of);
   parts.divide(boundaries);
@@ -27,7 +28,7 @@ numbers followed(const sparse_problem& of, const std::vector<list>& by_rank, num
   return boundaries;
 }
 
-/// Returns the number of items of all ranks in the fullest region.
+/// Returns the maximum number of items in a region, summed over all ranks.
 std::uint64_t most_in_a_region(const std::vector<list>& by_rank, const numbers& boundaries) {
   numbers counts(boundaries.size() - 1);
   for (const list& all : by_rank)
@@ -58,7 +59,8 @@ TEST(region_parts, boundaries_move_to_equal_shares_from_wherever_they_are) {
   }
 }
 
-/// Only a hundredth of the last region is dense, next to its beginning. Equal parts of the region would almost miss it.
+/// The items are dense only in the first hundredth of the last region. If all parts of the region had the same width,
+/// nearly all parts would be empty.
 TEST(region_parts, an_end_of_what_is_dense_is_found_at_once) {
   const sparse_problem of = problem_of(4, 1 << 20);
   const auto dense_from = [&](std::uint32_t begin) {
@@ -73,8 +75,8 @@ TEST(region_parts, an_end_of_what_is_dense_is_found_at_once) {
   }
 }
 
-/// Many narrow regions are counted element by element, and wide regions get the parts that these do not need. Four
-/// parts for each region would be too coarse to find an end of the dense range.
+/// Many narrow regions have a part for each element, and wide regions get the parts that narrow regions do not need.
+/// With only four parts for each region, an end of the dense range could not be found.
 TEST(region_parts, narrow_regions_leave_theirs_to_wide_ones) {
   constexpr rank k_ranks = 2000;
   const sparse_problem of = problem_of(k_ranks, 1 << 20);
@@ -93,7 +95,7 @@ TEST(region_parts, narrow_regions_leave_theirs_to_wide_ones) {
   }
 }
 
-/// In a list of all elements, a part has as many items as it is wide.
+/// Every element has an item, so that the number of items in a part is the width of the part.
 TEST(region_parts, are_those_of_all_regions_in_their_order) {
   const sparse_problem of = problem_of(3, 5000);
   const numbers boundaries{0, 3, 3, 5000};
@@ -115,7 +117,8 @@ TEST(region_parts, are_those_of_all_regions_in_their_order) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_LE(counts[47 - i], counts[46 - i] + 1) << i;
 }
 
-/// 120 elements are divided into 32 parts. An outermost part has about one element and must not be rounded to none.
+/// 120 elements are divided into 32 parts. The width of the outermost parts is about one element and must not be
+/// rounded to 0.
 TEST(region_parts, are_never_empty) {
   const sparse_problem of = problem_of(2, 120);
   list all;
@@ -136,7 +139,7 @@ TEST(region_parts, boundaries_stay_where_there_is_nothing_to_go_by) {
   EXPECT_EQ(followed(problem_of(3, 0), {{}, {}, {}}, {0, 0, 0, 0}), (numbers{0, 0, 0, 0}));
 }
 
-/// Vectors are empty, regions outnumber elements, or a region has 2^32 elements.
+/// Tries empty vectors, more regions than elements, and a region of 2^32 elements.
 TEST(region_parts, are_of_any_size) {
   std::mt19937_64 draw(5);
   for (const rank size : {1, 3, 5, 7, 600, 9000})
@@ -160,7 +163,8 @@ TEST(region_parts, are_of_any_size) {
     }
 }
 
-// If ranks have different boundaries, the sums may count parts that this rank does not have.
+// Boundaries must ascend for any counts. If ranks had different boundaries, the counts could include parts that this
+// rank does not have.
 TEST(region_parts, boundaries_ascend_whatever_the_sums_are) {
   const sparse_problem of = problem_of(5, 20);
   const numbers now{0, 1, 1, 2, 3, 20};

@@ -1,4 +1,4 @@
-// Tests of the check that refuses results, and of its effect on residuals.
+// Tests of the check that refuses results with non-finite items, and of the effect of a refusal on residuals.
 #include "collectives/sparse/steps/lists.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,8 @@ TEST(result_check, accepts_everything_under_other_policies) {
     }
 }
 
-/// Tests the values near which rounding to a narrow type turns a finite number into infinity, to the last bit.
+/// Tests the largest residual values that rounding to a narrow type keeps finite, and their neighbours, which become
+/// infinite.
 TEST(result_check, drops_what_cannot_be_sent_as_a_finite_item_and_nothing_else) {
   for (const dtype type : k_floats) {
     const dtype wide = residual_of(type);

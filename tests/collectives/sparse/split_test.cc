@@ -1,4 +1,5 @@
-// Tests of the lists for the owners of regions: the cuts, the items that are left out, and the turns of pairs of ranks.
+// Tests of the lists that a rank sends to the owners of regions: where the selected items are cut, which items are left
+// out, and in which rounds a pair of ranks exchanges items.
 #include "collectives/sparse/steps/regions.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +57,7 @@ TEST(items_below, finds_the_first_item_from_a_position_on) {
     }
 }
 
-/// Returns the lists that a rank sends, each computed by a sort.
+/// Returns the lists that a rank sends. Each list is computed plainly, by a sort.
 std::vector<list> lists_for_owners(const sparse_problem& of, round_no round, const list& selected,
                                    const std::vector<std::uint64_t>& boundaries) {
   std::vector<list> lists(boundaries.size() - 1);

@@ -12,7 +12,7 @@ namespace {
 
 sparse_problem some_problem() { return {.count = 1000, .k = 10, .place = {1, 3}}; }
 
-/// Changes every part of a new state.
+/// Changes every member of a new state.
 void play(sparse_state& state, std::uint64_t count) {
   const std::array<std::uint64_t, 4> boundaries{0, 5, 500, count};
   state.hint.least = 77;
@@ -109,7 +109,7 @@ TEST(sparse_state, refuses_what_is_no_image) {
   expect_refused(some_problem(), with(0, 'L'), status::argument);
   expect_refused(some_problem(), with(8, 9), status::version);
   const std::size_t boundaries = image.size() - 4000 - 4 * 8;
-  expect_refused(some_problem(), with(boundaries - 1, 1), status::argument);  // thresholds that never expire
+  expect_refused(some_problem(), with(boundaries - 1, 1), status::argument);  // thresholds would never expire
   expect_refused(some_problem(), with(boundaries, 1), status::argument);
   expect_refused(some_problem(), with(boundaries + 9, 200), status::argument);
   expect_refused(some_problem(), with(boundaries + 24, 1), status::argument);

@@ -1,4 +1,4 @@
-// Tests of the k-th largest magnitude of many lists, against a sort of all lists.
+// Tests of the search for the k-th largest magnitude of many lists, against a sort of all items.
 #include "collectives/sparse/steps/threshold.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Tests of complete sparse allreduces. Real schedules run on real engines, with all ranks in one thread and in random
-// orders. Ok-Topk is compared with its steps in lockstep, bit by bit and word by word. All algorithms must satisfy
-// error feedback: no gradient is lost.
+// Tests of complete sparse allreduces. Real schedules run on real engines. All ranks run in one thread, and events
+// happen in random order. Ok-Topk is compared with an execution of its steps in lockstep: the results bit by bit, and
+// the traffic word by word. In all algorithms no gradient may be lost: residuals keep the elements that are not sent.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -94,7 +94,7 @@ std::vector<rank> sizes() {
   return sampled() ? std::vector<rank>{1, 2, 3, 5, 7, 8} : std::vector<rank>{1, 2, 3, 5, 6, 7, 4, 8, 12};
 }
 
-/// Returns the problem in all variants of Ok-Topk.
+/// Returns the problem with all variants of the options of Ok-Topk.
 std::vector<sparse_problem> forms_of(sparse_problem problem) {
   std::vector<sparse_problem> all(5, problem);
   all[1].capacity = capacity_policy::defer;
@@ -166,8 +166,8 @@ TEST(sparse_world, oktopk_moves_what_lockstep_counts) {
     }
 }
 
-/// Gradients are integers, so that sums are exact. Every gradient must be in the updates or in the residuals, index by
-/// index.
+/// At every index, the updates and the residuals together must hold all gradients. Gradients are integers, so that sums
+/// are exact.
 TEST(sparse_world, every_algorithm_is_the_same_everywhere_and_loses_nothing) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : {1, 2, 4, 8})
@@ -225,7 +225,7 @@ void spoil(sparse_world& world, spoilage how, rank size) {
       world.gradient(0)[k_bad] = 3e38f;
       world.gradient(last)[k_bad] = 3e38f;
       break;
-    case spoilage::many:  // more elements than are sent
+    case spoilage::many:  // more non-finite elements than a round sends
       for (std::size_t i = 100; i < 130; ++i) world.gradient(last)[i] = NAN;
       for (std::size_t i = k_bad; i < k_bad + 10; ++i) world.gradient(last)[i] = k_infinity;
   }
@@ -241,8 +241,8 @@ std::vector<std::vector<float>> sums_of(sparse_world& world, rank size) {
   return all;
 }
 
-/// Expects that all ranks refuse the round because of the same element. The update must be zero, and residuals must
-/// lose exactly their non-finite elements.
+/// Expects that all ranks refuse the round and name the same element. The update must be zero, and exactly the
+/// non-finite elements of residuals must be cleared.
 void expect_refusal(const sparse_world& world, const std::vector<std::vector<float>>& sums, round_no round) {
   const auto size = static_cast<rank>(sums.size());
   ASSERT_TRUE(world.non_finite_element(0, round));
@@ -256,8 +256,8 @@ void expect_refusal(const sparse_world& world, const std::vector<std::vector<flo
   }
 }
 
-/// Expects that the round is accepted and that all integers are in updates or residuals. The element that overflows is
-/// skipped.
+/// Expects that the round is accepted, and that updates and residuals together hold all integers. Skips the element
+/// that overflows.
 void expect_nothing_lost(const sparse_world& world, const std::vector<std::vector<float>>& sums, round_no round) {
   const auto size = static_cast<rank>(sums.size());
   std::size_t in_update = 0;
@@ -288,7 +288,7 @@ void run_non_finite(std::string_view algorithm, const sparse_problem& problem, s
   for (round_no round = 1; round <= 6; ++round) {
     world.draw(from, round);
     if (round == k_bad_round) spoil(world, how, size);
-    // Compensates for the overflow.
+    // Subtracts the value that has made the sum overflow.
     if (round == k_bad_round + 1 && how == spoilage::overflow) world.gradient(0)[k_bad] = -3e38f;
     const auto sums = sums_of(world, size);
     ASSERT_TRUE(world.run());
@@ -304,7 +304,7 @@ void run_non_finite(std::string_view algorithm, const sparse_problem& problem, s
 
 TEST(sparse_world, refuses_a_round_that_is_not_finite_and_goes_on_from_there) {
   for (const sparse_algorithm& how : sparse_algorithms()) {
-    if (how.name == "gtopk_published") continue;  // loses contributions by design
+    if (how.name == "gtopk_published") continue;  // this published rule loses contributions
     for (const capacity_policy capacity : {capacity_policy::strict, capacity_policy::defer}) {
       if (capacity == capacity_policy::defer && how.name != "oktopk") continue;
       for (const rank size : {1, 2, 3, 5, 7})
@@ -345,8 +345,8 @@ TEST(sparse_world, refuses_nothing_that_is_not_sent_or_not_to_be_refused) {
     }
 }
 
-/// Returns the round that refuses a NaN of round 2. There are fewer items than ranks, so that an owner has its turn
-/// only in some rounds.
+/// Sets a gradient to NaN in round 2. Returns the round in which the NaN is refused. There are fewer items than ranks,
+/// so that a rank sends items to an owner only in some rounds.
 round_no round_of_refusal(std::size_t at) {
   const rank size = 7;
   const sparse_problem problem{.count = k_refusal_count,
@@ -388,7 +388,7 @@ TEST(sparse_world, baselines_move_what_is_counted_without_moving_it) {
     for (const std::string_view name : {"topka", "topkdsa", "gtopk"}) {
       sparse_world world(name, problem, 1);
       ASSERT_TRUE(world.is_there() && world.run(from, 1));
-      // In the first round residuals are zero, so that a rank's list depends on its gradient only.
+      // In the first round residuals are zero, so that the list of a rank depends only on the gradient.
       list_source lists({.kind = gradient_kind::uniform, .count = problem.count, .ranks = size}, dtype::f32, problem.k);
       std::vector<std::uint64_t> lengths;
       std::deque<std::vector<std::byte>> kept;

@@ -1,4 +1,4 @@
-/* Prints the version of the header. Proves that the header and the library are found and fit together. */
+/* Prints the version of the header. Shows that an installed header and library are found and match. */
 #include <lsched.h>
 #include <stdio.h>
 

@@ -41,7 +41,7 @@ edge_balance balance_of(const std::vector<end>& ends) {
   return all;
 }
 
-/// Returns both ends of the edges from every rank to every other rank, with five tags each.
+/// Returns both ends of all edges: five edges, with different tags, from every rank to every other rank.
 std::vector<end> pairs() {
   std::vector<end> ends;
   for (rank from = 0; from < 4; ++from)
@@ -96,7 +96,8 @@ TEST(edge_balance, names_both_ends_that_differ_in_size_alone) {
       << *named;
 }
 
-/// If many ends are left over, there may be no cell with exactly one end. An end that is named must be left over.
+/// If many ends have no opposite end, odd_end() may find none of them, because no cell contains exactly one end. But if
+/// odd_end() names an end, this end must have no opposite end.
 TEST(edge_balance, never_names_an_end_that_has_its_opposite) {
   std::mt19937_64 random(5);
   const auto all = pairs();

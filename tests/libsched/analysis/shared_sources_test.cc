@@ -20,7 +20,8 @@ namespace {
 constexpr std::uint64_t k_count = 20'000;
 constexpr std::uint64_t k_all = k_count;
 
-/// Returns the numbers of the sends, in the order of the ops.
+/// Returns the numbers that the analysis has given to the sends, in the order of the ops. Sends with the same number
+/// share a copy of their source.
 std::vector<std::uint32_t> numbers_of(const schedule& program) {
   std::vector<std::uint32_t> numbers;
   const auto all = shared_sources(program);
@@ -35,7 +36,7 @@ std::vector<std::uint32_t> numbers_of(const schedule& program) {
 
 using numbers = std::vector<std::uint32_t>;
 
-/// Rank 0 of three, with an input and an output.
+/// A builder for rank 0 of 3, with an input and an output.
 struct scene {
   builder to{{.self = 0, .size = 3}};
   buffer_id input = to.input(dtype::i32, k_count);
@@ -113,7 +114,7 @@ TEST(shared_sources, of_the_allreduces) {
 
 // --- over shared memory --------------------------------------------------------------------------------------
 
-/// A world of ranks in one thread, which step in turn.
+/// A world whose ranks all run in one thread and take turns.
 class shm_world {
  public:
   explicit shm_world(rank ranks) {

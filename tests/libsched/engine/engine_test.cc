@@ -25,7 +25,7 @@
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 
-// --- every allocation of this program passes here ------------------------------------------------------------------
+// --- operator new and delete of this program ---------------------------------------------------------------
 
 namespace lsched::testing {
 namespace {
@@ -33,7 +33,7 @@ std::atomic<bool> g_counts{false};
 std::atomic<std::uint64_t> g_allocations{0}, g_bytes{0};
 std::atomic<std::int64_t> g_aligned{0};
 constexpr int k_endless = -1;
-thread_local int t_left = k_endless;  // further allocations of this thread that succeed
+thread_local int t_left = k_endless;  // number of allocations of this thread before failure
 
 void* take(std::size_t bytes, std::size_t alignment) {
   if (g_counts.load()) ++g_allocations, g_bytes += bytes;
@@ -135,7 +135,7 @@ std::string text_of(const shape& data) {
   return std::string(name_of(data.what)) + " " + std::string(name_of(data.type)) + " " + std::to_string(data.count);
 }
 
-/// An allreduce of T on all ranks of a world, and the buffers of all ranks.
+/// An allreduce of elements of type T on all ranks of a world, with the buffers of all ranks.
 template <class T>
 struct allreduce_bench {
   allreduce_bench(lockstep_world& world, const shape& data) : world_(world), data_(data) {
@@ -177,8 +177,9 @@ void check_integers(lockstep_world& world, std::uint64_t count, int rounds, bool
   world.remove(bench.its);
 }
 
-// All ranks must have the same bits as rank 0. The error must be within the bound for any order of additions: (P - 1)
-// roundings, each of at most half a unit in the last place of a number below the sum of magnitudes.
+// All ranks must have the same bits as rank 0. The error must be within a bound that holds for any order of additions:
+// P - 1 roundings. Each rounding error is at most half a unit in the last place of a number below the sum of
+// magnitudes.
 template <class T>
 void check_floats(lockstep_world& world, std::uint64_t count, dtype type) {
   allreduce_bench<T> bench(world, {count, type, kernel::sum, false});
@@ -287,7 +288,8 @@ std::int64_t combine(kernel what, std::int64_t x, std::int64_t y) {
   }
 }
 
-// The values are so small that every intermediate result is exact in every type, and that no order matters.
+// The values are so small that every type represents every intermediate result exactly. So the order of the operations
+// does not matter.
 void check_reduction(lockstep_world& world, kernel what, dtype type, bool in_place) {
   constexpr std::uint64_t count = 19;
   const shape data{count, type, what, in_place};
@@ -375,7 +377,7 @@ TEST(engine, a_running_schedule_is_neither_rebound_nor_removed) {
   allreduce_bench<std::int64_t> bench(world, {5, dtype::i64, kernel::sum, false});
   ASSERT_TRUE(bench.is_committed());
   lockstep_world::start(world.at(0), *bench.its[0]);
-  EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);  // called for, but not begun
+  EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);  // called, but not begun
   world.settle();
   EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);
   EXPECT_EQ(world.at(0).remove(*bench.its[0]), status::busy);
@@ -436,7 +438,7 @@ TEST(engine, ranks_of_different_speed_stay_within_one_round_of_a_synchronising_s
   }
 }
 
-// --- schedules by hand -----------------------------------------------------------------------------------------------
+// --- schedules that the test writes with a builder ---------------------------------------------------------
 
 // Ranks 1 … 4 send to rank 0. As soon as `need` of these messages have arrived, rank 0 sends to rank 1.
 result<schedule_ptr> quorum_schedule(rank self, std::uint32_t need) {
@@ -474,7 +476,7 @@ TEST(engine, an_op_fires_on_exactly_the_token_it_needs) {
         lockstep_world::start(world.at(static_cast<rank>(need)), *its[need]);
         ASSERT_TRUE(world.run_until([&] { return its[1]->finished == round; }));
         world.settle();
-        EXPECT_EQ(its[0]->finished, need == 4 ? round : round - 1);  // every fired receive ends before the round does
+        EXPECT_EQ(its[0]->finished, need == 4 ? round : round - 1);  // the round waits for fired receives
         for (rank r = static_cast<rank>(need) + 1; r < 5; ++r) lockstep_world::start(world.at(r), *its[index(r)]);
         ASSERT_TRUE(
             world.run_until([&] { return std::ranges::all_of(its, [&](auto* it) { return it->finished == round; }); }));
@@ -562,7 +564,8 @@ TEST(engine, a_list_beyond_its_room_fails_the_schedule_and_sends_nothing) {
   echo.world.remove(echo.its);
 }
 
-/// The world of tests/support/list_gather.h, with items that contain their rank, their index and their round.
+/// The world of tests/support/list_gather.h. Each item contains the rank that sends the item, the index in the list,
+/// and the round.
 struct gather_bench {
   gather_bench(rank size, std::uint64_t seed) : world(size, seed), mine(index(size)), all(index(size)) {
     its = world.commit([&](rank r) {
@@ -609,7 +612,7 @@ struct gather_bench {
   std::vector<instance*> its;
 };
 
-/// Returns drawn lengths whose sum fits in an output.
+/// Returns random lengths whose sum fits in an output.
 std::vector<std::uint64_t> drawn_lengths(lockstep_world& world, rank size) {
   std::vector<std::uint64_t> lengths(index(size));
   std::uint64_t left = k_list_total;
@@ -633,8 +636,8 @@ TEST(engine, packed_lists_of_any_length_are_gathered) {
         ASSERT_TRUE(bench.world.run_round(bench.its));
         bench.expect_gathered(lengths, round);
         for (rank r = 0; r < size; ++r) after += bench.world.at(r).counters().messages_sent;
-        // Every rank sends its length and its list, unless that is empty, to all peers. In odd rounds it also sends all
-        // lengths to its neighbour.
+        // Every rank sends the length of its list and, unless it is empty, the list to all peers. In odd rounds it also
+        // sends all lengths to its neighbour.
         const auto peers = index(size) - 1;
         const auto filled = static_cast<std::uint64_t>(std::ranges::count_if(lengths, [](auto it) { return it != 0; }));
         EXPECT_EQ(after - before, (index(size) + filled) * peers + (size > 1 && round % 2 == 1 ? index(size) : 0));
@@ -667,7 +670,7 @@ TEST(engine, lists_that_are_bound_without_lengths_are_refused) {
   }
 }
 
-// --- pipelines: not synchronising, so credits hold the sender back -------------------------------------------
+// --- pipelines: rounds do not synchronise the ranks, so credits limit the sender ---------------------------
 
 result<schedule_ptr> pipeline_schedule(world place) {
   builder to(place, "pipeline");
@@ -692,7 +695,7 @@ TEST(engine, a_sender_far_ahead_is_held_back_by_credits_and_overwrites_nothing) 
       });
       ASSERT_FALSE(its.empty());
       constexpr round_no rounds = 30;
-      round_no farthest = 0;  // rounds that the first rank was ahead of the second
+      round_no farthest = 0;  // maximum lead of rank 0 over rank 1, in rounds
       const auto is_done = [&] {
         for (rank r = 0; r < size; ++r) {
           instance& it = *its[index(r)];
@@ -708,8 +711,8 @@ TEST(engine, a_sender_far_ahead_is_held_back_by_credits_and_overwrites_nothing) 
         return std::ranges::all_of(its, [&](auto* it) { return it->finished == rounds; });
       };
       ASSERT_TRUE(world.run_until(is_done));
-      // Two messages may be unconsumed. The second rank may also have consumed a message in a round that it cannot
-      // finish yet, because its own send is held back.
+      // Two messages may be unconsumed. The second rank may have consumed another message in a round that it cannot
+      // finish yet, because its own send waits for a credit.
       EXPECT_LE(farthest, size == 2 ? 2u : 3u);
       if (size == 2) {
         EXPECT_GE(farthest, 1u);  // the sender was ahead of the slow receiver
@@ -721,7 +724,7 @@ TEST(engine, a_sender_far_ahead_is_held_back_by_credits_and_overwrites_nothing) 
 
 // --- commits that fail ---------------------------------------------------------------------------------------
 
-/// Expects the same refusal on all ranks, and that a valid commit succeeds afterwards.
+/// Expects that the commit is refused on all ranks with the same error, and that a valid commit succeeds afterwards.
 void expect_refusal(lockstep_world& world, const lockstep_world::request_of& what, status code, std::string_view word) {
   const auto outcomes = world.try_commit(what);
   ASSERT_EQ(outcomes.size(), index(world.size()));
@@ -810,8 +813,8 @@ TEST(engine_commit, both_ends_of_an_edge_have_the_same_dtype) {
   }
 }
 
-/// Returns a schedule by hand. Every rank sends its vector to all other ranks, and combines the received vectors by the
-/// reductions in turn.
+/// Returns a schedule in which every rank sends its vector to all other ranks, and combines the received vectors by the
+/// kernels in `by`, which are used in turn.
 result<schedule_ptr> combine_all(world place, dtype type, const std::vector<kernel>& by) {
   builder to(place, "by hand");
   const buffer_id own = to.scratch(type, 4), sum = to.scratch(type, 4);
@@ -852,7 +855,8 @@ TEST(engine_commit, ranks_that_combine_different_dtypes_all_learn_both_sides) {
     }
 }
 
-/// Some ranks have no reduction, some have one, and some have several. This may be intended, so the commit succeeds.
+/// The kernels of the ranks' reductions differ: some ranks have none, some have one, and some have several. This may be
+/// intended, so the commit succeeds.
 TEST(engine_commit, a_rank_with_no_reduction_or_several_goes_with_any) {
   for (const rank size : {2, 3, 5}) {
     lockstep_world world(size, 41);

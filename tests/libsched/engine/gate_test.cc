@@ -1,4 +1,5 @@
-// Tests of rounds that wait for a stream at a gate: their order, their data, and their early end.
+// Tests of rounds that begin only when a stream has reached a point (a gate): the order of rounds, their data, and
+// rounds that end early.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,13 +20,13 @@ using integers = std::vector<std::int64_t>;
 
 std::byte* bytes_of(integers& from) { return reinterpret_cast<std::byte*>(from.data()); }
 
-/// Returns the input of rank r at element i.
+/// Returns element i of the input of rank r, for allreduce number `which`.
 std::int64_t number(std::uint64_t which, rank r, round_no round, std::size_t i) {
   return static_cast<std::int64_t>(mix(mix(which) ^ mix(static_cast<std::uint64_t>(r) << 32 | round) ^ i) % 100'000);
 }
 
-/// One rank of an allreduce, and its stream. Each round has three items in the stream: write the input, wait for the
-/// round, and check the output. ask() asks for the round between the first and the second item.
+/// One rank of an allreduce, with a stream. Each round has three entries in the stream: write the input, wait for the
+/// round, and check the output. ask() requests the round at a point between the first and the second entry.
 class part {
  public:
   part(std::uint64_t which, rank self, rank ranks, std::size_t count)
@@ -39,7 +40,7 @@ class part {
     it->called.store(next);
     where.post(*it);
   }
-  /// Executes the next item of the stream, unless the stream is empty or the item has to wait.
+  /// Executes the next entry of the stream, unless the stream is empty or the entry has to wait.
   void advance_stream() {
     if (stream.done == stream.put) return;
     const round_no round = stream.done / 3 + 1;
@@ -78,10 +79,10 @@ class part {
   integers input, output;
   instance* it = nullptr;
   stepped_stream stream;
-  round_no taken = 0;  ///< last round with a correct output
+  round_no taken = 0;  ///< last round whose output was checked and was correct
 };
 
-/// Allreduces of one world, of which some have gates.
+/// Several allreduces in one world. Some of the allreduces have gates.
 class gated_world {
  public:
   gated_world(rank ranks, std::uint64_t seed) : world(ranks, seed), ranks_(ranks) {
@@ -93,7 +94,7 @@ class gated_world {
   gated_world(const gated_world&) = delete;
   gated_world& operator=(const gated_world&) = delete;
 
-  /// Adds an allreduce. Returns false if the commit fails, which is a test failure.
+  /// Adds an allreduce. If the commit fails, the test fails and the result is false.
   bool add(bool has_gate, std::string_view how = "recursive_doubling", std::size_t count = 5) {
     auto& parts = parts_.emplace_back();
     for (rank r = 0; r < ranks_; ++r) parts.emplace_back(parts_.size(), r, ranks_, count);
@@ -115,7 +116,8 @@ class gated_world {
   part& of(std::size_t which, rank r) { return parts_[which][static_cast<std::size_t>(r)]; }
   std::vector<part>& of(std::size_t which) { return parts_[which]; }
 
-  /// Lets ranks ask for rounds and streams proceed in drawn order, until `rounds` rounds of all allreduces are correct.
+  /// In random order, makes ranks request rounds and makes streams advance, until all allreduces have completed
+  /// `rounds` rounds with correct results.
   bool run(const std::vector<bool>& gated, round_no rounds) {
     return world.run_until([&] {
       const auto r = static_cast<rank>(world.draw_below(static_cast<std::uint64_t>(ranks_)));

@@ -1,5 +1,6 @@
-// Tests of the engine with a lane whose jobs end when the test decides: results, ownership of memory while a job is in
-// flight, failure and removal. All other tests on a lockstep world also have lanes, on drawn ranks.
+// Tests of the engine with a lane (executor of compute jobs) whose jobs end when the test decides: results, ownership
+// of memory while a job is in flight, failure and removal. All other tests on a lockstep world also have lanes, on
+// random ranks.
 #include "libsched/engine/lane.h"
 
 #include <gtest/gtest.h>

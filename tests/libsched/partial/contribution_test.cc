@@ -1,6 +1,6 @@
-// Tests of the hand-overs between an application thread and the engine's thread, with real races. The values are
-// integers, so that no loss can hide in rounding. The offers must be equal to the captured and the pending values, and
-// the published results must be equal to the collected results.
+// Tests of the buffers that an application thread and the engine's thread hand over to each other, with real races. The
+// values are integers, so that rounding cannot hide a lost value. The sum of all offers must be the sum of all captured
+// and pending values. The sum of all published results must be the sum of all collected results.
 #include "libsched/partial/contribution.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,8 @@ combiner adds() { return {find_reduce(kernel::sum, dtype::u64), k_count, sizeof(
 
 std::byte* bytes_of(values& from) { return reinterpret_cast<std::byte*>(from.data()); }
 
-/// Returns a gradient whose elements all differ, so that a torn or swapped buffer is detected.
+/// Returns a gradient whose elements all differ, so that the test detects swapped buffers, and buffers that mix two
+/// gradients.
 values gradient_of(std::uint64_t number) {
   values made;
   for (std::uint64_t i = 0; i < k_count; ++i) made[i] = number * (i + 1) + i;
@@ -278,7 +279,7 @@ TEST(delivery, a_history_delivers_each_round_by_itself_and_merges_what_is_too_mu
   }
 }
 
-/// A shrink needs the newest result (docs/reference/shrink.md).
+/// lsched_shrink needs the newest result (docs/reference/shrink.md).
 TEST(delivery, the_newest_result_stays_as_it_was_made_until_the_next_is) {
   for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate, lag_policy::history}) {
     delivery_bench it(lag, lag == lag_policy::history ? 2 : 1);
@@ -394,7 +395,7 @@ TEST(delivery, the_latest_result_is_whole_while_collects_race_publications) {
     const auto got = it.place.collect(bytes_of(result));
     if (!got) return false;
     last = got->to;
-    const round_no of = got->to % 7 == 0 ? got->to - 1 : got->to;  // the last round that was not null
+    const round_no of = got->to % 7 == 0 ? got->to - 1 : got->to;  // the last round whose result is not null
     if (got->null ? got->from + 1 != got->to || got->to % 7 != 0 : result != gradient_of(of))
       ADD_FAILURE() << "round " << got->to;
     return true;

@@ -98,7 +98,7 @@ TEST(call_times, are_those_of_their_round_while_more_are_noted) {
 
 // --- rounds ----------------------------------------------------------------------------------------------------------
 
-/// The statistics of one rank, for rounds that follow each other.
+/// The statistics of one rank over consecutive rounds.
 struct stats_bench {
   explicit stats_bench(rank ranks) : it(ranks) {}
 
@@ -122,15 +122,15 @@ struct stats_bench {
 TEST(partial_stats, calls_are_in_time_or_late_or_have_not_come) {
   stats_bench bench(4);
   bench.it.calls.note(1, 100);
-  bench.round(104, 110);  // 4 early
-  bench.round(120, 130);  // 12 late
+  bench.round(104, 110);  // the call is 4 ns early
+  bench.round(120, 130);  // the call is 12 ns late
   bench.it.calls.note(2, 132);
-  bench.round(140, 150);  // 60 late
-  bench.round(160, 170);  // 41 late
+  bench.round(140, 150);  // the call is 60 ns late
+  bench.round(160, 170);  // the call is 41 ns late
   bench.it.calls.note(3, 200);
   bench.it.calls.note(4, 201);
   bench.it.calls.note(5, 202);
-  bench.round(202, 230);  // 0 early
+  bench.round(202, 230);  // the call is 0 ns early
   bench.round(240, 250);  // no call
   const partial_figures& seen = bench.it.figures();
   EXPECT_EQ(seen.rounds, 6u);

@@ -1,5 +1,5 @@
-// Tests of inputs and outputs that share memory at an offset. The proof and the interleavings must treat shared memory
-// as one memory.
+// Tests of inputs and outputs that share memory at an offset. verify() and the check of all interleavings must both
+// treat shared memory as one memory.
 #include "libsched/postcondition/aliasing.h"
 
 #include <gtest/gtest.h>
@@ -85,9 +85,9 @@ TEST(aliasing, says_where_buffers_lie) {
   EXPECT_EQ(at(aliasing({4}), 0), pair(0, 0));
   EXPECT_EQ(at(aliasing({4}), 1), pair(1, 0));
   EXPECT_EQ(at(aliasing({4}), 2), pair(1, 4));
-  EXPECT_EQ(at(aliasing({4}), 3), pair(3, 0));  // other pairs begin together
+  EXPECT_EQ(at(aliasing({4}), 3), pair(3, 0));  // pairs without an offset begin at the same address
   EXPECT_EQ(at(aliasing({4}), 4), pair(3, 0));
-  EXPECT_EQ(at(aliasing({4}), 5), pair(5, 0));  // has no partner
+  EXPECT_EQ(at(aliasing({4}), 5), pair(5, 0));  // a buffer without a partner
   EXPECT_EQ(at(aliasing({-1}), 1), pair(1, 1));
   EXPECT_EQ(at(aliasing({-1}), 2), pair(1, 0));
   EXPECT_EQ(at(true, 2), pair(1, 0));
@@ -115,9 +115,9 @@ TEST(aliasing, one_buffer_lies_within_the_other) {
 // --- allgather: the input is a block of the output ---------------------------------------------------------
 
 struct gather_slip {
-  std::uint64_t by = 0;       ///< number of elements by which received blocks land too late
-  bool copies = false;        ///< the own block is copied, although it lies in the output
-  std::uint64_t shorter = 0;  ///< number of elements that the copy and the messages lack
+  std::uint64_t by = 0;       ///< offset of received blocks from their correct place, in elements
+  bool copies = false;        ///< the rank's own block is copied, although the output already contains it
+  std::uint64_t shorter = 0;  ///< number of elements that are missing in the copy and the messages
 };
 
 std::vector<schedule_ptr> allgather(rank size, gather_slip slip = {}) {
@@ -163,7 +163,7 @@ TEST(aliasing, an_input_that_is_a_block_of_the_output_needs_no_copy) {
 }
 
 TEST(aliasing, a_wrong_offset_is_caught) {
-  const verdicts together = judge(allgather(3), all_blocks(3), true);  // right for rank 0 only
+  const verdicts together = judge(allgather(3), all_blocks(3), true);  // correct only for rank 0
   expect_words(together.proof, "hazard: rank 1 op");
   EXPECT_NE(together.play, "");
   for (const std::int64_t wrong : {1, 3, 4}) {
@@ -171,7 +171,7 @@ TEST(aliasing, a_wrong_offset_is_caught) {
     EXPECT_NE(found.proof, "") << wrong;
     EXPECT_NE(found.play, "") << wrong;
   }
-  const auto alone = write_world(1, [](builder& to) {  // there is no op that could conflict
+  const auto alone = write_world(1, [](builder& to) {  // no other op can conflict
     to.input(dtype::i32, k_block);
     to.output(dtype::i32, 3 * k_block);
     to.nop();
@@ -204,7 +204,7 @@ TEST(aliasing, a_write_that_overlaps_by_one_element_is_caught) {
 }
 
 TEST(aliasing, an_op_that_writes_to_a_part_of_what_it_reads_is_caught) {
-  expect_holds(judge(allgather(1, {.copies = true}), all_blocks(1), own_blocks(1)));  // a copy onto itself
+  expect_holds(judge(allgather(1, {.copies = true}), all_blocks(1), own_blocks(1)));  // source and target are equal
   const auto world = write_world(1, [](builder& to) {
     const buffer_id in = to.input(dtype::i32, 3), out = to.output(dtype::i32, 3);
     to.copy({in, 0}, {out, 1}, k_all);
@@ -264,7 +264,8 @@ TEST(aliasing, an_output_that_is_a_block_of_the_input_needs_no_copy) {
 
 // --- reduce_scatter: the output is the input's beginning ---------------------------------------------------
 
-/// Rank r sums block r of both inputs. If `waits`, the sum is written only after the other block has been sent.
+/// Rank r sums block r of both inputs. If `waits` is set, the rank writes the sum only after it has sent the other
+/// block.
 std::vector<schedule_ptr> reduce_scatter(bool waits) {
   return write_world(2, [&](builder& to) {
     const auto self = static_cast<std::uint64_t>(to.place().self);

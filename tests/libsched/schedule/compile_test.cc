@@ -313,7 +313,7 @@ TEST(compile, refuses_a_capture_that_nobody_offers_to) {
   EXPECT_TRUE(refuses(b, status::argument, 1, "only a partial schedule captures"));
 }
 
-/// A bench with additional buffers: `d` in device memory, `p` and `sums` in staging memory.
+/// A `bench` with three more buffers: `d` in device memory, `p` and `sums` in staging memory.
 struct device_bench : bench {
   buffer_id d = declare(buffer_role::input, dtype::f32, 4, memory_space::device);
   buffer_id p = declare(buffer_role::scratch, dtype::f32, 4, memory_space::staging);
@@ -377,7 +377,7 @@ TEST(compile, refuses_an_op_that_waits_for_itself) {
   EXPECT_TRUE(refuses(b, status::cycle, 0, "through its dep on op 0"));
 }
 
-// 0 -> 1 -> 2 -> 3 -> 1, and 3 -> 4. Op 4 comes after the cycle, but is not on it.
+// 0 -> 1 -> 2 -> 3 -> 1, and 3 -> 4. Op 4 depends on the cycle, but is not part of the cycle.
 TEST(compile, names_an_op_on_the_cycle_not_one_behind_it) {
   bench b;
   const op_id zero = b.nop(), one = b.nop({zero}), two = b.nop({one}), three = b.nop({two});
@@ -466,7 +466,8 @@ TEST(compile, keeps_the_numbers_of_ops_appended_in_a_topological_order) {
   for (std::uint32_t tag = 0; tag < 40; ++tag) EXPECT_EQ(made->ops()[tag].tag, tag);
 }
 
-/// A random DAG whose ops are appended in no particular order. Op i has tag i, by which tests find it after compile().
+/// A random DAG whose ops are appended in no particular order. Op i has tag i, so that tests can find the op after
+/// compile().
 struct random_graph {
   explicit random_graph(std::uint32_t seed) {
     std::mt19937 random(seed);
@@ -480,7 +481,8 @@ struct random_graph {
     for (const auto& [before, after] : deps) build.dep(before, after);
     build.set_exit(hidden_order.back());
   }
-  /// Returns the order in which the next op is always the first op, in append order, whose deps have all been placed.
+  /// Returns the expected order. The next op is always the op that was appended first among those whose predecessors
+  /// are all placed.
   ids expected_order() const {
     ids placed;
     const auto is_placed = [&placed](op_id id) { return std::find(placed.begin(), placed.end(), id) != placed.end(); };
@@ -583,8 +585,8 @@ TEST(compile, carries_over_what_was_declared) {
 
 // --- in place ----------------------------------------------------------------------------------------------
 
-/// One receive into buffer `s`, and the reduction y = x + s of the payload. By default, the payload is read in place.
-/// Most other settings break one of the conditions.
+/// One receive into buffer `s`, and the reduction y = x + s of the payload. By default, the reduction reads the payload
+/// in place. Most other settings violate a condition for reading in place.
 struct landing {
   buffer_role role = buffer_role::scratch;
   bool earlier_writer = false, later_writer = false, second_reader = false, reads_twice = false, writes_back = false;
@@ -643,8 +645,8 @@ TEST(in_place, the_compute_may_read_a_part_of_it) {
   EXPECT_TRUE(stays(*land({.offset = 2, .count = 2})));
 }
 
-/// Returns a schedule in which `readers` computes read a payload one after the other. If `is_direct`, each compute has
-/// a dep on the receive, otherwise only the first.
+/// Returns a schedule in which `readers` computes read a payload one after the other. If `is_direct` is set, each
+/// compute has a dep on the receive; otherwise only the first compute has one.
 schedule_ptr land_for(std::size_t readers, bool is_direct) {
   bench b;
   const op_id in = b.recv(0, 0, {b.s, 0}, b.four);
@@ -824,8 +826,8 @@ TEST(schedule, names_each_role_and_policy) {
   EXPECT_EQ(name_of(activation_policy::majority), "majority");
 }
 
-/// Returns the parts of a schedule: three ops with the deps 0 -> 2 and 1 -> 2, two buffers, of which the first has
-/// lists, and a guard.
+/// Returns the parts of a schedule: three ops with the deps 0 -> 2 and 1 -> 2, two buffers, and a guard. The first
+/// buffer contains lists.
 schedule::parts small_parts() {
   const op in{.kind = op_kind::recv, .type = dtype::f32, .peer = 2, .tag = 3, .count = 4, .c = {0, 0}};
   const op sum{.kind = op_kind::compute,
@@ -851,7 +853,7 @@ schedule::parts small_parts() {
 using change = std::function<void(schedule::parts&)>;
 using parts = schedule::parts;
 
-/// Changes of each part that affects execution, one part at a time.
+/// Changes to the parts that affect execution. Each change modifies one part.
 const std::map<std::string, change> k_changes{
     {"self", [](parts& p) { p.place.self = 0; }},
     {"size", [](parts& p) { p.place.size = 5; }},

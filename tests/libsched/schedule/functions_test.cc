@@ -1,5 +1,6 @@
-// Tests of functions that instances bring, in compile, in verify and in the engine. The sparse allreduces also consist
-// of functions (tests/collectives/sparse_proof_test.cc).
+// Tests of functions: operations of an op that the instance, not the kernel table, implements. The tests cover
+// compile(), verify() and the engine. Sparse allreduces consist of functions, too
+// (tests/collectives/sparse_proof_test.cc).
 #include "libsched/schedule/functions.h"
 
 #include <gtest/gtest.h>
@@ -17,13 +18,13 @@ namespace {
 
 enum : std::uint32_t { k_split, k_add, k_count, k_join };
 
-/// An allreduce by functions, and its faults. Every rank splits its input into one part for each rank, adds up the
-/// parts that it receives, and joins the sums of all ranks.
+/// An allreduce that uses functions, and faults that a test can plant. Every rank splits its input into one part for
+/// each rank, adds up the parts that it receives, and joins the sums of all ranks.
 struct function_world {
   bool sends_other_part = false;  ///< sends each rank the part of the next rank
-  bool forgets_first = false;     ///< drops the part of rank 0, and folds that of rank 1 twice
+  bool forgets_first = false;     ///< drops the part of rank 0, and folds the part of rank 1 twice
   bool turns_sums = false;        ///< joins the sums in another order
-  bool goes_by_own = false;       ///< joins by a number that other ranks do not have
+  bool goes_by_own = false;       ///< the join depends on a number that is not equal on all ranks
   bool is_ordered = true;         ///< deps order the functions
 };
 

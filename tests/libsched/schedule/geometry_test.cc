@@ -173,7 +173,7 @@ TEST(knomial, the_example_of_the_header) {
   EXPECT_EQ(tree.parent_of(9), 8);
 }
 
-/// Appends rank `r` and all ranks below it, in the order of the children.
+/// Appends rank `r` and all its descendants, in the order of the children.
 void collect(const knomial& tree, rank r, std::vector<rank>& below) {
   below.push_back(r);
   for (const rank child : tree.children_of(r)) collect(tree, child, below);

@@ -1,5 +1,5 @@
-// Tests of schedule files: round trips, files written by hand, errors and their places, and memory. Thousands of
-// damaged files are tested in schedule_file_fuzz_test.cc.
+// Tests of schedule files: round trips, files written by hand, errors and their positions, and the use of memory.
+// schedule_file_fuzz_test.cc tests thousands of damaged files.
 #include "libsched/schedule/schedule_file.h"
 #include "bindings/requests/requests.h"
 
@@ -106,7 +106,8 @@ TEST(schedule_file, gives_back_lists_and_guards) {
 
 // --- versions ----------------------------------------------------------------------------------------------
 
-/// Returns a schedule file with these parameters of computes. Versions 2 and 3 differ only in these parameters.
+/// Returns a schedule file whose computes have the given parameters. Versions 2 and 3 of the format differ only in
+/// these parameters.
 std::string with_parameters(std::string_view version, std::string_view divide, std::string_view split,
                             std::string_view derive) {
   const auto all = [](auto... parts) { return (std::string() + ... + std::string(parts)); };
@@ -206,8 +207,8 @@ TEST(schedule_file, a_need_below_all_is_no_derived_thing) {
 
 // --- errors and their places -------------------------------------------------------------------------------
 
-/// A fault of the sampler, in which `from` is replaced by `to`. The error has this place, and its reason begins as
-/// given.
+/// A fault in the text of testing::k_sampler: `from` is replaced by `to`. The error must name this line and column, and
+/// its text must begin with `reason`.
 struct fault {
   std::string_view from, to;
   int line, column;
@@ -350,7 +351,7 @@ TEST(schedule_file, passes_on_which_op_compile_refuses_and_blames_no_rank_that_d
 }
 
 TEST(schedule_file, is_refused_wherever_it_is_cut_off) {
-  const std::size_t whole = k_sampler.size() - 1;  // the last line needs no end
+  const std::size_t whole = k_sampler.size() - 1;  // the last line needs no newline
   for (std::size_t length = 0; length < whole; ++length)
     EXPECT_FALSE(parse_schedule(k_sampler.substr(0, length))) << length;
   EXPECT_TRUE(parse_schedule(k_sampler.substr(0, whole)));
@@ -417,8 +418,8 @@ TEST(world_file, its_parts_are_found_alone_and_together) {
 
 // --- memory ------------------------------------------------------------------------------------------------
 
-/// Returns the number of bytes that a reader allocates for each byte of text. docs/reference/schedule_file.md gives the
-/// limit.
+/// Returns the number of bytes that parse_world() allocates for each byte of text. docs/reference/schedule_file.md
+/// documents the limit.
 std::uint64_t greed(std::string_view text) {
   const testing::counting_allocations counting;
   (void)parse_world(text);
@@ -427,7 +428,8 @@ std::uint64_t greed(std::string_view text) {
 
 constexpr std::string_view k_head = "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n";
 
-/// Returns a text of short ops with many deps, which takes the most memory for its length.
+/// Returns a text of short ops with many deps. Among texts of the same length, such a text needs the maximum amount of
+/// memory.
 std::string dense(std::size_t ops) {
   std::string text(k_head);
   for (std::size_t id = 0; id < ops; ++id) {

@@ -1,10 +1,11 @@
-// Tests of sessions, with all ranks in one thread, on real engines over inproc. The ranks call offer, collect,
-// withdraw, flush, model_sync and leave in a drawn order. Calls that have to wait are interrupted at random and resumed
-// later.
+// Tests of sessions (the use of a partial collective by one rank), with all ranks in one thread, on real engines over
+// the transport inproc. The ranks call offer, collect, withdraw, flush, model_sync and leave in random order. Calls
+// that have to wait are interrupted at random and resumed later.
 //
-// The oracle: rank 0, the witness, keeps the result of every round separately (a history) and collects all results at
-// each of its turns. The results of every rank must follow from these results by the lag rule and the divisor of that
-// rank. Contributions are integers, and the sum of all rounds must be the sum of all offers that were not withdrawn.
+// The oracle: rank 0, the witness, has a lag rule that keeps the result of every round separately (a history), and
+// collects all results whenever it takes a turn. The test computes the expected results of every rank from the results
+// of rank 0, with the lag rule and the divisor of that rank. Contributions are integers, and the sum of all rounds must
+// be the sum of all offers that were not withdrawn.
 #include "libsched/session/session.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +46,7 @@ integers difference_of(const integers& a, const integers& b) {
 
 integers zeros(std::uint64_t count) { return integers(count); }
 
-/// Returns the quotient, rounded half to even.
+/// Returns the quotient, rounded to nearest, ties to even.
 std::int64_t quotient_of(std::int64_t value, std::int64_t by) {
   const std::int64_t down = value / by - (value % by < 0 ? 1 : 0);
   const std::int64_t twice = 2 * (value - down * by);
@@ -61,13 +62,13 @@ integers quotient_of(integers values, std::uint64_t by) {
 struct given {
   rank to = k_no_rank;
   delivered what;
-  std::optional<integers> result;  ///< empty: the caller has dropped the result
+  std::optional<integers> result;  ///< the result; empty: the caller has dropped the result
 };
 
-/// A flush or model_sync as one rank has seen it.
+/// The record of a flush or model_sync on one rank.
 struct common_record {
   collect_report report{};
-  integers offered{};  ///< sum of this rank's offers before the call, without those that were withdrawn
+  integers offered{};  ///< sum of this rank's offers before the call, without withdrawn offers
   integers weights{};  ///< model_sync: the weights before the call
   integers mean{};     ///< model_sync: the weights after the call
 };
@@ -75,11 +76,11 @@ struct common_record {
 struct rules {
   activation starts{};
   std::uint64_t count = 3;
-  bool averages = false;  ///< some of the calls that all ranks make are model_sync
+  bool averages = false;  ///< some of the collective calls are model_sync
   bool leaves = false;    ///< some ranks leave before the end
 };
 
-/// Returns a drawn lag rule. The witness always keeps all results separately.
+/// Returns a random lag rule. The witness always keeps the results of all rounds separately.
 lag_rule draw_lag(lockstep_world& world, rank r) {
   if (r == k_witness) return {lag_policy::history, lag_rule::k_most};
   return world.draw_below(2) == 0 ? lag_policy::latest : lag_policy::accumulate;
@@ -117,8 +118,8 @@ class session_bench {
     }
   }
 
-  /// Plays until every rank has made all its calls, has left, and has seen that all ranks have left. Then checks all
-  /// results.
+  /// Runs the test until every rank has made all its calls, has left, and has seen that all ranks have left. Then
+  /// checks all results.
   void play() {
     for (std::uint64_t turns = 0; !std::ranges::all_of(players_, &player::is_done); ++turns) {
       if (turns == 2'000'000 || !world.net().first_fault().empty()) {
@@ -150,12 +151,12 @@ class session_bench {
     lag_rule lag{};
     divisor by = divisor::none;
     std::vector<std::uint64_t> buckets{};
-    std::optional<std::uint64_t> leaves_in{};  ///< turns until an early leave
+    std::optional<std::uint64_t> leaves_in{};  ///< number of turns until the rank leaves early
 
-    std::vector<integers> offers{};   ///< contributions that were not withdrawn, the newest last
-    std::vector<round_no> tickets{};  ///< rounds that these offers called for
+    std::vector<integers> offers{};   ///< contributions that were not withdrawn, oldest first
+    std::vector<round_no> tickets{};  ///< round for which each offer in `offers` called
     integers forgotten{};             ///< sum of the offers before the last model_sync
-    std::uint64_t given_offers = 0;   ///< number of this rank's offers in its results
+    std::uint64_t given_offers = 0;   ///< number of this rank's offers that its results include
     round_no given_up_to = 0;
     std::size_t epoch = 0;
     bool is_in_common = false;
@@ -188,7 +189,7 @@ class session_bench {
     return sum;
   }
 
-  /// Returns one pointer for each part of the player's vector, and null for an empty part.
+  /// Returns one pointer for each part of the player's vector. The pointer of an empty part is null.
   template <class Pointer, class Vector>
   std::vector<Pointer> pointers_to(const player& one, Vector& data) const {
     if (one.buckets.empty()) return {data.data()};
@@ -231,7 +232,7 @@ class session_bench {
     one.tickets.push_back(round);
   }
 
-  /// Skips rounds. The next offer must call for a round after the skipped rounds.
+  /// Skips rounds. The next offer must then call for a later round than those that were skipped.
   void skip(player& one) {
     const round_no finished = of(one).rounds().finished;
     const round_no last = world.draw_below(2) == 0 ? k_last_round : world.draw_below(finished + 2);
@@ -257,8 +258,8 @@ class session_bench {
     one.tickets.resize(one.offers.size());
   }
 
-  /// Collects a result into one piece of memory or into buckets, or drops the result. Returns false if there is no new
-  /// result, or if the round is not finished.
+  /// Collects a result into a vector or into buckets, or drops the result. Returns false if there is no new result, or
+  /// if the round has not ended.
   bool collect(player& one, round_no round) {
     integers result(rules_.count, k_untouched);
     std::span<const target_part> parts;
@@ -301,7 +302,7 @@ class session_bench {
     if (report.what.from == report.what.to) {
       EXPECT_TRUE(report.what.null);
       EXPECT_EQ(report.what.mine + report.what.offers + report.what.last_offers, 0u);
-      EXPECT_LE(report.what.to, one.given_up_to);  // less if a collect has returned the result of a flush
+      EXPECT_LE(report.what.to, one.given_up_to);  // lower if a collect has returned the result of a flush
       return false;
     }
     EXPECT_EQ(report.what.from, one.given_up_to) << "rank " << one.self << ": a round is reported twice or left out";
@@ -315,7 +316,7 @@ class session_bench {
     return true;
   }
 
-  // --- calls that all ranks make -------------------------------------------------------------------------------------
+  // --- collective calls: flush and model_sync --------------------------------------------------------------
 
   void enter(player& one) {
     one.is_in_common = true;
@@ -359,7 +360,7 @@ class session_bench {
     EXPECT_EQ(pending, 0u) << "rank " << one.self << " has a pending offer";
   }
 
-  /// Makes calls that must be refused while a call that all ranks make is pending.
+  /// Makes calls that must be refused while a flush or model_sync is pending.
   void refuse(player& one) {
     round_no round = 0;
     bool is_posted = false;
@@ -408,15 +409,16 @@ class session_bench {
 
   // --- the oracle ----------------------------------------------------------------------------------------------------
 
-  /// Returns the staleness of a result of one round: the number of rounds for which the oldest of the rank's offers in
-  /// the round has waited.
+  /// Returns the staleness of a rank's offers in the result of one round: the number of rounds for which the oldest
+  /// included offer has waited.
   static round_no staleness_of(const player& one, const delivered& what) {
     if (what.mine == 0 || one.given_offers >= one.tickets.size()) return 0;
     const round_no called = one.tickets[one.given_offers];
     return called < what.to ? what.to - called : 0;
   }
 
-  /// If every round waits for all calls, an offer must be in the round that it called for, or in an earlier round.
+  /// If every round waits for the calls of all ranks, an offer must be included in the round for which it called, or in
+  /// an earlier round.
   void check_order(const player& one, const delivered& what) {
     if (rules_.starts.policy != activation_policy::full || rules_.averages) return;
     const auto called = std::ranges::upper_bound(one.tickets, what.to) - one.tickets.begin();
@@ -431,7 +433,8 @@ class session_bench {
     }
   }
 
-  /// Returns the expected result of rounds (from, to], or nothing if the witness has no result of one of these rounds.
+  /// Returns the expected result of rounds (from, to], or nothing if the witness lacks the result of any of these
+  /// rounds.
   std::optional<given> expected_of(const given& got) const {
     given all{got.to, {.from = got.what.from, .to = got.what.to}, zeros(rules_.count)};
     const bool keeps_all = players_[index(got.to)].lag.policy != lag_policy::latest;
@@ -495,9 +498,10 @@ class session_bench {
     EXPECT_EQ(sum_up_to(common_[epoch].front().report.round), offered) << "flush " << epoch << " has left an offer";
   }
 
-  /// If a rank has left meanwhile, the mean may contain weights that are not on record, and is then not checked.
+  /// Checks the mean of a model_sync. If a rank has left meanwhile, the mean may contain weights that the test does not
+  /// know, and is not checked.
   void check_mean(std::size_t epoch) {
-    if (common_[epoch].empty()) return;  // all ranks have left before
+    if (common_[epoch].empty()) return;  // all ranks have left earlier
     if (epoch < first_leave_) {
       ASSERT_EQ(common_[epoch].size(), players_.size());
     }
@@ -515,16 +519,16 @@ class session_bench {
       EXPECT_EQ(common_[epoch].front().mean, quotient_of(sum, contributors));
     }
     if (epoch >= first_leave_) return;
-    // The rank that is done first has collected up to the common round. Other ranks may have collected more rounds
-    // before they saw the end.
+    // The rank on which the call ends first has collected up to the common round. Other ranks may have collected later
+    // rounds before the call ended on them.
     const auto earlier = [](const common_record& a, const common_record& b) {
       return a.report.what.to < b.report.what.to;
     };
     synchronised_ = std::ranges::min_element(common_[epoch], earlier)->report.what.to;
   }
 
-  /// Checks that no offer after the last model_sync was lost or counted twice. If a rank has left before or during a
-  /// model_sync, nothing is checked, because the pending offers of that rank may come later.
+  /// Checks that no offer after the last model_sync was lost or counted twice. Does not check anything if a rank has
+  /// left before or during a model_sync, because pending offers of that rank may be included later.
   void check_totals() const {
     for (std::size_t epoch = first_leave_; epoch < is_average_.size(); ++epoch)
       if (is_average_[epoch]) return;
@@ -539,14 +543,14 @@ class session_bench {
   }
 
   const rules rules_;
-  std::vector<bool> is_average_;  ///< by epoch: model_sync, else flush
+  std::vector<bool> is_average_;  ///< kind of the collective call of each epoch: true for model_sync, false for flush
   std::vector<player> players_;
   std::vector<std::unique_ptr<session>> sessions_;
   std::vector<given> given_;
-  std::vector<std::vector<common_record>> common_;                     ///< by epoch: records of ranks that finished it
+  std::vector<std::vector<common_record>> common_;  ///< for each epoch: records of the ranks that finished it
   std::size_t first_leave_ = std::numeric_limits<std::size_t>::max();  ///< epoch in which the first rank left early
-  std::map<round_no, given> rounds_;                                   ///< result of each round, as the witness has it
-  round_no synchronised_ = 0;                                          ///< round of the last model_sync
+  std::map<round_no, given> rounds_;  ///< results that the witness has collected, by round
+  round_no synchronised_ = 0;         ///< round of the last model_sync
 };
 
 activation draw_activation(rank size, std::uint64_t seed) {
@@ -580,7 +584,7 @@ void play_worlds(std::uint64_t first_seed, std::uint64_t seeds) {
   }
 }
 
-/// Only the offer posts the instance to the engine.
+/// In this test only the offer posts the instance to the engine, so the offer alone must start the round.
 TEST(session, an_offer_starts_a_round_where_one_call_suffices) {
   for (const rank size : {3, 5, 6, 7, 2, 4, 1}) {
     lockstep_world world(size, 1);

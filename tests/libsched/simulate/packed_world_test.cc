@@ -1,4 +1,4 @@
-// Tests of packed_world: a packed world must agree with the schedule of every rank.
+// Tests of packed_world, a compact form of the schedules of all ranks. It must agree with the schedule of every rank.
 #include "libsched/simulate/packed_world.h"
 #include "bindings/requests/requests.h"
 
@@ -67,12 +67,13 @@ std::size_t shapes_of(rank size, const char* collective, const char* algorithm) 
 
 TEST(packed_world, ranks_that_do_the_same_share_a_shape) {
   EXPECT_EQ(shapes_of(64, "allreduce", "recursive_doubling"), 1u);
-  EXPECT_EQ(shapes_of(13, "allreduce", "recursive_doubling"), 3u);  // proxies, extras, other ranks
+  EXPECT_EQ(shapes_of(13, "allreduce", "recursive_doubling"), 3u);  // the groups are: proxies, extras, other ranks
   EXPECT_EQ(shapes_of(64, "allreduce", "rabenseifner"), 1u);
   EXPECT_EQ(shapes_of(13, "allreduce", "ring"), 1u);
 }
 
-/// The peer of a rank is its mirror image, which no expression fits. Tags and sizes differ too.
+/// The peer of rank r is P - 1 - r. packed_world has no expression for such peers. Tags and sizes also differ between
+/// ranks.
 TEST(packed_world, what_fits_no_expression_is_in_a_table) {
   const auto ranks = testing::whole_world(6, [](world place) {
     builder to(place);
@@ -90,7 +91,8 @@ TEST(packed_world, what_fits_no_expression_is_in_a_table) {
   EXPECT_EQ(packed->find(0, op_kind::recv, 5, 1), k_no_op);
 }
 
-/// Rings of all distances, in which ranks 0 and 1 are swapped. No expression fits the peers, and few tags are used.
+/// One ring for each distance. Ranks 0 and 1 are swapped, so that packed_world has no expression for the peers. Few
+/// tags are used.
 TEST(packed_world, each_of_many_ops_in_tables_is_found) {
   const auto swapped = [](rank r) { return r < 2 ? 1 - r : r; };
   for (const rank size : {5, 6, 7}) {

@@ -24,7 +24,8 @@ picoseconds hop(const machine& where, std::uint64_t bytes) {
 
 picoseconds combination(const machine& where, std::uint64_t bytes) { return cost_of(where, 0, bytes).combination.time; }
 
-/// Returns machines on which no message waits for a NIC or for the previous send if all ranks begin at the same time.
+/// Returns machines with the following property: if all ranks begin at the same time, no message waits for a NIC or for
+/// the previous send.
 std::vector<machine> machines(std::uint64_t bytes) {
   std::vector<machine> all;
   for (const picoseconds L : {0, 1000, 2'500'000, 70'000'000})
@@ -141,8 +142,8 @@ TEST(schedule_world, a_quorum_fires_with_the_second_signal) {
   EXPECT_LT(report.finish[0], 2100 * k_us);
 }
 
-/// The exit op of rank 1 is its send, but rank 1 also receives. Whether the send or the receive comes first, the round
-/// must end after the receive.
+/// The exit op of rank 1 (the op that ends the round) is a send, but rank 1 also receives a message. The round must end
+/// after the receive, even if the send comes first.
 TEST(schedule_world, a_round_does_not_end_before_what_is_enqueued) {
   std::vector<picoseconds> finishes;
   for (const bool sends_first : {false, true}) {
@@ -247,7 +248,7 @@ TEST(schedule_world, skew_is_absorbed_and_never_amplified) {
     for (const std::uint64_t seed : {1u, 2u, 3u}) {
       const auto ranks = doubling_world(size, 1024);
       simulation what;
-      what.where.levels[0].cost.G = what.where.levels[0].cost.g = 0;  // queues at NICs may amplify skew
+      what.where.levels[0].cost.G = what.where.levels[0].cost.g = 0;  // because NIC queues may amplify skew
       const picoseconds together = simulated(ranks, what).last();
       what.skew = {.kind = skew_kind::lognormal, .scale = 20 * k_us, .seed = seed};
       const start_times starts(what.skew, size);
@@ -255,7 +256,8 @@ TEST(schedule_world, skew_is_absorbed_and_never_amplified) {
       for (rank r = 0; r < size; ++r) latest = std::max(latest, starts(r));
       const picoseconds last = simulated(ranks, what).last();
       EXPECT_GE(last, latest);
-      // A message of a later step may arrive early, and is then received before the message of the current step.
+      // A message of a later step may arrive early. Then the rank receives this message before the message of the
+      // current step.
       EXPECT_LE(last, latest + together + floor_log2(size) * loggops{}.o);
     }
 }
@@ -305,7 +307,7 @@ TEST(schedule_world, a_rank_that_is_slow_by_a_factor_has_o_and_O_that_much_large
       cost.o = static_cast<picoseconds>(static_cast<double>(cost.o) * factor);
       cost.O = static_cast<femtoseconds>(static_cast<double>(cost.O) * factor);
       costly.where.compute = static_cast<femtoseconds>(static_cast<double>(costly.where.compute) * factor);
-      // The tail is the time that the wire takes longer than a CPU that is not slowed.
+      // The tail is the time by which the wire needs longer than a CPU that is not slowed down.
       const picoseconds shorter_tail = time_of(999, cost.O) - time_of(999, 1'000'000);
       EXPECT_EQ(simulated(ranks, slow).last(), simulated(ranks, costly).last() + 4 * shorter_tail);
     }
@@ -318,8 +320,8 @@ TEST(schedule_world, levels_cost_what_they_say) {
   EXPECT_EQ(simulated(doubling_world(8, 1), what).last(), 2 * 120 + 1020);
 }
 
-/// Returns a machine with nodes of `ranks` ranks. A message inside a node takes one nanosecond. If `shares_nic`, the
-/// ranks of a node share one NIC.
+/// Returns a machine with `ranks` ranks on each node. A message inside a node takes one nanosecond. If `shares_nic` is
+/// set, the ranks of a node share one NIC.
 machine nodes_of(rank ranks, bool shares_nic) {
   return {.levels = {{.ranks = ranks, .cost = {.L = 1000, .o = 0, .g = 0, .G = 0}, .shares_nic = shares_nic}, {}}};
 }
@@ -342,8 +344,8 @@ TEST(schedule_world, ranks_of_a_node_wait_for_each_other_at_the_nic_they_share) 
 
 TEST(schedule_world, who_sends_first_has_the_shared_nic_first_whatever_its_rank) {
   simulation what{.where = nodes_of(2, true)};
-  what.where.levels[0].cost.L = 4 * k_us;                               // windows of 2 us
-  what.skew = {.kind = skew_kind::fixed, .scale = k_us, .ranks = {2}};  // rank 3, on the same node, begins first
+  what.where.levels[0].cost.L = 4 * k_us;                               // the event queue has windows of 2 us
+  what.skew = {.kind = skew_kind::fixed, .scale = k_us, .ranks = {2}};  // rank 3 is on the same node and begins first
   const loggops cost;
   const picoseconds bytes = 999 * cost.G / 1000;
   EXPECT_EQ(simulated(collective_world(4, "gather", "flat", 1000), what).last(),
@@ -382,7 +384,7 @@ TEST(schedule_world_activation, one_initiator_costs_one_signal_for_every_other_r
   }
 }
 
-// Li et al. 2020: under linear skew, all ranks wait for the last rank, or for the drawn rank.
+// Li et al. 2020: under linear skew, all ranks wait for the last rank, or for a rank that is chosen at random.
 TEST(schedule_world_activation, latencies_follow_the_closed_forms_under_linear_skew) {
   constexpr rank size = 32;
   simulation what{.skew = {.kind = skew_kind::linear}};

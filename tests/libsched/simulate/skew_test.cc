@@ -79,7 +79,7 @@ TEST(skew, fixed_ranks_stay_and_rotating_ones_move_on) {
 
 // --- noise -------------------------------------------------------------------------------------------------
 
-/// Returns the time for which the CPU is away. Walks through the trace picosecond by picosecond.
+/// Returns the time for which noise interrupts the CPU. Walks through the trace picosecond by picosecond.
 picoseconds walked(const noise_trace& trace, picoseconds begin, picoseconds cost) {
   picoseconds away = 0, done = 0;
   for (picoseconds now = begin; done < cost; ++now) {
@@ -110,7 +110,7 @@ TEST(noise_trace, ranks_have_phases_of_their_own_unless_they_are_coscheduled) {
     double lost = 0;
     for (rank r = 0; r < k_many; ++r) lost += static_cast<double>(noise_of(noise, r, 1, 0, 0, 45'000));
     // A rank that begins in the gap waits for half of the gap on average. A rank that begins up to 45 ns before the gap
-    // waits for all of the gap.
+    // waits for the whole gap.
     const double wanted =
         together ? static_cast<double>(noise_of(noise, 0, 1, 0, 0, 45'000)) : 0.1 * 50'000 + 0.045 * 100'000;
     EXPECT_NEAR(lost / k_many, wanted, together ? 1e-6 : 500);
@@ -164,7 +164,7 @@ TEST(noise, periodic_takes_its_share_and_no_cpu_works_while_it_is_away) {
     EXPECT_LE(here, 25);
     lost += static_cast<double>(here);
   }
-  EXPECT_NEAR(lost, 25 * 26 / 2, 26);  // work that begins in a gap waits for the rest
+  EXPECT_NEAR(lost, 25 * 26 / 2, 26);  // work that begins in a gap waits for the rest of the gap
 }
 
 TEST(noise, random_kinds_have_their_means) {

@@ -1,4 +1,4 @@
-// Tests that the doorbell loses no wake-up. Two threads hand a word to and fro, and sleep as doorbell.h prescribes.
+// Tests that the doorbell loses no wake-up. Two threads send a word back and forth, and sleep as doorbell.h prescribes.
 #include "libsched/transport/doorbell.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// One direction of the hand-over: a message of one word, and the doorbell of its reader.
+/// One direction of the exchange: a message of one word, and the doorbell of the reader.
 struct mailbox {
   alignas(64) std::atomic<std::uint64_t> stamp{0};
   doorbell bell{};
@@ -22,7 +22,7 @@ struct mailbox {
 
 struct sleep_counts {
   std::uint64_t sleeps = 0;
-  std::uint64_t lost = 0;                 ///< sleeps that timed out although the message was there
+  std::uint64_t lost = 0;                 ///< number of sleeps that timed out although the message had arrived
   std::atomic<bool>* given_up = nullptr;  ///< set after three losses, to end the failed test
 };
 
@@ -47,7 +47,8 @@ void withdraw(doorbell& bell, doorbell::side side) {
     bell.wanted.store(0);
 }
 
-/// The manner in which a reader goes to sleep. A careless reader does not poll again after it has announced itself.
+/// The manner in which a reader goes to sleep. A reader announces on the doorbell that it will sleep. A careless reader
+/// does not poll again after this announcement.
 enum class manner { careful, careless };
 
 void sleep_until_there(mailbox& from, std::uint64_t round, doorbell::side side, manner how,
@@ -74,7 +75,8 @@ void work(std::uint64_t steps) {
     left.fetch_sub(1, std::memory_order_relaxed);
 }
 
-/// Polls for a drawn time, which may be zero. Then sleeps as an application thread or as the auxiliary thread.
+/// Polls for a random time, which may be zero. Then sleeps in the role of an application thread or of the auxiliary
+/// thread.
 void read(mailbox& from, std::uint64_t round, std::uint64_t dice, sleep_counts& counts) {
   from.bell.polling.store(1);
   for (std::uint64_t looks = dice % 8 == 0 ? dice / 16 % 64 : 4000; looks > 0; --looks)
@@ -84,7 +86,7 @@ void read(mailbox& from, std::uint64_t round, std::uint64_t dice, sleep_counts& 
 }
 
 TEST(doorbell, loses_no_wake_up_in_a_million_hand_overs) {
-  const std::uint64_t rounds = testing::sampled() ? 50'000 : 500'000;  // two hand-overs each
+  const std::uint64_t rounds = testing::sampled() ? 50'000 : 500'000;  // two messages per round
   std::array<mailbox, 2> boxes;
   std::atomic<bool> given_up{false};
   std::array<sleep_counts, 2> counts;
@@ -106,8 +108,8 @@ TEST(doorbell, loses_no_wake_up_in_a_million_hand_overs) {
   EXPECT_GT(counts[0].sleeps + counts[1].sleeps, rounds / 1000) << "no thread slept: nothing was tested";
 }
 
-// Shows that the test above can detect a loss. Without a second poll, a message between the first poll and the
-// announcement wakes no thread.
+// Shows that the test above can detect a lost wake-up. A careless reader does not notice a message that arrives between
+// its poll and its announcement, and the message wakes no thread.
 TEST(doorbell, shows_a_lost_wake_up_to_whoever_does_not_look_again) {
   mailbox box;
   sleep_counts counts;
@@ -185,7 +187,7 @@ TEST(doorbell, ends_a_sleep_at_its_timeout) {
     ASSERT_LT(steady_clock::now() - before, std::chrono::seconds(10));
   }
   sleep_on(bell, doorbell::waiter, 0, std::chrono::nanoseconds(0));
-  sleep_on(bell, doorbell::waiter, 0, std::chrono::nanoseconds(-1));  // both return
+  sleep_on(bell, doorbell::waiter, 0, std::chrono::nanoseconds(-1));  // both calls return
 }
 
 TEST(doorbell, wakes_as_many_as_it_is_asked_to) {

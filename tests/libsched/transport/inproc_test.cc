@@ -1,5 +1,5 @@
-// Tests of the transport inproc. It must pass the exam with every seed, repeat a run with the same seed, and detect
-// callers that break the contract.
+// Tests of the transport inproc. It must pass the conformance tests (exam) with every seed, repeat a run exactly with
+// the same seed, and detect callers that break the contract.
 #include "tests/support/inproc.h"
 
 #include <gtest/gtest.h>
@@ -96,7 +96,7 @@ struct event {
   bool operator==(const event&) const = default;
 };
 
-/// Returns the completions of 16 messages, with their times.
+/// Sends 16 messages. Returns the completions with their times.
 std::vector<event> history_of(std::uint64_t seed, std::uint32_t* late_sends = nullptr, inproc_options options = {}) {
   pair_of_ranks it(seed, 16, 64, false, options);
   std::vector<std::byte> targets(16 * 64);
@@ -158,7 +158,7 @@ TEST(inproc, is_time_driven_while_something_is_on_its_way) {
 
 // --- detection of broken contracts -----------------------------------------------------------------------
 
-// If a caller overwrites a source before its send has completed, the receiver gets the new contents. If the send
+// If a caller overwrites a source before the send has completed, the receiver gets the new contents. If the send
 // completes at once, the message was copied.
 TEST(inproc, shows_a_source_that_was_overwritten_too_early) {
   int spoiled = 0;
@@ -213,8 +213,8 @@ TEST(inproc, spoils_a_payload_once_it_was_released) {
   EXPECT_NE(out.data[5], std::byte{1});
 }
 
-/// Expects that `what` makes the health of one endpoint fail for this reason. `what` returns whether that is the
-/// sender.
+/// Expects that `what` breaks a rule, so that the health of one endpoint fails with the given reason. `what` returns
+/// true if the endpoint is the sender's.
 template <class Breach>
 void expect_fault(std::string_view reason, Breach&& what) {
   pair_of_ranks it(1, 2, 64, false, {.late_sends = false});
@@ -333,7 +333,7 @@ TEST(inproc, links_nothing_to_what_is_no_address) {
   EXPECT_EQ(it.sender->link(1, all), status::ok);
 }
 
-// The edges differ only in the instance, and the two ranks attach the instances in opposite order.
+// The edges of the two instances are equal, and the two ranks attach the instances in opposite order.
 TEST(inproc, keeps_instances_of_the_same_ranks_apart) {
   pair_of_ranks it(1, 0, 64, false, {.late_sends = false});
   const std::vector<edge_spec> out{{.outgoing = true, .peer = 1, .capacity = 64}};
@@ -360,7 +360,7 @@ TEST(inproc, keeps_instances_of_the_same_ranks_apart) {
   EXPECT_FALSE(it.receiver->take_cancellation());
 }
 
-// One end never links. When both ends are detached, nothing of the instance must be left.
+// One rank never links the instance. When both ranks have detached, the world must not keep any state of the instance.
 TEST(inproc, forgets_an_instance_that_one_rank_has_never_linked) {
   pair_of_ranks it(1, 0);
   const std::vector<edge_spec> out{{.outgoing = true, .peer = 1, .capacity = 64}};

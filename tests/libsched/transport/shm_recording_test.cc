@@ -1,4 +1,5 @@
-// Tests of the recording. It can be read after the ranks that wrote it were killed, from a segment and from a file.
+// Tests of the recording (the state of ranks, kept in the segment). The recording must be readable from a segment and
+// from a file, even after the ranks that wrote it were killed.
 #include "libsched/transport/shm/shm_recording.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +50,7 @@ class shm_recording : public ::testing::Test {
 
 result<recording> parsed(const std::string& content) { return parse_recording(std::as_bytes(std::span(content))); }
 
-/// Puts on record a schedule with two entered rounds and a wait for rank 0. Then kills its own process.
+/// Records a schedule with two entered rounds and a wait for rank 0. Then kills the calling process.
 int wait_and_be_killed(const std::shared_ptr<shm_segment>& segment, rank self) {
   const auto net = std::move(*shm_endpoint::open(segment, self));
   if (!net->attach(4099, k_both, false, {})) return 2;

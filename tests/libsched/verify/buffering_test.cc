@@ -1,5 +1,5 @@
-// Tests of verify() for messages that rely on buffers: the guarantees that a proof may assume, and those that it may
-// not assume.
+// Tests of verify() for messages that rely on buffers: guarantees about buffers that a proof may assume, and guarantees
+// that it must not assume.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,10 +14,10 @@ namespace {
 
 struct part {
   const char* flags;
-  const char* body;  ///< buffers and ops
+  const char* body;  ///< text of the buffers and ops
 };
 
-/// Returns the text of a world in which rank r has parts[r].
+/// Returns the text of a world in which rank r has the schedule `parts[r]`.
 std::string world_of(const std::string& name, const std::vector<part>& parts) {
   std::string text;
   for (std::size_t r = 0; r < parts.size(); ++r)
@@ -33,8 +33,8 @@ std::string verdict_of(std::string_view text, const buffering& buffers) {
   return answer.holds() ? "holds" : std::string(name_of(answer.findings.front().what));
 }
 
-/// Rank 0 sends the double of its input from a buffer, and then overwrites that buffer with its input. The message must
-/// hold the value that was sent.
+/// Rank 0 writes twice its input to a buffer, sends the buffer, and then overwrites the buffer with its input. The
+/// message must contain the value that was sent.
 const std::string k_overwritten = world_of("allgather/mine", {{"", R"(buffer 0 input host f32 1
 buffer 1 output host f32 2
 buffer 2 scratch host f32 1
@@ -60,7 +60,7 @@ TEST(buffering, a_message_is_what_was_there_when_it_was_sent) {
     EXPECT_EQ(verdict_of(k_overwritten, buffers), "contents");
 }
 
-/// A message that needed no buffer must not free the buffer of an older message.
+/// A message that was received without buffering must not free the buffer of an older message.
 const std::string k_old_message = world_of("mine", {{"", R"(buffer 0 input host f32 1
 op 0 send f32 b0[0 +1] to 1 tag 0 then 1
 op 1 send f32 b0[0 +1] to 1 tag 1 then 2
@@ -87,7 +87,7 @@ TEST(buffering, a_buffer_is_free_when_all_messages_before_have_left) {
   EXPECT_EQ(verdict_of(k_old_message, {.slots = 3}), "holds");
 }
 
-/// A payload stays in its buffer until its reader has completed. The reader waits for the next message.
+/// A payload stays in its buffer until the op that reads it has completed. This op waits for the next message.
 const std::string k_held_payload = world_of("mine", {{"", R"(buffer 0 input host f32 2
 op 0 send f32 b0[0 +1] to 1 tag 0 then 1
 op 1 send f32 b0[1 +1] to 1 tag 1 then 2
@@ -116,7 +116,7 @@ TEST(buffering, a_payload_that_is_read_in_place_keeps_its_buffer) {
   EXPECT_NE(verdict_of(k_held_payload, {.slots = 1}), "holds");
 }
 
-/// Messages that are void in some rounds, and are sent through one buffer.
+/// Messages that are sent only in some rounds, through the same buffer.
 const std::string k_void_at_times = world_of("mine", {{"synchronising", R"(buffer 0 input host f32 1
 buffer 1 scratch host f32 1
 buffer 2 output host f32 1

@@ -1,5 +1,5 @@
 // Tests of the contents that verify() proves. Values that are not contributions, and multiples of contributions, must
-// be detected wherever they enter.
+// be detected wherever they enter the result.
 #include "libsched/verify/contents.h"
 
 #include <gtest/gtest.h>
@@ -40,8 +40,8 @@ void expect_finding(const verification& answer, std::string_view words) {
   EXPECT_NE(text_of(answer).find(words), std::string::npos) << "no \"" << words << "\" in:\n" << text_of(answer);
 }
 
-/// The end of an allreduce, which changes the result before it is written to the output. All ranks make the same
-/// change, so all results are equal.
+/// The last part of an allreduce, which changes the result and writes it to the output. All ranks make the same change,
+/// so all results are equal.
 struct ending {
   builder& to;
   buffer_id sum, out;
@@ -50,7 +50,7 @@ struct ending {
 
   buffer_id more(std::uint64_t count = k_count) const { return to.scratch(type, count); }
   void give(buffer_id from, op_id after) const { to.copy({from, 0}, {out, 0}, k_count, {after}); }
-  /// Adds `other` to the first `count` elements of the sum. The remaining elements are not changed.
+  /// Writes the sum to the output, and adds `other` to the first `count` elements.
   void give_sum_with(buffer_id other, std::uint64_t count, op_id after) const {
     to.reduce(kernel::sum, {sum, 0}, {other, 0}, {out, 0}, count, {done, after});
     to.copy({sum, count}, {out, count}, k_count - count, {done});
@@ -121,7 +121,7 @@ TEST(contents, what_a_function_made_is_no_sum) {
                      "(compute " + std::string(name_of(how)) + "), which a function may have computed");
 }
 
-/// Verifies an allreduce in which the first `count` elements of the result are divided by `by`, `times` times.
+/// Verifies an allreduce that divides the first `count` elements of the result by `by`, `times` times.
 verification proof_of_mean(rank size, std::uint64_t by, std::uint64_t promised, unsigned times = 1,
                            std::uint64_t count = k_count) {
   const auto world = written(size, [&](builder& to) {
@@ -184,12 +184,12 @@ TEST(contents, what_moves_may_not_have_been_changed) {
 
 // --- parts that functions leave out ------------------------------------------------------------------------------
 
-/// Faults of a reduction by functions. Every rank splits its input into one part for each rank, folds the parts that it
-/// receives, and joins the folds of all ranks.
+/// Faults of an allreduce that consists of functions. Every rank splits its input into one part for each rank, folds
+/// (adds up) the parts that it receives, and joins the folds of all ranks.
 struct by_functions {
-  std::uint64_t unused_parts = 0;   ///< parts that no rank receives
-  std::uint64_t lost_folds = 0;     ///< folds that are not joined
-  std::uint64_t lost_elements = 0;  ///< elements of the input that are not split
+  std::uint64_t unused_parts = 0;   ///< number of parts that no rank receives
+  std::uint64_t lost_folds = 0;     ///< number of folds that are not joined
+  std::uint64_t lost_elements = 0;  ///< number of elements of the input that no part contains
   bool folds_numbers = false;       ///< also folds numbers that are derived from the input
   bool divides_last = false;        ///< has no effect
 };
@@ -288,7 +288,7 @@ TEST(contents, one_part_is_not_all_of_a_thing) {
                    : "folds parts that do not match");
 }
 
-/// All ranks split each fold and join the shares again. If `halves`, rank 1 halves its shares before the join.
+/// All ranks split each fold into shares and join the shares. With `halves`, rank 1 first divides its shares by two.
 TEST(contents, parts_that_are_not_alike_are_not_joined) {
   const auto of = [](bool halves) {
     return verify(written(2,
@@ -326,8 +326,8 @@ TEST(contents, parts_that_are_not_alike_are_not_joined) {
 
 // --- weights of adaptive sums ------------------------------------------------------------------------------------
 
-/// Verifies an adaptive sum of two ranks. `change` may modify the sums of products that weight the adaptive sum, and
-/// returns the op after which they are complete.
+/// Verifies an adaptive sum of two ranks. The weights of an adaptive sum are computed from sums of products. `change`
+/// may modify these sums, and returns the op after which they are complete.
 verification adaptive(const std::function<op_id(builder&, buffer_id sums, op_id made)>& change) {
   const auto world = written(2, [&](builder& to) {
     const auto mine = static_cast<std::uint64_t>(to.place().self);
@@ -362,8 +362,8 @@ TEST(contents, adaptive_sums_go_by_what_was_multiplied_and_nothing_else) {
                  "which are not the three sums");
 }
 
-/// An adaptive sum of three ranks in a line. If `turns`, the last weights are computed from another sum of the first
-/// two ranks, in which the elements of rank 1 are rotated by one.
+/// An adaptive sum of three ranks, formed one after the other. If `turns` is set, the last weights are computed from
+/// another sum of the first two ranks, in which the elements of rank 1 are rotated by one.
 TEST(contents, elements_of_other_places_make_another_vector) {
   const auto of = [](bool turns) {
     const auto world = written(3, [&](builder& to) {
@@ -397,8 +397,8 @@ TEST(contents, elements_of_other_places_make_another_vector) {
   expect_finding(of(true), "combined in another tree than promised");
 }
 
-/// A capture may merge late contributions by sum. The contributions of different ranks must nevertheless be combined by
-/// max.
+/// A capture may merge late contributions of the same rank by sum. But in this test, the contributions of different
+/// ranks must be combined by max.
 TEST(contents, what_captures_merge_by_is_for_captures_alone) {
   const auto of = [](bool captures) {
     const auto world = written(2, [&](builder& to) {
@@ -419,7 +419,7 @@ TEST(contents, what_captures_merge_by_is_for_captures_alone) {
 
 // --- multiples ---------------------------------------------------------------------------------------------------
 
-/// Number of doublings after which 1 becomes 1 again modulo 2^61-1, the modulus of fingerprints.
+/// Number of doublings after which 1 becomes 1 again modulo 2^61-1, the modulus of the fingerprints of verify().
 constexpr unsigned k_doublings_to_one = 61;
 
 op_id doubled(builder& to, buffer_id it, std::uint64_t count, unsigned times, op_id after) {
@@ -427,7 +427,7 @@ op_id doubled(builder& to, buffer_id it, std::uint64_t count, unsigned times, op
   return after;
 }
 
-/// Each contribution is in the result 2^125 - 2^64 + 1 times. This number is the sum of 1 and of the powers 2^64 to
+/// The result includes each contribution 2^125 - 2^64 + 1 times. This number is the sum of 1 and of the powers 2^64 to
 /// 2^124, and is 1 modulo 2^61-1 and modulo 2^64.
 TEST(contents, a_contribution_is_once_in_it_whatever_numbers_wrap_around) {
   for (const rank size : {1, 2, 3, 5})
@@ -453,8 +453,8 @@ TEST(contents, products_are_once_in_the_sums_whatever_numbers_wrap_around) {
                  "combined in another tree than promised");
 }
 
-/// A partial round in which the sum of both contributions steers the functions. The contributors of that sum are
-/// counted as the contributors of the result.
+/// A partial round in which the functions depend on the sum of both contributions. The contributors of this sum count
+/// as the contributors of the result.
 TEST(contents, who_is_counted_is_counted_once_whatever_numbers_wrap_around) {
   const auto of = [](unsigned doublings) {
     const auto world = written(2, [&](builder& to) {
@@ -483,7 +483,7 @@ TEST(contents, who_is_counted_is_counted_once_whatever_numbers_wrap_around) {
   expect_finding(of(k_doublings_to_one), "the recorded contributors are not the ranks");
 }
 
-/// The contribution is in the result 2^16 + 1 times.
+/// The result includes the contribution 2^16 + 1 times.
 TEST(contents, exact_terms_do_not_wrap_around) {
   const auto world = written(1, [](builder& to) {
     const buffer_id in = to.input(dtype::i64, 1), power = to.scratch(dtype::i64, 1), out = to.output(dtype::i64, 1);

@@ -70,7 +70,7 @@ op_id find_op(const schedule& in, op_kind kind, std::size_t which = 0) {
   return k_no_op;
 }
 
-/// Ranks 0 and 1 swap their inputs. `add_deps` may add deps.
+/// Ranks 0 and 1 swap their inputs. `add_deps` may add deps to the send and the receive.
 void swap(builder& to, const std::function<void(builder&, op_id sent, op_id got)>& add_deps) {
   const rank other = 1 - to.place().self;
   const buffer_id in = to.input(dtype::i32, k_count);
@@ -123,12 +123,12 @@ TEST(verify, holds_what_is_divided_for_nothing_else) {
 TEST(verify, bounds_unexpected_messages) {
   const auto answer = verify(make_world("allreduce", "recursive_doubling", 8), sum_of_all(8));
   for (const unexpected_bound& it : answer.unexpected) {
-    EXPECT_EQ(it.messages, 3u);  // log2 P: no partner's subcube contains its receiver
+    EXPECT_EQ(it.messages, 3u);  // log2 P, because no partner's subcube contains the receiver
     EXPECT_EQ(it.bytes, 3 * k_count * sizeof(float));
   }
   const auto tree = verify(make_world("allreduce", "tree", 3), sum_of_all(3));
-  EXPECT_EQ(tree.unexpected[0].messages, 2u);  // a parent's children may be early
-  EXPECT_EQ(tree.unexpected[1].messages, 0u);  // the result comes after the child's own message
+  EXPECT_EQ(tree.unexpected[0].messages, 2u);  // the messages of a rank's two children may be early
+  EXPECT_EQ(tree.unexpected[1].messages, 0u);  // the result arrives after the child has sent its message
 }
 
 TEST(verify, counts_what_a_round_takes) {
@@ -218,7 +218,8 @@ TEST(verify, notices_a_partial_schedule_that_the_engine_cannot_run) {
                  "rank 0 is partial, but does not have exactly one call, capture, input and");
 }
 
-/// Two ranks hold both contributions side by side. If `reads_as_one`, they copy both contributions by one op.
+/// On each of two ranks, a buffer contains both contributions side by side. If `reads_as_one` is set, one op copies
+/// both contributions.
 TEST(verify, notices_that_a_partial_schedule_reads_as_one_what_is_not_null_as_one) {
   const auto gather = [](rank self, bool reads_as_one) {
     builder to({self, 2});
@@ -291,7 +292,8 @@ TEST(verify, notices_a_deadlock_that_nothing_prevents) {
   expect_finding(answer, property::progress, ": a cycle");
 }
 
-/// Two ranks exchange and combine their inputs. If `waits`, a rank combines only after its own message was received.
+/// Two ranks exchange and combine their inputs. If `waits` is set, a rank combines the inputs only after its own send
+/// has completed.
 void exchange_holding(builder& to, bool waits) {
   const rank other = 1 - to.place().self;
   const buffer_id in = to.input(dtype::f32, k_count);
@@ -319,7 +321,7 @@ TEST(verify, notices_what_the_end_of_a_round_may_leave_out) {
     swap(to, [](builder& it, op_id sent, op_id got) {
       const rank other = 1 - it.place().self;
       it.signal_send(other, 5);
-      it.dep(it.signal_recv(other, 5), sent);  // the exit waits for neither op
+      it.dep(it.signal_recv(other, 5), sent);  // the exit waits neither for the send nor for the signal
       it.set_exit(it.nop({got}));
     });
   });
@@ -333,13 +335,13 @@ TEST(verify, notices_a_rank_that_a_call_does_not_wake) {
   const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
   auto world = make_world(what.of->name, what.name, 4, false, activation_policy::solo);
   const schedule& one = *world[1];
-  const op_id heard = find_op(one, op_kind::signal_recv, 1);  // after the call; comes along dimension 0
+  const op_id heard = find_op(one, op_kind::signal_recv, 1);  // after the call, along dimension 0
   op_id signal = k_no_op;
   for (const op_id next : one.successors(heard))
     if (one.ops()[next].kind == op_kind::signal_send) signal = next;
   ASSERT_NE(signal, k_no_op);
   const postcondition promise = promise_of(what, 4, data, {.policy = activation_policy::solo});
-  verify_memo known;  // has results of the world without the fault
+  verify_memo known;  // contains results for the world without the fault
   EXPECT_TRUE(verify(world, promise, {.known = &known}).holds());
   world[1] = without_dep(one, heard, signal);
   for (const verify_options& options : {verify_options{}, verify_options{.known = &known}}) {
@@ -349,7 +351,7 @@ TEST(verify, notices_a_rank_that_a_call_does_not_wake) {
   }
 }
 
-/// Compares all results of two verifications.
+/// Expects that all results of two verifications are equal.
 void expect_equal(const verification& x, const verification& y) {
   EXPECT_EQ(x.holds(), y.holds());
   EXPECT_EQ(x.round_cost, y.round_cost);
@@ -433,7 +435,7 @@ TEST(verify, a_memo_of_a_world_says_nothing_of_another_promise) {
   promise = sum_of_all(6);
   promise.data = promised_data{dtype::f32, {{k_count, k_count + 1}}};
   EXPECT_TRUE(fails(promise));
-  EXPECT_TRUE(fails(sum_of_all(6), true));  // the world is not made for in place
+  EXPECT_TRUE(fails(sum_of_all(6), true));  // the world is not generated for in-place use
 }
 
 // --- memory ------------------------------------------------------------------------------------------------
@@ -500,8 +502,8 @@ TEST(verify, notices_a_read_of_what_nothing_has_written) {
   expect_finding(verify(world, {}), property::contents, "reads elements [4, 6) of buffer 0, which no op has written");
 }
 
-/// Rank 0 receives a signal and sends a signal back. An armed signal_recv does not delay the end of a round, so the
-/// exit of rank 0 must wait for its signal_send.
+/// Rank 0 receives a signal and sends a signal back. A signal_recv that waits for its signal does not delay the end of
+/// a round. So the exit (the op that ends the round) of rank 0 must wait for the signal_send.
 TEST(verify, notices_a_signal_that_may_be_left_out) {
   const auto of = [](bool ends_early) {
     return verify(write_world(2,
@@ -520,7 +522,7 @@ TEST(verify, notices_a_signal_that_may_be_left_out) {
                  "op 2 (signal_recv from 0) then waits forever");
 }
 
-/// Nops need no place in the order of ops, so their number is not limited. The number of other ops is limited.
+/// The number of nops is not limited, because verify() does not need to order nops. The number of other ops is limited.
 TEST(verify, judges_many_nops_and_says_what_is_too_large) {
   const auto many = [](bool signals) {
     return verify(write_world(2,
@@ -575,8 +577,8 @@ TEST(verify, notices_elements_from_another_place) {
                  "rank 1 output 0 elements [0, 5): the contributions come from the wrong elements");
 }
 
-/// An allgather of pieces of different lengths. The piece of rank r has r+1 elements, and follows the pieces of all
-/// lower ranks.
+/// An allgather of pieces of different lengths. The piece of rank r has r+1 elements. In the output, it follows the
+/// pieces of all lower ranks.
 TEST(verify, follows_what_moves) {
   const auto first_of = [](rank r) { return static_cast<std::uint64_t>(r * (r + 1) / 2); };
   const auto world = write_world(3, [&](builder& to) {
@@ -613,7 +615,8 @@ TEST(verify, notices_another_kernel) {
   expect_finding(verify(world, sum_of_all(2)), property::contents, "another kernel than sum");
 }
 
-/// Returns a recursive doubling of four ranks in which rank 2 has the operands of one reduction in the wrong order.
+/// Returns an allreduce by recursive doubling on four ranks. On rank 2, one reduction has its operands in the wrong
+/// order.
 std::vector<schedule_ptr> world_with_a_swap(kernel what) {
   const shape data{.count = k_count, .type = dtype::f32, .what = what};
   auto all =
@@ -664,7 +667,8 @@ TEST(verify_laws, every_rank_may_have_its_own_operand_first_if_the_kernel_commut
                  property::expression, "combined in another way than at rank 0");
 }
 
-/// Each of three ranks sends its input to all other ranks. Rank 0 adds from the left, the other ranks from the right.
+/// Each of three ranks sends its input to all other ranks. Rank 0 adds the inputs from left to right, and the
+/// other ranks add them from right to left.
 std::vector<schedule_ptr> grouped(dtype type) {
   return write_world(3, [type](builder& to) {
     const rank self = to.place().self;
@@ -727,7 +731,7 @@ TEST(verify_laws, an_idempotent_kernel_has_to_meet_every_contribution) {
                  property::contents, "is missing");
 }
 
-/// The engine counts contributors, so it would count this rank twice.
+/// In partial schedules, the engine counts contributors. So the engine would count the rank twice in this schedule.
 TEST(verify_laws, partial_schedules_meet_a_contribution_once_whatever_the_kernel) {
   const auto twice = [](bool is_partial) {
     return write_world(1, [is_partial](builder& to) {
@@ -804,7 +808,8 @@ TEST(verify, notices_ends_of_an_edge_with_different_guards) {
   expect_finding(of({.every = 2}, late), property::matching, "has another guard than rank 1");
 }
 
-/// If a message is void in some rounds, its receiver cannot rely on it to know that the sender has entered the round.
+/// If a message is sent only in some rounds, its arrival does not prove in every round that the sender has entered the
+/// round.
 TEST(verify, knows_that_a_guarded_message_synchronises_nobody) {
   const auto of = [](std::uint32_t every) {
     return verify(write_world(2,

@@ -1,5 +1,6 @@
-// Tests of the gradients that experiments draw. They are reproducible, differ by seed, rank and round, and have the
-// distribution that the name of their kind promises.
+// Tests of the gradients that experiments draw. The same seed, rank and round must give the same gradient, other seeds,
+// ranks or rounds must give other gradients, and each kind of gradient must have the distribution that its name
+// promises.
 #include "microbench/lockstep/gradient_source.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Compares the counted traffic with ranks in lockstep that count the bytes they exchange, and with closed forms.
+// Tests of the functions that compute the traffic of sparse allreduces. The computed traffic is compared with closed
+// forms, and with ranks that run in lockstep and count the bytes that they exchange.
 #include "microbench/lockstep/traffic.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@
 namespace lsched {
 namespace {
 
-/// A list that owns its items.
+/// A list of items, with the memory of the items.
 struct kept_list {
   std::vector<std::byte> items;
   std::uint64_t count;
@@ -38,8 +39,8 @@ std::deque<kept_list> lists_of(const sparse_problem& problem, gradient_kind kind
   return all;
 }
 
-/// Passes blocks between ranks. A set holds the blocks of each rank. In each step a rank sends all blocks that the
-/// other rank lacks.
+/// Counts the traffic of an allgather of blocks. `held[r]` is the set of blocks that rank r has. In each step a rank
+/// sends to another rank all blocks that the other rank does not have.
 void pass_blocks(const std::vector<std::uint64_t>& bytes, std::vector<rank_traffic>& to) {
   const std::size_t size = bytes.size();
   std::vector<std::set<std::size_t>> held(size);
@@ -101,7 +102,7 @@ TEST(BaselineTraffic, counts_what_split_lists_and_blocks_take) {
       mine.place.self = static_cast<rank>(r);
       ranks.emplace_back(mine);
       gradient_source source({.kind = kind, .count = problem.count, .ranks = problem.place.size});
-      std::vector<double> residual(problem.count), gradient(problem.count);  // as wide as any type
+      std::vector<double> residual(problem.count), gradient(problem.count);  // large enough for any type
       source.draw(static_cast<rank>(r), 1, problem.type, gradient.data());
       sent.emplace_back(problem.count * item_size(problem.type));
       lengths.emplace_back(lists.size());
@@ -125,7 +126,7 @@ TEST(BaselineTraffic, counts_what_split_lists_and_blocks_take) {
     }
     pass_lengths(wanted);
     pass_blocks(bytes, wanted);
-    if (kind == gradient_kind::ties) {  // ties cancel each other
+    if (kind == gradient_kind::ties) {  // some sums of ties are zero and are not sent
       for (std::size_t r = 0; r < wanted.size(); ++r)
         ASSERT_LE(wanted[r].sent_bytes, traffic_of_topk_dsa(problem, views_of(lists)).ranks[r].sent_bytes);
     } else {
@@ -170,7 +171,7 @@ TEST(BaselineTraffic, counts_what_the_tree_takes) {
   });
 }
 
-/// Table 1 of the Ok-Topk paper, for f32. Each of k items has two words of 4 bytes.
+/// Compares the traffic with table 1 of the Ok-Topk paper, for f32. Each of the k items has two words of 4 bytes.
 TEST(BaselineTraffic, is_what_closed_forms_say) {
   for (const rank ranks : {2, 3, 6, 16, 64, 256, 1024}) {
     SCOPED_TRACE(std::to_string(ranks) + " ranks");

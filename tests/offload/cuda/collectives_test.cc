@@ -1,5 +1,5 @@
 // Runs every collective, every dtype and every algorithm through the C interface, with device memory on all ranks or on
-// some. The bits must be those of host memory.
+// some. The results must have the same bits as in host memory.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -16,7 +16,7 @@
 namespace lsched::testing {
 namespace {
 
-/// A collective that all ranks request.
+/// The parameters of a collective that all ranks run.
 struct wanted {
   const collective& of;
   dtype type;
@@ -57,7 +57,7 @@ floats numbers_of(const wanted& what, std::size_t bytes, rank self) {
 
 class CudaCollectives : public UnderTheFake {
  protected:
-  /// A world in which some ranks have attached a device and use it.
+  /// A world in which some ranks have a device and keep their buffers in device memory.
   struct world_with_devices {
     std::unique_ptr<world_of_threads> world;
     std::vector<bool> on_device;
@@ -76,7 +76,7 @@ class CudaCollectives : public UnderTheFake {
     return made;
   }
 
-  /// Runs two rounds. Returns the outputs of all ranks.
+  /// Runs two rounds of the collective. Returns the outputs of all ranks.
   std::vector<floats> run(const world_with_devices& in, const wanted& what) {
     std::vector<floats> results(static_cast<std::size_t>(what.size));
     in.world->each([&](lsched_world* mine, std::int32_t r) {
@@ -107,7 +107,8 @@ class CudaCollectives : public UnderTheFake {
     });
   }
 
-  /// Compares worlds of `size` ranks, of which all, some or none use device memory.
+  /// Runs the collectives in worlds of `size` ranks in which all, some or no ranks use device memory, and compares the
+  /// results.
   void compare(rank size, const std::vector<wanted>& all) {
     const auto ranks = static_cast<std::size_t>(size);
     std::vector<bool> some(ranks, false);

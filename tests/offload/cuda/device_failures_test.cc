@@ -1,4 +1,5 @@
-// Tests of devices that are not available, fail or hang: the error on each rank, and that all ranks go on.
+// Tests of devices that are not available, fail or hang. Each rank must return the right error, and all ranks must
+// continue.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ class DeviceFailures : public UnderTheFake {
     return {code, why.text};
   }
 
-  /// Makes one call of a device hang in a round. The timeout must name the device.
+  /// Makes one driver call of a round hang. The error of the timeout must name the device.
   void hang_in_a_round(const char* fault) {
     life_of_a_world life(gpu());
     expect_ok(life.take(life_step::attach));
@@ -53,7 +54,8 @@ class DeviceFailures : public UnderTheFake {
       });
   }
 
-  /// Cancels, destroys and closes within seconds. Schedules that were destroyed before may be null.
+  /// After a hang, cancels and destroys the schedules and closes the worlds, and expects that this takes only seconds.
+  /// The schedules may already be destroyed (null).
   void end_hung(life_of_a_world& life) {
     const auto begin = std::chrono::steady_clock::now();
     const bool is_destroyed = life.schedule(0) == nullptr;
@@ -187,7 +189,8 @@ TEST_F(DeviceFailures, AScheduleOfTheCppApiIsFreedOnce) {
   end_hung(life);
 }
 
-// The host function that would ring hangs, so that the rank must poll by itself.
+// A sleeping rank is normally woken by a host function of the stream. This host function hangs, so that the rank must
+// poll.
 TEST_F(DeviceFailures, ABellThatHangs) {
   life_of_a_world life(gpu());
   expect_ok(life.take(life_step::attach));
@@ -221,7 +224,7 @@ struct closing_beside_a_stream {
     *word = 0;
     EXPECT_EQ(gpu.cuda().cuStreamWaitValue64(stream, reinterpret_cast<CUdeviceptr>(word), 1, 0), CUDA_SUCCESS);
   }
-  /// Closes the world. Returns whether that succeeds within seconds.
+  /// Closes the world. Returns whether the close succeeds within seconds.
   bool closes() const {
     const auto begin = std::chrono::steady_clock::now();
     return lsched_world_close(world) == LSCHED_OK &&
@@ -233,7 +236,8 @@ struct closing_beside_a_stream {
   lsched_world* world = nullptr;
 };
 
-// If the end of device work cannot be awaited, device memory is not released, as with a device that hangs.
+// If the close cannot wait for the end of device work, the close leaks the device memory, as it does for a device that
+// hangs.
 TEST_F(DeviceFailures, ClosingNeedsNoMemory) {
   const closing_beside_a_stream it(gpu());
   fake().fail("cuMemAlloc:1:2");

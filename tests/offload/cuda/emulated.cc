@@ -19,7 +19,7 @@ constinit thread_local place current;
 
 namespace {
 
-/// Returns the table of kernels, which is filled before main() and only read after that.
+/// Returns the table of kernels. The table is filled before main() and does not change later.
 std::map<std::string_view, emulated_kernel>& kernels() {
   static std::map<std::string_view, emulated_kernel> all;
   return all;
@@ -30,7 +30,7 @@ struct block_barrier {
   std::barrier<> wait;
 };
 
-/// The barrier of this thread's block, or nullptr if the kernel does not wait.
+/// The barrier of this thread's block, or nullptr if the kernel has no barriers.
 constinit thread_local block_barrier* barrier = nullptr;
 constinit thread_local unsigned barriers_passed = 0;
 std::atomic<unsigned> left_out{0};
@@ -43,7 +43,8 @@ void run_one_by_one(kernel_function run, const device_arguments& with, unsigned 
     }
 }
 
-/// Runs one launch at a time, because launches use the same memory for data that a block shares.
+/// Runs a kernel that has barriers. Only one launch runs at a time, because all launches use the same memory as the
+/// shared memory of a block.
 void run_together(kernel_function run, const device_arguments& with, unsigned blocks, unsigned threads) {
   static std::mutex one_launch;
   const std::lock_guard lock(one_launch);
@@ -98,7 +99,7 @@ std::vector<std::string_view> emulated_names() {
 
 // ---- IEEE binary16
 
-/// A subnormal half is its fraction times 2^-24.
+/// Converts to f32. The value of a subnormal half is its fraction bits times 2^-24.
 float widen_half(std::uint16_t bits) {
   const std::uint32_t magnitude = bits & 0x7FFFu, sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
   if (magnitude < 0x0400u) {
@@ -109,9 +110,9 @@ float widen_half(std::uint16_t bits) {
   return std::bit_cast<float>(((magnitude << 13) + bias) | sign);
 }
 
-/// Rounds to the nearest value, ties to even. The lost bits are increased by half a unit minus one, and by one more if
-/// the kept bits are odd. This carries exactly if the value must be rounded up. The adder rounds subnormals, because
-/// near 0.5 a unit of an f32 is 2^-24.
+/// Rounds to the nearest value, ties to even. The function adds half a unit of the last kept bit, minus one, to the
+/// dropped bits, and one more if the kept bits are odd. The sum carries into the kept bits exactly if the value must be
+/// rounded up. Subnormals are rounded by an addition of 0.5, because the last bit of an f32 near 0.5 is 2^-24.
 std::uint16_t narrow_to_half(float value) {
   const std::uint32_t exact = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = exact & 0x7FFFFFFFu, sign = (exact ^ magnitude) >> 16;

@@ -25,7 +25,8 @@ TEST(emulated_kernels, are_those_that_the_host_launches) {
   EXPECT_EQ(find_emulated("lsched_sum_f128"), nullptr);
 }
 
-/// Runs both passes of dots, with so many elements that the threads of a block repeat every step.
+/// Runs both passes of the kernel for dot products, with so many elements that the threads of a block repeat every
+/// step.
 void run_dots() {
   const std::vector<float> numbers(100'000, 1.0F);
   const device_kernel device = find_device_kernel(kernel::dot_norms, dtype::f32).value();
@@ -81,7 +82,7 @@ void without_a_barrier(const Run& run) {
 TEST(emulated_kernels, DISABLED_dots_without_a_barrier) { without_a_barrier(run_dots); }
 TEST(emulated_kernels, DISABLED_selection_without_a_barrier) { without_a_barrier(run_selection); }
 
-/// Both passes of dots have two barriers in each turn, and the passes of a selection have two or more.
+/// Both passes for dot products have two barriers in each repetition, and the passes of a selection have two or more.
 TEST(emulated_kernels, race_where_a_barrier_is_left_out) {
 #ifndef __SANITIZE_THREAD__
   GTEST_SKIP() << "only the thread sanitizer sees a race for sure";

@@ -91,7 +91,7 @@ TEST_F(FakeMemory, CopiesGoThereAndBack) {
   EXPECT_EQ(cuda().cuMemcpyAsync(first, address_of(pinned), count * sizeof(int), stream), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuMemcpyAsync(second, first, count * sizeof(int), stream), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuMemcpyAsync(address_of(pageable.data()), second + 40, 400, stream), CUDA_SUCCESS);
-  // A copy to pageable memory has ended when the call returns.
+  // A copy to pageable memory is complete when the call returns.
   for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(pageable[i], static_cast<int>(i + 10));
   EXPECT_EQ(pageable[100], -1);
   EXPECT_EQ(cuda().cuMemFree(first), CUDA_SUCCESS);
@@ -113,13 +113,13 @@ TEST_F(FakeMemory, CopiesThatCannotBeMadeAreErrors) {
     return cuda().cuMemcpyAsync(into, address_of(from), size, stream);
   };
   EXPECT_EQ(copy(device, host, page), CUDA_SUCCESS);
-  EXPECT_EQ(copy(device, host + page - 1, 2), CUDA_ERROR_INVALID_VALUE);      // across two registrations
+  EXPECT_EQ(copy(device, host + page - 1, 2), CUDA_ERROR_INVALID_VALUE);      // extends over two registrations
   EXPECT_EQ(copy(device, host + 2 * page - 1, 2), CUDA_ERROR_INVALID_VALUE);  // partly registered
-  EXPECT_EQ(copy(device + page, host, page + 1), CUDA_ERROR_INVALID_VALUE);   // beyond the registration
-  EXPECT_EQ(copy(device + 2 * page - 1, host, 2), CUDA_ERROR_INVALID_VALUE);  // beyond the device memory
-  EXPECT_EQ(copy(device, host + 2 * page, page), CUDA_SUCCESS);               // pageable
+  EXPECT_EQ(copy(device + page, host, page + 1), CUDA_ERROR_INVALID_VALUE);   // extends beyond the registration
+  EXPECT_EQ(copy(device + 2 * page - 1, host, 2), CUDA_ERROR_INVALID_VALUE);  // extends beyond the device memory
+  EXPECT_EQ(copy(device, host + 2 * page, page), CUDA_SUCCESS);               // the memory is pageable
   munmap(host + 3 * page, page);
-  EXPECT_EQ(copy(device, host + 3 * page - 1, 2), CUDA_ERROR_INVALID_VALUE);  // beyond the mapping
+  EXPECT_EQ(copy(device, host + 3 * page - 1, 2), CUDA_ERROR_INVALID_VALUE);  // extends beyond the mapping
   mprotect(host + 2 * page, page, PROT_READ);
   EXPECT_EQ(cuda().cuMemcpyAsync(address_of(host + 2 * page), device, 1, stream), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuda().cuStreamSynchronize(stream), CUDA_SUCCESS);
@@ -159,7 +159,7 @@ TEST_F(FakeMemory, AttributesSayWhatMemoryIs) {
     const facts of_nothing = facts_of(cuda(), at);
     EXPECT_EQ(of_nothing.type, 0U);
     EXPECT_EQ(of_nothing.context, nullptr);
-    EXPECT_EQ(of_nothing.size, 99U);  // unchanged
+    EXPECT_EQ(of_nothing.size, 99U);  // the failed call leaves the size unchanged
     unsigned type = 0;
     EXPECT_EQ(LSCHED_CUDA_FUNCTION(cuPointerGetAttribute, 4000)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at),
               CUDA_ERROR_INVALID_VALUE);
@@ -205,13 +205,13 @@ TEST_F(FakeMemory, OneRangeMayBeSeveralHandles) {
     EXPECT_EQ(cuda().cuMemMap(at + i * grain, grain, 0, handles[i], 0), CUDA_SUCCESS);
   }
   std::array<char, 8> text{"device!"};
-  EXPECT_EQ(fake().write(at, text.data(), text.size()), 0);  // without access
+  EXPECT_EQ(fake().write(at, text.data(), text.size()), 0);  // access is not permitted yet
   CUmemAccessDesc access{};
   access.location = properties.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   EXPECT_EQ(cuda().cuMemSetAccess(at, 3 * grain, &access, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuda().cuMemSetAccess(at, 2 * grain, &access, 1), CUDA_SUCCESS);
-  EXPECT_EQ(fake().write(at + grain - 4, text.data(), text.size()), 1);  // across both handles
+  EXPECT_EQ(fake().write(at + grain - 4, text.data(), text.size()), 1);  // the write extends over both handles
   EXPECT_EQ(fake().write(at + 2 * grain - 4, text.data(), text.size()), 0);
 
   auto* const pinned = gpu().pinned<char>(8);
@@ -231,7 +231,7 @@ TEST_F(FakeMemory, OneRangeMayBeSeveralHandles) {
   EXPECT_EQ(cuda().cuMemGetAllocationPropertiesFromHandle(&found, again), CUDA_SUCCESS);
   EXPECT_EQ(found.location.type, CU_MEM_LOCATION_TYPE_DEVICE);
   for (const auto handle : {handles[0], handles[1], again}) EXPECT_EQ(cuda().cuMemRelease(handle), CUDA_SUCCESS);
-  EXPECT_EQ(cuda().cuMemAddressFree(at, 3 * grain), CUDA_ERROR_INVALID_VALUE);  // still mapped
+  EXPECT_EQ(cuda().cuMemAddressFree(at, 3 * grain), CUDA_ERROR_INVALID_VALUE);  // the memory is still mapped
   EXPECT_EQ(cuda().cuMemUnmap(at, 2 * grain), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuMemAddressFree(at, 3 * grain), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuMemFreeHost(pinned), CUDA_SUCCESS);

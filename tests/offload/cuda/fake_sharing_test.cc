@@ -1,5 +1,5 @@
-// Tests of device memory between processes, under the fake driver. Processes are forked before either of them loads the
-// driver.
+// Tests of device memory that two processes share, under the fake driver. The fork precedes the loading of the driver
+// in both processes.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -40,8 +40,8 @@ struct table {
 
 using side = std::function<int(table&)>;
 
-/// Runs both sides, and exits. Forks the owner, and runs the other side in this process, which must not have loaded the
-/// driver.
+/// Runs the owner in a forked process and the other side in this process, and exits. This process must not have loaded
+/// the driver before.
 [[noreturn]] void run_both(const side& owner, const side& other) {
   alarm(100);
   const shared_object<table> shared;
@@ -65,7 +65,8 @@ void write(const fake_device& gpu, CUdeviceptr at, const std::string& text) {
   EXPECT_EQ(gpu.fake().write(at, text.data(), text.size()), 1);
 }
 
-/// Exports memory by a legacy handle, checks the other side's write, and is killed while the memory is open.
+/// The owner: exports memory by a legacy handle (cuIpcGetMemHandle) and checks the other side's write. The owner is
+/// killed while the other side still has the memory open.
 int legacy_owner(table& shared) {
   const fake_device gpu;
   LSCHED_NEED(gpu.is_there());
@@ -110,7 +111,7 @@ int legacy_other(table& shared) {
   LSCHED_NEED(cuda.cuIpcOpenMemHandle(&again, shared.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == CUDA_SUCCESS);
   LSCHED_NEED(at == again);
   LSCHED_NEED(says(gpu, at, "owner"));
-  LSCHED_NEED(gpu.fake().read(&again, at + 999, 2) == 0);  // the memory has the owner's size
+  LSCHED_NEED(gpu.fake().read(&again, at + 999, 2) == 0);  // the read extends beyond the memory
   CUipcMemHandle none;
   LSCHED_NEED(cuda.cuIpcGetMemHandle(&none, at) == CUDA_ERROR_INVALID_VALUE);
   LSCHED_NEED(cuda.cuMemFree(at) == CUDA_ERROR_INVALID_VALUE);
@@ -120,7 +121,7 @@ int legacy_other(table& shared) {
   LSCHED_NEED(waitid(P_ALL, 0, &end, WEXITED | WNOWAIT) == 0 && end.si_status == SIGKILL);
   LSCHED_NEED(says(gpu, at, "other"));  // the memory outlives its owner
   LSCHED_NEED(waits_for_the_device(gpu, [&] { return cuda.cuIpcCloseMemHandle(at); }));
-  LSCHED_NEED(says(gpu, at, "other"));  // the memory was opened twice
+  LSCHED_NEED(says(gpu, at, "other"));  // the memory stays open, because it was opened twice
   LSCHED_NEED(gpu.fake().leaked().find("device memory not closed: 1000 bytes") != std::string::npos);
   LSCHED_NEED(cuda.cuIpcCloseMemHandle(at) == CUDA_SUCCESS);
   LSCHED_NEED(!says(gpu, at, "other"));
@@ -156,7 +157,7 @@ int vmm_owner(table& shared) {
   CUmemGenericAllocationHandle handle = 0;
   LSCHED_NEED(gpu.cuda().cuMemCreate(&handle, k_size, &properties, 0) == CUDA_SUCCESS);
   LSCHED_NEED(gpu.cuda().cuMemExportToShareableHandle(&shared.fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                                      0) == CUDA_ERROR_INVALID_VALUE);  // not requested
+                                                      0) == CUDA_ERROR_INVALID_VALUE);  // not created for export
   LSCHED_NEED(gpu.cuda().cuMemRelease(handle) == CUDA_SUCCESS);
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   LSCHED_NEED(gpu.cuda().cuMemCreate(&handle, k_size, &properties, 0) == CUDA_SUCCESS);

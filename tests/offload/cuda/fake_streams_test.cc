@@ -20,7 +20,7 @@ class FakeStreams : public UnderTheFake {
   }
 };
 
-/// The argument of a host function, which appends a letter. The text then shows the order of execution.
+/// The argument of a host function that appends `letter` to `into`. The text then shows the order of execution.
 struct written {
   std::string* into;
   char letter;
@@ -37,7 +37,7 @@ TEST_F(FakeStreams, EventsOrderThem) {
   const CUstream first = gpu().stream();
   const CUstream second = gpu().stream();
   const CUevent event = gpu().event();
-  EXPECT_TRUE(is_done(event));  // never recorded
+  EXPECT_TRUE(is_done(event));  // an event that was never recorded is complete
   fake().hold();
   EXPECT_EQ(cuda().cuLaunchHostFunc(first, write_letter, &a), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuEventRecord(event, first), CUDA_SUCCESS);
@@ -48,7 +48,7 @@ TEST_F(FakeStreams, EventsOrderThem) {
   EXPECT_EQ(fake().pending(second), 2U);
   EXPECT_EQ(fake().step(first, 0), 1);
   EXPECT_FALSE(is_done(event));
-  EXPECT_EQ(fake().step(nullptr, 1), 1);  // only the record can run, because the other stream waits for it
+  EXPECT_EQ(fake().step(nullptr, 1), 1);  // only the record can run, because the other stream waits for the event
   EXPECT_TRUE(is_done(event));
   fake().go_on();
   EXPECT_EQ(cuda().cuStreamSynchronize(second), CUDA_SUCCESS);
@@ -73,7 +73,7 @@ TEST_F(FakeStreams, SeedDrawsTheOrder) {
     fake().go_on();
     EXPECT_EQ(LSCHED_CUDA_FUNCTION(cuCtxSynchronize, 2000)(), CUDA_SUCCESS);
     EXPECT_EQ(order.size(), 4U);
-    EXPECT_TRUE(orders.empty() || seed[0] != '1' || orders.count(order) == 1);  // seed 1 gives the same order again
+    EXPECT_TRUE(orders.empty() || seed[0] != '1' || orders.count(order) == 1);  // all runs with seed 1 are equal
     orders.insert(order);
     destroy(streams);
   }
@@ -292,7 +292,7 @@ TEST_F(FakeStreams, CaptureKeepsWorkBack) {
 
 // --- launches -------------------------------------------------------------------------------------------
 
-/// Adds a and b, as a kernel for a grid of one thread.
+/// A kernel that adds a and b, for a grid of one thread.
 void add(const device_arguments& with) {
   for (std::uint64_t i = 0; i < with.count; ++i)
     static_cast<float*>(const_cast<void*>(static_cast<const void*>(with.c)))[i] =
@@ -350,7 +350,7 @@ TEST_F(FakeLaunches, RunKernelsByName) {
 TEST_F(FakeLaunches, AddressThatAKernelCannotUseEndsTheDevice) {
   std::array<float, 4> host{};
   const CUdeviceptr here = gpu().memory(16);
-  EXPECT_EQ(launch(host.data(), host.data(), host.data(), 0), CUDA_SUCCESS);  // accesses no memory
+  EXPECT_EQ(launch(host.data(), host.data(), host.data(), 0), CUDA_SUCCESS);  // 0 elements: accesses no memory
   EXPECT_EQ(cuda().cuStreamSynchronize(stream_), CUDA_SUCCESS);
   auto* const at = reinterpret_cast<float*>(here);
   EXPECT_EQ(launch(at, host.data(), at, 4), CUDA_SUCCESS);

@@ -1,6 +1,6 @@
-// Every driver function that the library calls fails once, or permanently, in every step of a world's life. No rank may
-// wait for a timeout. Errors have a name and the driver's text. The application's streams go on, host memory is added
-// up as before, and everything is released.
+// Lets every driver function that the library calls fail, once or permanently, in every step of a world's life. No rank
+// may wait for a timeout. Errors must have a status and the driver's text. The application's streams must continue,
+// sums of host memory must stay right, and all resources must be released.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -20,7 +20,7 @@ constexpr int k_no_memory = 2, k_sticky = 700;
 struct strike {
   life_step when;
   std::string function;
-  std::uint64_t nth;  ///< number of the failing call in that step
+  std::uint64_t nth;  ///< number of the failing call among the calls of `function` in the step
   int code;
   bool is_sticky() const { return code == k_sticky; }
   std::string rule() const {
@@ -32,8 +32,8 @@ std::ostream& operator<<(std::ostream& out, const strike& one) {
   return out << one.rule() << " in " << name_of(one.when);
 }
 
-/// Returns whether the failing call releases a resource, or enters a context to release a resource. The resource then
-/// leaks.
+/// Returns whether the failing call releases a resource, or enters a context in order to release a resource. If so, a
+/// leak is expected.
 bool gives_back(const strike& by) {
   const std::string& function = by.function;
   if (function == "cuCtxPushCurrent" && (by.nth > 2 || by.when >= life_step::destroy)) return true;
@@ -47,7 +47,8 @@ bool is_any_of(lsched_status code, std::initializer_list<lsched_status> all) {
   return std::ranges::find(all, code) != all.end();
 }
 
-/// Returns whether a rank may get this result in a step, after a fault in this step or before.
+/// Returns whether the result `what` of a rank in step `now` is permitted. The fault has happened in step `now` or
+/// earlier.
 bool is_proper(const strike& by, life_step now, bool has_device, const answer& what) {
   if (what.code == LSCHED_OK) return true;
   const bool is_explained = !what.words.empty();
@@ -79,7 +80,7 @@ class CudaFaults : public UnderTheFake {
     return all;
   }
 
-  /// Returns the number of calls of each function in each step of a life without faults.
+  /// Returns how often each function is called in each step of a life without faults.
   std::map<life_step, counts> calls_in_each_step() {
     std::map<life_step, counts> all;
     life_of_a_world life(gpu());

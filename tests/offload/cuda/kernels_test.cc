@@ -48,8 +48,8 @@ TEST(device_kernels, reduce_with_the_bits_of_the_host) {
 
 constexpr std::uint64_t k_one = 1;
 
-/// Returns small divisors, and divisors at the limits of SIMD lanes and of integer types. Then follow the first
-/// divisors for which quotients of 16 bits would be wrong in f32.
+/// Returns small divisors, divisors at the limits of SIMD lanes and of integer types, and the smallest divisors for
+/// which a 16-bit quotient computed in f32 would be wrong.
 std::vector<std::uint64_t> divisors() {
   std::vector<std::uint64_t> all{1, 2, 3, 7, 10, 48, 100, 1000};
   for (const int width : {8, 13, 16, 24, 31, 32, 53, 62, 63})
@@ -82,7 +82,7 @@ TEST(device_kernels, divide_with_the_bits_of_the_host) {
     }
 }
 
-/// The dividend is a multiple of half the divisor, or next to such a multiple.
+/// The dividends are the multiples of half the divisor, and the numbers next to these multiples.
 TEST(device_kernels, divide_ties_to_even) {
   for (const dtype type : k_all_dtypes)
     for (const std::uint64_t divisor : {2u, 6u, 14u, 250u}) {
@@ -140,8 +140,8 @@ TEST(device_kernels, convert_with_the_bits_of_the_host) {
       }
 }
 
-/// Converts all values of the short formats, the values midway between them, and the neighbours of these in the last
-/// place. The factor 0.5 adds ties of subnormals.
+/// Converts all values of the short formats, the values midway between two such values, and the neighbours of the
+/// midway values in the last place. The factor 0.5 adds ties of subnormals.
 TEST(device_kernels, convert_rounds_with_the_bits_of_the_host) {
   const std::uint64_t step = sampled() ? 97 : 1;
   for (const dtype from : {dtype::f32, dtype::f64})
@@ -169,8 +169,8 @@ TEST(device_kernels, convert_rounds_with_the_bits_of_the_host) {
 /// A number that is not a tie of bf16, but becomes a tie if it is first rounded to f32.
 constexpr double k_almost_tie = 1 + 0x1p-8 + 0x1p-30;
 
-/// Coefficients that are moderate for both short formats, for one or for neither, and the first and the last moderate
-/// coefficients.
+/// Coefficients that are in the moderate range for both short formats, for one or for neither, and the ends of the
+/// moderate ranges.
 constexpr std::array<std::array<double, 2>, 14> k_coefficients{{{0x1p9 * k_almost_tie, 0},
                                                                 {0x1p-101 * k_almost_tie, 0},
                                                                 {0.75, 1.0},
@@ -216,7 +216,8 @@ TEST(device_kernels, add_weighted_with_the_bits_of_the_host) {
 
 // ---- dots
 
-/// Returns numbers whose sum depends on the order of additions, or hard patterns.
+/// Returns numbers whose sum depends on the order of additions, or, if `is_hard`, values for which arithmetic fails
+/// first.
 operand draw_for_dots(dtype type, bool is_hard, const trial& it, std::size_t which) {
   patterns values(type, k_seed + it.count + which);
   operand drawn = values.draw(it.count, it.shifts[which]);
@@ -272,8 +273,8 @@ TEST(device_kernels, dots_of_what_is_null_are_zeros) {
   }
 }
 
-/// The second pass takes up to 256 groups at a time. The sums of groups are drawn here, because vectors of so many
-/// groups are too long for a test.
+/// The second pass adds the sums of up to 256 groups at a time. The test draws the sums of the groups, because vectors
+/// with more groups are too long for a test.
 TEST(device_kernels, sums_of_groups_are_added_from_first_to_last) {
   std::mt19937_64 random(k_seed);
   std::vector<double> workspace(3 * 700);

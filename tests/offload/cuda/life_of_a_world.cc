@@ -6,7 +6,8 @@
 namespace lsched::testing {
 namespace {
 
-/// Calls again if the first call fails. A fault strikes once, and a call that fails changes nothing.
+/// Calls `call`, and calls it again if the first call fails. A fault happens only once, and a failed call changes
+/// nothing.
 template <class Call>
 lsched_status twice(const Call& call) {
   const lsched_status answer = call();
@@ -104,8 +105,8 @@ answer life_of_a_world::run(rank_of_life& mine) const {
   return {};
 }
 
-// Runs two rounds, like the other ranks. A rank that cannot start a round cancels the schedule, because the others
-// would wait for the rank.
+// Runs two rounds. If this rank cannot start a round, it cancels the schedule, because the other ranks would wait for
+// this rank.
 answer life_of_a_world::run_in_stream(rank_of_life& mine) const {
   if (mine.schedule == nullptr) return {};
   lsched_ticket ticket{};

@@ -1,6 +1,7 @@
 // A world under the fake driver from its opening to its closing, step by step, so that a fault can strike in each step.
-// Two ranks have buffers in device memory, and one rank has buffers in host memory. The ranks add these up, in rounds
-// that the host starts and in rounds that streams start. In addition, all ranks add up host memory.
+// Two ranks have buffers in device memory, and one rank has buffers in host memory. The ranks compute the sum of these
+// buffers, in rounds that the host starts and in rounds that streams start. In addition, all ranks compute a sum of
+// buffers in host memory.
 #pragma once
 
 #include <array>
@@ -34,7 +35,7 @@ struct answer {
 class life_of_a_world {
  public:
   static constexpr std::int32_t k_ranks = 3;
-  static constexpr const char* k_no_diagnostic = "asking for a round";  ///< for calls without a diagnostic
+  static constexpr const char* k_no_diagnostic = "asking for a round";  ///< `words` of calls without a diagnostic
   static constexpr std::uint64_t k_call_ns = 10'000'000'000;
   static constexpr std::size_t k_count = 20'000;
 
@@ -43,10 +44,10 @@ class life_of_a_world {
   life_of_a_world(const life_of_a_world&) = delete;
   life_of_a_world& operator=(const life_of_a_world&) = delete;
 
-  /// Takes the step on all ranks. Returns the result of each rank.
+  /// Performs the step on all ranks. Returns the result of each rank.
   std::vector<answer> take(life_step step);
 
-  /// Adds up host memory. Returns the error, or an empty text if the sum is right on all ranks.
+  /// Runs the sum of the buffers in host memory. Returns the error, or an empty text if the sum is right on all ranks.
   std::string add_up_host_memory();
 
   bool has_device(std::size_t rank) const { return rank != k_ranks - 1; }

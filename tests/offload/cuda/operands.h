@@ -1,4 +1,4 @@
-// Shared by the tests of device kernels: operands in memory, and launches of emulated kernels by the host's rules.
+// Helpers for the tests of device kernels: operands in memory, and launches of emulated kernels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,8 @@
 
 namespace lsched::testing {
 
-/// Elements that begin `shift` elements after an aligned address. The allocation ends with the last element.
+/// An operand in memory. The first element is `shift` elements after an aligned address. The allocation ends with the
+/// last element.
 class operand {
  public:
   operand(dtype type, std::size_t count, std::size_t shift)
@@ -45,7 +46,7 @@ class operand {
   memory memory_;
 };
 
-/// Bit patterns. One of four is a value at which arithmetic fails first, and the others are random.
+/// A source of bit patterns. One of four is a value for which arithmetic fails first, and the others are random.
 class patterns {
  public:
   patterns(dtype type, std::uint64_t seed) : type_(type), hard_(hard_values(type)), random_(seed) {}
@@ -56,7 +57,7 @@ class patterns {
     return drawn;
   }
 
-  /// Draws elements, some of which equal those of `other` or differ only in the sign.
+  /// Draws an operand. Some elements equal the element of `other` at the same position, or differ only in the sign.
   operand draw_like(const operand& other, std::size_t count, std::size_t shift) {
     operand drawn = draw(count, shift);
     for (std::size_t i = 0; i < count; i += 1 + random_() % 16) {
@@ -77,11 +78,11 @@ class patterns {
   std::mt19937_64 random_;
 };
 
-/// The number of elements, the distances of the operands from aligned addresses, and whether the grid is smaller than
-/// usual.
+/// The parameters of one launch: the number of elements, the distance of each operand from an aligned address, and
+/// whether the grid is smaller than usual.
 struct trial {
   std::size_t count = 0;
-  std::array<std::size_t, 3> shifts{};  ///< of a, b, c
+  std::array<std::size_t, 3> shifts{};  ///< shifts of the operands a, b and c, in elements
   bool is_narrow = false;
 };
 
@@ -90,7 +91,7 @@ inline std::ostream& operator<<(std::ostream& out, const trial& it) {
              << (it.is_narrow ? ", narrow grid" : "");
 }
 
-/// Returns trials, the last of which has `most` elements.
+/// Returns trials with several numbers of elements. The last trial has `most` elements.
 inline std::vector<trial> trials(std::size_t most) {
   return {{0},
           {1},
@@ -114,7 +115,7 @@ inline const emulated_kernel& emulated(std::uint32_t function) {
   return *found;
 }
 
-/// Launches a kernel as a lane does, or with fewer threads than there is work for.
+/// Launches a kernel with the grid that a lane chooses, or, if `is_narrow`, with too few threads for one element each.
 inline void launch(const device_kernel& it, device_arguments with, bool is_narrow) {
   std::vector<double> workspace(it.workspace_bytes(with.count) / sizeof(double));
   with.workspace = workspace.data();
@@ -125,7 +126,7 @@ inline void launch(const device_kernel& it, device_arguments with, bool is_narro
   emulated(it.second).run(with, second.blocks, second.threads);
 }
 
-/// Compares like memcmp, and names the first element that differs.
+/// Expects that both operands have the same bits. The failure names the first element that differs.
 inline void expect_same_bits(const operand& is, const operand& wanted, dtype type) {
   if (is.bytes() == wanted.bytes() && std::memcmp(is.data(), wanted.data(), is.bytes()) == 0) return;
   for (std::size_t i = 0; i < is.bytes() / size_of(type); ++i)

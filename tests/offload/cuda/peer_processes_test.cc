@@ -1,5 +1,6 @@
 // Tests of device memory that ranks in other processes read in place: memory that cannot be opened, and the closing of
-// opened memory. Ranks of one process open nothing. This file is part of the program of processes_test.cc.
+// opened memory. The ranks are processes, because ranks of one process need not open each other's memory. This file is
+// part of the program of processes_test.cc.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -13,10 +14,10 @@
 namespace lsched::testing {
 namespace {
 
-/// Above the driver's granularity, so that each buffer is an area of its own.
+/// Number of elements. A buffer exceeds the driver's granularity, so that each buffer has its own area.
 constexpr std::uint64_t k_elements = 1 << 20;
 
-/// A sum of host memory that exists during a whole test.
+/// An allreduce over host memory that exists during a whole test.
 class host_sum {
  public:
   explicit host_sum(lsched_world* world) : ranks_(lsched_size(world)) {
@@ -47,7 +48,7 @@ class host_sum {
 
 enum class memory_of : std::uint8_t { host, library, application };
 
-/// The input and the output of a rank, and their sum over all ranks.
+/// The input and the output of a rank, and an allreduce over the buffers of all ranks.
 class buffer_sum {
  public:
   buffer_sum(lsched_world* world, const fake_device& gpu, std::size_t elements, memory_of whose = memory_of::library)
@@ -72,7 +73,7 @@ class buffer_sum {
                                       .count = numbers_.size(),
                                       .dtype = LSCHED_F32,
                                       .reduction = LSCHED_SUM,
-                                      .segment_bytes = 1 << 20};  // some ranks may have no device
+                                      .segment_bytes = 1 << 20};  // required, because some ranks may have no device
     diagnostic why;
     ASSERT_EQ(lsched_collective_create(world_, &desc, &sum_, &why), LSCHED_OK) << why.text;
   }
@@ -82,7 +83,7 @@ class buffer_sum {
   }
   lsched_status run(diagnostic& why) { return lsched_run(sum_, k_limit_ns, &why); }
 
-  /// Runs a round that a stream starts and waits for. Rank 0 starts last.
+  /// Runs a round that is started and awaited by a stream. Rank 0 starts last.
   lsched_status run_in_stream(host_sum& meeting, diagnostic& why) {
     const CUstream stream = gpu_.stream();
     lsched_ticket ticket{};
@@ -153,7 +154,7 @@ class buffer_sum {
   lsched_schedule* sum_ = nullptr;
 };
 
-/// Runs `life` in `ranks` processes, each with a driver. Everything must be released.
+/// Calls `life` in each of `ranks` processes, each with its own driver. All resources must be released.
 std::string live_as_ranks(rank ranks, const std::function<void(const fake_device&)>& life, rank killed = k_no_rank) {
   return run_as_ranks(
       ranks, [&](rank) { return with_driver(life); }, killed);
@@ -181,8 +182,9 @@ class no_descriptors {
 
 constexpr const char* k_no_descriptors = "pidfd_getfd";
 
-/// Returns the calls that fail on rank 0, one at a time. The undefined behaviour sanitizer opens a pipe to test whether
-/// an object's type may be read. Without descriptors it takes the object for an invalid object.
+/// Returns the calls that fail on rank 0, one at a time. Builds with sanitizers omit pidfd_getfd, which is made to fail
+/// by a lack of file descriptors. Without descriptors the undefined behaviour sanitizer cannot open the pipe by which
+/// it checks an object's type, and reports valid objects.
 std::vector<const char*> calls_that_fail() {
   std::vector<const char*> calls = {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap",
                                     "cuMemSetAccess"};
@@ -192,7 +194,8 @@ std::vector<const char*> calls_that_fail() {
   return calls;
 }
 
-/// Rank 0 cannot open the memory of the others, either once or, for lack of descriptors, as long as `still` exists.
+/// Rank 0 cannot open the memory of the other ranks: either once, or, if file descriptors are lacking, while `still`
+/// exists.
 void fail_to_open(const fake_device& gpu, const std::string& call) {
   const rank_of_process mine(true);
   const bool is_first = lsched_rank(mine.world()) == 0;
@@ -212,7 +215,7 @@ void fail_to_open(const fake_device& gpu, const std::string& call) {
     }
     of_host.expect_right();
     sum.destroy();
-    if (still) sum.expect_right();  // the memory is then copied
+    if (still) sum.expect_right();  // memory that cannot be opened is copied
   }
   if (call == k_no_descriptors && !is_first) sum.expect_right();
   sum.expect_right();
@@ -228,8 +231,8 @@ TEST(CudaPeers, MemoryThatCannotBeOpenedFailsTheRoundOnAllRanks) {
 
 // --- attaching again -------------------------------------------------------------------------------------------------
 
-/// The last rank attaches at the second attempt. Before that, the other ranks run a round and must not use memory of
-/// the first attempt.
+/// The first attempt of the last rank to attach its device fails, and the second succeeds. Between the attempts, all
+/// ranks run a round. In this round the other ranks must not use memory of the failed attempt.
 void attach_again(const fake_device& gpu, bool hangs) {
   rank_of_process mine(false);
   const bool is_last = lsched_rank(mine.world()) == lsched_size(mine.world()) - 1;
@@ -258,7 +261,7 @@ TEST(CudaPeers, AttachThatFailsShowsNothing) {
         "");
 }
 
-// A device that hangs never releases its memory, so that leaks are not checked.
+// A device that hangs never releases its memory. Therefore this test does not check for leaks.
 TEST(CudaPeers, AttachToADeviceThatHangsShowsNothing) {
   EXPECT_EQ(run_as_ranks(2,
                          [](rank) {
@@ -272,19 +275,19 @@ TEST(CudaPeers, AttachToADeviceThatHangsShowsNothing) {
 
 // --- the closing of opened memory ------------------------------------------------------------------------------------
 
-constexpr std::size_t k_short = 100'000;  ///< Elements, long enough to be read in place.
+constexpr std::size_t k_short = 100'000;  ///< number of elements, enough for the buffer to be read in place
 
-/// Returns the number of open imports of the applications' memory in other processes.
+/// Returns how many allocations of applications in other processes this process has open.
 std::uint64_t open_imports(const fake_device& gpu) {
   return gpu.fake().calls("cuIpcOpenMemHandle") - gpu.fake().calls("cuIpcCloseMemHandle");
 }
 
-/// Returns the number of mapped imports of the library's memory in other processes.
+/// Returns how many areas of the library in other processes this process has mapped.
 std::uint64_t mapped_imports(const fake_device& gpu) {
   return gpu.fake().calls("cuMemImportFromShareableHandle") - gpu.fake().calls("cuMemUnmap");
 }
 
-/// Sums more buffers, one after the other, than a rank can expose at a time.
+/// Sums many buffers, one after the other. Their number exceeds the number of buffers that a rank can expose at a time.
 void sum_many_buffers(const fake_device& gpu) {
   const rank_of_process mine(true, LSCHED_CUDA_PEERS_ALWAYS);
   for (int i = 0; i < 80; ++i) {
@@ -319,7 +322,7 @@ TEST(CudaPeers, MemoryOfApplicationsIsClosedOnceOtherMemoryIsRead) {
   EXPECT_EQ(live_as_ranks(2, rebind_many_times), "");
 }
 
-/// Closes memory while a stream of the application has pending work, for which the driver waits.
+/// Closes memory while a stream of the application has pending work. The driver waits for this work.
 void close_beside_a_stream(const fake_device& gpu) {
   const rank_of_process mine(true, LSCHED_CUDA_PEERS_ALWAYS);
   buffer_sum first(mine.world(), gpu, k_short, memory_of::application);

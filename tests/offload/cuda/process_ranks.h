@@ -1,5 +1,5 @@
-// Ranks that are processes, each under a fake driver of its own. The parent process must not load the driver, because a
-// process with a driver must not fork.
+// Runs ranks as processes. Each process loads its own fake driver. The parent process must not load the driver, because
+// a process with a driver must not fork.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace lsched::testing {
 
-/// The rank of a process, with or without a device. Errors are failed expectations of googletest.
+/// This process as a rank, with or without a device. Errors are reported as failed expectations of googletest.
 class rank_of_process {
  public:
   explicit rank_of_process(bool has_device, lsched_cuda_peers peers = LSCHED_CUDA_PEERS_AUTO)
@@ -57,7 +57,7 @@ class rank_of_process {
   }
 
  private:
-  /// Waits until all ranks with devices have attached them.
+  /// Waits until all ranks with devices have attached their devices.
   void meet() const {
     lsched_schedule* barrier = nullptr;
     diagnostic why;
@@ -77,7 +77,7 @@ inline floats numbers_of(std::uint64_t bytes, rank self) {
   return all;
 }
 
-/// Runs a rank's life with a driver, and expects that everything is released. Returns the exit status.
+/// Calls `life` with a fake driver, and expects that all resources are released afterwards. Returns the exit status.
 template <class Life>
 int with_driver(const Life& life) {
   {
@@ -89,7 +89,8 @@ int with_driver(const Life& life) {
   return ::testing::Test::HasFailure() ? 1 : 0;
 }
 
-/// Runs the body in `ranks` processes. Rank `killed` must end by SIGKILL. Returns the errors, or an empty text.
+/// Calls `body` in each of `ranks` processes. The process of rank `killed` must end by SIGKILL. Returns the errors, or
+/// an empty text.
 inline std::string run_as_ranks(rank ranks, const std::function<int(rank)>& body, rank killed = k_no_rank) {
   const auto segment = shm_segment::create(ranks, std::uint64_t{256} << 20);
   if (!segment) return segment.error().text;

@@ -1,6 +1,6 @@
-// Tests of ranks that are processes, each under a fake driver of its own. Results must have the bits of host memory.
-// Memory that peers keep for the device is read in place. The other ranks survive a rank that is killed in a round. The
-// tests are a program of their own, because a process with a driver must not fork.
+// Tests of ranks that are processes, each with its own fake driver. Results must have the same bits as in host memory,
+// device memory of peers must be read in place, and the other ranks must survive a rank that is killed in a round. The
+// tests are a separate program, because a process with a driver must not fork.
 #include <signal.h>
 
 #include <algorithm>
@@ -57,8 +57,8 @@ void compare_all(const rank_of_process& mine, const fake_device& gpu) {
     }
 }
 
-/// If ranks read each other's device memory, messages_shown counts the long messages. No message here is sent from
-/// memory of the library.
+/// Runs all collectives in device memory and compares the results with host memory. If ranks read each other's device
+/// memory, messages_shown() counts the long messages. No message of this test is sent from memory of the library.
 int compare_with_host(rank self, const std::function<bool(rank)>& has_device, lsched_cuda_peers peers) {
   return with_driver([&](const fake_device& gpu) {
     const rank_of_process mine(has_device(self), peers);
@@ -92,7 +92,7 @@ TEST(CudaProcesses, SomeOnDevicesHaveTheBitsOfHostMemory) {
 constexpr std::uint64_t k_count = 500'000;
 constexpr int k_last_round = 3;  ///< the round in which the rank is killed
 
-/// Adds up device memory until rank `killed` has died.
+/// Runs allreduces over device memory until rank `killed` has died.
 void run_until_killed(const rank_of_process& mine, const fake_device& gpu, rank killed) {
   const rank self = lsched_rank(mine.world());
   user_buffer input(gpu, true, numbers_of(k_count * 4, self)), output(gpu, true, floats(k_count));
@@ -115,7 +115,7 @@ void run_until_killed(const rank_of_process& mine, const fake_device& gpu, rank 
     EXPECT_EQ(lsched_start(sum, &ticket), LSCHED_OK);
     raise(SIGKILL);
   }
-  if (code == LSCHED_OK) code = lsched_run(sum, k_limit_ns, &why);  // the death may follow the end of the last round
+  if (code == LSCHED_OK) code = lsched_run(sum, k_limit_ns, &why);  // the last round may have ended before the death
   EXPECT_EQ(code, LSCHED_ERR_PEER) << why.text;
   EXPECT_EQ(why.rank, killed) << why.text;
   EXPECT_EQ(lsched_schedule_destroy(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
@@ -146,7 +146,7 @@ TEST(CudaProcesses, OutliveAnyOfThem) {
 
 // --- under `lsched run` ----------------------------------------------------------------------------------------------
 
-// Without `lsched run` this is a world of one rank. It must be the last test, because it loads the driver into this
+// Without `lsched run` the world has one rank. This test must be the last, because it loads the driver into this
 // process.
 TEST(CudaRank, HasTheBitsOfHostMemory) {
   const auto is_odd_or_first = [](rank self) { return self == 0 || self % 2 == 1; };

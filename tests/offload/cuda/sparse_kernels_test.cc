@@ -1,4 +1,5 @@
-// Compares jobs of sparse vectors, launched as a device launches them, with the host's kernels, bit by bit.
+// Runs the device jobs for sparse vectors with the launches that a device would use, and compares the results with the
+// host kernels, bit by bit.
 #include "offload/cuda/driver/sparse_launch.h"
 
 #include "ops/elementwise/elementwise.h"
@@ -11,8 +12,8 @@ namespace {
 constexpr std::array k_floats{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 constexpr std::uint64_t k_seed = 314;
 
-/// Runs launches. A narrow run has fewer blocks than there is work for. The threads of a block are unchanged, because
-/// tiles depend on them.
+/// Runs launches. A narrow run has too few blocks for one tile each. The number of threads in a block is unchanged,
+/// because the size of a tile depends on it.
 void run(const launch_list& all, bool is_narrow) {
   for (const device_launch& next : all.all())
     emulated(next.function)

@@ -1,5 +1,6 @@
-// Tests of sparse allreduces through the C interface over device memory. In every round, in the order of streams or
-// not, from an image or not, they must have the bits of host memory.
+// Tests of sparse allreduces through the C interface over device memory. In every round the results must have the same
+// bits as in host memory, whether streams or the host start the rounds, and whether the state is new or loaded from an
+// image.
 #include <cstring>
 #include <random>
 
@@ -21,7 +22,7 @@ floats gradient_of(std::int32_t self, int round) {
   return all;
 }
 
-/// The way in which a world runs sparse allreduces.
+/// The variant of a sparse allreduce to run.
 struct way {
   const char* algorithm = "oktopk";
   bool on_device = false, in_streams = false, rebinds = false, is_saved = false;
@@ -41,8 +42,8 @@ class CudaSparse : public UnderTheFake {
     return results;
   }
 
-  /// Creates a schedule from an image and runs a round, on one rank whose driver fails once in one of the two calls.
-  /// Returns both statuses.
+  /// Creates a schedule from an image and runs a round, in a world of one rank. The driver fails in the round or in the
+  /// create, as `rule` states. Returns the statuses of the create and of the round.
   std::pair<lsched_status, lsched_status> run_once_under(const std::string& rule, bool in_round) {
     std::pair<lsched_status, lsched_status> answers{LSCHED_OK, LSCHED_OK};
     const world_of_threads world(1);
@@ -197,7 +198,7 @@ TEST_F(CudaSparse, AllreducesHaveTheBitsOfHostMemory) {
     }
 }
 
-/// Every failure, at create or in a round, has a name. Nothing hangs or leaks.
+/// Every failure of the driver, in a create or in a round, must return a specific status. No call may hang or leak.
 TEST_F(CudaSparse, FaultsHaveNames) {
   constexpr int k_sticky = 700;
   const auto is_named = [](lsched_status code) {
@@ -219,7 +220,8 @@ TEST_F(CudaSparse, FaultsHaveNames) {
       }
 }
 
-/// If the copy at create hangs, the device is given up. Memory that the device may still write is not released.
+/// If the copy in a create hangs, the library stops using the device. Memory that the device may still write is not
+/// released.
 TEST_F(CudaSparse, ACopyThatHangsIsGivenUp) {
   const auto answers = run_once_under("cuEventQuery:1:hang", false);
   EXPECT_EQ(answers.first, LSCHED_ERR_DEVICE);

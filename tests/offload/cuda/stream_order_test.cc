@@ -1,5 +1,6 @@
-// Tests of rounds in the order of streams, under the fake driver. Streams of the application bring a round's input,
-// start the round, wait for it and take its output. Threads of the application wait only for the ends of streams.
+// Tests of rounds in the order of streams, under the fake driver. Streams of the application write a round's input,
+// start the round, wait for the round and copy the output. Threads of the application wait only for the ends of
+// streams.
 #include <algorithm>
 #include <chrono>
 #include <future>
@@ -57,7 +58,7 @@ struct summing_rank {
     EXPECT_EQ(gpu.cuda().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(taken_in(round)), output, bytes(), stream),
               CUDA_SUCCESS);
   }
-  /// Returns element i of the input that rank r brings in a round.
+  /// Returns element i of the input of rank r in a round.
   static std::int64_t number(std::int32_t r, int round, std::uint64_t i) {
     return (r + 1) * 1'000'000 + round * 1000 + static_cast<std::int64_t>(i % 1000);
   }
@@ -214,7 +215,7 @@ TEST_F(StreamOrder, RoundsAreAskedForAheadUpToABound) {
 
 // --- the number of waiting streams ---------------------------------------------------------------------------------
 
-/// A world of one rank, with a round that does not begin before let_go(), and with streams that wait for the round.
+/// A world of one rank with a round that begins only after let_go(). Streams wait for this round.
 struct waiting_rank {
   waiting_rank(const fake_device& gpu, lsched_world* world) : of(gpu, world, 0, 10, 1), before(gpu.stream()) {
     gpu.fake().hold_stream(before, 1);
@@ -228,7 +229,8 @@ struct waiting_rank {
 
   void let_go() const { of.gpu.fake().hold_stream(before, 0); }
 
-  /// Lets a stream wait for the round, by a call in a thread of its own. Returns the result of the call.
+  /// Makes a stream wait for the round. The call runs in its own thread, because the call itself may block. Returns the
+  /// future result of the call.
   std::future<lsched_status> wait_on(CUstream stream) const {
     return std::async(std::launch::async, [this, stream] { return lsched_wait_on_stream(round, stream); });
   }
@@ -240,7 +242,7 @@ struct waiting_rank {
 
 class WaitingStreams : public StreamOrder {
  protected:
-  static constexpr std::size_t k_most = 4;  ///< the number that attach tries
+  static constexpr std::size_t k_most = 4;  ///< maximum number of waiting streams: attach tries no more
 
   static bool comes_back(const std::future<lsched_status>& call, std::chrono::milliseconds within) {
     return call.wait_for(within) == std::future_status::ready;
@@ -265,7 +267,7 @@ TEST_F(WaitingStreams, AreCountedForAllRanksOfADevice) {
   {
     const waiting_rank first(gpu(), one.at(0)), second(gpu(), two.at(0));
     for (std::size_t i = 0; i < k_most; ++i) expect_to_wait((i < 3 ? first : second).wait_on(streams[i]));
-    expect_to_wait(second.wait_on(streams[0]));  // the stream waits already
+    expect_to_wait(second.wait_on(streams[0]));  // this stream already waits, so that it does not count again
     auto one_more = second.wait_on(streams[k_most]);
     expect_host_to_wait(one_more);
     EXPECT_EQ(fake().calls("cuStreamWaitValue64") - before, k_most + 1);
@@ -294,7 +296,7 @@ TEST_F(WaitingStreams, OfARankThatHasClosedAreForgotten) {
     attach(goes.at(0));
     wait_once(goes.at(0));
   }
-  wait_once(stays.at(0));  // must not access the word of the closed rank
+  wait_once(stays.at(0));  // the driver must not access the word of the closed rank
   EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 

@@ -1,9 +1,10 @@
-// Random programs over streams. Each rank has several schedules, streams and events, and starts rounds ahead, in orders
-// that differ from rank to rank wherever they may. The results must be those of the same steps one after the other.
+// Random programs over streams. Each rank has several schedules, streams and events, and starts rounds before earlier
+// rounds have ended. The order of steps differs from rank to rank wherever this is permitted. The results must equal
+// those of a sequential execution of the steps.
 //
-// The steps on one schedule's buffers follow each other in the program's order. Each step waits, on its own stream, for
-// the step before. It waits by an event of that step's stream, or for the round if that step is a round. All ranks
-// start rounds in the same order.
+// The steps on one schedule's buffers follow each other in the program's order. Each step makes its own stream wait for
+// the previous step. If the previous step is a round, the stream waits for the round. Otherwise the stream waits for an
+// event of the previous step's stream. All ranks start rounds in the same order.
 #include <algorithm>
 #include <memory>
 
@@ -23,7 +24,7 @@ constexpr std::size_t k_bytes = k_count * sizeof(std::int64_t);
 
 enum class step_kind : std::uint8_t { bring, feed_back, round, take };
 
-/// An operation on the buffers of one schedule, equal on all ranks.
+/// An operation on the buffers of one schedule. All ranks have the same steps.
 struct step {
   step_kind kind;
   std::size_t schedule;
@@ -46,7 +47,7 @@ program draw_program(std::uint64_t seed) {
   return made;
 }
 
-/// Returns the input that a rank brings in a step.
+/// Returns the input that a rank writes in a step.
 numbers brought_in(std::uint64_t seed, std::int32_t rank, std::size_t step) {
   numbers all(k_count);
   for (std::uint64_t i = 0; i < k_count; ++i)
@@ -54,7 +55,8 @@ numbers brought_in(std::uint64_t seed, std::int32_t rank, std::size_t step) {
   return all;
 }
 
-/// Returns the outputs that rank 0 takes, in the order of the steps. All ranks take the same outputs.
+/// Returns the expected outputs, in the order of the steps. They are computed sequentially for rank 0, and are the same
+/// on all ranks.
 std::vector<numbers> oracle(const program& whole, std::uint64_t seed) {
   std::vector<std::vector<numbers>> inputs(whole.schedules), outputs(whole.schedules);
   for (auto* all : {&inputs, &outputs})
@@ -78,7 +80,7 @@ std::vector<numbers> oracle(const program& whole, std::uint64_t seed) {
 
 CUdeviceptr address_of(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
-/// A rank that carries out a program.
+/// A rank that executes a program.
 class performer {
  public:
   performer(const fake_device& gpu, lsched_world* world, const program& whole, std::int32_t self, std::uint64_t seed)
@@ -101,7 +103,7 @@ class performer {
   performer(const performer&) = delete;
   performer& operator=(const performer&) = delete;
 
-  /// Carries out the program. Returns the outputs that were taken, in the order of the steps.
+  /// Executes the program. Returns the outputs that were copied, in the order of the steps.
   std::vector<numbers> run() {
     for (std::size_t s = 0; s < whole_.steps.size(); ++s) perform(s);
     for (const CUstream stream : streams_) EXPECT_EQ(gpu_.cuda().cuStreamSynchronize(stream), CUDA_SUCCESS);
@@ -116,8 +118,8 @@ class performer {
     lsched_schedule* schedule;
     CUdeviceptr input, output;
     CUevent event;
-    CUstream last = nullptr;  ///< the stream of the last step, unless it is a round
-    lsched_ticket round{};    ///< the last step, if it is a round
+    CUstream last = nullptr;  ///< the stream of the last step, unless the last step is a round
+    lsched_ticket round{};    ///< the round of the last step, if the last step is a round
     bool has_step = false, is_round = false;
   };
 
@@ -140,7 +142,7 @@ class performer {
   std::int64_t* place_of(std::size_t step) const { return pinned_ + step * k_count; }
   std::uint64_t below(std::uint64_t limit) { return mix(mix(seed_ + 1) ^ ++draws_) % limit; }
 
-  /// Lets the stream wait for the last step on the schedule's buffers.
+  /// Makes the stream wait for the last step on the schedule's buffers.
   void follow(one_schedule& it, CUstream stream) {
     if (it.is_round) {
       EXPECT_EQ(lsched_wait_on_stream(it.round, stream), LSCHED_OK);
@@ -169,7 +171,7 @@ class performer {
     const auto [kind, k] = whole_.steps[s];
     one_schedule& it = all_[k];
     const CUstream stream = streams_[below(streams_.size())];
-    const bool is_ahead = kind == step_kind::round && it.is_round;  // rounds follow each other by themselves
+    const bool is_ahead = kind == step_kind::round && it.is_round;  // rounds of a schedule run in order anyway
     if (!is_ahead) follow(it, stream);
     if (kind == step_kind::bring) {
       std::ranges::copy(brought_in(seed_, rank_, s), place_of(s));
@@ -195,7 +197,7 @@ class performer {
 
 class StreamPrograms : public UnderTheFake {
  protected:
-  /// Runs the programs of the seeds, each in a world of its own. In every third program the host waits.
+  /// Runs the programs of `number` seeds, each in a new world. In every third program the host waits.
   void run(std::uint64_t first, std::uint64_t number) {
     for (std::uint64_t seed = first; seed < first + number && !HasFailure(); ++seed) {
       const program whole = draw_program(seed);

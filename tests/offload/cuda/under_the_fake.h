@@ -1,4 +1,5 @@
-// A fixture for tests under the fake driver. Each test begins with a fresh driver, and must release all that it takes.
+// A fixture for tests under the fake driver. Each test begins with a fresh driver, and must release all resources that
+// it allocates.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ bool comes_true(Condition&& condition) {
   return true;
 }
 
-/// Returns a driver function that the library does not need, for calls of a test itself. Returns nullptr if the driver
+/// Returns a driver function that the library does not use, so that a test can call it. Returns nullptr if the driver
 /// does not have the function.
 template <class Function>
 Function cuda_function(const char* name, int version) {
@@ -40,7 +41,7 @@ Function cuda_function(const char* name, int version) {
 }
 #define LSCHED_CUDA_FUNCTION(name, version) ::lsched::testing::cuda_function<PFN_##name##_v##version>(#name, version)
 
-/// The driver of this process, with the context of a device current.
+/// A device of the fake driver, whose context is current in this thread.
 class fake_device {
  public:
   explicit fake_device(int device = 0) : device_(device) {
@@ -121,7 +122,7 @@ class UnderTheFake : public ::testing::Test {
     begin();
   }
   void expect_leaks(const std::string& lines) { expected_leaks_ = lines; }
-  /// Releases the test's own context of the device.
+  /// Releases the context that the test itself uses.
   void release() { device_.reset(); }
   /// Restarts the driver, as if it had never been called.
   void begin_anew() {

@@ -1,5 +1,5 @@
-// The application's side of tests under the fake driver: a context in each of its threads, and buffers in host or
-// device memory.
+// The application in tests under the fake driver: a current context in each thread, and buffers in host or device
+// memory.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace lsched::testing {
 
 using floats = std::vector<float>;
 
-/// A scope in which the device's context is current in this thread, as in a thread of an application.
+/// Makes the device's context current in this thread while the object exists, as in a thread of an application.
 class context_of_thread {
  public:
   explicit context_of_thread(const fake_device& gpu) : gpu_(gpu) {

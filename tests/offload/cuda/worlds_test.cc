@@ -1,5 +1,5 @@
 // Tests of the library under the fake driver, in worlds of threads. All, some or none of the ranks have their buffers
-// in device memory. Results must have the bits of host memory, and everything must be released.
+// in device memory. Results must have the same bits as in host memory, and all resources must be released.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -20,7 +20,7 @@ floats random_floats(std::uint64_t count, unsigned seed) {
   return all;
 }
 
-/// Describes an allreduce with segments of `segment_bytes` bytes. If these are 0, the library chooses.
+/// Describes an allreduce. If `segment_bytes` is 0, the library chooses the size of segments.
 lsched_collective_desc sum_of(const void* input, void* output, std::uint64_t count, std::uint64_t segment_bytes = 0) {
   return {.struct_size = sizeof(lsched_collective_desc),
           .collective = "allreduce",

@@ -87,13 +87,13 @@ TEST_F(WrongMemory, LongerThanThePieceThatWasGiven) {
   const world_of_threads world(1);
   attach(world.at(0));
   user_buffer output(gpu(), true, floats(k_count));
-  std::array<void*, 2> given{};  // adjacent
+  std::array<void*, 2> given{};  // two adjacent allocations
   for (void*& one : given) ASSERT_EQ(lsched_cuda_alloc(world.at(0), k_count / 2 * sizeof(float), &one), LSCHED_OK);
   expect_refused(world.at(0), sum_of(given[0], output.data()), LSCHED_ERR_ARGUMENT, "exceeds the allocation");
   for (void* const one : given) EXPECT_EQ(lsched_cuda_free(world.at(0), one), LSCHED_OK);
 }
 
-// The freed memory may belong to a schedule by now.
+// A second free of the same memory must fail, because a schedule may use the memory by then.
 TEST_F(WrongMemory, FreedOnceMore) {
   constexpr std::uint64_t k_many = 300'000;
   const world_of_threads world(2);
@@ -111,7 +111,7 @@ TEST_F(WrongMemory, FreedOnceMore) {
     diagnostic why;
     ASSERT_EQ(lsched_collective_create(mine, &desc, &sum, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(lsched_cuda_free(mine, freed), LSCHED_ERR_ARGUMENT) << "the memory was freed before";
-    void* other = nullptr;  // would take the memory if the second free had released it
+    void* other = nullptr;  // would get the same memory if the second free had released the memory
     ASSERT_EQ(lsched_cuda_alloc(mine, k_many * sizeof(float), &other), LSCHED_OK);
     EXPECT_NE(other, freed) << "the schedule still uses the freed memory";
     EXPECT_EQ(lsched_cuda_free(mine, other), LSCHED_OK);
@@ -170,7 +170,8 @@ TEST_F(WrongMemory, WithArithmeticOfTheApplication) {
   });
 }
 
-/// Both vectors must be in device memory or neither, and reused thresholds need host memory.
+/// The vectors of a sparse allreduce must both be in device memory or both in host memory. Reused thresholds need host
+/// memory.
 TEST_F(WrongMemory, OfSparseVectors) {
   const world_of_threads world(1);
   attach(world.at(0));
@@ -259,7 +260,7 @@ TEST_F(WrongMemory, OfCountsOfARound) {
 }
 
 TEST_F(WrongMemory, OfArraysThatACreateReads) {
-  const world_of_threads two(2);  // the other rank's arrays are right, and its create fails, too
+  const world_of_threads two(2);  // the create also fails on the other rank, whose arrays are right
   user_buffer on_device(gpu(), true, floats(k_count));
   const void* const there = on_device.data();
   const auto expect_named = [](lsched_status answer, const diagnostic& why, std::int32_t r, const std::string& array) {
@@ -390,7 +391,7 @@ TEST_F(WrongMemory, AStreamThatIsCaptured) {
   const CUstream stream = gpu().stream(CU_STREAM_DEFAULT);
   ASSERT_EQ(begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
   lsched_ticket ticket{};
-  for (const CUstream each : {stream, CUstream{nullptr}})  // the default stream would wait for the captured stream
+  for (const CUstream each : {stream, CUstream{nullptr}})  // the default stream would wait for `stream`
     EXPECT_EQ(lsched_start_on_stream(sum, each, &ticket), LSCHED_ERR_UNSUPPORTED);
   EXPECT_EQ(lsched_run(sum, k_limit_ns, &why), LSCHED_OK) << "rounds beside a capture: " << why.text;
   ASSERT_EQ(lsched_start(sum, &ticket), LSCHED_OK);

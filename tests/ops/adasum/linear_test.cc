@@ -1,5 +1,5 @@
 // Tests the kernels of adasum.h on every SIMD target of this CPU. A scalar oracle checks the order of summation and the
-// roundings that the header specifies. The error bounds are checked against long double.
+// roundings that adasum.h specifies. The error bounds are checked against long double.
 #include "ops/adasum/adasum.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ constexpr double k_infinity = std::numeric_limits<double>::infinity();
 
 using elements = std::vector<std::uint64_t>;
 
-/// Returns every count up to 200, and some counts of several blocks.
+/// Returns all numbers of elements up to 200, and some that span several blocks.
 std::vector<std::size_t> counts() {
   std::vector<std::size_t> all(201);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -30,7 +30,7 @@ std::vector<std::size_t> counts() {
   return all;
 }
 
-/// Returns counts(), and some counts of several groups of blocks.
+/// Returns counts(), and some numbers of elements that span several groups of blocks.
 std::vector<std::size_t> counts_of_dots() {
   std::vector<std::size_t> all = counts();
   all.insert(all.end(), {65535, 65536, 65537, 140001});
@@ -48,8 +48,8 @@ class source {
   }
 
  private:
-  /// Returns a value between -1 and 1. One value of eight is much smaller. Hard sources also return subnormals,
-  /// infinities and NaNs.
+  /// Returns a value between -1 and 1. One value of eight is much smaller. If `is_hard_` is set, some values are
+  /// subnormal, infinite or NaN.
   std::uint64_t next() {
     const std::uint64_t draw = random_();
     if (is_hard_ && draw % 37 == 0) return low_bytes(hard_[draw / 37 % hard_.size()], type_);
@@ -70,8 +70,8 @@ void for_every_float(const std::function<void(dtype)>& body) {
   }
 }
 
-/// Elements of any alignment that end directly before an inaccessible page. Pages are reused, because mapping them
-/// takes longer than a test of a kernel.
+/// Unaligned elements that end directly before an inaccessible page. The pages are reused, because mapping takes longer
+/// than a test of a kernel.
 class vector_in_memory {
  public:
   vector_in_memory(dtype type, const elements& from) : type_(type), count_(from.size()), memory_(take()) {
@@ -128,7 +128,7 @@ void fold(std::vector<Sum>& lanes) {
   lanes.resize(half);
 }
 
-/// Returns the dot product of elements [first, end), which are at most one block.
+/// Returns the dot product of elements [first, end). The range must be at most one block.
 double dot_of_block(dtype type, const elements& a, const elements& b, std::size_t first, std::size_t end) {
   std::vector<double> wide(16);
   std::vector<float> narrow(32);
@@ -145,7 +145,7 @@ double dot_of_block(dtype type, const elements& a, const elements& b, std::size_
   return wide[0];
 }
 
-/// Returns the dot product, summed in the order that the header specifies.
+/// Returns the dot product, summed in the order that adasum.h specifies.
 double dot_in_order(dtype type, const elements& a, const elements& b) {
   std::vector<double> groups;
   for (std::size_t block = 0; block * k_dot_block < a.size(); ++block) {
@@ -200,7 +200,7 @@ TEST(linear, dots_have_the_bits_of_the_promised_order_on_every_target) {
   });
 }
 
-/// Returns the error that the header allows for a dot of `count` elements. `magnitude` is the sum of the absolute
+/// Returns the error that adasum.h allows for a dot product of `count` elements. `magnitude` is the sum of the absolute
 /// values of the products.
 long double allowed_error(dtype type, std::size_t count, long double magnitude) {
   const std::size_t blocks = (count + k_dot_block - 1) / k_dot_block;
@@ -249,8 +249,7 @@ bool is_moderate(dtype type, double x) {
   return x == 0 || (std::fabs(x) >= 0x1p-100 && std::fabs(x) <= (type == dtype::f16 ? 0x1p64 : 0x1p9));
 }
 
-/// Returns the weighted sum, rounded as the header specifies. In bf16, the factor `room` keeps sums in the range of
-/// f32.
+/// Returns the weighted sum, rounded as adasum.h specifies. In bf16, a scale factor keeps sums in the range of f32.
 std::uint64_t scaled_sum(dtype type, double x, std::uint64_t a, double y, std::uint64_t b) {
   const double lower = value_of(type, a);
   const double upper = value_of(type, b);
@@ -262,7 +261,7 @@ std::uint64_t scaled_sum(dtype type, double x, std::uint64_t a, double y, std::u
   return bits_of(type, static_cast<double>((one + other) * room));
 }
 
-/// Expects equal bits. Subnormals of bf16 are rounded twice, and may differ by one unit.
+/// Expects equal bits. Subnormal bf16 results are rounded twice, so they may differ by one unit in the last place.
 void expect_same(dtype type, std::uint64_t is, std::uint64_t wanted) {
   const bool is_free = type == dtype::bf16 && std::fabs(value_of(type, wanted)) <= 0x1p-126;
   if (is_free && is + 1 >= wanted && is <= wanted + 1) return;
@@ -351,7 +350,7 @@ double scaled_add_of_one(dtype type, double x, double a, double y, double b) {
 TEST(linear, scaled_add_does_not_overflow_where_its_result_does_not) {
   on_every_target([] {
     for (const dtype type : {dtype::bf16, dtype::f32}) {
-      EXPECT_NEAR(scaled_add_of_one(type, 1e40, 1e-38, -1, 3), 97, 1);  // norms in a ratio of 1e40
+      EXPECT_NEAR(scaled_add_of_one(type, 1e40, 1e-38, -1, 3), 97, 1);  // the ratio of the norms is 1e40
       EXPECT_NEAR(scaled_add_of_one(type, 1.5, 3e38, -1, 2e38), 2.5e38, 2e36);
       EXPECT_EQ(scaled_add_of_one(type, 1e40, 0, 1, 3), 3);
       EXPECT_EQ(scaled_add_of_one(type, 2, 3e38, 0, 1), k_infinity);

@@ -180,8 +180,8 @@ void for_each_two(const std::function<void(dtype, const list&, const list&, std:
       }
 }
 
-/// Returns the sum of two lists. An index of both lists gets a sum that is rounded once. An index of one list keeps its
-/// bits.
+/// Returns the sum of two lists. If both lists have an index, the values are added and rounded once. If only one list
+/// has an index, the value keeps its bits.
 list merged(dtype type, const list& lower, const list& upper) {
   std::map<std::uint32_t, std::uint64_t> all;
   for (const entry& it : lower) all[it.index] = it.value;
@@ -219,7 +219,7 @@ TEST(Settle, takes_off_what_was_sent_and_has_arrived) {
     const dtype wide = residual_of(type);
     elements residual(span);
     for (std::uint64_t& it : residual) it = bits_of(wide, drawn_normal(draw));
-    for (const entry& it : sent)  // two of three residuals round exactly or nearly to the sent value
+    for (const entry& it : sent)  // two of three residuals are equal or close to the sent value
       if (it.index % 3 != 0)
         residual[it.index] = bits_of(wide, value_of(type, it.value) * (1 + it.index % 3 * 0x1p-13));
     elements wanted = residual;

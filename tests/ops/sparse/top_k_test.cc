@@ -75,7 +75,7 @@ expectation expected(const top_k_case& it) {
   return wanted;
 }
 
-/// Checks one selection. Returns its number of passes.
+/// Checks one selection. Returns the number of passes that the selection needed.
 std::size_t expect_top_k(const top_k_case& it, const expectation& wanted, std::size_t room, top_k_hint& hint) {
   const dense_in_memory residual(residual_of(it.type), it.residual);
   const dense_in_memory gradient(it.type, it.gradient != nullptr ? *it.gradient : elements{});
@@ -127,7 +127,8 @@ TEST(TopK, is_exact_whatever_the_hint_and_the_room) {
     }
 }
 
-/// All residuals round to a few values of the items' type. Their differences before rounding must not matter.
+/// All residuals round to a few values of the item type. Differences that disappear by rounding must not influence the
+/// order.
 TEST(TopK, orders_by_rounded_values) {
   std::mt19937_64 draw(5);
   for (const dtype type : {dtype::f16, dtype::bf16}) {
@@ -166,7 +167,7 @@ TEST(TopK, takes_one_pass_by_the_hint_of_the_round_before) {
         expectation wanted = expected(it);
         const std::size_t passes = expect_top_k(it, wanted, 6 * k, hint);
         EXPECT_LE(passes, 4U);
-        EXPECT_TRUE(passes == 1 || round < 4) << "round " << round;  // until then the residual grows fast
+        EXPECT_TRUE(passes == 1 || round < 4) << "round " << round;  // in the first rounds the residual grows fast
         for (const entry& sent : wanted.items) wanted.residual[sent.index - k_first_index] = 0;
         residual = wanted.residual;
         ASSERT_FALSE(HasFailure());
@@ -174,7 +175,7 @@ TEST(TopK, takes_one_pass_by_the_hint_of_the_round_before) {
     });
 }
 
-/// If fewer than k values are not zero in each round, the second round needs only one pass.
+/// If each round has fewer than k non-zero values, the second round needs only one pass.
 TEST(TopK, takes_one_pass_over_vectors_that_are_sparse_already) {
   elements residual(1000, 0);
   for (std::size_t i = 3; i < residual.size(); i += 100) residual[i] = bits_of(dtype::f32, static_cast<double>(i));

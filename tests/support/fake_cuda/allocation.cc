@@ -1,5 +1,5 @@
-// Allocated and registered memory. As in a real driver, freeing and unregistering block until the device has completed
-// all work that was queued before.
+// Allocated and registered memory. As in a real driver, calls that free or unregister memory block until the device has
+// completed all work that was queued before.
 #include <sys/mman.h>
 
 #include "tests/support/fake_cuda/worker.h"
@@ -10,7 +10,7 @@ namespace {
 
 std::uint32_t only(int device) { return 1U << static_cast<unsigned>(device); }
 
-/// Allocates device memory of the current context, or of a pool of its device.
+/// Allocates device memory in the current context, or in the memory pool of that context's device.
 CUresult allocate(process& p, CUdeviceptr* at, std::size_t size, bool is_of_pool) {
   const CUcontext context = current_context(p);
   if (at == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -46,7 +46,7 @@ CUresult allocate_shared(process& p, address* at, std::size_t size, space kind) 
   return CUDA_SUCCESS;
 }
 
-/// Frees or unregisters a range after the device has completed all queued work.
+/// Waits until the device has completed all queued work. Then frees or unregisters a range.
 CUresult give_back(process& p, lock& held, const char* name, const range& of) {
   const address start = of.start;
   const std::size_t size = of.size;

@@ -14,8 +14,8 @@ namespace {
 
 bool is_device(const process& p, CUdevice device) { return device >= 0 && device < p.settings.devices; }
 
-/// Returns an attribute of a device. Unless the settings have a value, this is the attribute of an H100, but with few
-/// multiprocessors because kernels run on the host.
+/// Returns an attribute of a device. The default values are those of an H100, except for a small number of
+/// multiprocessors, because kernels run on the host. FAKE_CUDA_ATTRIBUTES replaces defaults.
 int attribute_of(const process& p, CUdevice_attribute attribute, CUdevice device) {
   if (const auto said = p.settings.attributes.find(attribute); said != p.settings.attributes.end()) return said->second;
   switch (attribute) {
@@ -170,7 +170,7 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 
 CUresult cuCtxGetDevice(CUdevice* device) {
   return call("cuCtxGetDevice", k_anywhere, [&](process& p, lock&) {
-    const CUcontext current = current_context(p);  // programs call this to test for a current context
+    const CUcontext current = current_context(p);  // programs call cuCtxGetDevice to test for a current context
     if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     *device = current->device;
     return CUDA_SUCCESS;

@@ -24,7 +24,7 @@ CUstream stream_at(process& p, CUstream handle) {
   return found;
 }
 
-/// Stops the driver at the end of the process, even if work is still running, and reports leaks.
+/// Stops the driver when the process ends, even if work is still running. Then reports leaks.
 __attribute__((destructor)) void leave() {
   process& p = the_process();
   if (p.id != getpid()) return;  // after fork() a thread of the parent may hold the lock

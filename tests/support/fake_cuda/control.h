@@ -1,6 +1,6 @@
-// Functions by which tests control the fake driver. They are C functions of its library with the prefix `fake_cuda_`,
-// and are found by dlsym. They do not exist if the process has another driver. options.h describes how to run a program
-// under the fake driver.
+// Functions by which tests control the fake driver. They are C functions with the prefix `fake_cuda_` in the fake
+// libcuda.so.1, and tests find them by dlsym. They do not exist if the process uses another driver. options.h describes
+// how to run a program under the fake driver.
 #pragma once
 
 #include <cuda.h>
@@ -17,19 +17,21 @@ namespace lsched::testing {
 using kernel_finder = const emulated_kernel* (*)(std::string_view name);
 
 // NAME(function, result, parameters). Any thread may call these functions, except inside a host function of a stream.
-//   fail          adds faults, written as in FAKE_CUDA_FAIL; calls are counted from this call on
-//   reset         waits for running work, drops everything else, and reads the environment again; all handles count as
-//                 destroyed, all memory as freed, and the calling thread has no context
-//   calls         returns the number of calls of that function since the start or the last reset
-//   leaks         returns the number of leaks and writes a line for each into `text`, cut at `size`. Returns 0 after a
-//                 sticky error, because the program cannot free anything then
+//   fail          adds faults, written as in FAKE_CUDA_FAIL. The n-th call means the n-th call after this call of
+//   `fail`
+//   reset         waits for running work, drops all queued work, and reads the environment again. Afterwards all
+//                 handles are invalid, all memory is freed, and the calling thread has no context
+//   calls         returns the number of calls of `function` since the start or the last reset
+//   leaks         returns the number of leaks and writes one line for each leak into `text`, truncated to `size` bytes.
+//                 Returns 0 after a sticky error, because the program cannot free anything then
 //   set_kernels   sets the function that finds kernels by name; null restores the initial function
-//   hold          stops all streams until go_on() or step(); calls that wait for the device wait as long
+//   hold          stops all streams until go_on() or step(). Calls that wait for the device block during that time
 //   go_on         ends hold()
-//   step          while held: runs one piece of work of that stream (`any`: of any stream); returns 0 if none was ready
-//   hold_stream   `is_held` 1: stops that stream; 0: lets it continue
-//   pending       returns the number of incomplete pieces of work in that stream
-//   read, write   copies from or to device memory; returns 0 if there is no such memory
+//   step          while streams are held: runs one entry of `stream`, or of any stream if `any` is set. Returns 0 if no
+//   entry was ready
+//   hold_stream   `is_held` 1: stops `stream`; 0: lets `stream` continue
+//   pending       returns the number of incomplete entries of `stream`
+//   read, write   copy from or to device memory. They return 0 if the address is not in device memory
 #define FAKE_CUDA_CONTROL(NAME)                                     \
   NAME(fail, void, (const char* rules))                             \
   NAME(reset, void, ())                                             \
@@ -49,7 +51,7 @@ struct fake_cuda_control {
   FAKE_CUDA_CONTROL(FAKE_CUDA_MEMBER)
 #undef FAKE_CUDA_MEMBER
 
-  /// Returns one line for each leak; empty if there is no leak.
+  /// Returns one line for each leak, or an empty string if there is no leak.
   std::string leaked() const {
     std::string text(1U << 16U, '\0');
     text.resize(leaks(text.data(), text.size()) == 0 ? 0 : text.find('\0'));

@@ -8,12 +8,12 @@ using namespace fake_cuda;
 namespace {
 
 struct side {
-  std::byte* bytes = nullptr;  ///< null: not accessible
+  std::byte* bytes = nullptr;  ///< address at which the driver accesses the memory; null: not accessible
   bool is_pageable = false;
 };
 
-/// Returns the bytes of one side of a copy. Memory that is unknown to the driver is pageable if the host may access all
-/// of it in the same way. Memory that spans two ranges of the driver is not accessible.
+/// Returns the bytes of one side of a copy. Memory that the driver does not know is pageable if the host may access all
+/// of the bytes. Memory that spans two ranges of the driver is not accessible.
 side side_at(process& p, address at, std::size_t size, bool for_writing) {
   if (p.memory.was_freed(at)) misuse("a copy of freed device memory");
   if (p.memory.is_device_address(at) || p.memory.find_overlap(at, size) != nullptr)
@@ -38,7 +38,7 @@ CUresult cuMemcpyAsync(CUdeviceptr into, CUdeviceptr from, std::size_t size, CUs
     };
     copies.uses = {{into, size}, {from, size}};
     const CUresult answer = enqueue(p, held, in, std::move(copies));
-    // As on hardware, the call returns after pageable memory has been read or written.
+    // As on hardware, the call returns only after pageable memory has been read or written.
     if (answer != CUDA_SUCCESS || in->capture || (!target.is_pageable && !source.is_pageable)) return answer;
     return wait_for_stream(p, held, in);
   });

@@ -19,7 +19,8 @@ watched& the_watched() {
   return one;
 }
 
-/// Installs another handler and returns. The access is then repeated, and the other handler receives its signal.
+/// Handles SIGSEGV. If the address is watched, writes the message and restores the default handler; otherwise restores
+/// the previous handler. After the return, the access is repeated, and the restored handler receives the signal.
 void on_fault(int signal_number, siginfo_t* about, void* /*context*/) {
   const watched& one = the_watched();
   if (reinterpret_cast<std::uintptr_t>(about->si_addr) - one.start >= one.size) {

@@ -6,8 +6,9 @@
 
 namespace fake_cuda {
 
-/// Installs a handler of SIGSEGV. If an access to these addresses faults, the handler writes "device memory is not for
-/// the host" to stderr before the process dies. Other faults reach the previous handler. At most one call per process.
+/// Installs a handler of SIGSEGV. If an access to the range of `size` bytes at `start` faults, the handler writes
+/// "device memory is not for the host" to stderr before the process dies. Other faults reach the previous handler. At
+/// most one call per process.
 void watch_for_crashes(std::uintptr_t start, std::size_t size);
 
 }  // namespace fake_cuda

@@ -9,14 +9,14 @@
 namespace fake_cuda {
 
 struct error_text {
-  std::string name;   ///< CUDA_ERROR_OUT_OF_MEMORY
-  std::string words;  ///< out of memory
+  std::string name;   ///< for example "CUDA_ERROR_OUT_OF_MEMORY"
+  std::string words;  ///< for example "out of memory"
 };
 
-/// Returns nullptr if the driver has no such result.
+/// Returns the name and the text of a result, or nullptr if the driver has no result with that number.
 const error_text* text_of(CUresult answer);
 
-/// Returns the result with this name or number.
+/// Returns the result whose name or number is `text`, if there is one.
 std::optional<CUresult> answer_of(const std::string& text);
 
 }  // namespace fake_cuda

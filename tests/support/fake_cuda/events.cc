@@ -1,4 +1,5 @@
-// Events. A record marks a place in a stream. An event is ready when execution has reached its latest record.
+// Events. A record of an event marks a point in a stream. An event is complete when the stream has reached the latest
+// record of the event.
 #include <memory>
 
 #include "tests/support/fake_cuda/capture.h"
@@ -20,7 +21,7 @@ CUresult cuEventDestroy(CUevent event) {
   return call("cuEventDestroy", k_needs_context, [&](process& p, lock&) {
     const CUevent gone = p.events.find(event, "an event");
     if (gone == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    p.events.retire(gone);  // waiters keep waiting for the place that the event has marked
+    p.events.retire(gone);  // streams that wait for the event keep waiting for its latest record
     return CUDA_SUCCESS;
   });
 }

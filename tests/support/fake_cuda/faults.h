@@ -1,10 +1,11 @@
-// Faults: results that functions return instead of doing their work. Rules have the form function:n:code[:sticky] and
-// are separated by commas.
+// Faults: planted errors, by which a function of the driver returns an error and does nothing. Rules have the form
+// function:n:code[:sticky] and are separated by commas.
 //
-// The n-th call (from 1) of that function returns `code`: a number, a name such as CUDA_ERROR_UNKNOWN, or `hang`. With
-// `sticky`, every later call of any function returns the code too, and queued work no longer runs. This simulates a
-// failed device, or with DEINITIALIZED (4) a driver that has shut down. With `hang`, work that the call queues never
-// completes, and an event or stream that the call queries stays NOT_READY. Any other call never returns.
+// The n-th call of `function` (counted from 1) returns `code`. The code is a number, a name such as CUDA_ERROR_UNKNOWN,
+// or `hang`. With `sticky`, every later call of any function returns the code too, and queued work no longer runs. This
+// simulates a failed device or, with DEINITIALIZED (4), a driver that has shut down. With `hang`, the n-th call behaves
+// as follows: work that it queues never completes, and an event or stream that it queries stays NOT_READY. If the
+// function neither queues work nor queries completion, the call never returns.
 #pragma once
 
 #include <cuda.h>
@@ -25,16 +26,16 @@ struct fault {
 
 class fault_plan {
  public:
-  /// Adds rules. A malformed rule is misuse.
+  /// Adds rules. A malformed rule aborts the process (misuse.h).
   void add(std::string_view rules);
 
-  /// Counts a call of that function. Returns the fault of this call, if any.
+  /// Counts a call of `function`. Returns the fault that applies to this call, if there is one.
   std::optional<fault> on_call(std::string_view function);
 
  private:
   struct rule {
     std::string function;
-    std::uint64_t left;  ///< calls until the rule applies; 0: has been applied
+    std::uint64_t left;  ///< number of calls until the rule applies; 0: the rule has been applied
     fault what;
   };
   std::vector<rule> rules_;

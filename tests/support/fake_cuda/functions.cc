@@ -1,4 +1,4 @@
-// Functions by name and version, for programs that are not linked to a driver.
+// Look-up of functions by name and version (cuGetProcAddress), for programs that are not linked to a driver.
 #include <cstring>
 #include <string_view>
 
@@ -11,11 +11,11 @@ namespace {
 
 struct entry {
   std::string_view name;
-  int version;  ///< version of the interface; later versions find this function too, unless is_another()
+  int version;  ///< CUDA version that introduced the function; later versions find it too, unless is_another()
   void* function;
 };
 
-// Functions that user programs call and the library does not.
+// Functions that user programs call, but the library does not.
 #define FAKE_CUDA_USERS_FUNCTIONS(NAME) \
   NAME(cuDriverGetVersion, 2020)        \
   NAME(cuDeviceGetUuid, 11040)          \
@@ -31,15 +31,15 @@ struct entry {
   NAME(cuGraphDestroy, 10000)           \
   NAME(cuEventSynchronize, 2000)
 
-// The cast checks each function against the type through which it is called.
+// The static_cast checks each function against the type of pointer through which programs call the function.
 #define FAKE_CUDA_ENTRY(function, interface) \
   {#function, interface, reinterpret_cast<void*>(static_cast<PFN_##function##_v##interface>(&function))},
 
 const entry k_entries[] = {LSCHED_CUDA_FUNCTIONS(FAKE_CUDA_ENTRY) LSCHED_CUDA_OPTIONAL_FUNCTIONS(FAKE_CUDA_ENTRY)
                                FAKE_CUDA_USERS_FUNCTIONS(FAKE_CUDA_ENTRY)};
 
-/// Returns whether the function has another interface in this version. CUDA 13 added a context parameter to these two
-/// functions. The fake driver has only the earlier interface.
+/// Returns whether the function has other parameters in CUDA version `version`. CUDA 13 added a context parameter to
+/// two functions. The fake driver has only the earlier interface.
 bool is_another(std::string_view name, int version) {
   return version >= 13000 && (name == "cuCtxGetDevice" || name == "cuCtxSynchronize");
 }

@@ -17,7 +17,7 @@ std::string memory_line(const range& of) {
   return what + std::string("not ") + lacks + ": " + std::to_string(of.size) + " bytes";
 }
 
-/// Returns a line for each range, in the order of allocation.
+/// Returns one line for each range that still exists, in the order of allocation.
 std::vector<std::string> memory_lines(const memory_map& memory) {
   std::vector<const range*> ranges;
   for (const auto& [start, of] : memory.all()) ranges.push_back(&of);

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t k_arena = std::size_t{1} << 38U;   // a larger arena may not fit beside the thread sanitizer
 constexpr std::size_t k_small = std::size_t{64} << 10U;  // alignment of sizes below the granularity
 constexpr std::size_t k_page = 4096;
-constexpr const char* k_name = "fake_cuda_device_";  // followed by the device number, for importing processes
+constexpr const char* k_name = "fake_cuda_device_";  // first part of a memfd's name; the device number follows
 
 std::size_t whole_pages(std::size_t size) { return (size + k_page - 1) / k_page * k_page; }
 
@@ -59,7 +59,7 @@ std::byte* map_alias(const chunk& of) {
 }
 
 bool is_mapped(address start, std::size_t size, bool for_writing) {
-  // An access could race with a thread that writes there, so this reads the list of mappings.
+  // A test access could race with a thread that writes to the memory, so the check reads the list of mappings.
   std::ifstream maps("/proc/self/maps");
   address at = start;
   for (std::string line; at < start + size && std::getline(maps, line);) {

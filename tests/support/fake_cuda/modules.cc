@@ -9,8 +9,8 @@ using namespace fake_cuda;
 
 namespace {
 
-/// Replaces an argument of a kernel by the address at which the driver accesses it. Returns false if kernels on that
-/// device cannot access it.
+/// Replaces a pointer argument of a kernel by the address at which the driver accesses the same memory. Returns false
+/// if kernels on `device` cannot access the memory.
 template <class Pointer>
 bool translate(process& p, int device, Pointer& at) {
   if (at == nullptr) return true;

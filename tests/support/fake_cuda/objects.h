@@ -19,7 +19,7 @@
 
 namespace fake_cuda {
 
-/// A record of an event.
+/// The point in a stream that one cuEventRecord has marked.
 struct moment {
   bool has_come = false;
 };
@@ -34,13 +34,14 @@ struct capture {
 
 /// An entry of a stream.
 struct work {
-  std::function<CUresult()> run;   ///< called by the worker without the lock; null: no operation
-  std::function<bool()> is_ready;  ///< called with the lock; null: always ready
-  bool polls = false;              ///< is_ready must be polled, because no call reports the change
+  std::function<CUresult()> run;   ///< the operation, called by the worker without the lock; null: none
+  std::function<bool()> is_ready;  ///< whether the entry may run, called with the lock; null: always
+  bool polls = false;              ///< `is_ready` must be polled, because no call of the driver changes its result
   bool hangs = false;
-  std::shared_ptr<moment> marks;                      ///< record that this work completes
-  std::vector<std::pair<address, std::size_t>> uses;  ///< memory in use; size 1 if only the start is known (kernels)
-  std::uint64_t number = 0;                           ///< place in the order in which all work was queued
+  std::shared_ptr<moment> marks;  ///< event record that is reached when this entry completes; null: none
+  std::vector<std::pair<address, std::size_t>> uses;  ///< start and size of the memory that the entry accesses; size 1
+                                                      ///< if unknown (kernels)
+  std::uint64_t number = 0;  ///< position of the entry in the order in which all entries were queued
 };
 
 }  // namespace fake_cuda
@@ -51,23 +52,23 @@ struct CUstream_st {
   int priority = 0;
   bool is_alive = true;
   bool is_held = false;
-  bool hangs = false;  ///< queries return NOT_READY
+  bool hangs = false;  ///< queries of the stream return NOT_READY
   std::deque<fake_cuda::work> queue;
-  std::shared_ptr<fake_cuda::capture> capture;  ///< null: not in a capture
+  std::shared_ptr<fake_cuda::capture> capture;  ///< capture that the stream is part of; null: none
 };
 
 struct CUctx_st {
   int device = 0;
   int retained = 0;
-  CUstream_st legacy;  ///< the default stream: ordered with all streams that are not NON_BLOCKING
-  std::map<std::thread::id, CUstream_st> of_threads;  ///< per-thread default streams, ordinary blocking streams
+  CUstream_st legacy;  ///< the legacy default stream, which is ordered with all streams that are not NON_BLOCKING
+  std::map<std::thread::id, CUstream_st> of_threads;  ///< per-thread default streams, which are blocking streams
 };
 
 struct CUevent_st {
   CUcontext context = nullptr;
   bool is_alive = true;
   bool hangs = false;
-  std::shared_ptr<fake_cuda::moment> latest;    ///< null: never recorded
+  std::shared_ptr<fake_cuda::moment> latest;    ///< the latest record; null: never recorded
   std::shared_ptr<fake_cuda::capture> capture;  ///< capture that contains the latest record
 };
 

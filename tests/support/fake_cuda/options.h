@@ -3,12 +3,13 @@
 //   LD_LIBRARY_PATH        must name the folder of the fake libcuda.so.1 (build/tests/fake_cuda) to select it
 //   FAKE_CUDA_VERSION      version of the driver; 13000 by default
 //   FAKE_CUDA_DEVICES      number of devices; 2 by default; with 0 cuInit returns NO_DEVICE
-//   FAKE_CUDA_SEED         seed of the order in which ready streams run; 1 by default
-//   FAKE_CUDA_ONE_QUEUE    1: work of all streams runs in the order in which it was queued, as with one hardware queue
+//   FAKE_CUDA_SEED         seed that determines the order in which ready streams run; 1 by default
+//   FAKE_CUDA_ONE_QUEUE    1: all streams together run their work in the order of queueing, as with one hardware queue
 //   FAKE_CUDA_FAIL         function:n:code[:sticky],... (faults.h)
-//   FAKE_CUDA_MISSING      function,...: functions that the driver does not have
-//   FAKE_CUDA_ATTRIBUTES   attribute:value,...: attributes of all devices, by number, in place of the defaults
-//   FAKE_CUDA_LEAKS        1: at its end, a process with leaks prints them and exits with 71
+//   FAKE_CUDA_MISSING      function,...: functions that the fake driver must not have
+//   FAKE_CUDA_ATTRIBUTES   attribute:value,...: values that replace the defaults on all devices; attributes are given
+//   by number
+//   FAKE_CUDA_LEAKS        1: a process that has leaked prints the leaks when it ends, and exits with status 71
 #pragma once
 
 #include <cstdint>
@@ -33,13 +34,13 @@ struct options {
   std::map<int, int> attributes;
 };
 
-/// Reads the environment of this process. A malformed value is misuse.
+/// Reads the environment of this process. A malformed value aborts the process (misuse.h).
 options read_options();
 
-/// Splits a text at a separator. An empty text has no words.
+/// Splits a text at the separator `at`. The result for an empty text is empty.
 std::vector<std::string> split(std::string_view text, char at);
 
-/// Returns the value of a decimal number. Any other text is misuse, reported for `where`.
+/// Returns the value of a decimal number. For any other text, aborts the process with a message that names `where`.
 std::uint64_t number_in(const std::string& text, const char* where);
 
 }  // namespace fake_cuda

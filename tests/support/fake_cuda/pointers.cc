@@ -36,7 +36,8 @@ bool describe(const range& of, CUpointer_attribute attribute, CUdeviceptr at, vo
   }
 }
 
-/// Stores an attribute of memory that is unknown to the driver: zero. As in a real driver, a size stays unchanged.
+/// Stores zero as an attribute of memory that the driver does not know. As in a real driver, RANGE_SIZE stays
+/// unchanged.
 bool describe_nothing(CUpointer_attribute attribute, void* into) {
   range nothing;
   nothing.kind = space::device;

@@ -1,4 +1,4 @@
-// The state of the fake driver in one process, and the entry of all calls.
+// The state of the fake driver in one process, and the function call(), through which every call of the driver passes.
 #pragma once
 
 #include <unistd.h>
@@ -23,13 +23,14 @@ namespace fake_cuda {
 
 using lock = std::unique_lock<std::mutex>;
 
-/// The memory of a VMM handle, and the number of owners of the handle.
+/// The memory of a VMM handle (virtual memory management), and the number of references to the handle.
 struct vmm_handle {
   std::shared_ptr<chunk> of;
   int owners = 0;
 };
 
-/// Reserved addresses of VMM. `alias` has the same size, and the driver accesses mapped memory there.
+/// A range of addresses that a program has reserved for VMM mappings. The driver accesses the mapped memory through
+/// `alias`, a range of the same size.
 struct vmm_reservation {
   std::size_t size = 0;
   std::byte* alias = nullptr;
@@ -44,13 +45,13 @@ struct step_request {
 
 struct process {
   std::mutex guard;                      ///< protects all fields below; not held while work runs
-  std::condition_variable changed;       ///< work has completed, or the driver has died
-  std::condition_variable work_arrived;  ///< the worker must check its state again
+  std::condition_variable changed;       ///< notified when work has completed, or the driver has failed for good
+  std::condition_variable work_arrived;  ///< notified when the worker must check its state again
 
   options settings;
   fault_plan faults;
   std::map<std::string, std::uint64_t, std::less<>> calls;
-  std::optional<CUresult> dead;  ///< result of all further calls
+  std::optional<CUresult> dead;  ///< result of all further calls, after a sticky fault
   bool is_initialised = false;
   pid_t id = getpid();
   std::uint64_t generation = 0;  ///< incremented by each reset
@@ -82,7 +83,7 @@ struct process {
 /// static objects.
 process& the_process();
 
-/// Reads the environment and restores the initial state, but keeps the effect of cuInit. Requires the lock.
+/// Reads the environment and restores the initial state, except that the driver stays initialised. Requires the lock.
 void start_anew(process& p);
 
 /// Returns the default function that finds kernels; nullptr if no kernels are linked to this library.
@@ -104,7 +105,7 @@ struct thread_state {
 };
 thread_state& this_thread();
 
-/// Returns nullptr if no context is current. Requires the lock.
+/// Returns the current context of the calling thread, or nullptr. Requires the lock.
 CUcontext current_context(const process& p);
 
 // Properties of a call, for admit().
@@ -112,14 +113,14 @@ inline constexpr unsigned k_anywhere = 0;
 inline constexpr unsigned k_needs_context = 1;      ///< a context must be current
 inline constexpr unsigned k_unsafe_in_capture = 2;  ///< forbidden during captures unless the thread's mode is RELAXED
 inline constexpr unsigned k_before_init = 4;        ///< allowed before cuInit
-inline constexpr unsigned k_always = 8;             ///< works even after the driver has died
+inline constexpr unsigned k_always = 8;             ///< works even after the driver has failed for good
 inline constexpr unsigned k_queues = 16;            ///< queues work, or queries its completion
 
-/// Counts a call, checks it for misuse, and applies faults. If this function returns a result, the call must return it
-/// without doing its work.
+/// Counts a call, checks it for misuse, and applies faults. If this function returns a result, the call must do nothing
+/// and return that result.
 std::optional<CUresult> admit(process& p, lock& held, const char* name, unsigned what);
 
-/// Runs a call of the driver. `body` does its work and is called with the lock.
+/// Performs a call of the driver: admit(), and then `body`, which does the work of the call. Both run with the lock.
 template <class Body>
 CUresult call(const char* name, unsigned what, Body&& body) {
   process& p = the_process();

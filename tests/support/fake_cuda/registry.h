@@ -1,5 +1,5 @@
-// Objects that programs know by handle. A destroyed object keeps its memory, so that no handle is reused and every use
-// after destruction is detected.
+// Registries of the objects that programs refer to by handles. A destroyed object keeps its memory, so that no handle
+// is reused and every use after destruction is detected.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace fake_cuda {
 
-/// A registry of objects, which have a member `bool is_alive`. Callers hold the driver's lock.
+/// The objects of one type, which must have a member `bool is_alive`. All functions require the driver's lock.
 template <class Object>
 class registry {
  public:
@@ -22,7 +22,8 @@ class registry {
     return all_.emplace_back(std::move(made)).get();
   }
 
-  /// Returns nullptr if the handle never existed. The handle of a destroyed object is misuse, reported for `what`.
+  /// Returns the object, or nullptr if no object ever had this handle. If the object was destroyed, aborts the process
+  /// with a message that names `what`.
   Object* find(Object* handle, const char* what) const {
     if (known_.count(handle) == 0) return nullptr;
     if (!handle->is_alive) misuse(std::string(what) + " is used after it was destroyed");

@@ -1,4 +1,4 @@
-// Streams, and all their work except copies and kernels.
+// Streams, and all operations on streams except copies and kernels.
 #include <algorithm>
 #include <memory>
 

@@ -1,4 +1,5 @@
-// Virtual memory management (VMM): reservations of addresses, handles of memory, and mappings of memory to addresses.
+// Virtual memory management (VMM): reserved ranges of addresses, handles of memory, and mappings of handles into
+// reserved ranges.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ CUmemGenericAllocationHandle give_out(process& p, std::shared_ptr<chunk> of) {
   return p.last_handle;
 }
 
-/// Returns the start and the data of the reservation that holds all of these addresses, or nullptr.
+/// Returns the start and the data of the reservation that contains the whole range, or nullptr.
 const std::pair<const address, vmm_reservation>* reservation_of(const process& p, address at, std::size_t size) {
   const auto next = p.reservations.upper_bound(at);
   if (next == p.reservations.begin()) return nullptr;
@@ -37,8 +38,8 @@ const std::pair<const address, vmm_reservation>* reservation_of(const process& p
   return offset <= found.second.size && size <= found.second.size - offset ? &found : nullptr;
 }
 
-/// Calls `each` with every mapping in these addresses. If the addresses have gaps or cut a mapping, this returns false
-/// without any call.
+/// Calls `each` with every mapping in the range of `size` addresses at `at`. If the range has gaps or contains only a
+/// part of a mapping, returns false and does not call `each`.
 template <class Each>
 bool for_mappings(process& p, address at, std::size_t size, Each&& each) {
   std::vector<address> starts;
@@ -84,7 +85,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     if (found == p.handles.end() && handle != 0 && handle <= p.last_handle)
       misuse("a memory handle is used after it was destroyed");
     if (found == p.handles.end()) return CUDA_ERROR_INVALID_VALUE;
-    if (--found->second.owners == 0) p.handles.erase(found);  // mappings keep the memory
+    if (--found->second.owners == 0) p.handles.erase(found);  // existing mappings keep the memory
     return CUDA_SUCCESS;
   });
 }

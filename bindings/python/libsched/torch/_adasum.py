@@ -13,22 +13,22 @@ from ._work import Work
 
 
 class AdasumOptimizer(Wrapper):
-    """An optimizer with which each rank steps by its own gradient, and the ranks combine the changes of their weights.
+    """An optimizer for which each rank steps by its own gradient. The ranks then combine the changes of their weights.
 
         opt = libsched.torch.AdasumOptimizer(torch.optim.AdamW(model.parameters(), lr=1e-3), model.named_parameters())
         libsched.torch.broadcast_parameters(model)
 
     Use the learning rate of a single rank, for any number of ranks. Changes of a tensor in orthogonal directions are
-    added, and parallel changes are averaged. The state of the inner optimizer differs between ranks, and so does
-    state_dict(). At the beginning, the weights must be the same on all ranks. All ranks make the optimizer, with these
+    added, and parallel changes are averaged. The state of the inner optimizer and the result of state_dict() differ
+    between ranks. At the beginning, the weights must be the same on all ranks. All ranks make the optimizer, with these
     options:
         local_steps    inner steps between two exchanges
         process_group  a group of the backend lsched, or a libsched.World; None: the default group
-        timeout        the longest duration of an exchange in seconds; None: the group's timeout
+        timeout        maximum duration of an exchange in seconds; None: the group's timeout
 
     Attributes:
-        spoilt  names of the tensors that held NaN or infinities in the last exchange, the same on all ranks. They were
-                reset to their values before the local steps
+        spoilt  names of the tensors with NaN or infinities in the last exchange, the same on all ranks. These
+                tensors were reset to their values before the local steps
     """
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
@@ -49,7 +49,7 @@ class AdasumOptimizer(Wrapper):
         """Makes an inner step, and an exchange if one is due.
 
         An exchange is collective and blocks. Returns the value of `closure`. If gradients have overflowed under a
-        GradScaler, the inner step is left out, and the accumulated change stays as it was.
+        GradScaler, the inner step is skipped, and the accumulated change is not modified.
         """
         self._expect_known_parameters()
         with torch.enable_grad():
@@ -115,7 +115,7 @@ class AdasumState:
     def __init__(self, ddp: Any, timeout: float | None = None) -> None:
         expect_dense_gradients(ddp.module)
         self.world, self.limit = world_and_limit(ddp.process_group, timeout)
-        self._exchanges: dict[tuple, Any] = {}  # key: the parameters of a bucket; DDP rebuilds its buckets once
+        self._exchanges: dict[tuple, Any] = {}  # keys: parameters of a bucket; DDP rebuilds its buckets once
 
     def close(self) -> None:
         for each in self._exchanges.values():

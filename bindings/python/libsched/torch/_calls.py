@@ -1,9 +1,10 @@
 """The collective calls of a group, and the refusal of a call on all ranks.
 
 The n-th commit of each rank (a create, or a refusal) is paired with the n-th commit of every other rank. A call commits
-one create if its schedule is new, and none if its kind is known; all ranks agree which. A rank that refuses call k
-sends the number k to all other ranks, and commits a failing create, the refusal. If the library has refused the create
-of the call, that create is the refusal. Every other rank must pair exactly one commit with the refusal:
+one create if its schedule is new, and no create if its kind is known. In both cases all ranks do the same. A rank that
+refuses call k sends the number k to all other ranks, and commits a failing create, the refusal. If the library has
+refused the create of the call, that create is the refusal. Every other rank must pair exactly one commit with the
+refusal:
 
     state of the other rank                             commit that is paired with the refusal
     the rank has not come to call k                     keeps the message until the rank has come to call k
@@ -38,10 +39,10 @@ from .._schedule import Schedule
 from .._words import DTYPES
 from ._work import as_torch_error, waiter
 
-PARTS = 2**20 - 1  # the bits of a number that count the parts of a call
+PARTS = 2**20 - 1  # mask of the low bits of a call's number, which number the parts of the call
 TAG = 2**31 - 1  # tag of the messages about refused calls
 SLICE = 0.1  # seconds between two looks for messages during a wait
-# Statuses of a failed create. BOUNDS is not one of them, because rounds fail with it.
+# Statuses of a failed create. BOUNDS is not in the set, because rounds fail with BOUNDS.
 _OF_CREATES = {"LSCHED_ERR_ARGUMENT", "LSCHED_ERR_MISMATCH", "LSCHED_ERR_UNMATCHED", "LSCHED_ERR_CONSTRAINT",
                "LSCHED_ERR_UNSUPPORTED", "LSCHED_ERR_NOMEM"}
 
@@ -73,11 +74,11 @@ def collective_call(method: _Method) -> _Method:
 
 
 class Calls:
-    """Numbers the collective calls of a group, and their parts, in the same way on all ranks.
+    """Numbers the collective calls of a group, and the parts of calls, in the same way on all ranks.
 
-    number        the last call that this rank has made, and in the low bits a part of that call
+    number        number of this rank's last call; the low bits are the number of the part
     is_under_way  true while this rank is in a call
-    may_refuse    true if an exception refuses that call: this rank has not started the round that belongs to the call
+    may_refuse    true if an exception refuses the last call: this rank has not started the round of the call
     """
 
     def __init__(self, world: Any, box: Any, schedules: Any, limit: float) -> None:
@@ -98,7 +99,7 @@ class Calls:
         self._lock = threading.RLock()
 
     def begin(self) -> None:
-        """Begins the next call, or a part of the present one."""
+        """Begins the next call, or the next part of the present call."""
         if self._must_agree:
             self._commit_agreement()
         self.number = self.number + 1 if self.is_under_way else (self.number | PARTS) + 1
@@ -107,7 +108,7 @@ class Calls:
     def begin_part(self) -> None:
         """Begins a part of a call.
 
-        From here on an exception refuses the call. Creates of earlier parts remain valid.
+        After this function an exception refuses the call. Creates of earlier parts remain valid.
         """
         self.may_refuse = True
         self._commits = self._world._commits
@@ -125,7 +126,7 @@ class Calls:
     def refuse(self, error: BaseException) -> None:
         """Refuses the present call because of an error.
 
-        If the library has refused the create, that create is the commit.
+        If the library has refused the create of the call, that create is the commit of the refusal.
         """
         if not self.has_begun:
             self.number = _call_of(self.number)  # the other ranks may have no parts, or be in the first part
@@ -133,7 +134,7 @@ class Calls:
         text = cause.text if isinstance(cause, Error) else f"{type(error).__name__}: {error}"
         status = cause.status if isinstance(cause, Error) else "LSCHED_ERR_ARGUMENT"
         if status == "LSCHED_ERR_BOUNDS":
-            status = "LSCHED_ERR_ARGUMENT"  # other ranks would not recognise a failed create
+            status = "LSCHED_ERR_ARGUMENT"  # with the original status, other ranks would not recognise a failed create
         try:
             self._tell_all()
             if self._world._commits == self._commits:
@@ -185,8 +186,8 @@ class Calls:
     def _join(self, refused: int, number: int, later_commits: int) -> None:
         """Takes part in the failing create of a refused call, and raises the failure.
 
-        Gives the group up if this rank's part of the refused call has ended without an error. The later calls of this
-        rank can then not be paired with the calls of the other ranks any more.
+        Gives the group up if this rank's part of the refused call has ended without an error. In that case the later
+        calls of this rank cannot be paired with the calls of the other ranks any more.
         """
         if later_commits == 0:
             reason = self._failure_of_join()
@@ -233,7 +234,7 @@ class Calls:
                 try:
                     self.expect_agreed(self.agreements, 0.0)
                 except Error:
-                    pass  # not known yet, or the group was given up and the next call raises the reason
+                    pass  # the number is not known yet, or the group was given up and the next call raises the reason
                 if number > self._settled:
                     has_later_commits = commits is not None and self._world._commits != commits
                     self._settle(number)
@@ -251,7 +252,7 @@ class Calls:
         return True
 
     def _commit_agreement(self) -> None:
-        """Compares the number of the refused call between ranks."""
+        """Commits a create that fails unless all ranks have settled the same refused call."""
         self._must_agree = False
         try:
             made = self.committed_number(self._settled // (PARTS + 1))
@@ -263,8 +264,8 @@ class Calls:
     def committed_number(self, number: int) -> Schedule:
         """Commits the create of a schedule that is never started, and that fails if `number` differs between ranks.
 
-        The number is the capacity of the schedule, which must be the same on all ranks and takes no memory. `number` is
-        at least 0, and its low 32 bits are compared.
+        `number` becomes the capacity of the schedule. The capacity must be the same on all ranks, and no memory is
+        allocated for it. `number` is at least 0, and its low 32 bits are compared.
         """
         request = _core.Request()
         request.capacity, request.dtype = number % 2**32 + 1, DTYPES["uint8"]
@@ -300,7 +301,7 @@ class Calls:
 
 
 def _call_of(number: int) -> int:
-    """Returns the number of the call that a part belongs to."""
+    """Returns the number of the call to which a part belongs."""
     return number & ~PARTS
 
 
@@ -334,7 +335,7 @@ def _stands(schedule: Any) -> bool:
 
 
 class Round:
-    """A round of a call, in the form that a Work waits for. Must be made in the call, before a later commit."""
+    """A round of a call, with the methods that a Work needs. Must be created during the call, before a later commit."""
 
     __slots__ = ("_calls", "_ticket", "number", "_commits", "_agreements", "_looks_at")
 

@@ -10,12 +10,12 @@ _SKIPS = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame.
 
 
 def is_not_compiled(kind: type) -> type:
-    """A decorator. Makes torch.compile run the methods of the class, and the functions that they call, unchanged.
+    """A decorator: torch.compile does not compile the methods of the class, or the functions that the methods call.
 
     torch calls these methods from C++ while a compiled model runs, for example from the constructor and forward() of
     DistributedDataParallel. Without this, Dynamo compiles the methods like code of the user, and fails because a
-    process group is opaque. Setting the strategy of the code costs nothing per call, and torch._dynamo is not imported
-    for it.
+    process group is opaque. The decorator sets the strategy of the code objects. This costs nothing per call, and does
+    not import torch._dynamo.
     """
     for each in vars(kind).values():
         if isinstance(each, types.FunctionType):

@@ -23,19 +23,19 @@ def current_stream(device: torch.device) -> Any:
 
 
 def event_in(stream: Any) -> Any:
-    """Returns an event that follows all work in the stream."""
+    """Returns an event that is recorded behind all work in the stream."""
     event = cuda.Event()
     event.record(stream)
     return event
 
 
 def future(device: torch.device) -> torch.futures.Future:
-    """Returns a future whose value follows the work of the streams that are current when the value is set."""
+    """Returns a future. Its value is ready after the work of the streams that are current when the value is set."""
     return torch.futures.Future(devices=[device])
 
 
 class SideStreams:
-    """Side streams, one for each device. A stream is made at its first use."""
+    """Side streams, one for each device. A stream is created at its first use."""
 
     def __init__(self) -> None:
         self._streams: dict[torch.device, Any] = {}
@@ -47,7 +47,7 @@ class SideStreams:
 
 
 def run(step: Any, tensor: torch.Tensor, limit: float) -> None:
-    """Runs a round of a schedule over the tensor, behind the work of the current stream.
+    """Runs a round of a schedule over the tensor, after the work of the current stream.
 
     The host waits for the end of the round, at most `limit` seconds.
     """

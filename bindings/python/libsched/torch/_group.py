@@ -44,11 +44,11 @@ _BY_RANKS = 1
 class Group(ProcessGroup):
     """A process group of torch.distributed whose collectives are schedules.
 
-    All members open the group. The first group of a process uses torch's store, and later groups are parts of its world
-    if possible. Each call of torch.distributed returns a Work, whose wait() raises DistBackendError with the rank at
-    fault. Tensors are dense, and are copied if they are not contiguous. All tensors of a call are on the CPU, or all
-    are on one CUDA device, which the first such call attaches. On a device, rounds are put into the current stream, and
-    no call waits in the host (_stream_work.py).
+    All members open the group. The first group of a process opens a world by torch's store. Later groups are split from
+    that world if possible. Each call of torch.distributed returns a Work, whose wait() raises DistBackendError with the
+    rank at fault. Tensors are dense, and are copied if they are not contiguous. All tensors of a call are on the CPU,
+    or all are on one CUDA device, which the first such call attaches. On a device, rounds run in the order of the
+    current stream, and no call blocks the host (_stream_work.py).
     """
 
     def __init__(self, options: Any) -> None:
@@ -61,7 +61,7 @@ class Group(ProcessGroup):
         self._coalesced: list[Work] | None = None
         self.world = opened(options, self._limit)
         self._schedules = Schedules(self.world)
-        self._known = self._schedules.kinds.get  # looks kinds up without another Python call
+        self._known = self._schedules.kinds.get  # a direct reference saves a Python call per lookup
         self._box = self.world.mailbox()
         self._futures = FutureOrder()
         self._calls = Calls(self.world, self._box, self._schedules, self._limit)
@@ -87,14 +87,14 @@ class Group(ProcessGroup):
 
     group_name = pg_name = property(lambda self: self._name)
     supports_coalescing = supports_splitting = supports_time_estimate = False
-    if torch.__version__ < "2.14":  # FSDP2 reads it; later versions attach a flight recorder to a group that has it
+    if torch.__version__ < "2.14":  # FSDP2 reads it; torch 2.14 would attach a flight recorder
         _device_types = [torch.device("cpu"), torch.device("cuda")]
 
     def _get_backend(self, device: torch.device) -> Group:
         return self
 
     def _start_coalescing(self, device: torch.device) -> None:
-        """Makes the following calls parts of one work. Their rounds are still started one by one."""
+        """Makes the following calls parts of one work. The rounds of these calls are still started one by one."""
         self._coalesced = []
 
     def _end_coalescing(self, device: torch.device) -> Work:
@@ -112,7 +112,7 @@ class Group(ProcessGroup):
     def shutdown(self) -> None:
         """Leaves the group. Waits for collectives in flight, unless a wait for a collective has failed.
 
-        Gives up schedules that fail and messages that have not ended, so that other ranks notice the end.
+        Cancels failed schedules and messages that have not ended, so that other ranks get an error.
         """
         forget(self.world)
         if not self.world.is_open:
@@ -128,14 +128,15 @@ class Group(ProcessGroup):
         self._under_way.forget()
 
     def abort(self) -> None:
-        """Leaves the group at once. Other ranks are notified of collectives and messages in flight."""
+        """Leaves the group at once. Collectives and messages in flight fail on the other ranks."""
         forget(self.world)
         self.world._give_up()
         self._under_way.forget()
 
     # --- collectives ---------------------------------------------------------------------------------------------
 
-    # torch's short forms pass one tensor, and pass the members of the options as separate arguments.
+    # The short forms of torch's calls have one tensor as argument, and the members of the options as separate
+    # arguments.
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = AllreduceOptions(), timeout: Any = None, *,
                   op: Any = None) -> Work:
@@ -153,7 +154,7 @@ class Group(ProcessGroup):
                 if kind is not None and (where != 0 or key[0] == 0):
                     place = kind.ready_place()
         except Exception:
-            pass  # _other_allreduce() raises it again, and refuses the call on all ranks
+            pass  # _other_allreduce() raises the same exception, and refuses the call on all ranks
         if place is None:
             return self._other_allreduce(tensors, opts, timeout, op)
         calls = self._calls
@@ -185,7 +186,7 @@ class Group(ProcessGroup):
             return _sparse.allreduce(self, tensor, opts)
         key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)
         if tensor.is_complex():
-            key = ("complex", *key)  # a complex tensor may be conjugated, so the kind differs from that of a plain call
+            key = ("complex", *key)  # complex tensors may be conjugated, so they have kinds of their own
         kind = self._known(key)
         flat, finish = staged(tensor)
         count, dtype, op, divisor = self._reduction(flat, opts)
@@ -194,7 +195,7 @@ class Group(ProcessGroup):
         if kind is None and op is not None:
             kind = self._kind(key, "allreduce", flat, count=count, dtype=dtype, op=op, divisor=divisor)
         where = flat.data_ptr()
-        if kind is None:  # a premultiplied sum, whose factor may differ in every call
+        if kind is None:  # a premultiplied sum; its factor may differ in every call
             flat.mul_(_factor_of(opts))
             kind = self._kind(("premultiplied", count, flat.dtype), "allreduce", flat, count=count, dtype=dtype,
                               op="sum")
@@ -274,7 +275,7 @@ class Group(ProcessGroup):
                             opts: Any = AllgatherOptions()) -> Work:
         """Runs one allgather for each input.
 
-        `output_lists[r]` has the outputs from rank r, one for each of the inputs.
+        `output_lists[r]` has one output for each input of rank r.
         """
         works = [self.allgather([[theirs[i] for theirs in output_lists]], [input], opts)
                  for i, input in enumerate(inputs)]
@@ -409,7 +410,7 @@ class Group(ProcessGroup):
         return self._exchange(side_by_side(input), sent, flat, received, [output], opts, finish)
 
     def _expect_exchange(self, input: torch.Tensor, sent: list[int], output: torch.Tensor, received: list[int]) -> None:
-        """Refuses blocks of several lengths on a device, because there the lengths do not come with each round."""
+        """Refuses blocks of different lengths on a device, because device schedules have fixed lengths."""
         expect_together(input, output)
         if input.is_cuda and len({*sent, *received}) != 1:
             raise as_torch_error(Unsupported(f"lsched has no all_to_all with blocks of different lengths for tensors "
@@ -508,7 +509,7 @@ class Group(ProcessGroup):
     def _kind(self, key: tuple, name: str, near: torch.Tensor | None = None, **members: Any) -> Kind:
         """Returns the kind of a call, and adds it if it is new.
 
-        `near` is a tensor of the call, and all others are on its device; None: the call has no tensors.
+        `near` is a tensor of the call. All tensors of the call are on the same device. None: the call has no tensors.
         """
         device = None
         if near is not None and near.is_cuda:
@@ -541,10 +542,10 @@ class Group(ProcessGroup):
         return self._kind((name, *counts, near.dtype), name + "v", near, counts=counts, dtype=dtype)
 
     def _expect_same_dtype(self, dtype: torch.dtype) -> None:
-        """Compares a dtype that the library does not have between ranks. Waits for all ranks.
+        """Checks that all ranks pass the same dtype, for a dtype that the library does not have. Waits for all ranks.
 
-        Called before the create of the first schedule of a kind, because the library takes complex numbers for pairs of
-        real numbers.
+        Must be called before the create of the first schedule of a kind. Otherwise the library could not detect the
+        mismatch, because complex numbers are passed as pairs of real numbers.
         """
         calls = self._calls
         made = calls.committed_number(zlib.crc32(str(dtype).encode()))
@@ -586,14 +587,14 @@ class Group(ProcessGroup):
         return _DONE
 
     def _finish_run(self, ticket: Any, limit: float) -> None:
-        """Waits for a round that has not ended in its first slice. `ticket`: None if the round has ended."""
+        """Waits for a round that has not ended in its first slice. `ticket` is None if the round has ended."""
         if ticket is not None:
             Round(self._calls, ticket).wait(limit - _calls.SLICE)
         elif self._calls.agreements:
             self._calls.expect_agreed(self._calls.agreements)
 
     def _placed(self, kind: Kind, input: int, output: int) -> Any:
-        """Returns the place of a round.
+        """Returns the place (_schedules.py) in which the next round of a kind runs.
 
         A call of several parts waits for each create, so that no rank makes the next part after a refusal.
         """
@@ -620,7 +621,7 @@ class Group(ProcessGroup):
 
     def _run_in_stream(self, kind: Kind, input: int, output: int, tensors: list[torch.Tensor], opts: Any,
                        finish: Callable[[], None] | None, keeps: Any) -> StreamWork:
-        """Puts the round into the current stream. A synchronous call makes the stream wait, and not the host.
+        """Puts the round into the current stream. A synchronous call makes the stream wait, but not the host.
 
         Raises the error of an earlier round of the group that has failed.
         """
@@ -661,7 +662,7 @@ class Group(ProcessGroup):
         try:
             ticket.schedule.cancel()
         except Error:
-            pass  # a peer still reads the memory, which the schedule's world keeps alive
+            pass  # a peer still reads the memory; the world of the schedule keeps the memory alive
         self._schedules.give_up(error)
 
     def _give_up(self, place: Any, error: BaseException, keeps: Any) -> None:
@@ -740,7 +741,7 @@ class Group(ProcessGroup):
             raise _bad(f"{what} has {len(tensors)} tensors: expected one for each of {self._ranks} ranks")
 
 
-# The names of these methods up to torch 2.12, which later versions fall back to.
+# Names that these methods have up to torch 2.12. Later versions of torch also call the methods by the old names.
 for _new, _old in (("all_gather_single", "_allgather_base"), ("reduce_scatter_single", "_reduce_scatter_base"),
                    ("all_to_all_single", "alltoall_base"),
                    ("all_gather_single_coalesced", "allgather_into_tensor_coalesced"),
@@ -760,7 +761,7 @@ def _factor_of(opts: Any) -> Any:
 
 
 def _moved_as(tensor: torch.Tensor) -> tuple[int, int]:
-    """Returns the number of the dtype as which the library moves elements of a tensor, and the bytes of an element."""
+    """Returns the dtype in which the library moves elements of the tensor, and the bytes of an element."""
     dtype = _OWN_DTYPES.get(tensor.dtype)
     return (_BYTES, 1) if dtype is None else (dtype, tensor.element_size())
 
@@ -778,7 +779,7 @@ def _reduce_op(op: Any) -> ReduceOp:
 
 
 def _filled(options: Any, timeout: Any, **members: Any) -> Any:
-    """Returns options of torch with these members. If `timeout` is not a timedelta, the group's timeout holds."""
+    """Returns options of torch with these members. If `timeout` is not a timedelta, the group's timeout is used."""
     for member, given in members.items():
         setattr(options, member, given)
     if isinstance(timeout, timedelta):

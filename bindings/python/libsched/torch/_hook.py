@@ -14,7 +14,7 @@ from ._group import Group
 from ._parameters import Parameters, expect_dense_gradients
 from ._work import Work, waiter
 
-_ALONE = 300.0  # seconds that a wait lasts if neither the caller nor a group sets a timeout
+_ALONE = 300.0  # timeout in seconds if neither the caller nor a group sets a timeout
 
 
 def world_and_limit(group: Any, timeout: float | None) -> tuple[World, float]:
@@ -34,8 +34,9 @@ def world_and_limit(group: Any, timeout: float | None) -> tuple[World, float]:
 def broadcast_parameters(model: torch.nn.Module, process_group: Any = None, timeout: float | None = None) -> None:
     """Copies the parameters and buffers of rank 0's model to all ranks.
 
-    Collective; blocks. DDP's constructor does the same. Buffers that are not persistent are included. Extra state of
-    modules is not. `process_group` is a group of the backend lsched, or a libsched.World; None: the default group.
+    Collective; blocks. DDP's constructor does the same. Buffers that are not persistent are copied, too. Extra state of
+    modules is not copied. `process_group` is a group of the backend lsched, or a libsched.World; None: the default
+    group.
     """
     world, limit = world_and_limit(process_group, timeout)
     for each in itertools.chain(model.parameters(), model.buffers()):
@@ -51,8 +52,8 @@ def broadcast_parameters(model: torch.nn.Module, process_group: Any = None, time
 class Hook:
     """Collects the gradients of all buckets of a step.
 
-    The last bucket starts the round, whose result goes into all buckets. The vector covers the whole model, because DDP
-    may change its buckets, and does so after the first step.
+    The last bucket starts the round. The result of the round is copied to all buckets. The vector covers the whole
+    model, because DDP may change its buckets. DDP does so after the first step.
     """
 
     def __init__(self, ddp: Any, timeout: float | None) -> None:
@@ -66,12 +67,12 @@ class Hook:
         self._work: Work | None = None
 
     def _begin(self) -> Any:
-        """Starts the round over `gradient`, which will write `result`. Returns the object that a Work waits for."""
+        """Starts the round, which reads `gradient` and writes `result`. Returns the object for which a Work waits."""
         raise NotImplementedError
 
     @torch.no_grad()
     def take(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """Takes the gradients of a bucket. Returns a future of the bucket's buffer."""
+        """Copies the gradients of a bucket. Returns a future whose value is the bucket's buffer."""
         gradients = bucket.gradients()
         places = [self._places[id(each)] for each in bucket.parameters()]
         torch._foreach_copy_([self.gradient.parts[i] for i in places], gradients)

@@ -1,7 +1,7 @@
 """Rounds and messages that fail if another rank has sent less than this rank expects.
 
-Otherwise the rest of the tensor would keep old elements. The library itself refuses blocks and messages that are too
-long.
+Without this check, the rest of the tensor would keep old elements. The library itself refuses blocks and messages that
+are too long.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Expected:
 class ExpectedBlocks(_Expected):
     """The ticket of an all_to_all.
 
-    expected, received   elements from each rank; the library writes `received` before the round ends
+    expected, received   number of elements from each rank; the library writes `received` before the round ends
     give_up(error)       ends the group, because the other ranks do not know of the failure
     """
 

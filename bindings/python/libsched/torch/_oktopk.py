@@ -15,10 +15,11 @@ class OkTopkState(Hook):
         state = libsched.torch.OkTopkState(ddp, density=0.01, warmup_steps=100)
         ddp.register_comm_hook(state, libsched.torch.oktopk_hook)
 
-    Gradients become the mean over ranks of the largest elements, a share of `density` of all elements of the model. All
-    other elements are zero. All ranks get the same bits. Elements that were left out are added to the next gradient.
-        density       a share of the elements, or a function from the number of the step to a share
-        warmup_steps  steps with the dense mean at the beginning
+    The hook replaces gradients by the mean over ranks, but only for the largest elements of the model: a fraction of
+    `density`. All other elements become zero. All ranks get the same bits. A rank adds its elements that were not sent
+    to the next gradient.
+        density       fraction of the elements, or a function that returns the fraction for the number of a step
+        warmup_steps  number of steps at the beginning that use the dense mean
         nans          "error": backward() raises an error whose text has NotFinite; "skip": gradients become NaN on all
                       ranks instead, so that a GradScaler leaves the step out on all of them; "ignore", "propagate"
         capacity, period, boundaries, balance, selection, reuse   options of libsched.Sparse
@@ -57,7 +58,7 @@ class OkTopkState(Hook):
             each.fill_(float("nan"))
 
     def _change_to(self, k: int) -> None:
-        """Creates a schedule for `k` elements, which takes over the elements that were left out so far."""
+        """Creates a schedule for `k` elements, with the residual of the previous schedule."""
         state = self.state_dict() if self._loaded is None else self._loaded
         self._close_sparse()
         is_alike = state["image"] is not None and (state["k"], state["ranks"]) == (k, self.world.size)
@@ -74,7 +75,7 @@ class OkTopkState(Hook):
         self._loaded = None
 
     def _close_sparse(self) -> None:
-        """Closes the sparse schedule. The next step creates another."""
+        """Closes the sparse schedule. The next step creates a new schedule."""
         if self._sparse is not None:
             self._sparse.close()
         self._sparse = None
@@ -86,7 +87,7 @@ class OkTopkState(Hook):
     # --- checkpoints ---------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns this rank's residual by parameter, and all other state that lives from step to step.
+        """Returns this rank's residual by parameter, and all other state on which later steps depend.
 
         Call it between steps.
         """
@@ -102,7 +103,7 @@ class OkTopkState(Hook):
         return told
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Loads a state of state_dict().
+        """Loads a state that state_dict() has returned.
 
         All ranks call it. If the number of ranks or the density differs, only the residuals are used.
         """
@@ -127,7 +128,7 @@ class OkTopkState(Hook):
 
 
 class _Skipping:
-    """A round, in the form that a Work waits for, that ends without an error if its sum is not finite."""
+    """A round for which a Work can wait. The wait succeeds even if the sum is not finite."""
 
     def __init__(self, of: OkTopkState, ticket: Any) -> None:
         self._of = of

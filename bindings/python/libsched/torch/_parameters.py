@@ -1,4 +1,4 @@
-"""The parameters of a model, and flat vectors that hold them one after the other."""
+"""The parameters of a model, and flat vectors that contain all parameters one after the other."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def expect_dense_gradients(model: torch.nn.Module) -> None:
 
 
 class Vector:
-    """A flat tensor with room for all parameters. `parts` are views of the tensor in the shapes of the parameters."""
+    """A flat tensor with an element for each element of all parameters. `parts` are views, one for each parameter."""
 
     def __init__(self, of: Parameters, extra: int = 0) -> None:
-        """`extra` is the number of elements behind those of the parameters."""
+        """`extra` is the number of additional elements at the end."""
         self._of = of
         self.flat = torch.zeros(of.count + extra, dtype=of.dtype)
         self.parts = [self.flat[begin:begin + count].view(each.shape)
@@ -72,7 +72,7 @@ class Vector:
 
     @torch.no_grad()
     def take_gradients(self, scale: torch.Tensor | None = None) -> None:
-        """Copies the gradients, and divides them by `scale`. A parameter without a gradient counts as zeros."""
+        """Copies the gradients, and divides them by `scale`. The gradient of a parameter without a gradient is zero."""
         for name, each in zip(self._of.names, self._of.tensors):
             if each.grad is not None and each.grad.layout != torch.strided:
                 raise ValueError(f"{name} has a sparse gradient, but partial sums need dense gradients: create its "
@@ -87,10 +87,10 @@ class Vector:
 
     @torch.no_grad()
     def be_gradients(self) -> None:
-        """Makes the parts the gradients of the parameters.
+        """Sets `grad` of each parameter to its part of this vector.
 
-        A parameter of another dtype or another order in memory gets a copy in its own order, because fused optimizers
-        require the same order.
+        A parameter with a different dtype or a different order in memory gets a copy in the order of the parameter,
+        because fused optimizers require the same order.
         """
         for part, each in zip(self.parts, self._of.tensors):
             is_alike = part.dtype == each.dtype and part.stride() == each.stride()
@@ -98,9 +98,9 @@ class Vector:
 
 
 class FlaggedVector(Vector):
-    """A vector with a flag for each parameter behind the gradients: 1 if the parameter has a gradient.
+    """A vector of gradients, followed by a flag for each parameter: 1 if the parameter has a gradient.
 
-    In a sum over ranks the flag is 0 if no rank has used the parameter.
+    In the sum over ranks, a flag is 0 if no rank has used the parameter.
     """
 
     def __init__(self, of: Parameters) -> None:
@@ -112,7 +112,7 @@ class FlaggedVector(Vector):
         self._flags.copy_(torch.tensor([each.grad is not None for each in self._of.tensors]))
 
     def be_gradients(self) -> None:
-        """Makes the parts the gradients, except for parameters that no rank has used. These get no gradient."""
+        """Sets `grad` of each parameter to its part, or to None for parameters that no rank has used."""
         super().be_gradients()
         for each, flag in zip(self._of.tensors, self._flags.tolist()):
             if flag == 0:

@@ -26,22 +26,23 @@ class PartialOptimizer(Wrapper):
             opt.step()
         opt.close()
 
-    All ranks make the optimizer. All arguments but lag and divisor must be the same on all ranks:
+    All ranks make the optimizer. All arguments except lag and divisor must be the same on all ranks:
         activation     condition that starts a round: "full", "solo", "majority", "quorum(K)",
                        "deadline(microseconds or auto)" and so on, perhaps with "+every(T)"; None: the calls of three
                        quarters of the ranks, rounded down, which docs/guides/training-loop.md recommends
-        lag            treatment of results for which this rank was too late: "latest": only the newest counts, as in
-                       the paper; "accumulate": their sum; "history": an inner step for each of the last 60
+        lag            treatment of results for which this rank was too late: "latest": only the newest result is
+                       used, as in the paper; "accumulate": the sum of the results is used; "history": an inner step
+                       is made for each of the last 60 results
         divisor        divisor of the sums: "ranks", "contributors" or "offers"
         process_group  a group of the backend lsched, or a libsched.World; None: the default group
-        timeout        seconds for which any wait lasts; None: the group's timeout
+        timeout        maximum duration of any wait in seconds; None: the group's timeout
         seed           seed of the random draws of the policy
         on_round       a function that is called with the libsched.Report of a result, before the inner step by that
                        result. The learning rate must depend on `to` only, or replicas do not have the same bits
 
     Attributes:
-        report  the libsched.Report of the last step(): the contributors, the staleness of this rank's part, and whether
-                a result was new (from_ < to)
+        report  the libsched.Report of the last step(), with the number of contributors and the staleness of this rank's
+                gradients. from_ < to: there was a new result
 
     A parameter that no rank has used in a round has no gradient in the result, so the inner optimizer leaves the
     parameter alone. A sparse gradient raises ValueError, which names the parameter.
@@ -97,11 +98,11 @@ class PartialOptimizer(Wrapper):
 
             for x, y in opt.rounds(loader, until=1000): ...
 
-        The loop ends as soon as the fast ranks have made their rounds. A slow rank leaves out the rounds that it has
-        missed, and makes fewer steps. The loop ends with a flush(), which is round `until` + 1, so that all ranks have
-        the same weights. Weights that may differ are then averaged, which is round `until` + 2. They may differ after
-        another lag than "history", or if a rank has missed more than 60 rounds in one step. `round` shows the progress.
-        A `break` leaves the weights as they are.
+        The loop ends as soon as round `until` is over. A slow rank skips the rounds that it has missed, and makes fewer
+        steps. After the loop, a flush() runs as round `until` + 1, so that all ranks have the same weights. If weights
+        may still differ, they are averaged in round `until` + 2. Weights may differ if lag is not "history", or if a
+        rank has missed more than 60 rounds in one step. `round` shows the progress. After a `break` the weights are
+        neither flushed nor averaged.
 
         `batches` is a DataLoader or any other iterable that can be read repeatedly. Each pass calls set_epoch() of the
         sampler, if the sampler has that function. Learning rates must depend on `round`, because the number of steps
@@ -118,12 +119,13 @@ class PartialOptimizer(Wrapper):
     # --- one rank alone ------------------------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Contributes the gradients, and steps by the results of rounds that are over. Returns the value of `closure`.
+        """Contributes the gradients, and makes an inner step with the results of rounds that are over.
 
-        If gradients have overflowed under a GradScaler, the rank calls without a contribution. Afterwards the gradients
-        are those of the result, in memory that later steps overwrite. Blocks until the round is over. Raises Timeout
-        and PeerLost; the contribution was made then, so continue with shrink() or another step(). Raises ValueError,
-        and contributes nothing, if a parameter requires a gradient only since the optimizer was made.
+        Returns the value of `closure`. If gradients have overflowed under a GradScaler, the rank calls without a
+        contribution. Afterwards the gradients of the parameters are the result, in memory that later steps overwrite.
+        Blocks until the round is over. Raises Timeout and PeerLost. In both cases the contribution was made, so
+        continue with shrink() or another step(). Raises ValueError, and contributes nothing, if a parameter requires a
+        gradient only since the optimizer was made.
         """
         self._expect_known_parameters()
         answer = None if closure is None else closure()
@@ -142,9 +144,9 @@ class PartialOptimizer(Wrapper):
         return answer
 
     def _collect(self, has_more: bool = False) -> None:
-        """Steps by all results that wait.
+        """Makes inner steps with all results that were not collected yet.
 
-        `has_more` is true if a step was already made, so that an empty report makes none.
+        `has_more` is true if an inner step was already made, so that an empty report makes no further step.
         """
         while True:
             report = self.sums.collect(self._ticket, self._result.flat, self._limit)
@@ -165,9 +167,10 @@ class PartialOptimizer(Wrapper):
             self.inner.step()
 
     def leave(self) -> None:
-        """Declares that this rank has no more data. It then counts as having called in every later round.
+        """Declares that this rank has no more data. Later rounds treat this rank as if it had called.
 
-        Replicas differ until all ranks have left and then call average_parameters(). After that they continue together.
+        Replicas differ until all ranks have left and have called average_parameters(). After that all ranks can
+        continue.
         """
         self.sums.leave()
         self._has_left = True
@@ -181,7 +184,7 @@ class PartialOptimizer(Wrapper):
     # --- all ranks together --------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Runs a round with all offers of all ranks, and steps by it. Afterwards no offer is pending. Collective."""
+        """Runs a round with all offers of all ranks, and steps by its result. No offers stay pending. Collective."""
         report = self.sums.flush(self._result.flat, self._limit)
         self._step_by(report)
         if self._lag == "history" and self._ticket is not None:
@@ -190,7 +193,7 @@ class PartialOptimizer(Wrapper):
     def average_parameters(self, buffers: Iterable[torch.Tensor] = ()) -> None:
         """Replaces the weights by their mean, with the same bits on all ranks, and drops pending offers. Collective.
 
-        `buffers` are buffers of the model. Those of a floating dtype are averaged too.
+        `buffers` are buffers of the model. Buffers of a floating dtype are averaged, too.
         """
         self._mine.take_weights()
         if self._has_left:
@@ -245,20 +248,20 @@ class PartialOptimizer(Wrapper):
     # --- checkpoints ---------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state of the inner optimizer, and this rank's offers that no round has taken.
+        """Returns the state of the inner optimizer, and the offers of this rank that are in no round yet.
 
-        Each rank saves its own.
+        Each rank must save its own state.
         """
         pending = torch.frombuffer(bytearray(self.sums.save_pending()), dtype=torch.uint8)
         return self._state_with(ranks=self.world.size, rank=self.world.rank, round=self.round, pending=pending,
                                 passes=self.sums.passes)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads a state of state_dict(), before the first step.
+        """Loads a state that state_dict() has returned. Must be called before the first step.
 
-        Drops the pending offers if the number of ranks or of this rank differs. The numbers of rounds continue. A
-        result that this rank had not collected is in no state, so call flush() before you save. The functions of
-        torch.distributed.checkpoint.state_dict keep only the state of the inner optimizer, so save `round` as well.
+        Drops the pending offers if the number of ranks or the number of this rank differs. The numbers of rounds
+        continue. States do not include results that were not collected, so call flush() before you save. The functions
+        of torch.distributed.checkpoint.state_dict keep only the state of the inner optimizer, so save `round` as well.
         """
         mine = self._load_inner(state_dict)
         if mine is None:
@@ -276,13 +279,13 @@ class PartialState(Hook):
         state = libsched.torch.PartialState(ddp, activation="majority")
         ddp.register_comm_hook(state, libsched.torch.partial_hook)
 
-    The arguments are those of PartialOptimizer, with a `lag` of "latest" or "accumulate". DDP must not synchronise by
+    The arguments are those of PartialOptimizer, but `lag` must be "latest" or "accumulate". DDP must not synchronise by
     itself, so make it with broadcast_buffers=False and find_unused_parameters=False. `report` is the libsched.Report of
     the last round.
 
     Warning: do not use the hook if the same rank is always slow. That rank applies the sum of several rounds in one
     step, its replica differs from the others, and the model loses accuracy (docs/guides/training-loop.md has figures).
-    PartialOptimizer with lag="history" keeps replicas alike.
+    With PartialOptimizer and lag="history", replicas do not differ.
     """
 
     def __init__(self, ddp: Any, *, activation: str = "majority", lag: str = "accumulate", divisor: str = "ranks",
@@ -311,7 +314,7 @@ class PartialState(Hook):
 
 
 class _Collected:
-    """A round of a PartialState, in the form that a Work waits for."""
+    """A round of a PartialState, with the methods that a Work needs."""
 
     def __init__(self, of: PartialState, ticket: Any) -> None:
         self._of = of

@@ -9,7 +9,8 @@ import torch
 from torch._C._profiler import _RecordFunctionFast as Event
 from torch.autograd import profiler  # reading `_is_profiler_enabled` costs less than calling a function
 
-# For each method, the name of the event in Gloo and NCCL, and the index of the argument with this rank's tensors.
+# Keys are methods. Values are the name of the event in Gloo and NCCL, and the index of the argument with this rank's
+# tensors.
 _EVENTS: dict[str, tuple[str, int | None]] = {
     "_other_allreduce": ("all_reduce", 0),  # Group.allreduce() calls it while a profiler is active
     "allreduce_coalesced": ("all_reduce", 0), "reduce": ("reduce", 0), "broadcast": ("broadcast", 0),
@@ -25,8 +26,8 @@ _EVENTS: dict[str, tuple[str, int | None]] = {
 def has_events(kind: type) -> type:
     """A decorator that makes each collective or message call of the class an event while a profiler is active.
 
-    The event begins and ends with the call. It covers the whole operation if the call waits, and only the start of the
-    operation with `async_op` and for tensors of CUDA.
+    The event begins and ends with the call. If the call waits, the event covers the whole operation. With `async_op`
+    and for tensors on CUDA devices, the event covers only the start of the operation.
     """
     for name, (word, place) in _EVENTS.items():
         setattr(kind, name, _recorded(getattr(kind, name), "lsched:" + word, place))

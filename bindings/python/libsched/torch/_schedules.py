@@ -12,11 +12,12 @@ from .._schedule import Schedule
 from .._words import REDUCTIONS
 from ._work import as_torch_error
 
-# The number of rounds of one kind that may be in flight. The i-th call takes place i modulo RING on every rank. The
-# choice does not depend on other rounds, because all ranks must choose the same place.
+# The number of rounds of one kind that may be in flight. A kind has RING places (schedules). The i-th call of a kind
+# uses place i modulo RING on every rank. The choice does not depend on which rounds have ended, because all ranks must
+# choose the same place.
 RING = 4
-# The number of kinds that are kept. The oldest kind is closed first. It is the same on all ranks, because they call in
-# the same order.
+# The maximum number of kinds. The oldest kind is closed first. The oldest kind is the same on all ranks, because all
+# ranks make their calls in the same order.
 MOST_KINDS = 256
 
 
@@ -31,7 +32,7 @@ class Place:
         self.keeps: Any = None
 
     def settle(self) -> None:
-        """Waits for the last round if its end was not seen yet."""
+        """Waits for the last round, unless its end is already known."""
         if self.work is not None:
             self.work.wait()
             self.work = None
@@ -43,7 +44,7 @@ class Place:
             self.work = None
 
     def cancel(self, keeps: Any) -> None:
-        """Cancels a round on all ranks after a wait has failed, so that the caller has its memory back."""
+        """Cancels a round on all ranks after a wait has failed, so that the caller may use the memory again."""
         try:
             self.schedule.cancel()
         except Error:
@@ -51,7 +52,7 @@ class Place:
 
 
 class StreamPlace(Place):
-    """A schedule over memory of a device, and the works of its rounds. UnderWay keeps these until they have ended."""
+    """A schedule over memory of a device, and the works of its rounds. UnderWay keeps the works until their end."""
 
     __slots__ = ("bound", "_works")
 
@@ -65,10 +66,10 @@ class StreamPlace(Place):
         self._works.append(weakref.ref(work))
 
     def start(self, input: int, output: int, stream: int, keeps: Any) -> _core.Ticket:
-        """Starts the next round behind the work in the stream.
+        """Starts the next round, which runs after the work in the stream.
 
-        Raises DistBackendError if a round for which it waits fails. Does not block, unless the memory is not that of
-        the last round, or 16 rounds are outstanding. Then it waits until these rounds have ended.
+        Blocks until all rounds of the place have ended if the memory differs from the memory of the last round, or if
+        16 rounds are outstanding. Raises DistBackendError if one of these rounds fails. Otherwise does not block.
         """
         while self._works and getattr(self._works[0](), "_ticket", None) is None:
             self._works.popleft()
@@ -95,7 +96,7 @@ class StreamPlace(Place):
 
 
 class Kind:
-    """All places for one request. Every rank makes and takes the places in the order of its calls.
+    """All places for one request. Every rank creates and uses the places in the order of its calls.
 
     `device` is the device with the memory of the rounds; None: host memory.
     """
@@ -134,7 +135,7 @@ class Kind:
     def ready_place(self) -> Place | None:
         """Returns the next place if its schedule exists and its last round has ended.
 
-        Taking that place cannot fail. Otherwise returns None, and the caller must use place().
+        In that case place() could not fail. Otherwise returns None, and the caller must call place().
         """
         number = self._next
         if number == len(self.places):
@@ -204,7 +205,7 @@ class Schedules:
                                            "LSCHED_ERR_CANCELLED"))
 
     def give_up(self, why: BaseException) -> None:
-        """Refuses all later calls, because a cancelled schedule fails every call that takes its place."""
+        """Refuses all later calls, because every call in the place of a cancelled schedule would fail."""
         self._why = self._why or why
         self._given_up += self.kinds.values()
         self.kinds.clear()
@@ -212,7 +213,7 @@ class Schedules:
     def drop(self, number: int) -> None:
         """Forgets all schedules, on all ranks, because call `number` was refused.
 
-        They stay open until the group is closed, because another rank may still wait in a round.
+        The schedules stay open until the group is closed, because another rank may still wait in a round.
         """
         for kind in self.kinds.values():
             kind.cancel_from(number)

@@ -47,7 +47,7 @@ def allreduce(group: Any, tensor: torch.Tensor, opts: Any) -> Work:
 
 
 def _rows(indices: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Returns the number of each row in the order of memory."""
+    """Returns the index of each row in a dense tensor."""
     rows = torch.zeros(indices.shape[1], dtype=torch.int64)
     for place, extent in zip(indices, shape):
         rows = rows * extent + place
@@ -70,7 +70,7 @@ def _padded(flat: torch.Tensor, room: int) -> torch.Tensor:
 
 
 def _replace(tensor: torch.Tensor, places: torch.Tensor, values: torch.Tensor, inner: int, dense: tuple) -> None:
-    """Replaces the tensor by elements that lie row by row, each row with all of its `inner` elements."""
+    """Replaces the elements of the tensor by `values`, row by row. A row has `inner` elements."""
     rows = places[::inner] // inner
     indices = []
     for extent in reversed(tensor.shape[:tensor.sparse_dim()]):

@@ -25,10 +25,10 @@ class StreamWork(Outcome):
 
     wait() makes the current stream wait. The host waits only if a timeout is given. synchronize() and is_completed()
     describe the state that the host sees. If the round fails, the stream continues. The next call that checks the round
-    raises its error, in most cases the group's next collective.
+    raises the error of the round. In most cases that is the group's next collective.
 
     begun_in     the stream in which the round was started, on `device`
-    temporaries  tensors that `finish` reads; they and the memory of the round are kept until neither is used any more
+    temporaries  tensors that `finish` reads; kept, like the memory of the round, until they are not used any more
     sides        the streams in which futures wait
     """
 
@@ -43,7 +43,7 @@ class StreamWork(Outcome):
         self._finish = finish
         self._temporaries = tuple(temporaries)
         self._finished: Any = None  # an event, once `finish` is in a stream
-        self._behind: Any = None  # the last stream that was made to wait for the round
+        self._behind: Any = None  # the last stream that waits for the round
         self._sides = sides
         self._lock = threading.Lock()
 
@@ -52,7 +52,7 @@ class StreamWork(Outcome):
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Makes the current stream wait for the round.
 
-        With a timeout the host waits too, at most that long. Raises DistBackendError if the round is known to have
+        With a timeout the host waits, too, for at most that time. Raises DistBackendError if the round is known to have
         failed.
         """
         if seconds(timeout, 0) > 0:
@@ -64,10 +64,10 @@ class StreamWork(Outcome):
     def _come_before(self, stream: Any) -> None:
         """Makes `stream`, which must be the current stream, wait for the round.
 
-        The first stream runs `finish`, and later streams wait for its end.
+        `finish` runs in the first stream. Later streams wait for the end of `finish`.
         """
         with self._lock:
-            ticket = self._ticket  # None if the host has seen the end of the round
+            ticket = self._ticket  # None if the host knows that the round has ended
             if stream == self._behind:
                 return
             if self._finished is not None:
@@ -90,7 +90,7 @@ class StreamWork(Outcome):
         except Exception as error:  # for example no memory on the device
             self._error = error
             raise
-        if stream != self._begun_in:  # the temporaries were allocated in that stream
+        if stream != self._begun_in:  # the temporaries were allocated in the stream _begun_in
             for each in temporaries:
                 each.record_stream(stream)
         self._finished = _device.event_in(stream)
@@ -132,7 +132,7 @@ class StreamWork(Outcome):
         if self._error is not None:
             raise self._error
         if self._finish is None:
-            # The round does not use them any more, and the allocator has a record of the streams that do.
+            # The round does not use the temporaries any more. The allocator knows the streams that still use them.
             self._temporaries = ()
         return True
 
@@ -152,12 +152,12 @@ class StreamWork(Outcome):
         return self._finished is None or self._finished.query()
 
     def get_future(self) -> torch.futures.Future:
-        """Returns a future that is complete at once for the host. Streams that use its value come after the round."""
+        """Returns a future that is complete at once for the host. Streams that use its value wait for the round."""
         return _future_of(self, self._device, self._sides.of(self._device))
 
 
 def _explained(ticket: Any, error: Error) -> Error:
-    """Returns the error that names the rank at fault. The error of test() does not name it."""
+    """Returns the error that names the rank at fault. The error of test() does not name the rank."""
     try:
         ticket.wait(0.0)
     except Error as explained:
@@ -187,7 +187,7 @@ def _future_of(work: Any, device: torch.device, side: Any) -> torch.futures.Futu
 
 @is_not_compiled
 class SeveralInStreams(Outcome):
-    """Several works as one. At least one of them is a StreamWork, and all are of one device."""
+    """Several works as one work. At least one work is a StreamWork, and all works are on one device."""
 
     def __init__(self, works: list[Any], tensors: list[torch.Tensor]) -> None:
         super().__init__(tensors)
@@ -223,7 +223,7 @@ class SeveralInStreams(Outcome):
 class UnderWay:
     """A group's rounds in streams, in the order of calls. Keeps their memory alive and detects failures.
 
-    give_up(ticket, error): called by the watcher's thread with the Timeout of a round whose time is over.
+    The watcher's thread calls give_up(ticket, error) for each round whose timeout has passed. `error` is a Timeout.
     """
 
     def __init__(self, give_up: Callable[[Any, Error], None]) -> None:
@@ -275,7 +275,7 @@ class UnderWay:
 
 
 class _Watcher:
-    """Watches the rounds of all groups in streams, once a second, in a thread that begins with the first round."""
+    """Checks the rounds of all groups in streams, once a second, in a thread that is started with the first round."""
 
     def __init__(self) -> None:
         self._all: weakref.WeakSet[UnderWay] = weakref.WeakSet()
@@ -300,7 +300,7 @@ class _Watcher:
             self._thread.join(1.0)
 
     def forget(self) -> None:
-        """Resets the watcher in a forked child, which does not have its thread."""
+        """Resets the watcher in a child of fork(), because the child does not have the watcher's thread."""
         self.__init__()  # type: ignore[misc]
 
 

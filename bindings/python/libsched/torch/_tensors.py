@@ -20,7 +20,7 @@ def _expect_here(tensor: torch.Tensor) -> None:
 
 
 def expect_host(tensor: torch.Tensor, what: str) -> None:
-    """Refuses a tensor of a device for an operation that only exists for the host.
+    """Refuses a tensor on a device for an operation that only supports host memory.
 
     Nothing is copied through the host.
     """
@@ -35,7 +35,7 @@ def expect_together(one: torch.Tensor, other: torch.Tensor) -> None:
 
 
 def expect_dtype(tensors: Sequence[torch.Tensor], dtype: torch.dtype) -> None:
-    """Refuses tensors of another dtype, because bytes are moved without conversion."""
+    """Refuses tensors whose dtype is not `dtype`, because bytes are moved without conversion."""
     for each in tensors:
         if each.dtype != dtype:
             raise _refused(f"the tensors of a call have the dtypes {dtype} and {each.dtype}")
@@ -48,7 +48,7 @@ def expect_memory(tensor: torch.Tensor) -> None:
 
 
 def expect_writable(tensor: torch.Tensor) -> None:
-    """Refuses an output in which several elements share memory, such as an expanded tensor. torch cannot copy to it."""
+    """Refuses an output whose elements share memory, such as an expanded tensor, because torch cannot write it."""
     if torch._debug_has_internal_overlap(tensor) == _OVERLAPS:
         raise _refused(f"elements of an output share memory: its shape is {tuple(tensor.shape)}, its strides are "
                        f"{tensor.stride()}")
@@ -70,15 +70,15 @@ def expect_apart(tensors: Sequence[torch.Tensor], what: str) -> None:
 
 
 def _span(tensor: torch.Tensor) -> int:
-    """Returns the number of elements from the first to the last in memory, both included."""
+    """Returns the number of elements in memory from the first to the last element of the tensor, both included."""
     return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
 
 
 def _share_elements(tensors: Sequence[torch.Tensor], end: int) -> bool:
-    """Returns true if several tensors have the same element of the memory.
+    """Returns true if two tensors contain the same element of memory.
 
-    `tensors` are in the order of their addresses, and the memory ends at `end`. Counts the tensors of each element,
-    because strided tensors may lie between each other, such as columns of a matrix.
+    `tensors` are in the order of their addresses, and the memory ends at `end`. Counts the tensors that contain each
+    element, because strided tensors may interleave, like columns of a matrix.
     """
     begin, width = tensors[0].data_ptr(), tensors[0].element_size()
     if any((each.data_ptr() - begin) % width for each in tensors):
@@ -133,7 +133,7 @@ def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def parts(tensors: Sequence[torch.Tensor], flat: torch.Tensor) -> list[torch.Tensor]:
-    """Splits bytes that lie one after the other into views in the shapes of the tensors. All tensors have one dtype."""
+    """Splits contiguous bytes into views in the shapes of the tensors. All tensors have one dtype."""
     parts, begin = [], 0
     for each in tensors:
         _expect_here(each)

@@ -41,7 +41,7 @@ def seconds(limit: timedelta | None, otherwise: float) -> float:
 
 
 def as_torch_error(error: Error) -> DistBackendError:
-    """Returns the error as users of torch catch it: a RuntimeError that names the rank.
+    """Returns the error in the class that users of torch catch: a RuntimeError that names the rank.
 
     Its __cause__ is the libsched.Error.
     """
@@ -53,7 +53,7 @@ def as_torch_error(error: Error) -> DistBackendError:
 
 @is_not_compiled
 class Outcome(TorchWork):
-    """A work that holds its tensors once it has ended, or its error."""
+    """A work. Once it has ended, it contains its tensors or its error."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Outcome(TorchWork):
     def _value(self) -> list[torch.Tensor]:
         """Returns the value of the future, or raises the error of the work.
 
-        A callback must raise the error, because C++ takes an exception that is set from Python for a value.
+        A callback must raise the error, because C++ treats an exception that Python sets in a future as a value.
         """
         error = self.exception()
         if error is not None:
@@ -88,11 +88,11 @@ class Outcome(TorchWork):
 
 
 class FutureOrder:
-    """The order of the calls whose futures were requested outside callbacks, for the collectives of a group.
+    """The order in which a group has made the collective calls whose futures were requested outside callbacks.
 
     Callbacks run when works end, and that order differs between ranks. A callback of a work may begin a collective
-    after the group has begun a later work. Another rank may then begin the two in the other order, and they are paired
-    wrongly.
+    after the group has begun a later work. Another rank may begin these two collectives in the opposite order, and they
+    would be paired wrongly.
     """
 
     _running = threading.local()  # `work`: the work whose callbacks this thread runs
@@ -132,7 +132,7 @@ class FutureOrder:
 class Work(Outcome):
     """A round or a message, and the function `finish` to call after its end. `limit` is the timeout in seconds.
 
-    If `waited` is None, the operation has ended before. `order` is the order of futures in the group of a collective.
+    If `waited` is None, the operation has already ended. `order` is the order of futures in the group of a collective.
     """
 
     order: FutureOrder | None = None
@@ -163,21 +163,21 @@ class Work(Outcome):
 
     @property
     def call(self) -> int:
-        """The number of the collective call while its round is in flight, and otherwise 0."""
+        """The number of the collective call while the round is in flight, otherwise 0."""
         return getattr(self._waited, "number", 0)
 
     def has_ended(self) -> bool:
-        """Returns true if the end of the operation has been seen."""
+        """Returns true if this rank knows that the operation has ended."""
         return self._waited is None
 
     def _end(self) -> None:
-        """Runs `finish` once, in the thread that sees the end first."""
+        """Runs `finish` once, in the thread that first detects the end."""
         with self._lock:
             if self._waited is None:
                 return
             self._source = getattr(self._waited, "rank", -1)
             finish, self._finish, self._waited = self._finish, None, None
-            self._error = None  # drops the timeout of a shorter wait
+            self._error = None  # drops the Timeout of an earlier, shorter wait
             if finish is not None:
                 finish()
 
@@ -229,9 +229,10 @@ class Work(Outcome):
 
 
 class _Waiter:
-    """Completes the requested futures, in a thread that sleeps until a work has ended.
+    """Completes the requested futures. A thread sleeps until a work has ended, and then completes its future.
 
-    A callback of a future may wait for another future, so a second thread takes over while the first runs callbacks.
+    A callback of a future may wait for another future. So a second thread waits for works while the first thread runs
+    callbacks.
     """
 
     def __init__(self) -> None:
@@ -249,7 +250,7 @@ class _Waiter:
         return threading.current_thread() in self._threads
 
     def forget(self) -> None:
-        """Resets the waiter in a forked child, which does not have its threads."""
+        """Resets the waiter in a child of fork(), because the child does not have the waiter's threads."""
         self.__init__()  # type: ignore[misc]
 
     def stop(self) -> None:
@@ -296,7 +297,7 @@ class _Waiter:
                 self._thread = threading.current_thread()
 
 
-_TURN = 0.005  # seconds of a wait for one work before the next one
+_TURN = 0.005  # seconds of a wait for one work, before the waiter waits for the next work
 
 waiter = _Waiter()
 _world._at_end.append(waiter.stop)

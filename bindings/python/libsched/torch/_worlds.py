@@ -11,10 +11,10 @@ from .._world import World, open_with
 
 
 class _Root:
-    """The world of the default group. Groups of its ranks are parts of this world.
+    """The world of the default group. The worlds of later groups are split from this world.
 
     ranks  the global ranks of the members
-    made   the number of groups of the same members that this process has made; keys are tuples of global ranks
+    made   number of groups that this process has made with the same members; keys are tuples of global ranks
     """
 
     def __init__(self, world: World, ranks: list[int]) -> None:
@@ -25,8 +25,8 @@ class _Root:
     def part(self, members: tuple[int, ...]) -> World:
         """Returns the world of these members. The tag is the number of earlier groups of the same members.
 
-        All members agree on that number. They may not agree on the name of a group that only its members make, because
-        torch counts all groups of a process in such names.
+        All members have the same number. They may have different names for a group that only its members make, because
+        such names contain the number of all groups of a process.
         """
         part = self.world.split_ranks([self.ranks.index(each) for each in members], self.made[members])
         self.made[members] += 1
@@ -37,7 +37,7 @@ _root: _Root | None = None
 
 
 def opened(options: Any, limit: float) -> World:
-    """Opens the world of a group: as a part of the root world, or by torch's store if that is not possible."""
+    """Opens the world of a group: splits it from the root world, or else opens it by torch's store."""
     global _root
     members = tuple(options.global_ranks_in_group) or tuple(range(options.group_size))
     if _root is not None and _root.world.is_open and set(members) <= set(_root.ranks):
@@ -47,19 +47,19 @@ def opened(options: Any, limit: float) -> World:
         world = open_with(options.group_rank, options.group_size, exchange, commit_timeout=limit)
         if not dist.is_initialized():  # this group will be the default group
             _root = _Root(world, list(members))
-    world.nonblocking = True  # a call that creates waits for other ranks no more than a later call
+    world.nonblocking = True  # a call that creates a schedule need not wait for other ranks
     return world
 
 
 def forget(world: World) -> None:
-    """Makes the next default group open a world of its own, even if `world` could not be closed."""
+    """Makes the next default group open a new world, even if `world` could not be closed."""
     global _root
     if _root is not None and _root.world is world:
         _root = None
 
 
 def _store_of(options: Any, members: tuple[int, ...]) -> dist.Store:
-    """Returns the store of the default group under a prefix that all members know.
+    """Returns the store of the default group, with a prefix that is equal on all members.
 
     The prefix of `options.store` has the name of the group. A group that will be the default group uses its own store.
     """

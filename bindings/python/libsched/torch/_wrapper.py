@@ -11,10 +11,10 @@ from ._parameters import Parameters
 
 
 class Wrapper(torch.optim.Optimizer):
-    """An optimizer around another optimizer, with the same state and groups of parameters.
+    """An optimizer that wraps another optimizer, the inner optimizer, and has the same state and groups of parameters.
 
-    GradScaler always calls its step(), even if gradients have overflowed, because all ranks must step. The scale may
-    differ between ranks, because gradients are divided by it before they are combined.
+    GradScaler calls step() of a wrapper even if gradients have overflowed, because all ranks must step. The scale may
+    differ between ranks, because gradients are divided by the scale before they are combined.
     """
 
     _step_supports_amp_scaling = True
@@ -63,7 +63,7 @@ class Wrapper(torch.optim.Optimizer):
             self._syncs = True
 
     def _is_for_initial_state(self) -> bool:
-        """Returns true for a step by torch.distributed.checkpoint.state_dict.
+        """Returns true for a step that functions of torch.distributed.checkpoint.state_dict make.
 
         These functions initialise the state of an optimizer by a step with zero gradients at a learning rate of 0. Such
         a step needs no other rank.
@@ -79,7 +79,7 @@ class Wrapper(torch.optim.Optimizer):
         return told
 
     def _load_inner(self, state: dict[str, Any]) -> dict[str, Any] | None:
-        """Loads the state of the inner optimizer. Returns the state that the wrapper had added, or None."""
+        """Loads the state of the inner optimizer. Returns the members that the wrapper had added, or None."""
         state = dict(state)
         mine = state.pop("libsched", None)
         if mine is not None and mine["names"] != self.parameters.names:

@@ -138,7 +138,7 @@ def check_uneven_parts(ranks):
     part = torch.empty(lengths[r])
     dist.reduce_scatter(part, [given(r + 1, each, torch.float32) for each in lengths])
     assert torch.equal(part, sum(given(each + 1, lengths[r], torch.float32) for each in range(size)))
-    for shift in range(3):  # lengths of other ranks change, and those of this rank may not
+    for shift in range(3):  # lengths of other ranks change, lengths of this rank may stay
         sent = [(r + to + shift * to) % 3 for to in range(size)]
         received = [(of + r + shift * r) % 3 for of in range(size)]
         inputs = [given(10 * r + to, sent[to], torch.int32, 50).view(-1, 1).repeat(1, 2) for to in range(size)]
@@ -418,7 +418,7 @@ def check_persistent_schedules_beside_torch(ranks):
 
 
 def check_many_shapes(ranks):
-    """Uses more kinds than a group keeps. The group closes the oldest kind, which is the same on all ranks."""
+    """Uses more kinds of calls than a group keeps. The group closes the oldest kind, the same kind on all ranks."""
     for count in range(1, 600):
         mine = torch.ones(count)
         work = dist.all_reduce(mine, async_op=count % 3 == 0)
@@ -430,7 +430,7 @@ def check_many_shapes(ranks):
 def main(known, make):
     """Runs the checks in `known`, or only those that the command line names.
 
-    Each gets the object that `make` returns.
+    The argument of each check is the object that `make` returns.
     """
     faulthandler.dump_traceback_later(200, exit=True)
     torch.set_num_threads(1)

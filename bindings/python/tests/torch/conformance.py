@@ -1,12 +1,12 @@
-"""Runs torch's own distributed test suite against a backend, with resident ranks, and compares backends.
+"""Runs torch's own distributed test suite on a backend, in processes that stay for all tests, and compares backends.
 
     python conformance.py --backend gloo --ranks 4 --json gloo.json
     python conformance.py --backend lsched --import libsched.torch --against gloo --gates mpi
     python conformance.py --backend lsched --import libsched.torch --only send_recv
 
 The suite (torch/testing/_internal/distributed/distributed_test.py) is used as installed. A test passes if it passes on
-all ranks and is skipped if all ranks skip it. Exit status: 0 if every outcome is a pass, a skip, or what the file of
-expectations lists, 1 if not, 2 if the ranks do not start. An expected failure that passes is a mismatch, too.
+all ranks and is skipped if all ranks skip it. Exit status: 0 if every outcome is a pass, a skip, or listed in the file
+of expectations; 1 if not; 2 if the ranks do not start. If a test passes that is expected to fail, the status is 1, too.
 """
 
 import argparse
@@ -39,11 +39,11 @@ class Rank:
         self.rank, self.channel = rank, ours
         self.stacks, self.log = os.path.join(directory, f"rank{rank}.stacks"), os.path.join(output, f"rank{rank}.log")
         environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(options.ranks), LOCAL_RANK=str(rank))
-        environment.pop("TORCH_DISTRIBUTED_USE_TORCHCOMMS", None)  # it would replace the backend of every name
+        environment.pop("TORCH_DISTRIBUTED_USE_TORCHCOMMS", None)  # this variable would replace all backends
         environment.update(MASTER_ADDR="127.0.0.1", OMP_NUM_THREADS="1", INIT_METHOD="file://" + directory)
         environment.update(BACKEND=options.backend, TEMP_DIR=directory)
         environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        # Otherwise the last line of a traceback has no reason.
+        # With the default, the last line of a traceback would not have the reason.
         environment.setdefault("PYTORCH_PRINT_REPRO_ON_FAILURE", "0")
         command = [sys.executable, os.path.join(HERE, "conformance_worker.py"), str(theirs.fileno())]
         with open(self.log, "a") as log:
@@ -93,7 +93,7 @@ class Rank:
 class Ranks:
     """The worker processes, which are started again after a hang or a death.
 
-    `torch` and `skipped` are sent by the workers.
+    The workers send `torch` (the version) and `skipped`.
     """
 
     def __init__(self, options, names, directory):
@@ -104,7 +104,7 @@ class Ranks:
     def start(self):
         """Starts the workers, and blocks until they have imported the suite and share a store.
 
-        Raises RankDied if one ends.
+        Raises RankDied if a worker ends.
         """
         self.members = [Rank(rank, self.options, self.directory) for rank in range(self.options.ranks)]
         try:
@@ -143,7 +143,7 @@ class Ranks:
     def run(self, backend, test, seen_as):
         """Runs one test on all ranks. Blocks for at most the timeout. Returns [(rank, reply)] in the order of arrival.
 
-        The suite's BACKEND is `seen_as` during the test. The process group is of `backend` in any case.
+        During the test, the variable BACKEND of the suite is `seen_as`. The process group always uses `backend`.
         """
         self.number += 1
         directory = tempfile.mkdtemp(dir=self.directory)
@@ -205,7 +205,7 @@ def merge(replies):
 def select(skipped, gates, pattern):
     """Returns {test: reason}.
 
-    The decorators skip the test for that reason under all names in `gates`. None: the test runs.
+    If the reason is None, the test runs. Otherwise the suite's decorators skip the test under all names in `gates`.
     """
     reasons = {}
     for test in skipped[gates[0]]:
@@ -270,7 +270,7 @@ def outcomes_of(entry):
 
 
 def check(backend, results, expected, baseline):
-    """Returns the mismatches, a sentence each.
+    """Returns a sentence for each mismatch.
 
     A test that the baseline passes must pass, unless an entry lists the test.
     """
@@ -332,9 +332,9 @@ def parse_arguments():
 
 
 def gates_of(options):
-    """Returns {backend: names under which its tests may be allowed}.
+    """Returns {backend: values of BACKEND under which the suite may run a test}.
 
-    The tested backend also has the baseline and --gates.
+    The tested backend also has the name of the baseline, and the names in --gates.
     """
     gates = {options.against: [options.against]} if options.against else {}
     others = [options.against] + options.gates.split(",")

@@ -1,8 +1,8 @@
 """One rank of the conformance driver. conformance.py starts it and sends it one test after the other.
 
-The suite is torch/testing/_internal/distributed/distributed_test.py as installed. Three things differ from torch's own
-driver, none of them in the suite. The process stays for all tests. Its barriers use the store instead of files, because
-torch's barriers give up after 10 s. Every test has a store prefix and a directory of its own.
+The suite is torch/testing/_internal/distributed/distributed_test.py as installed. There are three differences to
+torch's own driver. The suite itself is not changed. The process stays for all tests. Its barriers use the store instead
+of files, because torch's barriers give up after 10 s. Every test has a store prefix and a directory of its own.
 """
 
 import contextlib
@@ -27,9 +27,9 @@ FEATURES = ("ddp", "subgroup", "plugin", "gpu", "cuda")
 def load_suite(backends, gates, modules):
     """Imports the suite.
 
-    Returns it with {name: {test: reason}}, the reasons for which its decorators skip tests by name. The decorators read
-    BACKEND while the suite is imported, so it is imported once for each name in `gates`. The random generators are
-    seeded before, because the suite draws random objects that must be equal on all ranks.
+    Returns the suite, and {name: {test: reason}}: the reason for which a decorator skips a test if BACKEND is `name`.
+    The decorators read BACKEND while the suite is imported, so it is imported once for each name in `gates`. The random
+    generators are seeded before, because the suite draws random objects that must be equal on all ranks.
     """
     import torch
     from torch.testing._internal import common_distributed
@@ -58,7 +58,7 @@ def make_case(suite, test, rank, size, directory, barrier):
     from torch.testing._internal.common_utils import TestCase
 
     class Case(TestCase, suite.DistributedTest._DistTestBase):
-        world_size = str(size)  # torch's class has a string here
+        world_size = str(size)  # a string, as in torch's class
         file_name = os.path.join(directory, "file")
         init_method = "file://" + file_name
 
@@ -71,7 +71,7 @@ def make_case(suite, test, rank, size, directory, barrier):
 
 
 class Meeting:
-    """Barriers of one test through its store, which outlive process groups.
+    """The barriers of one test. They use the store, so they also work after the end of process groups.
 
     A rank that failed releases the other ranks.
     """
@@ -82,7 +82,7 @@ class Meeting:
     def barrier(self, size, timeout, released_by_failure=True):
         """Blocks until `size` ranks have come. Raises RuntimeError after `timeout` seconds.
 
-        With `released_by_failure`, raises RuntimeError also if a rank has failed.
+        With `released_by_failure`, also raises RuntimeError if a rank has failed.
         """
         self.count += 1
         self.meet(f"barrier{self.count}", size, timeout, released_by_failure)
@@ -144,7 +144,7 @@ def call(case, test):
 
 
 def run_test(suite, rank, size, store, timeout, request, report):
-    """Runs one test on this rank and reports its outcome, once.
+    """Runs one test on this rank, and reports the outcome once.
 
     Blocks as long as the test does. A rank that failed reports and leaves its process groups at once, so that its peers
     do not wait. A rank that did not fail leaves and reports when all ranks have finished, as in torch's driver.
@@ -177,7 +177,7 @@ def run_test(suite, rank, size, store, timeout, request, report):
 
 
 def leave():
-    """Destroys the process groups that the test has left.
+    """Destroys the process groups that the test has not destroyed.
 
     Returns the traceback if that fails, and otherwise an empty text.
     """

@@ -4,7 +4,7 @@
 
 DEVICE is "cuda" or "cpu". With "cpu" the checks use tensors on the CPU, so that the program itself is tested without a
 GPU. Ranks take devices in turn. Functions whose names begin with check_ are the checks. Functions whose names begin
-with time_ print times beside Gloo's.
+with time_ print times, and the times of Gloo for comparison.
 """
 
 import contextlib
@@ -217,7 +217,7 @@ def check_the_host_does_not_wait(ranks):
 def check_memory_that_is_freed_at_once(ranks):
     for i in range(200):
         dist.all_reduce(torch.full((10_000,), float(i), device=ranks.device), async_op=True)
-        # In the memory of the freed tensor, if that was freed too early.
+        # This tensor would overwrite a tensor that was freed too early.
         other = torch.full((10_000,), -1.0, device=ranks.device)
         assert i % 20 or torch.equal(other, torch.full_like(other, -1.0))
 

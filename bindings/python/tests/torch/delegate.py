@@ -20,14 +20,14 @@ class DelegateWork(Work):
         self.inner = work
 
     def wait(self, timeout=timedelta(0)):
-        """Blocks until Gloo's work is done. Raises RuntimeError if Gloo does."""
+        """Blocks until Gloo's work is done. Raises RuntimeError if Gloo's work raises it."""
         return self.inner.wait(timeout) if timeout else self.inner.wait()
 
 
 class DelegateGroup(ProcessGroup):
     """The process group.
 
-    Only members of a group make it, and the constructor blocks until all members are connected.
+    Only members of a group construct it. The constructor blocks until all members are connected.
     """
 
     def __init__(self, options):

@@ -18,7 +18,7 @@ from backend_program import Ranks, main
 
 
 def check_a_callback_waits_for_another_work(ranks):
-    """The hook of PowerSGD does so."""
+    """The hook of PowerSGD waits in such a way."""
 
     def second(first):
         (sums,) = first.value()
@@ -101,7 +101,8 @@ def check_the_hooks_of_torch(ranks):
 
 
 def check_the_hooks_of_torch_that_fail(ranks):
-    """The built-in hook is left to Gloo, because a future made in Python holds no C++ list.
+    """The built-in hook only works with Gloo, because it needs a C++ list, which a future made in Python does not
+    contain.
 
     In the other hook, torch 2.13 itself passes a matrix in place of a batch of matrices, under any backend.
     """

@@ -86,8 +86,8 @@ def summed(tensor):
 
 SUM, BAND, AVG, MAX = dist.ReduceOp.SUM, dist.ReduceOp.BAND, dist.ReduceOp.AVG, dist.ReduceOp.MAX
 
-# For each method of the group: a valid call, and calls that are refused. `at` is the refused rank, which is the root,
-# because the root examines lists.
+# For each method of the group: a valid call, and calls that are refused. `at` is the rank whose arguments are refused.
+# `at` is also the root, because only the root examines lists.
 CALLS = {
     "allreduce": (lambda at: dist.all_reduce(ones(4)), [
         lambda at: dist.all_reduce(ones(4), BAND), lambda at: dist.all_reduce(torch.ones(4, dtype=torch.int16)),
@@ -207,10 +207,10 @@ OF_A_DTYPE = {
 PAIRS_OF_DTYPES = [(torch.float32, torch.int32), (torch.uint8, torch.bool), (torch.int64, torch.complex64),
                    (torch.complex64, torch.int64)]
 
-# The part of a rank in these calls may end without an error before the root comes.
+# In these calls, a rank that is not the root may finish without an error before the root calls.
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
 
-# These calls are refused once more with ranks that come at different times.
+# These calls are tested once more with ranks that call at different times.
 TIMED = {"allreduce", "allreduce_coalesced", "broadcast", "all_to_all_single"}
 DELAY = 0.3  # seconds, in which a waiting round looks for messages twice
 

@@ -32,7 +32,7 @@ def begin(limit=60):
 
 
 def say(text):
-    os.write(1, (text + "\n").encode())  # one write, so that lines of ranks do not mix
+    os.write(1, (text + "\n").encode())  # a single write, so that lines of ranks do not mix
 
 
 def array(value=0.0):
@@ -68,7 +68,7 @@ def check_rounds_over_one_memory_and_over_many_follow_the_stream(rank):
     stream = double.current_stream()
     arrays = [array() for _ in range(7)]
     for is_async in (True, False):
-        for i in range(60):  # the same memory again, and other memory
+        for i in range(60):  # alternates between the same memory and new memory
             x = arrays[i % 7 if i % 2 else 0]
             brought, taken = array(rank + i), array()
             double.copy(x, brought, stream)
@@ -84,7 +84,7 @@ def check_rounds_over_one_memory_and_over_many_follow_the_stream(rank):
         last = allreduce(arrays[0], is_async=False)
     last.synchronize()
     ones = [array(1) for _ in range(7)]
-    for i in range(28):  # other memory in each place, while the last round may be in flight
+    for i in range(28):  # new memory in each round, while the last round may be in flight
         last = allreduce(ones[i % 7], is_async=False)
     last.synchronize()
     assert all(is_all(each, dist.get_world_size() ** 4) for each in ones)

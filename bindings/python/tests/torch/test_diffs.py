@@ -1,4 +1,4 @@
-"""The changes of a script in docs/reference/training.md have few lines, and the changed scripts train."""
+"""Tests the script changes in docs/reference/training.md: each change has few lines, and the changed scripts run."""
 
 import pathlib
 import re

@@ -27,7 +27,8 @@ def test_the_interpreter_ends_while_futures_wait():
 
 
 def test_a_callback_must_not_begin_a_collective_in_an_order_of_its_own():
-    """Rank 1 begins nothing before rank 0 has begun two collectives, so that the callback of the first comes last."""
+    """Rank 1 begins its collectives after rank 0 has begun two, so that the callback of the first collective runs
+    last."""
     said = run(2, """
     store = dist.distributed_c10d._get_default_store()
     x, y, z = torch.ones(3), torch.ones(4), torch.ones(5)
@@ -172,7 +173,8 @@ def test_refusals_are_errors_of_torch():
 
 
 def test_a_daemon_thread_when_the_interpreter_ends():
-    """The thread is not in torch's own code, which ends the process if the interpreter ends a thread in it."""
+    """If the interpreter ends a thread inside torch's own code, the process ends. This thread is not in torch's
+    code."""
     for _ in range(3):
         said = run(1, """
         import threading

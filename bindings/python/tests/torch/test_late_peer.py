@@ -1,6 +1,6 @@
 """Collectives of torch whose last rank arrives when a slice of the other ranks' wait ends. Ranks are processes.
 
-LSCHED_TEST_FULL=1 runs 100,000 rounds and makes 1,000 groups.
+With LSCHED_TEST_FULL=1 the tests run 100,000 rounds, and create 1,000 groups.
 """
 
 import os

@@ -51,8 +51,8 @@ def test_a_group_does_not_go_on_silently_after_a_rank_has_missed_a_refusal():
 def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks(is_late):
     """Rank 2 receives the expected blocks.
 
-    The other ranks must not take the failure for that of a create. A late rank finds a schedule that has failed before
-    its own round has begun.
+    The other ranks must not mistake this failure for the failure of a create. A late rank finds a schedule that has
+    failed before its own round has begun.
     """
     said = run(3, """
     import time
@@ -159,8 +159,8 @@ def test_conjugated_and_negated_tensors_are_resolved():
 
 def test_timeouts_of_many_years_saturate():
     assert _work.saturated(datetime.timedelta(days=10**6)) == _work.LONGEST
-    assert _work.saturated(datetime.timedelta(days=-10**6)) == _work.LONGEST  # it has overflowed
-    assert _work.seconds(datetime.timedelta(milliseconds=-1), 5.0) == 5.0  # it was not given
+    assert _work.saturated(datetime.timedelta(days=-10**6)) == _work.LONGEST  # the timeout has overflowed
+    assert _work.seconds(datetime.timedelta(milliseconds=-1), 5.0) == 5.0  # no timeout was given
     said = run(2, """
     group = dist.new_group(timeout=timedelta(days=10**8))
     mine = torch.ones(2)

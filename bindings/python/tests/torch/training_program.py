@@ -111,7 +111,7 @@ def check_fused_optimizers_of_parameters_in_any_order_of_memory(its):
         return torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last), weight
 
     def train(conv, weight, opt):
-        drawn = torch.Generator().manual_seed(7)  # the same numbers on all ranks, so the mean is the gradient of each
+        drawn = torch.Generator().manual_seed(7)  # the same numbers on all ranks, so each gradient equals the mean
         for _ in range(3):
             opt.zero_grad()
             image, row = torch.randn(2, 3, 6, 6, generator=drawn), torch.randn(4, 5, generator=drawn)
@@ -153,7 +153,7 @@ def check_parameters_that_are_unfrozen_later_are_refused(its):
 
 
 def check_nothing_is_lost_without_waiting(its):
-    """Rounds take all offers of all ranks, and a history gives all replicas the same bits."""
+    """Rounds contain all offers of all ranks. With lag="history" all replicas have the same bits."""
     for policy in ("solo", "majority", "quorum(2)", "solo+every(4)"):
         model = its.net()
 
@@ -254,7 +254,7 @@ def check_what_a_loop_by_rounds_refuses(its):
 
 
 class Branched(torch.nn.Module):
-    """Has a layer that no rank uses, a layer that rank 0 alone uses, and a layer that all ranks use."""
+    """A model with a layer that no rank uses, a layer that only rank 0 uses, and a layer that all ranks use."""
 
     def __init__(self):
         super().__init__()
@@ -334,7 +334,8 @@ def check_sparse_gradients_are_refused_by_name(its):
 
 
 def written(state):
-    """Returns a state as text, with tuples as lists. When torch loads a state, it makes lists of some tuples."""
+    """Returns a state as text, with tuples as lists, because torch converts some tuples to lists when it loads a
+    state."""
     return str(state).replace("(", "[").replace(")", "]")
 
 
@@ -487,7 +488,7 @@ def check_a_scaler_that_would_skip_a_step_on_one_rank(its):
 def check_a_checkpoint_of_what_is_pending(its):
     """Rank 0 is two calls ahead, so that a gradient waits for its round.
 
-    The state contains the gradient, which counts later.
+    The state contains this gradient, which is used after loading.
     """
     model = its.net()
     opt = its.partial(model, activation="full", lag="accumulate")
@@ -496,7 +497,7 @@ def check_a_checkpoint_of_what_is_pending(its):
     if its.rank == 0:
         size = opt.parameters.flagged_vector().flat.numel()
         opt.sums.offer(torch.ones(size))
-        wait_until(lambda: len(opt.sums.save_pending()) < 4 * size)  # its round has taken it
+        wait_until(lambda: len(opt.sums.save_pending()) < 4 * size)  # the offer is in its round
         opt.sums.offer(torch.full((size,), float(its.size)))
     state = copy.deepcopy((model.state_dict(), opt.state_dict()))
     dist.barrier()

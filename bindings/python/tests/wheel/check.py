@@ -1,7 +1,8 @@
 """check.py REPAIRED RAW: checks that the repaired wheel runs on a machine with only Python and the C and C++ run-time.
 
-Prints size, tags and external libraries. The programs run in a root that holds this interpreter, its standard library
-and the libraries that these need. RAW, the wheel before its repair, must not run there. Needs `unshare` (util-linux).
+Prints size, tags and external libraries. The programs run in a root directory with only this interpreter, its standard
+library and the libraries that both need. RAW, the wheel before its repair, must fail in that root. Needs `unshare`
+(util-linux).
 """
 
 import argparse
@@ -15,10 +16,10 @@ import sysconfig
 import tempfile
 import zipfile
 
-# Libraries that every manylinux system has (PEP 600), as far as the package uses them.
+# The libraries that the package uses and that every manylinux system has (PEP 600).
 EXTERNAL = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1", "libstdc++.so.6",
             "ld-linux-x86-64.so.2"}
-NEWEST_GLIBC = 34  # the tag that docs/reference/python.md states
+NEWEST_GLIBC = 34  # minor version in the wheel tag that docs/reference/python.md states
 
 PROGRAM = """
 import array, libsched
@@ -68,13 +69,13 @@ def make_root(root: pathlib.Path) -> None:
 
 
 def library_of_compiler(name: str) -> str:
-    """Returns the library that the dynamic loader finds by that name."""
+    """Returns the path of the library that the dynamic loader finds by `name`."""
     cache = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
     return re.search(rf"^\s*{re.escape(name)} \(.*x86-64.*\) => (\S+)", cache, re.MULTILINE).group(1)
 
 
 def run_in(root: pathlib.Path, *words: str) -> subprocess.CompletedProcess:
-    """Runs this interpreter in that root, with the package in /package."""
+    """Runs this interpreter with root directory `root`, with the package in /package."""
     enter = 'mount --rbind /proc "$1/proc" && mount --rbind /dev "$1/dev" && exec chroot "$@"'
     command = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c", enter, "sh",
                str(root), os.path.realpath(sys.executable), *words]

@@ -1,5 +1,6 @@
-// GOAL programs by LogGOPSim's rules, compared with an independent oracle that follows the published source
-// (tests/support/loggopsim_oracle.h).
+// Tests of the player that runs GOAL programs by the rules of the simulator LogGOPSim. The player is compared with an
+// oracle that follows the published source of LogGOPSim (tests/support/loggopsim_oracle.h) and shares no code with the
+// player.
 #include "bindings/cli/goal/goal_player.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ machine machine_of(const loggopsim_parameters& with) {
   return where;
 }
 
-/// Returns the first difference between the player and the oracle, or an empty text.
+/// Runs the program with the player and with the oracle. Returns the first difference, or an empty text.
 std::string difference(const goal& program, const loggopsim_parameters& with) {
   const auto wanted = run_loggopsim(program, with);
   const auto got = play_goal(program, machine_of(with));
@@ -70,7 +71,7 @@ TEST(goal_player, notices_a_wrong_parameter) {
   const goal program = *parse_goal_text("num_ranks 2\nrank 0 {\nsend 9b to 1\n}\nrank 1 {\nrecv 9b from 0\n}\n");
   EXPECT_EQ(difference(program, {}), "");
   machine where;
-  where.levels[0].cost.G += 1000;  // a picosecond per byte
+  where.levels[0].cost.G += 1000;  // a longer time per byte
   EXPECT_NE(play_goal(program, where)->finish[1], static_cast<picoseconds>((*run_loggopsim(program))[1]) * k_ns);
 }
 
@@ -89,8 +90,8 @@ TEST(goal_player, names_what_is_left) {
 
 // --- random programs -------------------------------------------------------------------------------------------------
 
-/// A program with several CPUs and NICs, wildcards, different sizes, edges of both kinds, and rendezvous. Some programs
-/// get stuck.
+/// A random program with several CPUs and NICs, receives from any rank, messages of several sizes, edges of both kinds,
+/// and rendezvous. Some programs end in a deadlock.
 class drawn_program {
  public:
   explicit drawn_program(std::uint64_t seed) : draw_(seed) {

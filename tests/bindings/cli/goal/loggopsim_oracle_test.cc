@@ -1,4 +1,6 @@
-// The oracle of LogGOPSim's rules, compared with times that were computed by hand and with published outputs.
+// Tests of the oracle that implements LogGOPSim's rules. Its times are compared with times that were computed by hand
+// and with published outputs. All times are in ns. A "published defect" is a fault of LogGOPSim that the oracle
+// reproduces.
 //
 // With the defaults, a message arrives 4,000 ns after its send has started. A message of m bytes occupies the sender's
 // NIC for 1,000 + 6 (m-1) ns, and the receiver's CPU for 1,500 + 6 (m-1) ns.
@@ -26,7 +28,7 @@ times times_of(const std::string& text, const loggopsim_parameters& parameters =
   return answer ? *answer : times{};
 }
 
-/// Returns the reason why the program does not end.
+/// Runs a program that does not end. Returns the reason.
 std::string stuck(const std::string& text, const loggopsim_parameters& parameters = {}) {
   const auto answer = lsched::run_loggopsim(parsed(text), parameters);
   if (answer) return "it comes to its end";
@@ -34,7 +36,7 @@ std::string stuck(const std::string& text, const loggopsim_parameters& parameter
   return answer.error().text;
 }
 
-/// Messages of more than 100 bytes are a rendezvous.
+/// Returns parameters with which messages of more than 100 bytes use the rendezvous protocol.
 loggopsim_parameters small_eager() {
   loggopsim_parameters with;
   with.most_eager = 100;
@@ -52,7 +54,7 @@ TEST(LoggopsimOracle, a_message_takes_2o_and_l) {
             (times{1500, 5500}));
 }
 
-TEST(LoggopsimOracle, bytes_occupy_the_receiver) {  // 4000 + 1500 + 6 * 1000
+TEST(LoggopsimOracle, bytes_occupy_the_receiver) {  // rank 1 ends at 4000 + 1500 + 6 * 1000
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
                      "send 1001b to 1\n"
@@ -63,9 +65,9 @@ TEST(LoggopsimOracle, bytes_occupy_the_receiver) {  // 4000 + 1500 + 6 * 1000
             (times{1500, 11'500}));
 }
 
-// 3,999 more bytes take 23,994 ns. After the first send at 0, the NIC is free at 24,994. The message of the other rank
-// occupies the CPU from 4,000 to 29,494. Only then the second send starts. The CPU is free from 30,994 until the second
-// message arrives at 33,494.
+// Each byte after the first takes 6 ns, so that 4,000 bytes take 23,994 ns. The first send starts at 0 and occupies the
+// NIC until 24,994. The message of the other rank occupies the CPU from 4,000 to 29,494. Only then does the second send
+// start. It occupies the CPU until 30,994. The second message arrives at 33,494.
 TEST(LoggopsimOracle, a_send_that_waits_for_its_nic_lets_messages_in) {
   const std::string independent =
       "num_ranks 2\n"
@@ -105,7 +107,7 @@ TEST(LoggopsimOracle, a_send_that_waits_for_its_nic_lets_messages_in) {
 
 // --- published outputs ---
 
-// The readme's example: schedgen --commsize 8 --datasize 1024 --ptrn binomialtreereduce.
+// The example of LogGOPSim's readme: schedgen --commsize 8 --datasize 1024 --ptrn binomialtreereduce.
 TEST(LoggopsimOracle, published_binomial_reduction) {
   EXPECT_EQ(times_of("num_ranks 8\n"
                      "rank 0 {\n"
@@ -163,8 +165,8 @@ TEST(LoggopsimOracle, published_dissemination) {
 
 // --- CPUs and NICs ---
 
-// The second send waits for the NIC until 7,000. Meanwhile the calc runs, until 6,500. The messages arrive at 4,000 and
-// 11,000. The receiver's CPU is busy until 11,500.
+// The second send waits for the NIC until 7,000. Meanwhile the calc runs and ends at 6,500. The messages arrive at
+// 4,000 and 11,000. When the second message arrives, the receiver's CPU is still busy, until 11,500.
 TEST(LoggopsimOracle, a_busy_nic_does_not_hold_the_cpu) {
   const std::string text =
       "num_ranks 2\n"
@@ -180,7 +182,7 @@ TEST(LoggopsimOracle, a_busy_nic_does_not_hold_the_cpu) {
   EXPECT_EQ(times_of(text), (times{8500, 19'000}));
 }
 
-// The second send starts at 1,500, the calc at 3,000.
+// With two NICs, the second send starts at 1,500, and the calc at 3,000.
 TEST(LoggopsimOracle, two_nics_send_side_by_side) {
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
@@ -195,7 +197,8 @@ TEST(LoggopsimOracle, two_nics_send_side_by_side) {
             (times{8000, 19'000}));
 }
 
-// Both messages arrive at 4,000. The first occupies the CPU until 11,500, and its NIC for 5,000 + 6,000 until 15,000.
+// Both messages arrive at 4,000. The first message occupies the CPU until 11,500, and its NIC for 5,000 + 6,000 ns,
+// until 15,000.
 TEST(LoggopsimOracle, messages_occupy_the_nic_that_their_send_names) {
   loggopsim_parameters with;
   with.gap = 5000;
@@ -219,7 +222,7 @@ TEST(LoggopsimOracle, messages_occupy_the_nic_that_their_send_names) {
   EXPECT_EQ(times_of(text("", ""), with), (times{1500, 1500, 22'500}));
   EXPECT_EQ(times_of(text(" nic 1", " nic 1"), with), (times{1500, 1500, 19'000}));
   EXPECT_EQ(times_of(text(" nic 1", ""), with), (times{1500, 1500, 19'000}));
-  EXPECT_EQ(times_of(text("", " nic 1"), with), (times{1500, 1500, 22'500}));  // published defect
+  EXPECT_EQ(times_of(text("", " nic 1"), with), (times{1500, 1500, 22'500}));  // a published defect
 }
 
 TEST(LoggopsimOracle, sending_and_receiving_on_a_nic_do_not_disturb_each_other) {
@@ -248,7 +251,8 @@ TEST(LoggopsimOracle, each_cpu_does_one_thing_at_a_time) {
             times{5000});
 }
 
-// Published defect: l2 does not wait for the end of l1, which is on another CPU. The start time of l2 is 0.
+// Published defect: l2 requires l1, but does not wait for the end of l1, because l1 is on another CPU. So l2 starts at
+// 0.
 TEST(LoggopsimOracle, what_is_freed_on_another_cpu_does_not_wait) {
   EXPECT_EQ(times_of("num_ranks 1\n"
                      "rank 0 {\n"
@@ -259,8 +263,9 @@ TEST(LoggopsimOracle, what_is_freed_on_another_cpu_does_not_wait) {
             times{3000});
 }
 
-// Published defect: the message occupies CPU 1, which the send names, from 4,000 to 5,500. CPU 0, which the receive
-// names, would be busy till 4,800. (The send does not wait for the calc, see above.)
+// Published defect: the message occupies the CPU that the send names (CPU 1, from 4,000 to 5,500), not the CPU that the
+// receive names. CPU 0 would be busy until 4,800. (The send does not wait for the calc, because of the previous
+// defect.)
 TEST(LoggopsimOracle, messages_occupy_the_cpu_that_their_send_names) {
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
@@ -275,7 +280,7 @@ TEST(LoggopsimOracle, messages_occupy_the_cpu_that_their_send_names) {
             (times{3000, 5500}));
 }
 
-TEST(LoggopsimOracle, overhead_per_byte) {  // 1500 + 10 * 10; 4000 + 1500 + 10 * 10 where O > G, 10 * 20 where G > O
+TEST(LoggopsimOracle, overhead_per_byte) {  // a byte costs the receiver the maximum of O and G
   const std::string text =
       "num_ranks 2\n"
       "rank 0 {\n"
@@ -291,7 +296,7 @@ TEST(LoggopsimOracle, overhead_per_byte) {  // 1500 + 10 * 10; 4000 + 1500 + 10 
   EXPECT_EQ(times_of(text, with), (times{1600, 5700}));
 }
 
-// Published defect: 0 bytes cost G less than one byte.
+// Published defect: a message of 0 bytes costs G (the time per byte) less than a message of one byte.
 TEST(LoggopsimOracle, no_bytes_cost_less_than_one) {
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
@@ -325,8 +330,8 @@ TEST(LoggopsimOracle, picoseconds_allow_parts_of_a_nanosecond_per_byte) {  // 40
 
 // --- matching ---
 
-// Rank 0's message occupies rank 1 from 4,000 to 5,500, without a receive. Rank 2's message arrives at 14,000. The
-// second receive starts at 15,500, finds its message and costs nothing.
+// Rank 0's message arrives before its receive and nevertheless occupies rank 1 from 4,000 to 5,500. Rank 2's message
+// arrives at 14,000. The second receive starts at 15,500, finds rank 0's message and takes no time.
 TEST(LoggopsimOracle, an_unexpected_message_costs_when_it_comes) {
   EXPECT_EQ(times_of("num_ranks 3\n"
                      "rank 0 {\n"
@@ -358,8 +363,8 @@ TEST(LoggopsimOracle, a_message_costs_what_was_sent) {
             (times{1500, 11'500}));
 }
 
-// The first message takes the receive from any rank. If the first message is rank 0's, the receive from rank 0 gets
-// none.
+// The first message matches the first receive, which accepts any rank. If the first message is from rank 0, no message
+// is left for the receive from rank 0.
 TEST(LoggopsimOracle, the_first_message_takes_the_first_receive_that_matches) {
   const auto text = [](const std::string& late) {
     const auto sender = [&](const std::string& r, const std::string& tag) {
@@ -379,8 +384,8 @@ TEST(LoggopsimOracle, the_first_message_takes_the_first_receive_that_matches) {
   EXPECT_EQ(stuck(text("nobody")), "op 1 of rank 2 receives a message that never comes");  // rank 0's message is older
 }
 
-// Messages that arrive before the receives follow the same rule. The messages of ranks 0 and 1 arrive at 4,000, and
-// rank 0's message is older.
+// Messages that arrive before the receives also match in order of age. The messages of ranks 0 and 1 arrive at 4,000,
+// and rank 0's message is older.
 TEST(LoggopsimOracle, the_first_receive_takes_the_oldest_message_that_matches) {
   const auto text = [](const std::string& then_from) {
     return "num_ranks 4\n"
@@ -422,7 +427,8 @@ TEST(LoggopsimOracle, a_message_with_any_tag_is_received_with_every_tag) {
 
 // --- edges and ties ---
 
-// Rank 0's send waits only for the start of its receive. Rank 1's message comes at 5,500 + 4,000.
+// With the edge `irequires`, rank 0's send waits only for the start of its receive. Rank 1's message arrives at 5,500 +
+// 4,000.
 TEST(LoggopsimOracle, irequires_waits_for_the_start) {
   const auto text = [](const std::string& edge) {
     return "num_ranks 2\n"
@@ -443,7 +449,7 @@ TEST(LoggopsimOracle, irequires_waits_for_the_start) {
   EXPECT_EQ(stuck(text("requires")), "op 0 of rank 0 receives a message that never comes");
 }
 
-// One CPU. An op that waits for the start of a calc cannot begin before the calc ends.
+// There is one CPU. So an op that waits only for the start of a calc nevertheless cannot begin before the calc ends.
 TEST(LoggopsimOracle, what_waits_for_the_start_of_a_calc_waits_for_its_cpu) {
   EXPECT_EQ(times_of("num_ranks 1\n"
                      "rank 0 {\n"
@@ -454,7 +460,7 @@ TEST(LoggopsimOracle, what_waits_for_the_start_of_a_calc_waits_for_its_cpu) {
             times{1010});
 }
 
-// Both ops can start at 0. The send starts first, at any place in the file.
+// Both ops can start at 0. The send starts first, wherever it is in the file.
 TEST(LoggopsimOracle, sends_come_before_calcs) {
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
@@ -467,8 +473,9 @@ TEST(LoggopsimOracle, sends_come_before_calcs) {
             (times{6500, 5500}));
 }
 
-// Both messages arrive at rank 2 at 4,000, and rank 0's message is older. Rank 0's message frees the send for 5,500,
-// the time until which rank 1's message is put back. Rank 1's message is older than the send, which starts at 7,000.
+// Both messages arrive at rank 2 at 4,000, and rank 0's message is older. It occupies the CPU until 5,500, so that rank
+// 1's message is put back until 5,500. The send may start at 5,500, too. Rank 1's message is older than the send and
+// keeps its place. So the send starts at 7,000.
 TEST(LoggopsimOracle, what_was_put_back_keeps_its_place) {
   EXPECT_EQ(times_of("num_ranks 4\n"
                      "rank 0 {\n"
@@ -489,9 +496,9 @@ TEST(LoggopsimOracle, what_was_put_back_keeps_its_place) {
             (times{1500, 1500, 8500, 12'500}));
 }
 
-// The message arrives at 4,000, and is put back until the calc ends at 10,000. The message is older than the receive,
-// which the calc frees for 10,000. Therefore the message is unexpected. The last calc is freed at 10,000 and waits for
-// the CPU.
+// The message arrives at 4,000, and is put back until the calc ends at 10,000. At the same time the end of the calc
+// lets the receive start. The message is older and comes first, so that it is unexpected and occupies the CPU. The last
+// calc may start at 10,000, but waits for the CPU.
 TEST(LoggopsimOracle, a_message_comes_before_a_younger_receive_of_the_same_time) {
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
@@ -523,7 +530,8 @@ TEST(LoggopsimOracle, both_orders_of_freed_ops_are_the_same_up_to_16) {
 
 // --- rendezvous: 101 bytes, 1500 + 6 * 100 at the receiver ---
 
-// 100 bytes: the send ends at once, and only once, so l3 waits for rank 2's message, which ends at 55,500.
+// A message of exactly 100 bytes is still eager. Its send ends at once, and only once. So l3 waits for rank 2's
+// message, which is received at 55,500.
 TEST(LoggopsimOracle, a_message_of_the_limit_is_eager) {
   EXPECT_EQ(times_of("num_ranks 3\n"
                      "rank 0 {\n"
@@ -550,7 +558,7 @@ TEST(LoggopsimOracle, a_message_of_the_limit_is_eager) {
             (times{55'507, 7594, 51'500}));
 }
 
-// The receive waits. Message and receive meet at 4,000, when the calc starts.
+// The receive waits for the message. The two meet at 4,000, when the message arrives. Then the calc starts.
 TEST(LoggopsimOracle, a_rendezvous_ends_when_the_message_finds_its_receive) {
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
@@ -565,7 +573,7 @@ TEST(LoggopsimOracle, a_rendezvous_ends_when_the_message_finds_its_receive) {
             (times{4050, 6100}));
 }
 
-// The message waits. Message and receive meet at 10,000. The message has occupied the CPU from 10,000 to 12,100.
+// The message waits for the receive. The two meet at 10,000. Then the message occupies the CPU until 12,100.
 TEST(LoggopsimOracle, a_rendezvous_ends_when_the_receive_finds_its_message) {
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
@@ -582,7 +590,7 @@ TEST(LoggopsimOracle, a_rendezvous_ends_when_the_receive_finds_its_message) {
             (times{10'050, 12'100}));
 }
 
-TEST(LoggopsimOracle, a_sender_does_other_things_during_a_rendezvous) {  // the first calc from 1,500 to 4,500
+TEST(LoggopsimOracle, a_sender_does_other_things_during_a_rendezvous) {  // the first calc runs from 1,500 to 4,500
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
                      "l1: send 101b to 1\n"
@@ -598,8 +606,8 @@ TEST(LoggopsimOracle, a_sender_does_other_things_during_a_rendezvous) {  // the 
             (times{4550, 6100}));
 }
 
-// Both messages arrive at 4,000. Rank 0's message ends rank 0's send, so the calc is due at 4,000. However, rank 1's
-// message is older and occupies rank 0 until 6,100.
+// Both messages arrive at 4,000. The arrival of rank 0's message ends rank 0's send, so that the calc may start at
+// 4,000. However, rank 1's message is older and occupies rank 0 until 6,100.
 TEST(LoggopsimOracle, rendezvous_in_both_directions) {
   const auto block = [](const std::string& self, const std::string& other) {
     return "rank " + self + " {\nl1: send 101b to " + other + "\nl2: recv 101b from " + other +
@@ -608,9 +616,10 @@ TEST(LoggopsimOracle, rendezvous_in_both_directions) {
   EXPECT_EQ(times_of("num_ranks 2\n" + block("0", "1") + block("1", "0"), small_eager()), (times{6150, 6150}));
 }
 
-// Published defect: the CPU and the NIC that the receive names are busy at the sender until 10,000. With CPU 1, the
-// calc on CPU 0 is due at 1,500, although its send ends at 10,000. With NIC 1, the second send starts at 1,600, when
-// NIC 0 has sent 101 bytes.
+// Published defect: a late receive keeps a CPU and a NIC of the sender busy until 10,000, and these are the CPU and the
+// NIC that the receive names. If the receive names CPU 1, the calc on CPU 0 may start at 1,500, although the send that
+// it requires ends at 10,000. If the receive names NIC 1, the second send starts at 1,600, when NIC 0 has sent 101
+// bytes.
 TEST(LoggopsimOracle, a_late_receive_holds_up_what_it_names) {
   const auto text = [](const std::string& cpu_and_nic) {
     return "num_ranks 3\n"
@@ -639,7 +648,8 @@ TEST(LoggopsimOracle, a_late_receive_holds_up_what_it_names) {
   EXPECT_EQ(times_of(text(" cpu 0"), small_eager()), (times{11'550, 12'100, 15'550}));
 }
 
-// Published defect: for a message that waits, the size of the receive decides whether it was a rendezvous.
+// Published defect: if a message waits for its receive, the size of the receive, not of the message, decides whether
+// the message is a rendezvous.
 TEST(LoggopsimOracle, a_late_receive_below_the_limit_does_not_end_the_send) {
   EXPECT_EQ(stuck("num_ranks 2\n"
                   "rank 0 {\n"
@@ -656,8 +666,8 @@ TEST(LoggopsimOracle, a_late_receive_below_the_limit_does_not_end_the_send) {
             "op 1 of rank 0 never starts");
 }
 
-// Published defect: the send ends at 0, and once more at 10,000, when rank 1 receives the message. Then l3 starts,
-// although l2 still waits. Rank 2's message arrives at 54,000.
+// Published defect: an eager send ends at 0, and a second time at 10,000, when rank 1 receives the message. The second
+// end lets l3 start, although l2, which l3 requires, still waits. Rank 2's message arrives at 54,000.
 TEST(LoggopsimOracle, a_late_receive_above_the_limit_ends_an_eager_send_twice) {
   const auto text = [](const std::string& bytes_received) {
     return "num_ranks 3\n"
@@ -702,7 +712,8 @@ TEST(LoggopsimOracle, a_cycle_of_edges_is_a_failure) {
             "op 1 of rank 1 never starts");
 }
 
-// Every rank sends first. An eager send ends by itself. A rendezvous waits for the receive, which waits for the send.
+// Every rank first sends and then receives. An eager send ends without the receiver. The send of a rendezvous waits for
+// the receive of the other rank, which waits for the send of that rank: a deadlock.
 TEST(LoggopsimOracle, rendezvous_may_be_a_deadlock_where_eager_sends_are_none) {
   const auto block = [](const std::string& self, const std::string& other) {
     return "rank " + self + " {\nl1: send 101b to " + other + "\nl2: recv 101b from " + other + "\nl2 requires l1\n}\n";

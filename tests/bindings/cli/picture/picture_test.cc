@@ -1,4 +1,5 @@
-// Pictures: every op is a box, every message an arrow, no boxes overlap, and the critical path is as long as the round.
+// Tests of pictures of rounds: every op is a box, every message is an arrow, boxes do not overlap, and the critical
+// path is as long as the round.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using lsched::testing::collective_world;
 using lsched::testing::k_us;
 using lsched::testing::simulated;
 
-/// A round with its record and its picture.
+/// A simulated round with its record and its picture.
 struct drawn_round {
   std::vector<schedule_ptr> world;
   simulation what;
@@ -39,7 +40,8 @@ simulation rough_machine() {
   return what;
 }
 
-/// Returns rounds of many kinds: eager and rendezvous, with skew, partial, signals only, and shared NICs.
+/// Returns rounds of many kinds: eager and rendezvous messages, ranks that start at different times, partial rounds,
+/// rounds of signals only, and shared NICs.
 std::vector<drawn_round> rounds() {
   std::vector<drawn_round> made;
   for (const char* algorithm : {"ring", "recursive_doubling", "tree", "flat"})
@@ -69,7 +71,8 @@ std::string overlap_in(const schedule_picture& what, const picture_layout& layou
   return "";
 }
 
-/// Returns why the steps are not a chain from a rank's start to the end of the round, or an empty text.
+/// Checks that the steps are a chain from the start of a rank to the end of the round. Returns the first violation, or
+/// an empty text.
 std::string flaw_of(const std::vector<path_step>& path, const drawn_round& round) {
   if (path.empty()) return "empty";
   const auto& ops = round.record.ops;
@@ -159,7 +162,7 @@ TEST(picture, marks_the_boxes_and_messages_of_the_critical_path) {
 TEST(picture, counts_steps_where_no_machine_is_meant) {
   const auto made = picture_in_steps(collective_world(8, "allreduce", "recursive_doubling", 4000), 0, {.title = "x"});
   ASSERT_TRUE(made) << made.error().text;
-  EXPECT_EQ(made->title, "x: 12 steps");  // three times send, message, receive, sum
+  EXPECT_EQ(made->title, "x: 12 steps");  // three times: send, message, receive, sum
   double last = 0;
   for (const picture_box& box : made->boxes) last = std::max(last, box.end);
   EXPECT_EQ(last, 12);
@@ -177,7 +180,7 @@ TEST(picture, says_what_it_leaves_out) {
   EXPECT_NE(caption.find("without an arrow"), caption.npos) << caption;
 }
 
-/// Two ranks: rank 1 waits from the beginning for a message that rank 0 sends late.
+/// Returns a trace of two ranks. Rank 1 waits from the beginning for a message that rank 0 sends late.
 std::vector<trace_event> late_message() {
   return {{.begin_ns = 1000, .end_ns = 9000, .round = 1, .who = 0, .op = 0, .kind = op_kind::compute},
           {.begin_ns = 9000, .end_ns = 9100, .round = 1, .who = 0, .op = 1, .peer = 1, .kind = op_kind::send},
@@ -232,7 +235,7 @@ TEST(picture, svg_escapes_words) {
   EXPECT_NE(svg.find("<title>1 &lt; 2?</title>"), svg.npos) << svg;
 }
 
-/// Titles have 16 points, of which a bold letter takes about 0.7.
+/// The font size of titles is 16 points. A bold letter is about 0.7 of the font size wide.
 TEST(picture, no_title_is_wider_than_the_picture) {
   const std::string svg = to_svg({.title = std::string(300, 'n') + " of " + std::string(200, 'm')});
   const double width = std::stod(svg.substr(svg.find(" width=\"") + 8));

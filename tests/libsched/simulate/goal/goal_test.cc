@@ -31,7 +31,7 @@ goal small_program() {
   return program;
 }
 
-/// Returns the error text, or an empty text if the file is accepted.
+/// Returns the error text of the parser, or an empty string if the parser accepts the file.
 std::string complaint(std::string_view text) {
   const auto parsed = parse_goal_text(text);
   return parsed ? std::string() : parsed.error().text;
@@ -185,8 +185,7 @@ TEST(goal, survives_its_text_unchanged_whatever_it_is) {
   }
 }
 
-/// Returns the file after a few random changes. A change replaces, erases or doubles bytes, or inserts a word of the
-/// format.
+/// Makes a few random changes to a file. A change replaces, erases or doubles bytes, or inserts a word of the format.
 std::string mutated(std::string file, std::mt19937_64& random) {
   static constexpr std::string_view k_bites[] = {
       "-1", "{", "}", "\n", "rank ", " requires ", "l1", "99999999999999999999", "/*", "*/", "//", "\r", "b", ":", " "};

@@ -9,16 +9,16 @@
 
 namespace lsched::exam {
 
-/// Returns the hard values of a type, with either sign. For floating types these are zeros, subnormals, the ends of the
-/// normal numbers, infinities, NaNs with and without payload, and one and its neighbours. For integers these are the
-/// ends and their neighbours.
+/// Returns the values of a type, with either sign, for which arithmetic fails first. Floating types have zeros,
+/// subnormals, the smallest and largest normal numbers, infinities, NaNs with and without payload, one, and the
+/// neighbours of one. Integer types have the smallest and largest values and the neighbours of both.
 inline std::vector<std::uint64_t> hard_patterns(dtype type) {
   const unsigned bits = 8 * static_cast<unsigned>(size_of(type));
   const std::uint64_t sign = std::uint64_t{1} << (bits - 1), all = sign | (sign - 1);
   std::vector<std::uint64_t> some{0, 1, 2, 3, sign - 1, sign, all, all - 1, sign >> 1};
   if (is_floating(type)) {
     const unsigned fraction = type == dtype::f16 ? 10 : type == dtype::bf16 ? 7 : type == dtype::f32 ? 23 : 52;
-    const std::uint64_t normal = std::uint64_t{1} << fraction;  // the least normal number
+    const std::uint64_t normal = std::uint64_t{1} << fraction;  // the smallest normal number
     const std::uint64_t infinity = (sign - 1) & ~(normal - 1);  // all exponent bits
     const std::uint64_t one = (infinity >> 1) & ~(normal - 1);
     some = {0,
@@ -42,7 +42,7 @@ inline std::vector<std::uint64_t> hard_patterns(dtype type) {
   return some;
 }
 
-/// Draws `count` elements. One of eight is a hard value.
+/// Draws `count` elements. One of eight is from hard_patterns().
 inline void draw_patterns(dtype type, std::uint64_t count, std::uint64_t seed, std::byte* to) {
   const std::uint64_t bytes = count * size_of(type);
   for (std::uint64_t at = 0; at < bytes; at += 8) {

@@ -1,5 +1,5 @@
-// Measures how many streams may wait for a word before other streams stall. It tries 1 to 8 streams, and more, for
-// several numbers of hardware queues, with and without work behind the waits.
+// Measures how many streams may wait for a value in memory before other streams stall. The part tries 1 to 8 streams,
+// 16 and 31, for several numbers of hardware queues, with and without work behind the waits.
 #include <cstdlib>
 #include <cstring>
 
@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto k_limit = 60ms;  ///< work that is not held up takes less than 0.1 ms
+constexpr auto k_limit = 60ms;  ///< time after which work is stalled; other work takes less than 0.1 ms
 
 struct lane {
   gpu on{};
@@ -18,7 +18,8 @@ struct lane {
   gpu_stream work{on, true}, copies{on, true};
   gpu_memory word{on, gpu_place::pinned, 4096}, memory{on, gpu_place::device, 4096};
 
-  /// Returns the µs until the lane's job has ended, or null if it ended only after the waiting streams were released.
+  /// Returns the µs until the job in stream `in` has ended, or null if the job ended only after the waiting streams
+  /// were released.
   json get_on(CUstream in, const std::function<void()>& job, const timed_release& others) {
     const gpu_event end(on);
     const auto from = clock::now();
@@ -29,7 +30,7 @@ struct lane {
     return others.was_late() ? json(nullptr) : json(us);
   }
 
-  /// Tries a copy or a kernel while streams wait.
+  /// Runs a copy or a kernel while `streams` streams wait. Returns the result of get_on().
   json try_one(bool is_copy, std::size_t streams, bool has_work_behind) {
     std::memset(word.data(), 0, word.bytes());
     auto* const until = word.as<std::uint64_t>();

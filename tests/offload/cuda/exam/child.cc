@@ -41,7 +41,7 @@ ending run_child(const std::vector<std::string>& arguments, double limit_s) {
     }
     std::this_thread::sleep_for(2ms);
   }
-  kill(-child, SIGKILL);  // kills the processes that the child has left
+  kill(-child, SIGKILL);  // kills processes that the child has started and that still run
   it.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   it.seconds = seconds();
   return it;

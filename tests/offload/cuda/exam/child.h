@@ -1,5 +1,5 @@
-// Runs a part of an examination in a process of its own. The process is killed at its time limit, with all processes
-// that it has started, and when this process ends.
+// Runs a part of an examination in a child process. At the time limit, the child is killed together with all processes
+// that it has started. The child is also killed when this process ends.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace lsched::exam {
 
-/// The end of a process.
+/// The outcome of a child process.
 struct ending {
   int status = 0;        ///< exit status, or 128 + n for signal n
   bool is_late = false;  ///< killed at the time limit
   double seconds = 0;
 };
 
-/// Runs this program with other arguments, and waits for its end.
+/// Runs another process of this program with `arguments`, and waits for the end of that process.
 ending run_child(const std::vector<std::string>& arguments, double limit_s);
 
 }  // namespace lsched::exam

@@ -1,5 +1,5 @@
-// `cuda_exam` examines a machine with a GPU, and needs nothing but the driver. Results are JSON lines, and text for
-// people goes to standard error. Each part is a process of its own, so that a crash or a hang does not affect the
+// `cuda_exam` examines a machine with a GPU. The machine needs only the CUDA driver. Results are JSON lines, and text
+// for people goes to standard error. Each part is a process of its own, so that a crash or a hang does not affect the
 // results of other parts.
 #pragma once
 
@@ -27,7 +27,7 @@ using json = nlohmann::ordered_json;
 
 inline constexpr int k_exit_no_gpu = 77;
 
-/// The extent of an examination.
+/// The thoroughness of an examination.
 struct effort {
   bool is_quick = false;  ///< just enough to check that the program works
   std::uint64_t choose(std::uint64_t full, std::uint64_t quick) const { return is_quick ? quick : full; }
@@ -36,8 +36,8 @@ struct effort {
 /// Writes a JSON line, which is marked if the driver is the fake driver.
 void answer(const gpu& on, std::string_view part, json line);
 
-/// An examination of the driver, which this process must not have used before. Throws if the examination is impossible.
-/// Returns false if a result with a known right value is wrong.
+/// A function that examines the driver. The process must not have used the driver before. Throws if the examination is
+/// impossible. Returns false if a computed result is wrong.
 using question = bool (*)(const effort& how);
 struct part {
   std::string_view name;
@@ -46,7 +46,7 @@ struct part {
 };
 std::span<const part> parts();
 
-// Defined in tests/offload/cuda/exam/*.cc, one in each file.
+// The examinations. Each is defined in one file tests/offload/cuda/exam/*.cc.
 bool examine_kernels(const effort& how);
 bool examine_selections(const effort& how);
 bool ask_two_processes(const effort& how);
@@ -57,12 +57,12 @@ bool ask_registrations(const effort& how);
 bool ask_host_function_tails(const effort& how);
 bool ask_managed_memory(const effort& how);
 
-/// Options of random collectives in the world of which this process is a rank (`lsched run`). `fuzz` returns the exit
+/// Options of fuzz(), which runs random collectives in the world of this rank (`lsched run`), and returns the exit
 /// status.
 struct fuzz_options {
   double seconds = 20;
   std::uint64_t seed = 1;
-  std::uint64_t rounds = 1ull << 40;  ///< at most
+  std::uint64_t rounds = 1ull << 40;  ///< maximum number of rounds
   std::uint64_t most_elements = 1 << 20;
 };
 int fuzz(const fuzz_options& options);
@@ -80,7 +80,7 @@ void show_at(std::uint64_t* word, std::uint64_t value);
 /// Returns the µs until the condition holds, or a negative number if it does not hold within `limit`.
 double us_until(const std::function<bool()>& holds, std::chrono::milliseconds limit);
 
-/// Shared anonymous memory, like staging memory. Forked processes share it.
+/// Anonymous memory that forked processes share, like the library's staging memory.
 class shared_memory {
  public:
   explicit shared_memory(std::uint64_t bytes);
@@ -99,7 +99,7 @@ class shared_memory {
   std::byte* begin_;
 };
 
-/// A registration of host memory, which ends with this object.
+/// Registers host memory with the driver. The destructor removes the registration.
 class registration {
  public:
   registration(const gpu& on, std::byte* begin, std::uint64_t bytes);
@@ -112,13 +112,13 @@ class registration {
   std::byte* begin_;
 };
 
-/// Attaches the first device on every rank, because the parts themselves use that device.
+/// Attaches the first device. All ranks use this device, because the parts of the examination use it directly.
 lsched_status attach_first_device(lsched_world* world, lsched_diagnostic* why);
 
 /// Launches a kernel without work.
 void launch_nothing(const gpu& on, CUstream in);
 
-/// A job in a forked process. The fork must happen before this process uses the driver.
+/// Runs a job in a forked process. Must be constructed before this process uses the driver.
 class forked {
  public:
   explicit forked(const std::function<bool()>& job);
@@ -126,15 +126,15 @@ class forked {
   forked(const forked&) = delete;
   forked& operator=(const forked&) = delete;
 
-  /// Waits at most `limit_s` seconds. Returns whether the job has returned true. Throws `no_gpu` if the job has thrown
-  /// it.
+  /// Waits at most `limit_s` seconds for the process. Returns whether the job has returned true. Throws `no_gpu` if the
+  /// job has thrown `no_gpu`.
   bool ends_well(double limit_s);
 
  private:
-  int process_;  ///< 0 after the process has ended
+  int process_;  ///< process id, or 0 after the process has ended
 };
 
-/// A delayed write of a value to a word. The write also happens at the release or the destruction, so that nothing
+/// Writes a value to a word after a delay. release() and the destructor write the value at once, so that no stream
 /// waits for the word for ever.
 class timed_release {
  public:
@@ -143,7 +143,7 @@ class timed_release {
   timed_release(const timed_release&) = delete;
   timed_release& operator=(const timed_release&) = delete;
 
-  /// Writes the value before the time is over.
+  /// Writes the value now, even if the delay is not over.
   void release();
   bool was_late() const { return was_late_; }
 

@@ -1,6 +1,6 @@
-// Random collectives over random types and counts. Each rank draws whether its buffers are in host, pinned or device
-// memory. The host starts the rounds, or streams do. The result must have the bits of the same collective over host
-// memory. The seed alone determines a collective, and is printed if a result is wrong.
+// Runs random collectives over random types and counts. Each rank draws whether its buffers are in host, pinned or
+// device memory. Rounds are started by the host or by streams. The result must have the bits of the same collective
+// over host memory. The seed alone determines a collective. The program prints the seed if a result is wrong.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -26,8 +26,8 @@ void expect_ok(lsched_status answer, const char* call, const lsched_diagnostic& 
   bench::expect_ok(answer, call, why);
 }
 
-/// A collective, its properties, and the ranks that give and get data. The data is one block of `count` elements, or P
-/// blocks.
+/// A collective, its properties, and the ranks that have an input (`gives`) and an output (`gets`). Each input or
+/// output is one block of `count` elements, or one block for each rank.
 struct collective_shape {
   const char* name;
   bool reduces, has_root, can_be_in_place;
@@ -59,7 +59,7 @@ class draws {
   std::uint64_t seed_, number_ = 0;
 };
 
-/// A collective to run, equal on all ranks.
+/// The parameters of one collective. All ranks have the same parameters.
 struct task {
   const collective_shape* shape;
   std::size_t type;
@@ -132,7 +132,7 @@ class buffer {
   std::optional<gpu_memory> memory_;
 };
 
-/// One rank's part in a task. The task runs twice over the same numbers: in host memory, and with drawn placements.
+/// Runs a task on one rank, twice with the same input: with buffers in host memory, and with buffers in drawn places.
 class trial {
  public:
   trial(const gpu& on, lsched_world* world, const task& it, std::uint64_t seed)
@@ -149,8 +149,8 @@ class trial {
         in_host_(make_side(buffer::kind::host, buffer::kind::host)),
         placed_(make_side(draw_kind(), draw_kind())) {}
 
-  /// Returns nullopt if no algorithm supports the task, which holds on all ranks. Otherwise returns the error, or an
-  /// empty text.
+  /// Runs the task twice and compares the results. Returns nullopt on all ranks if no algorithm supports the task.
+  /// Otherwise returns the error, or an empty text.
   std::optional<std::string> run() {
     if (!create(in_host_, false)) return std::nullopt;
     create(placed_, true);
@@ -163,7 +163,7 @@ class trial {
 
  private:
   struct side {
-    std::unique_ptr<buffer> input, output;  ///< in place, only the output exists
+    std::unique_ptr<buffer> input, output;  ///< `input` is null in place
     bench::schedule_handle schedule{};
   };
 
@@ -199,8 +199,8 @@ class trial {
     return std::string(", input ") + word(placed_.input) + ", output " + word(placed_.output);
   }
 
-  /// Creates the schedule. Returns false if no algorithm supports the task. If host memory is supported, every
-  /// placement must be.
+  /// Creates the schedule. Returns false if no algorithm supports the task. If the task is supported in host memory, it
+  /// must be supported in every placement.
   bool create(side& of, bool must_succeed) {
     std::byte* const output = of.output ? of.output->data() : nullptr;
     lsched_collective_desc desc{.struct_size = sizeof desc,
@@ -237,7 +237,7 @@ class trial {
     return compared == 0 || std::memcmp(in_host_.output->data(), taken_.data(), compared) == 0;
   }
 
-  /// Copies the input from pinned memory, which does not change until the round is over.
+  /// Copies the input to the buffers. The source is pinned memory that does not change until the round is over.
   void fill(side& of, CUstream in) {
     if (of.output) of.output->write(given_.data(), in);
     if (of.input) of.input->write(given_.data(), in);
@@ -291,7 +291,7 @@ void say_wrong(std::uint64_t seed, const task& it, std::int32_t rank, const std:
   std::fflush(stdout);
 }
 
-/// An allreduce by maximum. Ranks use it to agree on whether to go on, and on whether a result was wrong.
+/// An allreduce by maximum, by which ranks agree on whether to continue and on whether a result was wrong.
 class agreement {
  public:
   explicit agreement(lsched_world* world) : here_(bench::make_allreduce(world, &mine_, &all_, 1, LSCHED_MAX)) {}

@@ -1,5 +1,5 @@
-// Measures the delay of host functions after rests of several lengths. In turns with them, it measures the wake-up of a
-// thread, which shows the delays of the machine itself.
+// Measures the delay of host functions after pauses of several lengths. These measurements alternate with measurements
+// of a thread's wake-up, which are the baseline for the delays of the machine.
 #include <atomic>
 
 #include "tests/offload/cuda/exam/exam.h"
@@ -7,7 +7,7 @@
 namespace lsched::exam {
 namespace {
 
-constexpr auto k_longest = std::chrono::seconds(4);  ///< for each length of rests
+constexpr auto k_longest = std::chrono::seconds(4);  ///< time limit of the measurements for one length of pauses
 
 struct mark {
   std::atomic<std::int64_t> at{0};
@@ -23,7 +23,7 @@ struct mark {
 
 void CUDA_CB set_mark(void* to) { static_cast<mark*>(to)->set(); }
 
-/// A thread that sleeps until it is woken.
+/// A thread that sleeps until wake() is called, and then sets the mark.
 class sleeper {
  public:
   explicit sleeper(mark& to)

@@ -15,20 +15,20 @@ namespace lsched::exam {
 namespace {
 
 constexpr std::uint64_t k_chunk = 1 << 22, k_quick_chunk = 4099;
-constexpr std::uint64_t k_most_shift = 3;  ///< elements
+constexpr std::uint64_t k_most_shift = 3;  ///< maximum distance of an operand from an aligned address, in elements
 constexpr std::array<std::uint64_t, 8> k_divisors{2, 3, 7, 1000, 65791, (1 << 24) + 1, 10, 255};
 constexpr std::array k_factors{1.0, 0.125, -2.0, 1.0 / 3, 0x1p-127, -7e5, std::numeric_limits<double>::infinity(), 0.0};
 constexpr std::array<std::array<double, 2>, 6> k_coefficients{
     {{0.75, 1.0}, {1.0 / 3, -2.0 / 7}, {1e-30, 511.9}, {512.1, 1}, {0x1p64, -0x1p64}, {1e40, -0.0}}};
 
-/// A call of one kernel, on the device and on the host. Absent operands are null.
+/// A kernel to compare: the device kernel and the host kernel. Operands that the kernel does not have are null.
 struct call {
   std::string name;
   device_kernel on_device;
   dtype from, to;
   bool has_b = true;
   bool may_be_in_place = true;
-  device_arguments with{};  ///< without addresses and count
+  device_arguments with{};  ///< arguments of the device kernel, except for the addresses and the count
   std::function<void(const std::byte* a, const std::byte* b, std::byte* c, std::uint64_t count)> on_host;
 };
 
@@ -134,7 +134,8 @@ class examiner {
   gpu_memory pinned() const { return {on_, gpu_place::pinned, count_ * sizeof(double)}; }
   gpu_memory on_device() const { return {on_, gpu_place::device, (count_ + k_most_shift) * sizeof(double)}; }
 
-  /// Draws the operands. Some elements of the second operand equal those of the first, or differ only in the sign bit.
+  /// Draws the operands. Some elements of the second operand equal the element of the first operand at the same
+  /// position, or differ only in the sign bit.
   void draw(dtype type, std::uint64_t chunk) {
     const std::size_t size = size_of(type);
     draw_patterns(type, count_, 2 * chunk, host_[0].data());
@@ -146,7 +147,8 @@ class examiner {
     }
   }
 
-  /// `variant` determines the alignment of the operands and the place of the result.
+  /// Runs the kernel on the device and on the host, and compares the results. `variant` determines the alignment of the
+  /// operands and whether the result is in place.
   bool is_right(const call& it, std::uint64_t variant) {
     const bool is_sums = it.on_device.has_two_passes();
     const std::uint64_t in_bytes = count_ * size_of(it.from);

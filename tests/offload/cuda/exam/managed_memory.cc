@@ -1,5 +1,5 @@
-// Examines managed memory: the memory space that the library takes it for, and whether kernels and collectives over it
-// are right.
+// Examines managed memory: whether the library classifies it as host or device memory, and whether kernels and
+// collectives over managed memory are right.
 #include <cudaTypedefs.h>
 #include <dlfcn.h>
 
@@ -32,7 +32,7 @@ class managed_memory {
   CUdeviceptr begin_ = 0;
 };
 
-/// Adds both ranks' numbers by the library. Returns the error, or an empty text.
+/// Sums both ranks' inputs by an allreduce of the library. Returns the error, or an empty text.
 std::string add_up(lsched_world* world, const float* input, float* output) {
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);

@@ -1,5 +1,5 @@
-// Examines several registrations of shared memory: adjacent pieces, one memory at two addresses of a process and in two
-// processes, and copies across two pieces.
+// Examines several registrations of shared memory: adjacent pieces, the same memory at two addresses of a process, the
+// same memory in two processes, and copies across two pieces.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t k_page = 4096;
 
-/// Adds one to numbers in place, by a device kernel. Returns whether all sums are right.
+/// Adds one to every number of the memory, in place, by a device kernel. Returns whether all sums are right.
 bool adds_one(const gpu& on, std::byte* memory, std::uint64_t bytes) {
   auto* const numbers = reinterpret_cast<float*>(memory);
   const std::uint64_t count = bytes / sizeof(float);
@@ -72,8 +72,8 @@ bool is_shown(const shared_memory& shared, std::size_t line) {
   return us_until([&] { return seen_at(shared.word(line)) == 1; }, std::chrono::seconds(8)) >= 0;
 }
 
-/// Writes by the device after the other process has registered the memory. Keeps the registration until that process
-/// has read.
+/// Writes the memory with the device after the other process has registered the memory, too. Keeps the registration
+/// until the other process has read the result.
 bool write_for_another(const shared_memory& shared) {
   const gpu on;
   const cuda_scope here(on.context());

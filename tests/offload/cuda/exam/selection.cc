@@ -1,5 +1,5 @@
-// Compares the device kernels that select and settle the vectors of sparse allreduces with the host's kernels, bit by
-// bit.
+// Compares the device kernels of sparse allreduces with the host kernels, bit by bit. These kernels select the elements
+// to send, and update the residual after a round.
 #include <cstring>
 #include <vector>
 
@@ -120,7 +120,7 @@ class selection_examiner {
   twin gradient_, residual_, update_;
   gpu_memory items_, found_, workspace_;
   gpu_stream stream_;
-  std::vector<std::byte> sent_, last_;  ///< items of this round and of the last round
+  std::vector<std::byte> sent_, last_;  ///< items that were sent in this round and in the previous round
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Examines a word that a stream writes into shared memory, alone and behind other writes. It measures the delay until
-// the host sees the word, and checks that the host then sees the other writes.
+// A stream writes a word into shared memory, alone or after other writes. This part measures the delay until the host
+// sees the word, and checks that the host then sees the earlier writes, too.
 #include <algorithm>
 
 #include "tests/offload/cuda/exam/exam.h"
@@ -7,7 +7,7 @@
 namespace lsched::exam {
 namespace {
 
-constexpr std::uint64_t k_data = 64 << 10;  ///< bytes
+constexpr std::uint64_t k_data = 64 << 10;  ///< bytes of data that are written before the word
 constexpr std::uint64_t k_begin = 4096;
 
 struct stream_writer {
@@ -29,7 +29,7 @@ struct stream_writer {
     on.synchronise(stream);
   }
 
-  /// Puts the work that precedes the word into the stream.
+  /// Enqueues the work that precedes the write of the word.
   void put(std::string_view before) {
     if (before == "kernel") launch_nothing(on, stream);
     if (before == "copy of 64 KiB") on.copy(data(), numbers.data(), k_data, stream);

@@ -16,7 +16,8 @@ struct exchange {
   bool copies_up;
 };
 
-/// Words of both sides: the chunks that a side has sent, the chunks of the other side that it has used, and its steps.
+/// Index of the first of two words in shared memory, one word per side: the number of chunks that the side has sent,
+/// the number of chunks of the other side that the side has consumed, and the number of steps of the side.
 enum word_line : std::size_t { sent = 0, used = 2, step = 4 };
 
 class side {

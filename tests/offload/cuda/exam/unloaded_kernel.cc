@@ -1,5 +1,5 @@
-// Examines a kernel that was not used before, while a stream waits. The lookup and the launch of the kernel may block
-// until the wait is over, which depends on how the driver loads modules.
+// Looks up and launches a kernel for the first time while a stream waits for a value in memory. Both calls may block
+// until the wait is over. This depends on whether the driver loads modules lazily.
 #include <array>
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,5 @@
-// A segment for the explorer: the pages of three ranks, and memory for their boards. shm_board.cc is compiled with it.
+// A replacement for the shared-memory segment of transport shm: the pages of three ranks, and memory for the boards.
+// The explorer's copy of shm_board.cc is compiled with this header.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,8 @@ struct shm_page {
   };
 
   doorbell bell;
-  constant state_of_rank;  ///< no rank closes its endpoint here
+  constant state_of_rank;  ///< state of every rank, which is constant, because no rank closes its endpoint in the
+                           ///< models
   std::atomic<std::uint32_t> is_lost;
   shm_board_words home_board;
   shm_offer offers[1];
