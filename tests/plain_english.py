@@ -29,7 +29,8 @@ EVERYWHERE = {
     "name the thing": r"(?i)\b(?:whoever|whatever|whichever)\b",
     "a rank or a thread is not a person": r"(?i)\b(?:he|him|his|himself|somebody|nobody|anybody|everybody)\b",
     "name the thing in place of a pronoun": r"(?i)\b(?:what (?:it|they|there is|is there|has|was|came)|who is in)\b",
-    "use a verb with not": r"(?i)\b(?:(?:is|are|has|have) none|ha(?:s|ve) not(?! been))\b",
+    "use a verb with not": r"(?i)(?<!there )\b(?:is|are|has|have) none\b|\bha(?:s|ve) not (?:the|a|an|its|their|any)\b"
+                           r"|\bha(?:s|ve) not[.,;:]",
     "an unclear verb": r"(?i)\b(?:goes by|go by|goes on|comes? of)\b",
 }
 IN_CODE = {

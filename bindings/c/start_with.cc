@@ -68,7 +68,7 @@ interval interval_of(const void* memory, const list_binding& lists, std::size_t 
   return {begin, begin + lists.counts[i] * width};
 }
 
-/// Returns whether two intervals have an address in common. An empty interval has none.
+/// Returns whether two intervals have an address in common. An empty interval overlaps no interval.
 bool overlap(const interval& x, const interval& y) { return std::max(x.begin, y.begin) < std::min(x.end, y.end); }
 
 /// Returns whether input and output are placed so that no block is overwritten before it was sent. If both sides have

@@ -61,7 +61,7 @@ struct activation {
   constexpr bool is_full(round_no round) const {
     return policy == activation_policy::full || (full_every != 0 && round % full_every == 0);
   }
-  /// Returns true if the schedule has a second call op: one that starts only the part of this rank, without signals to
+  /// Returns true if the schedule has a second call op, which starts only the part of this rank, without signals to
   /// others.
   constexpr bool has_full_call() const {
     return is_woken() && (full_every != 0 || policy == activation_policy::deadline);

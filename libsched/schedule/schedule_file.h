@@ -1,7 +1,7 @@
 // Reader for schedule files, which contain schedules in text form (docs/reference/schedule_file.md).
 //
-// Files are untrusted. The reader's time and memory are bounded by the length of the text, whatever sizes the text
-// declares. Every error contains a line and a column.
+// Files are untrusted. The length of the text bounds the reader's time and memory. The sizes that the text declares
+// do not. Every error contains a line and a column.
 //
 // A schedule must pass two checks. First, the builder must accept the schedule, so all rules of compile() apply.
 // Second, the text must contain the same words, in the same order, that to_text writes for the result. Spacing and

@@ -103,8 +103,8 @@ struct brain {
     return hn::BitCast(lanes, hn::ShiftLeft<16>(hn::PromoteTo(bits, narrow)));
   }
 
-  /// Rounds to nearest even. The lower 16 bits of the f32 are dropped, the upper 16 bits are kept. In a tie, the
-  /// highest dropped bit is the only one that is set. The addition of 0x7FFF, and of 1 if the kept half is odd, carries
+  /// Rounds to nearest even. The lower 16 bits of the f32 are dropped, the upper 16 bits are kept. In a tie, only
+  /// the highest dropped bit is set. The addition of 0x7FFF, and of 1 if the kept half is odd, carries
   /// into the kept half if and only if the value must be rounded up. The carry of the largest finite value gives
   /// infinity. `value` must contain no NaN other than the canonical NaN, whose dropped half is zero.
   template <class D>

@@ -291,7 +291,7 @@ class list_walk {
     }
   }
 
-  /// Remaining items of each list after run(). At least one of the two lists has none.
+  /// Remaining items of each list after run(). At least one of the two lists is empty then.
   HWY_INLINE const std::byte* lower() const { return lower_; }
   HWY_INLINE const std::byte* lower_end() const { return lower_end_; }
   HWY_INLINE const std::byte* upper() const { return upper_; }

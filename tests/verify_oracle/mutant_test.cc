@@ -115,7 +115,7 @@ std::size_t changed_ops(mutation how, const draft& before, draft after) {
   return changed;
 }
 
-/// Checks that the change in a rank's schedule is one that the mutation may make.
+/// Checks that the change in a rank's schedule is allowed for this mutation.
 void expect_what_it_says(mutation how, const draft& before, const draft& after) {
   if (how == mutation::insert_op || how == mutation::multiply) {
     const std::size_t extra = after.head.ops.size() - before.head.ops.size();
