@@ -12,8 +12,8 @@
 //
 //   - Integer sum and prod wrap around. land, lor and lxor treat every value except 0 as true, and return 0 or 1.
 //   - f16 and bf16 are converted to f32, combined, and rounded once to nearest even. An overflow gives infinity.
-//   - A floating-point result that is NaN is always the positive quiet NaN without payload (f32: 0x7FC00000), also if the
-//     operands contain other NaNs.
+//   - A floating-point result that is NaN is always the positive quiet NaN without payload (f32: 0x7FC00000), also if
+//     the operands contain other NaNs.
 //   - min and max are the operations minimum and maximum of IEEE 754-2019: the result is NaN if an operand is NaN, and
 //     -0 < +0.
 #pragma once

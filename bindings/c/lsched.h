@@ -1534,9 +1534,9 @@ LSCHED_CHECKED lsched_status lsched_algorithm_load(const char* text, uint64_t by
 /* ---- Proofs ---------------------------------------------------------------------------------------------------- */
 
 /* A proof covers the schedules of all ranks of a world, in every execution: for every order in which messages arrive,
- * for every eager limit, and for every rank that may call first (docs/reference/verify.md). Nothing runs, and no lsched_world
- * is needed. The member `holds` is 1 if the proof succeeds. The status LSCHED_OK only means that the proof has an
- * outcome. */
+ * for every eager limit, and for every rank that may call first (docs/reference/verify.md). Nothing runs, and no
+ * lsched_world is needed. The member `holds` is 1 if the proof succeeds. The status LSCHED_OK only means that the proof
+ * has an outcome. */
 
 /** The outcome of a proof. The counts are complete only if `holds` is 1. */
 typedef struct lsched_verification {

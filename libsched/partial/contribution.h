@@ -12,8 +12,8 @@
 //                            application takes the next result
 //
 // Three contribution buffers suffice: one captured, one pending, one being filled. Two result buffers are needed beyond
-// the results that are kept: the engine writes the first, and the application reads the second. If results are combined, a
-// third buffer keeps the newest result uncombined until the next result (docs/reference/shrink.md).
+// the results that are kept: the engine writes the first, and the application reads the second. If results are
+// combined, a third buffer keeps the newest result uncombined until the next result (docs/reference/shrink.md).
 //
 // A buffer's plain fields belong to its holder. The exchanges are acq_rel, so the next holder sees them. Pending and
 // captured buffers are never written. An offer reads the pending buffer and writes the sum to a spare buffer.

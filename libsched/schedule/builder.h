@@ -3,8 +3,8 @@
 // Not thread-safe. A builder stores its first error. So the caller has to check for errors only once, at compile. After
 // an error, functions return k_no_op, and all functions accept this id.
 //
-// An op waits for all its deps, unless set_need lowers that number. A fragment is a range of ops with an entry op and an exit op. Generators
-// (functions that build schedules) connect fragments by deps between their entry and exit ops.
+// An op waits for all its deps, unless set_need lowers that number. A fragment is a range of ops with an entry op and
+// an exit op. Generators (functions that build schedules) connect fragments by deps between their entry and exit ops.
 #pragma once
 
 #include <initializer_list>

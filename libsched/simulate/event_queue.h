@@ -115,8 +115,8 @@ class event_queue {
     heads_.fill(k_none);
   }
 
-  /// Adds an event. The event must not be in a window before the window that take() returned last. If the event is in that
-  /// window, the next take() returns the same window again, with the new events.
+  /// Adds an event. The event must not be in a window before the window that take() returned last. If the event is in
+  /// that window, the next take() returns the same window again, with the new events.
   void push(const Time& time, rank r, const label& what) {
     const std::int64_t window = instant_of(time) >> code_.time_bits;
     const stored event = code_.pack(time, r, what);
