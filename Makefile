@@ -48,7 +48,7 @@ test-torch: build ## the backend of torch.distributed, with torch's own suite (a
 
 # auditwheel copies the libraries that the package needs into the wheel, and names the oldest system that runs the wheel.
 # PACKAGE: the source of the package.
-PACKAGE ?= ./bindings/python
+PACKAGE := ./bindings/python
 wheel: packages $(venv) ## the Python package as a self-contained wheel, into build/wheel
 	@.ci/install-python build/venv-wheel bindings/python/tests/wheel/requirements.txt
 	@rm -rf build/wheel && mkdir -p build/wheel
