@@ -2128,10 +2128,18 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
     EXPECT_TRUE(contains(asked.out, ", rank 1) since ")) << asked.out;
     EXPECT_TRUE(contains(asked.out, ", runs): in ")) << asked.out;
   }
-  // The test kills the ranks one after the other. A rank that still runs may notice the death of rank 1, and then its
-  // round would end. Therefore all ranks are stopped first.
+  // The ranks are stopped while one of them waits. A rank that ran until it is killed could notice the death of rank 1
+  // first, and on a busy machine a rank may be between two waits for long.
+  std::vector<pid_t> ranks;
   for (const json& each : json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out)["ranks"])
-    kill(each["pid"].get<pid_t>(), SIGSTOP);
+    ranks.push_back(each["pid"].get<pid_t>());
+  for (const auto end = clock::now() + 20s;;) {
+    for (const pid_t each : ranks) kill(each, SIGSTOP);
+    if (contains(run(lsched({"postmortem", file.path})).out, ", stopped): in ") || clock::now() > end) break;
+    for (const pid_t each : ranks)
+      if (each != victim) kill(each, SIGCONT);
+    run(lsched({"postmortem", file.path}));  // gives the ranks time to run
+  }
   it.send(SIGKILL);
   EXPECT_EQ(it.finish(), 128 + SIGKILL);
   const outcome after = postmortem_with("rank 1 (pid " + std::to_string(victim) + ", ended): ", file.path);
