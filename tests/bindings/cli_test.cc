@@ -2130,9 +2130,10 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
   }
   // The ranks are stopped while one of them waits. A rank that ran until it is killed could notice the death of rank 1
   // first, and on a busy machine a rank may be between two waits for long.
+  const json running = json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out);
   std::vector<pid_t> ranks;
-  for (const json& each : json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out)["ranks"])
-    ranks.push_back(each["pid"].get<pid_t>());
+  for (const json& each : running["ranks"]) ranks.push_back(each["pid"].get<pid_t>());
+  ASSERT_EQ(ranks.size(), 3u);
   for (const auto end = clock::now() + 20s;;) {
     for (const pid_t each : ranks) kill(each, SIGSTOP);
     if (contains(run(lsched({"postmortem", file.path})).out, ", stopped): in ") || clock::now() > end) break;

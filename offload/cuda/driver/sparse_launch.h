@@ -21,7 +21,8 @@ struct device_launch {
 class launch_list {
  public:
   void add(const device_launch& next) { all_[count_++] = next; }
-  std::span<const device_launch> all() const { return {all_.data(), count_}; }
+  std::span<const device_launch> all() const& { return {all_.data(), count_}; }
+  void all() && = delete;  // the span would outlive the list
 
  private:
   std::array<device_launch, 16> all_{};

@@ -52,7 +52,8 @@ void run_selection() {
   std::vector<std::uint64_t> workspace(selection_workspace_bytes(residual.size()) / sizeof(std::uint64_t));
   const sparse_selection job{
       .residual = residual.data(), .count = residual.size(), .k = 200, .items = items.data(), .found = &found};
-  for (const device_launch& next : launches_of(job, workspace.data()).all())
+  const launch_list launches = launches_of(job, workspace.data());
+  for (const device_launch& next : launches.all())
     emulated(next.function).run(next.with, std::min(2u, next.grid.blocks), next.grid.threads);
 }
 
