@@ -162,9 +162,9 @@ void driver::check_peers(clock::time_point now) {
   if (now - last_check_ < k_liveness_period) return;
   last_check_ = now;
   const no_cancellation while_it_reads_files;
-  if (const status health = engine_.net().health(); health != status::ok)
-    engine_.fail_all(health, engine_.net().culprit());
-  if (const rank dead = engine_.net().find_dead_peer(); dead != k_no_rank) engine_.lose(dead);
+  if (const status health = engine_.net().liveness().health(); health != status::ok)
+    engine_.fail_all(health, engine_.net().liveness().culprit());
+  if (const rank dead = engine_.net().liveness().find_dead_peer(); dead != k_no_rank) engine_.lose(dead);
   if (engine_.take_published() && bell_.sleepers.load() != 0) ring(bell_, doorbell::waiter, INT_MAX);
 }
 

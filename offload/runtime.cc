@@ -98,7 +98,7 @@ engine_counters runtime::counters() {
 
 status runtime::health() {
   status now = status::ok;
-  if (is_in_its_process()) driver_.with_engine([&] { now = net_->health(); });
+  if (is_in_its_process()) driver_.with_engine([&] { now = net_->liveness().health(); });
   return now;
 }
 

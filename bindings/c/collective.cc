@@ -218,7 +218,7 @@ result<collective_request> read_request(const lsched_world& world, lsched_collec
 bool is_visible(lsched_world& world, const collective_request& request) {
   const auto is_shown = [&](const std::byte* place, std::optional<std::uint64_t> count) {
     const std::uint64_t bytes = count.value_or(0) * size_of(request.data.type);
-    return bytes == 0 || world.process.net().sends_from(place, bytes);
+    return bytes == 0 || world.process.net().memory().sends_from(place, bytes);
   };
   return is_shown(request.input, request.buffers.input) && is_shown(request.output, request.buffers.output);
 }

@@ -101,7 +101,7 @@ lsched_status lsched_world_lost(const lsched_world* world, int32_t* ranks, int32
   const std::int32_t room = *count;
   *count = 0;
   rank home = k_no_rank;
-  for (rank others = 0; (home = net.lost_after(others)) != k_no_rank; ++others) {
+  for (rank others = 0; (home = net.liveness().lost_after(others)) != k_no_rank; ++others) {
     const rank member = world->joined.members().rank_of(home);
     if (member == k_no_rank) continue;
     if (*count < room) ranks[*count] = member;

@@ -416,7 +416,7 @@ lsched_status lsched_alloc(lsched_world* world, uint64_t bytes, void** memory) {
   if (world == nullptr || memory == nullptr)
     return report(kept_diagnostic(), {status::argument, world == nullptr ? "world is null" : "memory is null"});
   return guarded(kept_diagnostic(), [&] {
-    std::byte* place = world->process.net().allocate(std::max<std::uint64_t>(bytes, 1));
+    std::byte* place = world->process.net().memory().allocate(std::max<std::uint64_t>(bytes, 1));
     if (place == nullptr)
       return report(kept_diagnostic(),
                     {status::no_memory, "lsched_alloc: the shared region of this rank has no block of " +
@@ -429,7 +429,7 @@ lsched_status lsched_alloc(lsched_world* world, uint64_t bytes, void** memory) {
 lsched_status lsched_free(lsched_world* world, void* memory) {
   if (world == nullptr) return fail(status::argument, "world is null");
   return guarded(kept_diagnostic(), [&] {
-    world->process.net().deallocate(static_cast<std::byte*>(memory));
+    world->process.net().memory().deallocate(static_cast<std::byte*>(memory));
     return LSCHED_OK;
   });
 }

@@ -16,15 +16,20 @@
 
 namespace lsched {
 
-class hybrid_endpoint final : public endpoint {
+class hybrid_endpoint final : public endpoint,
+                              public endpoint_memory,
+                              public endpoint_areas,
+                              public endpoint_recorder,
+                              public endpoint_liveness {
  public:
   /// `node`: the ranks of the world on this node, ascending, by place in the shared segment.
   hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<mpi_endpoint> far, std::vector<rank> node)
-      : near_(std::move(near)), far_(std::move(far)), node_(std::move(node)) {}
+      : endpoint(far->place(), "shm+mpi", {this, this, this, this, far->has_cancellation_points()}),
+        near_(std::move(near)),
+        far_(std::move(far)),
+        node_(std::move(node)) {}
   ~hybrid_endpoint() override { hybrid_endpoint::close(); }
 
-  world place() const override { return far_->place(); }
-  std::string_view name() const override { return "shm+mpi"; }
   std::byte* allocate(std::size_t bytes) override { return near_->allocate(bytes); }
   void deallocate(std::byte* memory) override { near_->deallocate(memory); }
   bool sends_from(const std::byte* memory, std::uint64_t bytes) const override {
@@ -36,13 +41,15 @@ class hybrid_endpoint final : public endpoint {
     return neighbour ? near_->memory_at(*neighbour, place, bytes) : nullptr;
   }
 
-  bool show_kept(const std::byte* memory, std::uint64_t bytes) override { return near_->show_kept(memory, bytes); }
+  bool announce_kept(const std::byte* memory, std::uint64_t bytes) override {
+    return near_->announce_kept(memory, bytes);
+  }
   std::span<const std::byte> kept_at(const std::byte* place, std::uint64_t bytes) const override {
     return near_->kept_at(place, bytes);
   }
-  bool show_area(std::uint32_t number, const device_area& what) override { return near_->show_area(number, what); }
-  void hide_area(std::uint32_t number) override { near_->hide_area(number); }
-  std::optional<device_area> area_of(rank who, std::uint32_t number) const override {
+  bool expose(std::uint32_t number, const exposed_area& what) override { return near_->expose(number, what); }
+  void withdraw(std::uint32_t number) override { near_->withdraw(number); }
+  std::optional<exposed_area> area_of(rank who, std::uint32_t number) const override {
     const auto neighbour = place_of(who);
     return neighbour ? near_->area_of(*neighbour, number) : std::nullopt;
   }
@@ -91,7 +98,6 @@ class hybrid_endpoint final : public endpoint {
 
   bool is_listening() const override { return near_->is_listening() || far_->is_listening(); }
   bool is_time_driven() const override { return far_->is_time_driven(); }
-  bool has_cancellation_points() const override { return far_->has_cancellation_points(); }
   std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) override {
     return near_->put_on_record(id, number, label);
   }

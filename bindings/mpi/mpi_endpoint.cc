@@ -47,8 +47,8 @@ result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mp
 }
 
 mpi_endpoint::mpi_endpoint(MPI_Comm comm, const lsched::world& place, const mpi_limits& limits, bool is_thread_multiple)
-    : comm_(comm),
-      place_(place),
+    : endpoint(place, "mpi", {.liveness = this, .has_cancellation_points = true}),
+      comm_(comm),
       limits_(limits),
       is_thread_multiple_(is_thread_multiple),
       links_(place.size, k_first_payload_tag, limits.highest_tag),
@@ -158,8 +158,6 @@ void mpi_endpoint::leak() {
   requests_.abandon();
 }
 
-std::byte* mpi_endpoint::allocate(std::size_t bytes) { return allocate_aligned(bytes); }
-
 // Records a failure. Nothing makes progress afterwards. The driver reads health() and ends all instances.
 bool mpi_endpoint::succeeded(int code) {
   if (code == MPI_SUCCESS) return true;
@@ -182,7 +180,7 @@ result<std::unique_ptr<board>> mpi_endpoint::open_board(std::size_t) { return st
 
 // The board of all ranks is the first board of every rank.
 std::unique_ptr<board> mpi_endpoint::open_home_board() {
-  std::vector<rank> all(static_cast<std::size_t>(place_.size));
+  std::vector<rank> all(static_cast<std::size_t>(place().size));
   std::iota(all.begin(), all.end(), 0);
   auto made = boards_.open();
   (void)made->join(all, std::vector<member_address>(all.size()));

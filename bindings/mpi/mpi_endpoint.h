@@ -50,7 +50,7 @@ struct mpi_limits {
   std::chrono::milliseconds shutdown{10000};           ///< longest wait of close() for the peers
 };
 
-class mpi_endpoint final : public endpoint {
+class mpi_endpoint final : public endpoint, public endpoint_liveness {
  public:
   /// Opens an endpoint over a duplicate of the communicator. Collective. STATE: MPI is not initialised, or is
   /// finalised.
@@ -63,11 +63,6 @@ class mpi_endpoint final : public endpoint {
 
   /// Returns whether MPI allows a thread of this library to call MPI while the application calls MPI, too.
   bool allows_auxiliary_thread() const { return is_thread_multiple_; }
-
-  world place() const override { return place_; }
-  std::string_view name() const override { return "mpi"; }
-  std::byte* allocate(std::size_t bytes) override;
-  void deallocate(std::byte* place) override { std::free(place); }
 
   result<std::unique_ptr<board>> open_board(std::size_t most) override;
   std::unique_ptr<board> open_home_board() override;
@@ -95,7 +90,6 @@ class mpi_endpoint final : public endpoint {
     return waiting_ != 0 || requests_.size() != idle_receives_ || boards_.is_busy();
   }
   bool is_time_driven() const override { return is_listening(); }
-  bool has_cancellation_points() const override { return true; }
   status health() const override { return health_; }
   doorbell& bell() override { return bell_; }
 
@@ -147,7 +141,6 @@ class mpi_endpoint final : public endpoint {
   void end_with_mpi();
 
   MPI_Comm comm_;
-  const lsched::world place_;
   mpi_limits limits_;
   bool is_thread_multiple_;
   bool is_closed_ = false;

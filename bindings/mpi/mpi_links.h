@@ -31,12 +31,6 @@ struct freer {
 };
 using memory = std::unique_ptr<std::byte, freer>;
 
-/// Returns memory that is aligned for any vector; null if no memory is left.
-inline std::byte* allocate_aligned(std::uint64_t bytes) {
-  if (bytes > k_most_bytes) return nullptr;
-  return static_cast<std::byte*>(std::aligned_alloc(64, (std::max<std::uint64_t>(bytes, 1) + 63) / 64 * 64));
-}
-
 struct header {
   std::uint64_t round;
   std::uint64_t bytes;

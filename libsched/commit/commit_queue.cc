@@ -67,7 +67,7 @@ bool commit_queue::advance_first() {
 // If a commit was given up because a rank was lost, the error of the commit is PEER.
 void commit_queue::conclude_first(status answer) {
   if (answer == status::timeout)
-    if (missing_ != k_no_rank && engine_.net().is_lost(members_->home_of(missing_))) answer = status::peer;
+    if (missing_ != k_no_rank && engine_.net().liveness().is_lost(members_->home_of(missing_))) answer = status::peer;
   if (answer == status::peer) {
     engine_.lose(*members_, missing_);
     missing_ = engine_.culprit_of_loss(*members_, missing_);

@@ -46,7 +46,7 @@ std::optional<failure> handover::tell() {
     if (one.verdict.load() == status::ok)
       return failure{status::state, one.label + " did not fail: use it in its present world"};
     const auto [round, data, totals] = engine::last_result_of(one);
-    mine[i] = {round, data == nullptr ? 0 : engine_.net().offset_of(data), totals};
+    mine[i] = {round, data == nullptr ? 0 : engine_.net().memory().offset_of(data), totals};
     if (data != nullptr && mine[i].place == 0)
       return failure{status::unsupported,
                      one.label + ": the last result cannot be carried, because the ranks share no memory"};
@@ -73,7 +73,8 @@ std::optional<failure> handover::take_over(instance& mine, std::size_t index, co
     return failure{status::internal, mine.label + ": the ranks are more than one round apart"};
   if (round_of(all[static_cast<std::size_t>(self())]) == round) return std::nullopt;
   const rank owner = members_->home_of(static_cast<rank>(furthest - all.begin()));
-  const std::byte* const data = place == 0 ? nullptr : engine_.net().memory_at(owner, place, bytes_of_result(mine));
+  const std::byte* const data =
+      place == 0 ? nullptr : engine_.net().memory().memory_at(owner, place, bytes_of_result(mine));
   if (place != 0 && data == nullptr)
     return failure{status::transport, mine.label + ": other ranks cannot read the last result"};
   engine_.adopt(mine, {round, data, totals});

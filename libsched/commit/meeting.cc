@@ -40,7 +40,7 @@ meeting::meeting(engine& runs, membership_ptr parent, std::span<const rank> rank
   for (const rank one : ranks_) homes_.push_back(parent_->home_of(one));
   board_->offer(key_of(*parent_, homes_, tag), homes_);
   rank home = k_no_rank;
-  for (rank others = 0; (home = engine_.net().lost_after(others)) != k_no_rank; ++others) lose(home);
+  for (rank others = 0; (home = engine_.net().liveness().lost_after(others)) != k_no_rank; ++others) lose(home);
   (void)advance();
   if (!is_over()) engine_.carry_on(*this);
 }

@@ -231,8 +231,8 @@ class engine {
 
   /// Publishes to the other ranks what this rank waits for. `since_ns` is the time at which the wait began.
   void note_wait(const instance& inst, std::uint64_t since_ns);
-  void note_wait(const wait_note& what) { net_.note_wait(what); }
-  void note_end_of_wait() { net_.note_wait({}); }
+  void note_wait(const wait_note& what) { net_.recorder().note_wait(what); }
+  void note_end_of_wait() { net_.recorder().note_wait({}); }
 
   /// Records every op and round in `into` from now on. Null stops recording. The caller keeps ownership of the buffer.
   void record(trace_buffer* into);

@@ -29,7 +29,7 @@ void engine::strip(instance& inst) {
   std::vector<std::byte*> kept = inst.offers->memory();
   std::ranges::copy(inst.results->memory(), std::back_inserter(kept));
   for (std::byte* const place : inst.owned)
-    if (std::ranges::find(kept, place) == kept.end()) net_.deallocate(place);
+    if (std::ranges::find(kept, place) == kept.end()) net_.memory().deallocate(place);
   inst.owned = std::move(kept);
 }
 

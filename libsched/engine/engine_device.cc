@@ -174,7 +174,7 @@ std::uint64_t engine::show_source(const instance& inst, op_id id) const {
   const op& o = inst.program->ops()[id];
   const std::uint64_t bytes = o.count * size_of(o.type);
   if (o.kind != op_kind::send || o.releases_a == k_no_op || bytes < k_least_shown) return 0;
-  if (!net_.reads_device(inst.links[id])) return 0;
+  if (!net_.areas().reads_device(inst.links[id])) return 0;
   const region from = inst.program->ops()[o.releases_a].a;
   return device_->show(inst.cells[from.buffer()].data + from.offset() * size_of(o.type), bytes);
 }
@@ -188,7 +188,7 @@ outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival&
   inst.found[id] = device_->find_shown(home, news.shown, news.bytes);  // the previous payload has been read
   inst.cells[o.c.buffer()].data = inst.found[id].get();
   if (inst.found[id] != nullptr) return outcome::done;
-  if (net_.state_of(home) == rank_state::ending) return fail(inst, status::peer, o.peer), outcome::failed;
+  if (net_.recorder().state_of(home) == rank_state::ending) return fail(inst, status::peer, o.peer), outcome::failed;
   inst.device_words = "device memory of rank " + std::to_string(o.peer) + " cannot be read: ";
   fail(inst, status::device, o.peer);
   return outcome::failed;

@@ -55,7 +55,7 @@ instance* engine::instance_on_record(std::uint64_t number) const {
 std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) const {
   std::vector<rank> late;
   for (const rank r : inst.present) {
-    const auto entered = net_.entered_by(inst.members->home_of(r), inst.id);
+    const auto entered = net_.recorder().entered_by(inst.members->home_of(r), inst.id);
     if (entered && *entered < round) late.push_back(r);
   }
   return late;
@@ -64,7 +64,7 @@ std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) c
 /// Returns a member whose process does not run, or k_no_rank.
 rank engine::find_stopped(const membership& of, std::string& text) const {
   for (rank r = 0; r < of.place().size; ++r) {
-    const rank_state state = net_.state_of(of.home_of(r));
+    const rank_state state = net_.recorder().state_of(of.home_of(r));
     if (state != rank_state::stopped && state != rank_state::ending) continue;
     text += "; rank " + std::to_string(r) + (state == rank_state::stopped ? " is stopped" : " is being terminated");
     return r;
@@ -86,7 +86,7 @@ rank engine::find_culprit(const instance& inst, std::string& text) const {
     if (late.empty()) break;
     culprit = late.front();
     text += "; not entered by " + listed(late, "rank");
-    const wait_note wait = net_.wait_of(inst.members->home_of(culprit));
+    const wait_note wait = net_.recorder().wait_of(inst.members->home_of(culprit));
     if (wait.is_of_message()) {
       const rank late_there = end_of_waits(*inst.members, culprit, text);
       return late_there == k_no_rank ? culprit : late_there;
@@ -107,7 +107,7 @@ rank engine::end_of_waits(const membership& of, rank from, std::string& text) co
   for (rank at = from;;) {
     if (std::ranges::find(passed, at) != passed.end()) return k_no_rank;
     passed.push_back(at);
-    const wait_note wait = net_.wait_of(of.home_of(at));
+    const wait_note wait = net_.recorder().wait_of(of.home_of(at));
     const rank next = wait.round == 0 ? k_no_rank : of.rank_of(wait.peer);
     if (next == k_no_rank) return at;
     text += "; rank " + std::to_string(at) + " waits for rank " + std::to_string(next);
@@ -213,7 +213,7 @@ void engine::note_wait(const instance& inst, std::uint64_t since_ns) {
     note.kind = o.kind;
     note.tag = o.tag;
   }
-  net_.note_wait(note);
+  net_.recorder().note_wait(note);
 }
 
 }  // namespace lsched

@@ -140,7 +140,7 @@ void engine::lose(instance& inst, rank member) {
 
 rank engine::first_lost_of(const membership& world) const {
   rank home = k_no_rank;
-  for (rank others = 0; (home = net_.lost_after(others)) != k_no_rank; ++others)
+  for (rank others = 0; (home = net_.liveness().lost_after(others)) != k_no_rank; ++others)
     if (const rank member = world.rank_of(home); member != k_no_rank) return member;
   for (const rank known : lost_)
     if (const rank member = world.rank_of(known); member != k_no_rank) return member;

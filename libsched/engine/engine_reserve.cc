@@ -85,7 +85,7 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
   const std::vector<edge_spec> edges = edges_of(inst);
   auto links = net_.attach(inst.id, inst.members->homes(), !program.is_synchronising(), edges);
   if (!links) return links.error();
-  inst.entered = net_.put_on_record(inst.id, inst.number_on_record, inst.label);
+  inst.entered = net_.recorder().put_on_record(inst.id, inst.number_on_record, inst.label);
   for (std::size_t i = 0; i < edges.size(); ++i) inst.links[static_cast<op_id>(edges[i].cookie)] = (*links)[i];
 
   std::vector<bool> stays_in_place(program.buffers().size());
@@ -108,7 +108,7 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
 }
 
 std::byte* engine::own(instance& inst, std::uint64_t bytes) {
-  std::byte* place = net_.allocate(std::max<std::uint64_t>(bytes, 1));
+  std::byte* place = net_.memory().allocate(std::max<std::uint64_t>(bytes, 1));
   if (place != nullptr) inst.owned.push_back(place);
   return place;
 }
@@ -262,7 +262,7 @@ void engine::drop_sink(const message_sink& gone) {
 }
 
 void engine::release_memory(instance& inst) {
-  for (std::byte* place : inst.owned) net_.deallocate(place);
+  for (std::byte* place : inst.owned) net_.memory().deallocate(place);
   inst.owned.clear();
   release_device(inst);
 }

@@ -33,7 +33,7 @@ cuda_memory::~cuda_memory() {
   of_peers_.hide_all();
   for (const auto& area : shown_) unpin(in_, area);
   for (const auto& area : reached_) unpin(in_, area);
-  for (const auto& area : shown_) net_.deallocate(area.data());
+  for (const auto& area : shown_) net_.memory().deallocate(area.data());
   const cuda_scope here(in_);
   if (!here.is_entered()) return;
   for (const auto& area : own_) (void)in_.driver().cuMemFreeHost(area.data());
@@ -73,7 +73,7 @@ std::span<std::byte> cuda_memory::add_staging_area(std::uint64_t bytes) {
 // Touches the pages first, because pinning touched pages is faster. The area stays allocated until the end, because
 // memory that the endpoint returned to the system would stay pinned.
 std::span<std::byte> cuda_memory::add_shown_area(std::uint64_t bytes) {
-  std::byte* const memory = net_.allocate(bytes);
+  std::byte* const memory = net_.memory().allocate(bytes);
   if (memory == nullptr) {
     remark_unless_known("no room for staging memory that peers can read");
     return {};
@@ -83,11 +83,11 @@ std::span<std::byte> cuda_memory::add_shown_area(std::uint64_t bytes) {
   if (is_aligned) std::memset(memory, 0, bytes);
   if (!is_aligned || pin(in_, area) != status::ok) {
     remark_unless_known("the driver does not pin the transport's memory");
-    net_.deallocate(memory);
+    net_.memory().deallocate(memory);
     return {};
   }
   shown_.push_back(area);
-  (void)net_.show_kept(memory, bytes);
+  (void)net_.memory().announce_kept(memory, bytes);
   return area;
 }
 
@@ -120,7 +120,7 @@ bool cuda_memory::is_staging(const std::byte* memory) const {
 // Each part that a peer keeps is pinned as a whole. A copy must not straddle two parts.
 bool cuda_memory::reaches(const std::byte* memory, std::uint64_t bytes) {
   if (bytes == 0 || (is_staging(memory) && is_staging(memory + bytes - 1))) return true;
-  const std::span<const std::byte> kept = net_.kept_at(memory, bytes);
+  const std::span<const std::byte> kept = net_.memory().kept_at(memory, bytes);
   if (kept.empty() || std::ranges::find(refused_, kept.data()) != refused_.end()) return false;
   if (pin(in_, kept) == status::ok) {
     reached_.push_back(kept);

@@ -24,8 +24,7 @@ int take_descriptor(std::int32_t process, std::int32_t descriptor) {
 
 }  // namespace
 
-std::unique_ptr<peer_import> peer_import::open(const cuda_context& in, cuda_health& health,
-                                               const endpoint::device_area& what) {
+std::unique_ptr<peer_import> peer_import::open(const cuda_context& in, cuda_health& health, const exposed_area& what) {
   std::unique_ptr<peer_import> made(new peer_import(in, what.bytes));
   if (what.process == getpid()) {
     made->memory_ = reinterpret_cast<const std::byte*>(what.address);
@@ -35,7 +34,7 @@ std::unique_ptr<peer_import> peer_import::open(const cuda_context& in, cuda_heal
   return is_open ? std::move(made) : nullptr;
 }
 
-bool peer_import::open_shared(cuda_health& health, const endpoint::device_area& what) {
+bool peer_import::open_shared(cuda_health& health, const exposed_area& what) {
   const int taken = take_descriptor(what.process, what.descriptor);
   if (taken < 0) return health.note("pidfd_getfd: " + std::string(std::strerror(errno))), false;
   shared_ = device_area::import(in_, health, taken, what.bytes);
@@ -43,7 +42,7 @@ bool peer_import::open_shared(cuda_health& health, const endpoint::device_area& 
   return shared_ != nullptr;
 }
 
-bool peer_import::open_legacy(cuda_health& health, const endpoint::device_area& what) {
+bool peer_import::open_legacy(cuda_health& health, const exposed_area& what) {
   const cuda_driver& driver = in_.driver();
   if (driver.cuIpcOpenMemHandle == nullptr || driver.cuIpcCloseMemHandle == nullptr)
     return health.note("the driver has no cuIpcOpenMemHandle"), false;

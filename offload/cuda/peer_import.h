@@ -12,8 +12,7 @@ class peer_import {
  public:
   /// Opens an area of this device that a rank exposes. The rank may be in this process. Null: the area cannot be
   /// opened, and `health` has the reason.
-  static std::unique_ptr<peer_import> open(const cuda_context& in, cuda_health& health,
-                                           const endpoint::device_area& what);
+  static std::unique_ptr<peer_import> open(const cuda_context& in, cuda_health& health, const exposed_area& what);
 
   /// Closes the import. The driver may wait for all work of the device.
   ~peer_import();
@@ -28,8 +27,8 @@ class peer_import {
  private:
   friend class import_closer;
   peer_import(const cuda_context& in, std::uint64_t bytes) : in_(in), bytes_(bytes) {}
-  bool open_shared(cuda_health& health, const endpoint::device_area& what);
-  bool open_legacy(cuda_health& health, const endpoint::device_area& what);
+  bool open_shared(cuda_health& health, const exposed_area& what);
+  bool open_legacy(cuda_health& health, const exposed_area& what);
 
   const cuda_context& in_;
   const std::byte* memory_ = nullptr;

@@ -20,8 +20,8 @@ std::uint64_t place_of(std::size_t number, std::span<const std::byte> area, cons
 
 // --- of this rank ----------------------------------------------------------------------------------------------------
 
-endpoint::device_area peer_memory::described(std::span<const std::byte> memory) const {
-  endpoint::device_area what{};
+exposed_area peer_memory::described(std::span<const std::byte> memory) const {
+  exposed_area what{};
   what.address = reinterpret_cast<std::uintptr_t>(memory.data());
   what.bytes = memory.size();
   what.process = getpid();
@@ -31,17 +31,18 @@ endpoint::device_area peer_memory::described(std::span<const std::byte> memory) 
 }
 
 /// Exposes the area under the first free number from `first` on.
-bool peer_memory::tell(std::size_t first, const endpoint::device_area& what, const shown_area& mine) {
+bool peer_memory::tell(std::size_t first, const exposed_area& what, const shown_area& mine) {
   const auto free = std::find_if(shown_.begin() + static_cast<std::ptrdiff_t>(first), shown_.end(),
                                  [](const shown_area& one) { return one.memory.empty(); });
-  if (free == shown_.end() || !net_.show_area(static_cast<std::uint32_t>(free - shown_.begin()), what)) return false;
+  if (free == shown_.end() || !net_.areas().expose(static_cast<std::uint32_t>(free - shown_.begin()), what))
+    return false;
   *free = mine;
   return true;
 }
 
 void peer_memory::add(const device_area& area) {
   if (which_ == peer_reads::never || area.descriptor() < 0) return;
-  endpoint::device_area what = described(area.memory());
+  exposed_area what = described(area.memory());
   what.descriptor = area.descriptor();
   (void)tell(0, what, {area.memory()});
 }
@@ -74,7 +75,7 @@ bool peer_memory::show_foreign(const cuda_allocation& whole) {
   if (in_.driver().cuIpcGetMemHandle == nullptr ||
       in_.driver().cuIpcGetMemHandle(&handle, reinterpret_cast<CUdeviceptr>(whole.memory.data())) != CUDA_SUCCESS)
     return false;
-  endpoint::device_area what = described(whole.memory);
+  exposed_area what = described(whole.memory);
   static_assert(sizeof what.handle == sizeof handle);
   std::memcpy(what.handle.data(), &handle, sizeof handle);
   return tell(1, what, {whole.memory, whole.number});
@@ -84,13 +85,13 @@ void peer_memory::hide(std::uint64_t where) {
   const std::size_t number = (where >> k_offset_bits) - 1;
   shown_area& area = shown_.at(number);
   if (area.allocation == 0 || --area.users != 0) return;
-  net_.hide_area(static_cast<std::uint32_t>(number));
+  net_.areas().withdraw(static_cast<std::uint32_t>(number));
   area = {};
 }
 
 void peer_memory::hide_all() {
   for (std::size_t i = 0; i < shown_.size(); ++i)
-    if (!shown_[i].memory.empty()) net_.hide_area(static_cast<std::uint32_t>(i));
+    if (!shown_[i].memory.empty()) net_.areas().withdraw(static_cast<std::uint32_t>(i));
   shown_.fill({});
 }
 
@@ -106,7 +107,7 @@ bool peer_memory::reads(rank home) {
 
 std::shared_ptr<const std::byte> peer_memory::find(rank home, std::uint64_t where, std::uint64_t bytes) {
   const std::uint64_t number = where >> k_offset_bits, offset = where % k_offsets;
-  const bool is_number = number != 0 && number <= endpoint::k_most_areas;
+  const bool is_number = number != 0 && number <= exposed_area::k_most;
   const auto area = is_number ? open({home, static_cast<std::uint32_t>(number - 1)}) : nullptr;
   if (area != nullptr && offset <= area->bytes() && bytes <= area->bytes() - offset)
     return {area, area->memory() + offset};
@@ -115,7 +116,7 @@ std::shared_ptr<const std::byte> peer_memory::find(rank home, std::uint64_t wher
 }
 
 std::shared_ptr<peer_import> peer_memory::open(area_name whose) {
-  const auto what = net_.area_of(whose.first, whose.second);
+  const auto what = net_.areas().area_of(whose.first, whose.second);
   if (!what || what->device != in_.uuid()) {
     health_.note("the rank did not publish this memory");
     return nullptr;
@@ -137,8 +138,8 @@ std::shared_ptr<peer_import> peer_memory::open(area_name whose) {
 void peer_memory::forget_gone() {
   std::erase_if(opened_, [this](const auto& one) {
     const auto& [whose, area] = one;
-    const auto what = net_.area_of(whose.first, whose.second);
-    return !what || what->serial != area.serial || net_.is_lost(whose.first);
+    const auto what = net_.areas().area_of(whose.first, whose.second);
+    return !what || what->serial != area.serial || net_.liveness().is_lost(whose.first);
   });
 }
 

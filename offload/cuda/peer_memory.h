@@ -69,8 +69,8 @@ class peer_memory {
   };
   using area_name = std::pair<rank, std::uint32_t>;
 
-  endpoint::device_area described(std::span<const std::byte> memory) const;
-  bool tell(std::size_t first, const endpoint::device_area& what, const shown_area& mine);
+  exposed_area described(std::span<const std::byte> memory) const;
+  bool tell(std::size_t first, const exposed_area& what, const shown_area& mine);
   std::uint64_t place_in_shown(const std::byte* memory, std::uint64_t bytes) const;
   bool show_foreign(const cuda_allocation& whole);
   std::shared_ptr<peer_import> open(area_name whose);
@@ -79,7 +79,7 @@ class peer_memory {
   cuda_health& health_;
   endpoint& net_;
   const peer_reads which_;
-  std::array<shown_area, endpoint::k_most_areas> shown_;  ///< exposed areas, by number
+  std::array<shown_area, exposed_area::k_most> shown_;  ///< exposed areas, by number
   import_closer closer_;
   std::map<area_name, opened_area> opened_;
   std::vector<area_name> failed_;  ///< areas that could not be opened at the last attempt

@@ -554,7 +554,7 @@ class station {
   /// limit.
   void close() {
     exam::demand(engine_->instance_count() == 0, "instances remain");
-    exam::demand(net_->health() == status::ok, "the endpoint is not in good health");
+    exam::demand(net_->liveness().health() == status::ok, "the endpoint is not in good health");
     const clock::time_point begin = clock::now();
     net_->close();
     exam::demand(clock::now() - begin < k_hasty, "the shutdown was cut short");

@@ -722,7 +722,7 @@ inline void allocated_memory_is_aligned_and_apart(bench& b) {
     if (!b.has(r)) continue;
     std::vector<std::byte*> pieces;
     for (std::uint64_t bytes = 0; bytes < 20'000; bytes = bytes * 2 + 1) {
-      pieces.push_back(b.at(r).allocate(bytes));
+      pieces.push_back(b.at(r).memory().allocate(bytes));
       demand(pieces.back() != nullptr, "no memory for ", bytes, " bytes");
       demand(reinterpret_cast<std::uintptr_t>(pieces.back()) % 64 == 0, bytes, " bytes are not aligned to 64");
       parcel{bytes, bytes}.write(pieces.back());
@@ -730,10 +730,10 @@ inline void allocated_memory_is_aligned_and_apart(bench& b) {
     std::uint64_t bytes = 0;
     for (std::byte* piece : pieces) {
       demand(parcel{bytes, bytes}.first_difference(piece) == bytes, "two pieces of memory overlap");
-      b.at(r).deallocate(piece);
+      b.at(r).memory().deallocate(piece);
       bytes = bytes * 2 + 1;
     }
-    b.at(r).deallocate(nullptr);
+    b.at(r).memory().deallocate(nullptr);
   }
 }
 
@@ -755,9 +755,9 @@ inline void a_closed_peer_is_found_where_something_waits_for_it(bench& b) {
   if (sent_at_once) receive();  // a message that was sent before the close is not lost
   if (!b.has(0)) return;
   b.post_receive(1, 1);
-  demand(b.at(0).find_dead_peer() == k_no_rank, "a peer is reported dead although no op waits for it");
+  demand(b.at(0).liveness().find_dead_peer() == k_no_rank, "a peer is reported dead although no op waits for it");
   b.post_receive(0, 2);
-  b.until([&] { return b.at(0).find_dead_peer() == 1; }, "the detection of a closed peer");
+  b.until([&] { return b.at(0).liveness().find_dead_peer() == 1; }, "the detection of a closed peer");
 }
 
 inline void a_message_rings_a_bell_that_somebody_sleeps_on(bench& b) {

@@ -311,7 +311,7 @@ void bench::until(Condition&& holds, std::string_view what) {
 
 inline void bench::demand_health() {
   for (rank r = 0; r < ranks(); ++r)
-    if (has(r)) demand(at(r).health() == status::ok, "rank ", r, " is not in good health");
+    if (has(r)) demand(at(r).liveness().health() == status::ok, "rank ", r, " is not in good health");
 }
 
 inline void bench::turn() {
@@ -487,7 +487,7 @@ inline void bench::attach(std::vector<route> routes, bool credits) {
     if (has(it.path.to)) it.target.resize(it.path.capacity + 2 * k_margin);
     if (!has(it.path.from)) continue;
     if (it.path.foreign) it.foreign_source.resize(it.path.capacity + 1);
-    it.source = it.path.foreign ? it.foreign_source.data() : at(it.path.from).allocate(it.path.capacity + 1);
+    it.source = it.path.foreign ? it.foreign_source.data() : at(it.path.from).memory().allocate(it.path.capacity + 1);
     demand(it.source != nullptr, "rank ", it.path.from, " has no memory left");
   }
 }
@@ -498,7 +498,7 @@ inline void bench::detach(rank of) {
   shown_[static_cast<std::size_t>(of)] = {};
   for (route_state& it : routes_) {
     if (it.path.from != of || it.path.foreign || it.path.signal) continue;
-    at(of).deallocate(it.source);
+    at(of).memory().deallocate(it.source);
     it.source = nullptr;
   }
 }

@@ -216,9 +216,9 @@ TEST(shm, finds_a_peer_that_was_killed_while_a_receive_waits_for_it) {
       b.post_receive(0, 1);
       b.await_parcel(0, {8, 1});
       b.post_receive(0, 2);
-      exam::demand(b.at(0).find_dead_peer() == k_no_rank, "a living peer is reported dead");
+      exam::demand(b.at(0).liveness().find_dead_peer() == k_no_rank, "a living peer is reported dead");
       ground.word.stage.store(1);
-      b.until([&] { return b.at(0).find_dead_peer() == 1; }, "the detection of a killed peer");
+      b.until([&] { return b.at(0).liveness().find_dead_peer() == 1; }, "the detection of a killed peer");
     });
   });
   ASSERT_TRUE(await_stage(ground, 1));
@@ -258,9 +258,9 @@ TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
         await_stage(ground, 4);  // rank 1 is killed here
       }
       exam::demand(await_stage(ground, 2), "rank 1 was not stopped");
-      exam::demand(b.at(0).find_dead_peer() == k_no_rank, "a peer is checked although no op waits for it");
+      exam::demand(b.at(0).liveness().find_dead_peer() == k_no_rank, "a peer is checked although no op waits for it");
       b.post_receive(0, 1);
-      exam::demand(b.at(0).find_dead_peer() == 1, "a peer that is being ended is reported alive");
+      exam::demand(b.at(0).liveness().find_dead_peer() == 1, "a peer that is being ended is reported alive");
       ground.word.stage.store(3);
     };
     return play(ground, self, wait_for_its_end, {.watches_processes = false});  // the test cannot stop watcher threads
@@ -325,13 +325,13 @@ std::string receive_what_is_gone(const shm_options& options) {
       exam::demand(await_stage(ground, 1), "nothing was sent");
       b.post_receive(0, 1);
       const auto is_known = [&] {
-        exam::demand(b.at(0).find_dead_peer() == k_no_rank, "a living peer is reported dead");
-        return options.reads_processes ? b.at(0).health() == status::transport : b.is_received(0);
+        exam::demand(b.at(0).liveness().find_dead_peer() == k_no_rank, "a living peer is reported dead");
+        return options.reads_processes ? b.at(0).liveness().health() == status::transport : b.is_received(0);
       };
       const auto limit = steady_clock::now() + std::chrono::seconds(20);
       while (!is_known() && steady_clock::now() < limit) b.turn();
       exam::demand(is_known(), "waited too long for a message of a dead rank");
-      exam::demand(b.at(0).culprit() == (options.reads_processes ? 1 : k_no_rank), "another rank is blamed");
+      exam::demand(b.at(0).liveness().culprit() == (options.reads_processes ? 1 : k_no_rank), "another rank is blamed");
       exam::demand(b.is_received(0) || b.at(0).is_listening(), "no rank would check for dead peers");
       ground.word.stage.store(2);
     };
@@ -374,7 +374,7 @@ TEST(shm, finds_a_peer_that_died_before_it_took_part_in_an_exchange) {
       std::vector<std::byte> all(2 * board::record_bytes);
       rank missing = k_no_rank;
       exam::demand(b.board_of(0).gather(all, &missing) == status::pending && missing == 1, "rank 1 is not missing");
-      b.until([&] { return b.at(0).find_dead_peer() == 1; }, "the detection of a dead peer");
+      b.until([&] { return b.at(0).liveness().find_dead_peer() == 1; }, "the detection of a dead peer");
     });
   });
   ASSERT_TRUE(await_stage(ground, 1));
@@ -942,15 +942,15 @@ TEST(shm_heap, may_be_used_by_several_threads) {
 // --- device memory that ranks expose ---------------------------------------------------------------------------------
 
 /// Returns an area in which every field depends on `value`, so that a mixture of two areas is detected.
-endpoint::device_area area_made_of(std::uint64_t value) {
-  endpoint::device_area made{.address = value, .bytes = value, .process = static_cast<int>(value), .descriptor = -1};
+exposed_area area_made_of(std::uint64_t value) {
+  exposed_area made{.address = value, .bytes = value, .process = static_cast<int>(value), .descriptor = -1};
   made.device.fill(static_cast<std::byte>(value));
   made.handle.fill(static_cast<std::byte>(value));
   return made;
 }
 
-bool is_made_of(const endpoint::device_area& seen, std::uint64_t value) {
-  const endpoint::device_area whole = area_made_of(value);
+bool is_made_of(const exposed_area& seen, std::uint64_t value) {
+  const exposed_area whole = area_made_of(value);
   return seen.address == value && seen.bytes == value && seen.process == whole.process && seen.descriptor == -1 &&
          seen.device == whole.device && seen.handle == whole.handle;
 }
@@ -959,17 +959,17 @@ TEST(ShmAreas, AreShownUntilTheyAreHidden) {
   const auto segment = segment_for(2);
   const auto mine = end_of(segment, 0), theirs = end_of(segment, 1);
   EXPECT_FALSE(theirs->area_of(0, 3));
-  EXPECT_FALSE(theirs->area_of(0, endpoint::k_most_areas));
+  EXPECT_FALSE(theirs->area_of(0, exposed_area::k_most));
   std::vector<std::uint64_t> serials;
   for (const std::uint64_t value : {7u, 8u, 7u}) {
-    ASSERT_TRUE(mine->show_area(3, area_made_of(value)));
+    ASSERT_TRUE(mine->expose(3, area_made_of(value)));
     const auto seen = theirs->area_of(0, 3);
     ASSERT_TRUE(seen);
     EXPECT_TRUE(is_made_of(*seen, value));
     EXPECT_EQ(std::ranges::count(serials, seen->serial), 0) << "the serial number was used before";
     EXPECT_NE(seen->serial, 0u);
     serials.push_back(seen->serial);
-    mine->hide_area(3);
+    mine->withdraw(3);
     EXPECT_FALSE(theirs->area_of(0, 3));
   }
 }
@@ -979,8 +979,8 @@ TEST(ShmAreas, AreSeenAsAWholeWhileTheyChange) {
   const auto mine = end_of(segment, 0), theirs = end_of(segment, 1);
   const std::jthread changes([&](const std::stop_token& over) {
     for (std::uint64_t value = 1; !over.stop_requested(); ++value) {
-      EXPECT_TRUE(mine->show_area(0, area_made_of(value % 100)));
-      mine->hide_area(0);
+      EXPECT_TRUE(mine->expose(0, area_made_of(value % 100)));
+      mine->withdraw(0);
     }
   });
   for (int seen = 0; seen < (sampled() ? 2000 : 100'000);) {

@@ -74,9 +74,10 @@ enum class medium : std::uint8_t { rings, time_driven };
 enum class cores : std::uint8_t { free, taken };
 
 /// A transport that has landing stamps, but no payloads.
-class stamps final : public endpoint {
+class stamps final : public endpoint, public endpoint_memory {
  public:
-  explicit stamps(medium what) : is_time_driven_(what == medium::time_driven) {}
+  explicit stamps(medium what)
+      : endpoint({0, 2}, "stamps", {.memory = this}), is_time_driven_(what == medium::time_driven) {}
 
   // --- called by threads of other ranks --------------------------------------------------------------------
   void publish(link_id link, round_no round, ringer& owing) {
@@ -91,8 +92,6 @@ class stamps final : public endpoint {
   }
 
   // --- called by this rank ---------------------------------------------------------------------------------
-  world place() const override { return {0, 2}; }
-  std::string_view name() const override { return "stamps"; }
   std::byte* allocate(std::size_t bytes) override { return new std::byte[bytes]; }
   void deallocate(std::byte*) override {}
   result<std::unique_ptr<board>> open_board(std::size_t) override { return failure{status::unsupported}; }

@@ -563,10 +563,7 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_n
 /// so that an event happens exactly in the interval in which a race is possible.
 class scripted_endpoint final : public endpoint {
  public:
-  world place() const override { return {0, 2}; }
-  std::string_view name() const override { return "scripted"; }
-  std::byte* allocate(std::size_t bytes) override { return new std::byte[bytes]; }
-  void deallocate(std::byte* memory) override { delete[] memory; }
+  scripted_endpoint() : endpoint({0, 2}, "scripted") {}
   result<std::unique_ptr<board>> open_board(std::size_t) override { return failure{status::unsupported}; }
   std::unique_ptr<board> open_home_board() override { return nullptr; }
   result<std::vector<link_id>> attach(std::uint32_t, std::span<const rank>, bool,

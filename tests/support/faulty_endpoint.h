@@ -103,26 +103,31 @@ class faulty_board final : public board {
   rank given_up_for_ = k_no_rank;
 };
 
-class faulty_endpoint final : public endpoint {
+class faulty_endpoint final : public endpoint, public endpoint_memory, public endpoint_liveness {
  public:
-  faulty_endpoint(endpoint& good, fault what) : good_(good), fault_(what) {}
+  faulty_endpoint(endpoint& good, fault what)
+      : endpoint(good.place(), good.name(),
+                 {this, &good.areas(), &good.recorder(), this, good.has_cancellation_points()}),
+        good_(good),
+        fault_(what) {}
 
-  world place() const override { return good_.place(); }
-  std::string_view name() const override { return good_.name(); }
   void release(link_id link, round_no round) override { good_.release(link, round); }
   bool is_listening() const override { return !has(fault::never_listens) && good_.is_listening(); }
   bool is_time_driven() const override { return good_.is_time_driven(); }
-  bool has_cancellation_points() const override { return good_.has_cancellation_points(); }
-  rank find_dead_peer() override { return has(fault::overlooks_closed) ? k_no_rank : good_.find_dead_peer(); }
-  status health() const override { return has(fault::ill) ? status::internal : good_.health(); }
+  rank find_dead_peer() override {
+    return has(fault::overlooks_closed) ? k_no_rank : good_.liveness().find_dead_peer();
+  }
+  status health() const override { return has(fault::ill) ? status::internal : good_.liveness().health(); }
   doorbell& bell() override { return has(fault::never_rings) ? silent_ : good_.bell(); }
   void close() override { good_.close(); }
 
   std::byte* allocate(std::size_t bytes) override {
-    std::byte* const place = good_.allocate(bytes + skew());
+    std::byte* const place = good_.memory().allocate(bytes + skew());
     return place == nullptr ? nullptr : place + skew();
   }
-  void deallocate(std::byte* memory) override { good_.deallocate(memory == nullptr ? nullptr : memory - skew()); }
+  void deallocate(std::byte* memory) override {
+    good_.memory().deallocate(memory == nullptr ? nullptr : memory - skew());
+  }
 
   result<std::unique_ptr<board>> open_board(std::size_t most) override {
     auto good = good_.open_board(most);

@@ -16,15 +16,16 @@
 
 namespace lsched {
 
-class inproc_endpoint final : public endpoint {
+class inproc_endpoint final : public endpoint, public endpoint_memory, public endpoint_liveness {
  public:
   static constexpr std::align_val_t k_memory_alignment{64};
 
-  inproc_endpoint(inproc_world::state& world, rank self) : world_(world), self_(self) {}
+  inproc_endpoint(inproc_world::state& world, rank self)
+      : endpoint({self, static_cast<rank>(world.places.size())}, "inproc", {.memory = this, .liveness = this}),
+        world_(world),
+        self_(self) {}
   ~inproc_endpoint() override;
 
-  lsched::world place() const override { return {self_, static_cast<rank>(world_.places.size())}; }
-  std::string_view name() const override { return "inproc"; }
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte* memory) override { ::operator delete(memory, k_memory_alignment); }
 

@@ -59,7 +59,7 @@ class stepped_device final : public device {
 
   std::byte* allocate(memory_space space, std::uint64_t bytes) override {
     if (left_-- <= 0) return nullptr;
-    std::byte* const place = space == memory_space::device ? take(bytes) : net_.allocate(bytes);
+    std::byte* const place = space == memory_space::device ? take(bytes) : net_.memory().allocate(bytes);
     ++allocated_;
     if (space == memory_space::staging) staging_.push_back({place, bytes});
     return place;
@@ -69,7 +69,7 @@ class stepped_device final : public device {
     --allocated_;
     if (memory_.holds(memory)) return;
     std::erase_if(staging_, [&](const auto& one) { return one.data() == memory; });
-    net_.deallocate(memory);
+    net_.memory().deallocate(memory);
   }
   std::byte* lend(std::uint64_t) override { return nullptr; }
   bool take_back(std::byte*) override { return false; }

@@ -18,7 +18,7 @@ class shm_area {
  public:
   /// Exposes an area after the previous area was hidden. The serial must not have been used in this object before. Only
   /// the owner calls this.
-  void show(const endpoint::device_area& what) {
+  void show(const exposed_area& what) {
     const auto all = std::bit_cast<words>(what);
     for (std::size_t i = 0; i < all.size(); ++i) words_[i].store(all[i]);
     serial_.store(what.serial);
@@ -26,16 +26,16 @@ class shm_area {
   void hide() { serial_.store(0); }
 
   /// Returns the exposed area. Any rank.
-  std::optional<endpoint::device_area> what() const {
+  std::optional<exposed_area> what() const {
     const std::uint64_t serial = serial_.load();
     words seen{};
     for (std::size_t i = 0; i < seen.size(); ++i) seen[i] = words_[i].load();
     if (serial == 0 || serial_.load() != serial) return std::nullopt;
-    return std::bit_cast<endpoint::device_area>(seen);
+    return std::bit_cast<exposed_area>(seen);
   }
 
  private:
-  using words = std::array<std::uint64_t, sizeof(endpoint::device_area) / sizeof(std::uint64_t)>;
+  using words = std::array<std::uint64_t, sizeof(exposed_area) / sizeof(std::uint64_t)>;
 
   std::atomic<std::uint64_t> serial_;  ///< 0: no area is exposed, or the description is being changed
   std::array<std::atomic<std::uint64_t>, std::tuple_size_v<words>> words_;

@@ -32,7 +32,8 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
 }
 
 shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options)
-    : segment_(std::move(segment)),
+    : endpoint({self, segment->ranks()}, "shm", {this, this, this, this}),
+      segment_(std::move(segment)),
       heap_(segment_, self, options.touches_memory),
       self_(self),
       process_(own_process()),
@@ -59,7 +60,7 @@ void shm_endpoint::close() {
 // --- memory that is never freed ----------------------------------------------------------------------------------
 
 // Stores the length last, so that a peer that reads the length also finds the offset.
-bool shm_endpoint::show_kept(const std::byte* memory, std::uint64_t bytes) {
+bool shm_endpoint::announce_kept(const std::byte* memory, std::uint64_t bytes) {
   for (auto& part : page_->kept) {
     if (part.bytes.load() != 0) continue;
     part.offset.store(segment_->offset_of(memory));
@@ -83,15 +84,15 @@ std::span<const std::byte> shm_endpoint::kept_at(const std::byte* place, std::ui
   return {};
 }
 
-bool shm_endpoint::show_area(std::uint32_t number, const device_area& what) {
-  device_area known = what;
+bool shm_endpoint::expose(std::uint32_t number, const exposed_area& what) {
+  exposed_area known = what;
   known.serial = ++areas_shown_;
   page_->areas[number].show(known);
   return true;
 }
 
-std::optional<endpoint::device_area> shm_endpoint::area_of(rank who, std::uint32_t number) const {
-  return number < k_most_areas ? segment_->page(who).areas[number].what() : std::nullopt;
+std::optional<exposed_area> shm_endpoint::area_of(rank who, std::uint32_t number) const {
+  return number < exposed_area::k_most ? segment_->page(who).areas[number].what() : std::nullopt;
 }
 
 // --- cancellation -----------------------------------------------------------------------------------------------

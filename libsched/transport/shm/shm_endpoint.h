@@ -41,7 +41,11 @@ struct shm_options {
   bool touches_memory = false;    ///< true: pages are allocated with the memory, not at first use
 };
 
-class shm_endpoint final : public endpoint {
+class shm_endpoint final : public endpoint,
+                           public endpoint_memory,
+                           public endpoint_areas,
+                           public endpoint_recorder,
+                           public endpoint_liveness {
  public:
   /// Takes the place of rank `self` in the segment. Each place can be taken once. From then on, a thread of the
   /// endpoint sleeps until another rank ends. The end of this thread informs the other ranks of the end of this
@@ -50,16 +54,14 @@ class shm_endpoint final : public endpoint {
                                                     const shm_options& options = {});
   ~shm_endpoint() override;
 
-  world place() const override { return {self_, segment_->ranks()}; }
-  std::string_view name() const override { return "shm"; }
   std::byte* allocate(std::size_t bytes) override { return heap_.allocate(bytes); }
   void deallocate(std::byte* memory) override { heap_.deallocate(memory); }
   bool sends_from(const std::byte* memory, std::uint64_t bytes) const override { return heap_.owns(memory, bytes); }
-  bool show_kept(const std::byte* memory, std::uint64_t bytes) override;
+  bool announce_kept(const std::byte* memory, std::uint64_t bytes) override;
   std::span<const std::byte> kept_at(const std::byte* place, std::uint64_t bytes) const override;
-  bool show_area(std::uint32_t number, const device_area& what) override;
-  void hide_area(std::uint32_t number) override { page_->areas[number].hide(); }
-  std::optional<device_area> area_of(rank who, std::uint32_t number) const override;
+  bool expose(std::uint32_t number, const exposed_area& what) override;
+  void withdraw(std::uint32_t number) override { page_->areas[number].hide(); }
+  std::optional<exposed_area> area_of(rank who, std::uint32_t number) const override;
   bool reads_device(link_id link) const override { return links_[link].spec.reads_device; }
 
   std::uint64_t offset_of(const std::byte* memory) const override { return segment_->offset_of(memory); }

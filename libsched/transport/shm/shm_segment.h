@@ -47,7 +47,7 @@ struct shm_page {
   struct {
     std::atomic<std::uint64_t> offset, bytes;
   } kept[k_kept_parts];
-  shm_area areas[endpoint::k_most_areas];
+  shm_area areas[exposed_area::k_most];
   shm_board_words home_board;
   shm_offer offers[shm_offer::k_places];
 };

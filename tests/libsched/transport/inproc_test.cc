@@ -219,8 +219,8 @@ template <class Breach>
 void expect_fault(std::string_view reason, Breach&& what) {
   pair_of_ranks it(1, 2, 64, false, {.late_sends = false});
   const bool is_senders = what(it);
-  EXPECT_EQ((is_senders ? it.sender : it.receiver)->health(), status::internal) << reason;
-  EXPECT_EQ((is_senders ? it.receiver : it.sender)->health(), status::ok) << reason;
+  EXPECT_EQ((is_senders ? it.sender : it.receiver)->liveness().health(), status::internal) << reason;
+  EXPECT_EQ((is_senders ? it.receiver : it.sender)->liveness().health(), status::ok) << reason;
   EXPECT_NE(it.world.first_fault().find(reason), std::string::npos) << it.world.first_fault();
 }
 
@@ -247,9 +247,9 @@ TEST(inproc, notices_sends_that_break_the_contract) {
 TEST(inproc, notices_rounds_that_are_left_out_where_credits_count_them) {
   pair_of_ranks it(1, 2, 64, true, {.late_sends = false});
   it.sender->send(it.outs[0], 1, it.letter());
-  EXPECT_EQ(it.sender->health(), status::ok);
+  EXPECT_EQ(it.sender->liveness().health(), status::ok);
   it.sender->send(it.outs[0], 3, it.letter());
-  EXPECT_EQ(it.sender->health(), status::internal);
+  EXPECT_EQ(it.sender->liveness().health(), status::internal);
 }
 
 TEST(inproc, notices_receives_that_break_the_contract) {
@@ -393,9 +393,9 @@ TEST(inproc, publishes_with_the_link_what_was_cancelled_before) {
 
 TEST(inproc, finds_a_peer_that_went_without_closing) {
   pair_of_ranks it(1);
-  EXPECT_EQ(it.receiver->find_dead_peer(), k_no_rank);
+  EXPECT_EQ(it.receiver->liveness().find_dead_peer(), k_no_rank);
   it.sender.reset();
-  EXPECT_EQ(it.receiver->find_dead_peer(), 0);
+  EXPECT_EQ(it.receiver->liveness().find_dead_peer(), 0);
 }
 
 TEST(inproc, misses_a_closed_peer_only_when_something_waits_for_it) {
@@ -406,12 +406,12 @@ TEST(inproc, misses_a_closed_peer_only_when_something_waits_for_it) {
   arrival out{};
   std::array<completion, 1> news{};
   EXPECT_FALSE(it.receiver->receive(it.ins[0], 1, it.target.data(), out));
-  EXPECT_EQ(it.receiver->find_dead_peer(), k_no_rank);  // the message is still in flight
+  EXPECT_EQ(it.receiver->liveness().find_dead_peer(), k_no_rank);  // the message is still in flight
   for (int k = 0; k < 100 && it.receiver->poll(news) == 0; ++k) {
   }
   EXPECT_EQ(it.target[0], std::byte{1});
   EXPECT_FALSE(it.receiver->receive(it.ins[0], 2, it.target.data(), out));
-  EXPECT_EQ(it.receiver->find_dead_peer(), 0);
+  EXPECT_EQ(it.receiver->liveness().find_dead_peer(), 0);
 }
 
 // The member has closed either its board or its endpoint.
