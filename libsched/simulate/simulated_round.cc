@@ -405,7 +405,6 @@ class world_engine {
     if (!fault_.empty()) return failure{status::unmatched, fault_};
     for (rank r = 0; r < world_.size(); ++r)
       if (!state_of(r).has_ended) return stuck(r);
-    report_.engine = "events";
     report_.memory = world_.memory() + events_.memory() + ranks_.capacity() * sizeof(state) +
                      nics_.capacity() * sizeof(nic_times<Time>) + departures_.memory() + costs_.memory() +
                      report_.finish.capacity() * sizeof(picoseconds);

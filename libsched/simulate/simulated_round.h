@@ -13,7 +13,6 @@
 #include <functional>
 #include <limits>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "libsched/schedule/schedule.h"
@@ -82,7 +81,6 @@ struct simulation_record {
 inline constexpr std::uint64_t k_signal_bytes = 8;
 
 struct simulation_report {
-  std::string_view engine;
   std::vector<picoseconds> finish;  ///< time when the round of each rank ends, by rank
   std::uint64_t messages = 0;       ///< payload messages
   std::uint64_t bytes = 0;          ///< payload bytes

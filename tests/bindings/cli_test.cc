@@ -278,7 +278,6 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--initiator", "3"}, "--activation majority"},
       {{"simulate", "partial_allreduce", "--initiator", "3"}, "--activation majority"},
       {{"simulate", "--activation", "full"}, "a partial collective"},
-      {{"simulate", "--semantics", "loggopsim", "--jitter-us", "8"}, "--semantics libsched"},
       {{"simulate", "--skew-us", "5"}, "--skew"},
       {{"simulate", "--skew", "empirical"}, "--skew-file"},
       {{"simulate", "--skew", "linear", "--sigma", "2"}, "lognormal"},

@@ -48,12 +48,8 @@ given_file read_given(const std::string& path) {
       .collective = std::string(made->of->name), .algorithm = std::string(made->name), .is_converted = is_converted};
 }
 
-std::vector<schedule_ptr> schedules_of(const goal& program, const std::string& path) {
-  return require(import_goal(program, {.ns_per_byte = 1}), path);
-}
-
 std::vector<schedule_ptr> schedules_of(given_file given, const std::string& path) {
-  return given.program ? schedules_of(*given.program, path) : std::move(given.world);
+  return given.program ? require(import_goal(*given.program, {.ns_per_byte = 1}), path) : std::move(given.world);
 }
 
 void take_algorithm_file(std::string& collective, std::string& algorithm) {

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <functional>
-#include <optional>
-#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "bindings/cli/common/words.h"
-#include "bindings/cli/goal/goal.h"
 #include "bindings/simulation/simulation.h"
 #include "libsched/simulate/packed_world.h"
 
@@ -18,8 +18,7 @@ constexpr double k_ps_per_ns = 1e3, k_ps_per_us = 1e6, k_fs_per_ns = 1e6;
 
 struct simulate_options {
   std::string file;                   ///< path of a file of schedules; empty: schedules are generated
-  std::vector<schedule_ptr> given{};  ///< schedules in `file`
-  std::optional<goal> program{};      ///< GOAL program in `file`
+  std::vector<schedule_ptr> given{};  ///< schedules of `file`, by rank; those of a GOAL program are converted
   std::string collective = "allreduce";
   std::string algorithm = "recursive_doubling";
   std::vector<rank> ranks{8};
@@ -33,8 +32,6 @@ struct simulate_options {
   std::uint32_t bucket = 0;
   std::string to_goal;
   std::string activation = "solo";
-  bool is_loggopsims = false;                               ///< true: simulates by the rules of LogGOPSim
-                                                            ///< (goal_player.h)
   std::vector<machine_level> levels;                        ///< costs within groups of neighbouring ranks, innermost
                                                             ///< group first
   simulation model{.noise = {.pace = {.slow_factor = 2}}};  ///< machine and noise from the options; model_of()
@@ -69,28 +66,15 @@ struct simulated_run {
   std::uint64_t bytes = 0;
   std::uint64_t seed = 0;
   simulation model{};
-  activation starts{};                    ///< activation of a partial collective
-  std::span<const schedule_ptr> given{};  ///< schedules of a file
-  const goal* program = nullptr;          ///< GOAL program from a file, simulated by LogGOPSim's rules
+  activation starts{};  ///< activation of a partial collective
   const sparse_algorithm* sparse = nullptr;
   sparse_problem problem{};   ///< request of a sparse allreduce
   std::string_view remark{};  ///< text of node_warning (collectives/algorithm/algorithm.h)
 };
 
-/// The schedules or the GOAL program of a file; empty if no file is given. A GOAL program is converted to schedules,
-/// unless it is simulated by LogGOPSim's rules.
-struct given_world {
-  std::vector<schedule_ptr> schedules{};
-  const goal* program = nullptr;  ///< owned by the options
-  rank ranks() const { return static_cast<rank>(program ? program->ranks.size() : schedules.size()); }
-};
-
-/// Returns the schedules or the GOAL program of the file in the options. Throws command_failure.
-given_world given_to(const simulate_options& options);
-
-/// Returns a run for each number of ranks, size and seed. If `given` is not empty, returns one run of `given` for each
-/// seed. `given` must outlive the runs. Throws command_failure and the parser's errors.
-std::vector<simulated_run> runs_of(const simulate_options& options, const given_world& given);
+/// Returns a run for each number of ranks, size and seed, or for each seed if the schedules are from a file. Throws
+/// command_failure and the parser's errors.
+std::vector<simulated_run> runs_of(const simulate_options& options);
 
 using schedule_generator = std::function<result<schedule_ptr>(world)>;
 

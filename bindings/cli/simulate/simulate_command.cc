@@ -14,10 +14,9 @@
 #include "bindings/cli/common/json_text.h"
 #include "bindings/cli/common/output_file.h"
 #include "bindings/cli/common/printed_to.h"
-#include "bindings/cli/goal/goal_player.h"
+#include "bindings/cli/goal/goal.h"
 #include "bindings/cli/picture/builders.h"
 #include "bindings/cli/simulate/simulate.h"
-#include "bindings/input_file.h"
 #include "ops/counted.h"
 
 namespace lsched::cli {
@@ -52,7 +51,7 @@ picoseconds quantile(const simulation_report& report, double q) {
 /// Returns the summary of a simulation. Other programs read the summary, so its keys must not change.
 json summary_of(const simulated_run& run, const simulation_report& report) {
   const auto messages = static_cast<double>(report.messages + report.signals);
-  return {{"engine", report.engine},
+  return {{"engine", "events"},
           {"ranks", run.ranks},
           {"messages_per_s", messages > 0 && report.seconds > 0 ? json(messages / report.seconds) : json(nullptr)},
           {"bytes_per_rank", static_cast<double>(report.memory) / run.ranks},
@@ -91,30 +90,23 @@ void print(const simulate_options& options, const simulated_run& run, const simu
     return;
   }
   const std::string subject = options.file.empty() ? std::to_string(run.bytes) + " B" : options.file;
-  std::fprintf(to, "%s, %s, %s, seed %llu\n", std::string(report.engine).c_str(), counted(run.ranks, "rank").c_str(),
-               subject.c_str(), static_cast<unsigned long long>(run.seed));
+  std::fprintf(to, "%s, %s, seed %llu\n", counted(run.ranks, "rank").c_str(), subject.c_str(),
+               static_cast<unsigned long long>(run.seed));
   for (const char* said : {"ranks", "bytes", "file", "seed"}) details.erase(said);
   for (const char* said : {"engine", "ranks", "finish_us"}) summary.erase(said);
   print_lines(details, "  ", to);
   print_lines(summary, "  ", to);
 }
 
-// --- GOAL --------------------------------------------------------------------------------------------------
+// --- files beside the report -------------------------------------------------------------------------------
 
-/// Exports the simulated round in the record as a GOAL program.
-result<goal_export> exported(const simulate_options& options, const simulated_run& run,
-                             const simulation_record& record) {
+/// Returns the schedules of the first `most` ranks of a run.
+std::vector<schedule_ptr> schedules_of(const simulate_options& options, const simulated_run& run, rank most) {
   std::vector<schedule_ptr> world;
   const schedule_generator generate = generator_of(options, run);
-  for (rank r = 0; r < run.ranks; ++r) {
-    auto made = generate({r, run.ranks});
-    if (!made) return made.error();
-    world.push_back(std::move(*made));
-  }
-  return export_goal(world, run.model, record);
+  for (rank r = 0; r < std::min(run.ranks, most); ++r) world.push_back(require(generate({r, run.ranks})));
+  return world;
 }
-
-// --- files beside the report -------------------------------------------------------------------------------
 
 /// The output files of a run: a trace, a picture and a GOAL program.
 class simulation_files {
@@ -142,7 +134,7 @@ class simulation_files {
 
   void write(const simulated_run& run, const simulation_report& report) {
     if (goal_) {
-      const goal_export made = require(exported(options_, run, record_));
+      const goal_export made = require(export_goal(schedules_of(options_, run, run.ranks), run.model, record_));
       goal_->write(to_goal_text(made.program, made.remark));
     }
     if (svg_) write_svg(run, report);
@@ -173,10 +165,7 @@ class simulation_files {
     picture_words words{.title = subject() + ", " + counted(run.ranks, "rank"), .most_ranks = options_.trace_ranks};
     if (options_.file.empty()) words.title += ", " + std::to_string(run.bytes) + " B a rank";
     if (run.starts.policy != activation_policy::none) words.caption.push_back("activation " + words_for(run.starts));
-    std::vector<schedule_ptr> shown;
-    const schedule_generator generate = generator_of(options_, run);
-    for (rank r = 0; r < std::min(run.ranks, options_.trace_ranks); ++r)
-      shown.push_back(require(generate({r, run.ranks})));
+    const std::vector<schedule_ptr> shown = schedules_of(options_, run, options_.trace_ranks);
     svg_->write(to_svg(picture_of_round(record_, report, run.model, shown, words)));
   }
 
@@ -200,31 +189,13 @@ result<simulation_report> play(const simulate_options& options, const simulated_
   return report;
 }
 
-/// Simulates a run by LogGOPSim's rules. If the run has schedules, first simulates them by our rules, in order to
-/// export the round as GOAL.
-result<simulation_report> play_as_goal(const simulate_options& options, const simulated_run& run,
-                                       const simulation_progress& progress, simulation_record* record) {
-  if (run.program != nullptr) return play_goal(*run.program, run.model.where, progress);
-  simulation_record own;
-  if (record == nullptr) record = &own;
-  const auto begin = std::chrono::steady_clock::now();
-  if (auto first = play(options, run, {}, record); !first) return first;
-  const auto made = exported(options, run, *record);
-  if (!made) return made.error();
-  const std::chrono::duration<double> generation = std::chrono::steady_clock::now() - begin;
-  auto report = play_goal(made->program, run.model.where, progress);
-  if (report) report->generation_seconds = generation.count();
-  return report;
-}
-
 int run_all(const simulate_options& options) {
-  const given_world given = given_to(options);
-  const std::vector<simulated_run> runs = runs_of(options, given);
+  const std::vector<simulated_run> runs = runs_of(options);
   simulation_files files(options, runs.size());
   run_batch(
       runs.size(),
       [&](std::size_t i, const simulation_progress& progress) {
-        return (options.is_loggopsims ? play_as_goal : play)(options, runs[i], progress, files.record());
+        return play(options, runs[i], progress, files.record());
       },
       [&](std::size_t i, const simulation_report& report) {
         files.write(runs[i], report);

@@ -7,6 +7,7 @@
 #include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/sizes.h"
+#include "bindings/cli/goal/goal.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
 #include "collectives/registry.h"
@@ -16,9 +17,8 @@ namespace lsched::cli {
 namespace {
 
 constexpr std::uint64_t k_most_simulated_ranks = 1 << 24;
-constexpr double k_longest = 1e12;  ///< maximum of all times
-constexpr const char* k_our_rules = "--semantics libsched";
-constexpr const char* k_schedules = "--semantics libsched, where a GOAL program is simulated";
+constexpr double k_longest = 1e12;                  ///< maximum of all times
+constexpr femtoseconds k_goal_compute = 1'000'000;  ///< time per byte of a copy: 1 ns, which schedules_of() assumes
 
 constexpr std::array k_skews{skew_kind::none,       skew_kind::linear,    skew_kind::uniform, skew_kind::lognormal,
                              skew_kind::stragglers, skew_kind::empirical, skew_kind::fixed,   skew_kind::rotating};
@@ -77,12 +77,6 @@ void add_machine_options(CLI::App& command, simulate_options& options) {
       "--level", set_levels,
       "RANKS:L:o:g:G[:nic] of groups of neighbours, innermost first; repeatable; with \"nic\" a group shares one NIC "
       "to ranks outside"));
-  const auto set_rules = [&options](const std::string& word) { options.is_loggopsims = word == "loggopsim"; };
-  group
-      .grouped(command.add_option_function<std::string>(
-          "--semantics", set_rules, "Rules of the simulation: libsched, or the main line of LogGOPSim"))
-      ->check(one_of({"libsched", "loggopsim"}))
-      ->default_str("libsched");
 }
 
 void add_noise_options(CLI::App& command, simulate_options& options) {
@@ -152,19 +146,7 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
                {"--density", is_sparse, "sparse_allreduce"},
                {"--period", is_sparse, "sparse_allreduce"},
                {"--lists-at-once", is_sparse, "sparse_allreduce"},
-               {"--level", !options.is_loggopsims, k_our_rules},
-               {"--cpu-noise", !options.is_loggopsims, k_our_rules},
-               {"--jitter-us", !options.is_loggopsims, k_our_rules},
-               {"--speed-cv", !options.is_loggopsims, k_our_rules},
-               {"--slow-share", !options.is_loggopsims, k_our_rules},
-               {"--critical-path", !options.is_loggopsims, k_our_rules},
-               {"--trace", !options.is_loggopsims, k_our_rules},
-               {"--svg", !options.is_loggopsims, k_our_rules},
-               {"--trace-ranks", !options.trace.empty() || !options.svg.empty(), "--trace or --svg"},
-               {"--goal", !options.is_loggopsims || !options.program, k_schedules},
-               {"--skew", !options.is_loggopsims || !options.program, k_schedules},
-               {"--round", !options.is_loggopsims || !options.program, k_schedules},
-               {"--seeds", !options.is_loggopsims || !options.program, k_schedules}};
+               {"--trace-ranks", !options.trace.empty() || !options.svg.empty(), "--trace or --svg"}};
   for (const auto& [option, is_heeded, needed] : rules)
     if (is_given(command, option) && !is_heeded)
       throw CLI::ValidationError(option, std::string("has no effect without ") + needed);
@@ -174,6 +156,15 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
     throw CLI::ValidationError("--skew-ranks", "required for fixed skew, and for no other skew");
   if ((noise == noise_kind::trace) == options.noise_file.empty())
     throw CLI::ValidationError("--noise-file", "required for trace noise, and for no other noise");
+}
+
+void expect_one_cpu(const goal& program, const std::string& path) {
+  for (std::size_t r = 0; r < program.ranks.size(); ++r)
+    for (const goal_op& op : program.ranks[r].ops)
+      if (op.cpu != 0 || op.nic != 0)
+        throw command_failure(
+            LSCHED_ERR_UNSUPPORTED,
+            path + ": rank " + std::to_string(r) + " uses a second cpu or nic, which the simulation does not support");
 }
 
 /// Reads the file if the user gave one in place of a collective: an algorithm, schedules or a GOAL program.
@@ -189,12 +180,15 @@ void take_file(const CLI::App& command, simulate_options& options) {
       options.ranks = {usual_ranks(options.collective, options.algorithm, options.ranks.front())};
     return;
   }
-  options.file = path;
-  options.given = std::move(given.world);
-  options.program = std::move(given.program);
   refuse_given(command, {"--fig9", "--calibrate"}, "cannot be used with a file");
   refuse_given(command, {"--algorithm", "--ranks", "--bytes", "--ranks-per-node", "--activation"}, k_own_of_schedules);
-  if (options.program) refuse_given(command, {"--initiator", "--compute"}, "has no effect on a GOAL program");
+  if (given.program) {
+    refuse_given(command, {"--initiator", "--compute"}, "has no effect on a GOAL program");
+    expect_one_cpu(*given.program, path);
+    options.model.where.compute = k_goal_compute;
+  }
+  options.file = path;
+  options.given = schedules_of(std::move(given), path);
 }
 
 }  // namespace

@@ -7,9 +7,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/parallel.h"
-#include "bindings/cli/goal/goal.h"
 #include "bindings/cli/simulate/simulate.h"
-#include "bindings/input_file.h"
 #include "bindings/progress_line.h"
 #include "bindings/requests/requests.h"
 #include "collectives/algorithm/algorithm.h"
@@ -19,17 +17,6 @@
 
 namespace lsched::cli {
 namespace {
-
-constexpr femtoseconds k_goal_compute = 1'000'000;  ///< time per byte of a copy: 1 ns, which schedules_of() assumes
-
-void expect_one_cpu(const goal& program, const std::string& path) {
-  for (std::size_t r = 0; r < program.ranks.size(); ++r)
-    for (const goal_op& op : program.ranks[r].ops)
-      if (op.cpu != 0 || op.nic != 0)
-        throw command_failure(LSCHED_ERR_UNSUPPORTED,
-                              path + ": rank " + std::to_string(r) +
-                                  " uses a second cpu or nic, which only --semantics loggopsim supports");
-}
 
 /// Returns the request that is passed to the generators of schedules.
 shape shape_of(const simulate_options& options, const simulated_run& run) {
@@ -60,17 +47,9 @@ void complete(simulated_run& run, const simulate_options& options) {
 
 }  // namespace
 
-given_world given_to(const simulate_options& options) {
-  if (!options.program) return {.schedules = options.given};
-  if (options.is_loggopsims) return {.program = &*options.program};
-  expect_one_cpu(*options.program, options.file);
-  return {.schedules = schedules_of(*options.program, options.file)};
-}
-
-std::vector<simulated_run> runs_of(const simulate_options& options, const given_world& world) {
-  const std::vector<schedule_ptr>& given = world.schedules;
+std::vector<simulated_run> runs_of(const simulate_options& options) {
+  const std::vector<schedule_ptr>& given = options.given;
   simulation model = model_of(options);
-  if (options.program) model.where.compute = k_goal_compute;
   std::vector<simulated_run> runs;
   const auto add = [&](rank ranks, std::uint64_t bytes) {
     if (!model.skew.ranks.empty() && model.skew.ranks.back() >= ranks)
@@ -80,21 +59,21 @@ std::vector<simulated_run> runs_of(const simulate_options& options, const given_
       throw CLI::ValidationError("--initiator", "has no effect: the schedules' activation is not majority");
     for (std::uint64_t seed = options.seed; seed < options.seed + options.seeds; ++seed) {
       model.skew.seed = model.noise.seed = seed;
-      runs.push_back({.ranks = ranks, .bytes = bytes, .seed = seed, .model = model, .given = given});
-      runs.back().program = world.program;
-      if (world.ranks() == 0) complete(runs.back(), options);
+      runs.push_back({.ranks = ranks, .bytes = bytes, .seed = seed, .model = model});
+      if (given.empty()) complete(runs.back(), options);
     }
   };
-  if (world.ranks() != 0) add(world.ranks(), 0);
-  for (const rank ranks : world.ranks() == 0 ? options.ranks : std::vector<rank>{})
+  if (!given.empty()) add(static_cast<rank>(given.size()), 0);
+  for (const rank ranks : given.empty() ? options.ranks : std::vector<rank>{})
     for (const std::uint64_t bytes : options.bytes)
       add(ranks, options.rounds_bytes ? usual_count(options.collective, options.algorithm, ranks, bytes) : bytes);
   return runs;
 }
 
 schedule_generator generator_of(const simulate_options& options, const simulated_run& run) {
-  if (!run.given.empty())
-    return [&run](world place) -> result<schedule_ptr> { return run.given[static_cast<std::size_t>(place.self)]; };
+  if (!options.given.empty())
+    return
+        [&options](world place) -> result<schedule_ptr> { return options.given[static_cast<std::size_t>(place.self)]; };
   if (run.sparse != nullptr)
     return [&run](world place) {
       sparse_problem problem = run.problem;
