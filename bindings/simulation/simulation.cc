@@ -8,19 +8,6 @@ namespace {
 
 std::uint64_t nanoseconds(picoseconds time) { return static_cast<std::uint64_t>(time / 1000); }
 
-/// Returns the disturbances of a simulation. The result refers to `what`, which must outlive the result.
-disturbances drawn_from(const simulation& what) {
-  const cpu_noise& noise = what.noise;
-  const round_no instance = what.instance;
-  return {.of_charge = [&noise, instance](rank r, std::uint64_t op, picoseconds begin,
-                                          picoseconds cost) { return delay_of(noise, r, instance, op, begin, cost); },
-          .of_send = [&noise, instance](
-                         rank r, std::uint64_t op, picoseconds begin,
-                         const message_cost& cost) { return disturbance_of(noise, r, instance, op, begin, cost); },
-          .drag = [&noise](rank r, picoseconds cost) { return drag_of(noise, r, cost); },
-          .has_fast_ranks = !noise.pace.is_even()};
-}
-
 }  // namespace
 
 result<simulation_report> simulate_schedules(const packed_world& ranks, const simulation& what,
@@ -30,7 +17,8 @@ result<simulation_report> simulate_schedules(const packed_world& ranks, const si
                         .instance = what.instance,
                         .initiator = what.initiator,
                         .progress = what.progress};
-  if (!what.noise.is_silent()) round.noise = drawn_from(what);
+  if (what.noise.mean > 0)
+    round.noise = [&what](rank r, op_id op, picoseconds) { return noise_of(what.noise, r, what.instance, op); };
   return simulate_round(ranks, round, record, trace);
 }
 

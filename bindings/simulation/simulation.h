@@ -1,4 +1,4 @@
-// Simulated rounds with randomly drawn start times, noise and jitter, and functions that evaluate the reports.
+// Simulated rounds with randomly drawn start times and noise, and functions that evaluate the reports.
 //
 // The command, benchmarks and tests use this file. libsched.so gets the start times from its caller, and simulates no
 // noise.

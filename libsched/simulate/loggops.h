@@ -100,7 +100,7 @@ struct path_parts {
   std::int64_t L = 0, o = 0, g = 0;       ///< number of terms L, o and g
   std::int64_t G_bytes = 0, O_bytes = 0;  ///< bytes
   std::int64_t compute_bytes = 0;         ///< bytes
-  picoseconds noise = 0;                  ///< noise and jitter
+  picoseconds noise = 0;                  ///< noise of CPUs
   picoseconds start = 0;                  ///< time when the path's first rank began
   friend bool operator==(const path_parts&, const path_parts&) = default;
 

@@ -175,8 +175,8 @@ class world_engine {
       return in.costs_.cost(size_at(id), level);
     }
     bool is_eager(const op& o, const message_cost& cost) const { return cost.is_eager || is_signal(o.kind); }
-    picoseconds noise(op_id id, const Time& begin, picoseconds cost) const {
-      return in.noise_ ? in.noise_->of_charge(self, id, instant_of(begin), cost) : 0;
+    picoseconds noise(op_id id, picoseconds cost) const {
+      return in.scenario_.noise ? in.scenario_.noise(self, id, cost) : 0;
     }
 
     // --- execution of ops
@@ -204,9 +204,9 @@ class world_engine {
       return carry_out(id, o, [&] {
         const message_cost& paid = cost_of(id, o);
         const bool is_short = is_eager(o, paid);
-        const disturbance met = in.noise_ ? in.noise_->of_send(self, id, instant_of(own.cpu), paid) : disturbance{};
+        const picoseconds delay = noise(id, is_short ? paid.sender.time : paid.overhead.time);
         Time& nic = in.nic_of(self, o.peer).sends_from;
-        const Time arrives = is_short ? send_eagerly(own.cpu, nic, paid, met) : announce(own.cpu, paid, met);
+        const Time arrives = is_short ? send_eagerly(own.cpu, nic, paid, delay) : announce(own.cpu, paid, delay);
         in.post(self, o, arrives, is_short ? event_kind::data : event_kind::request, bytes_at(id));
         return is_short;
       });
@@ -232,14 +232,14 @@ class world_engine {
 
     /// Charges CPU time. Returns true, because an op that only needs CPU time is complete afterwards.
     bool charge_cpu(op_id id, const charge& cost) {
-      own.cpu = own.cpu + cost + lost(noise(id, own.cpu, cost.time));
+      own.cpu = own.cpu + cost + lost(noise(id, cost.time));
       return true;
     }
 
     /// Grants an announced message, so that the sender may move the data (rendezvous).
     void ask_for(op_id id, const op& o) {
       const message_cost& paid = cost_of(id, o);
-      const Time granted = grant(own.cpu, paid, in.noise_ ? in.noise_->drag(self, paid.overhead.time) : 0);
+      const Time granted = grant(own.cpu, paid);
       in.push(o.peer, op_kind::send, self, o.tag, granted, event_kind::grant);
     }
   };
@@ -430,7 +430,6 @@ class world_engine {
 
   const packed_world& world_;
   const simulated_round& scenario_;
-  const std::optional<disturbances>& noise_ = scenario_.noise;
   simulation_record* record_;
   const std::size_t sharing_;  ///< level whose groups share a NIC (machine::sharing_level)
   const rank nic_ranks_;       ///< number of ranks that share a NIC; 1: NICs are not shared
@@ -452,7 +451,7 @@ class world_engine {
 
 result<simulation_report> simulate_round(const packed_world& ranks, const simulated_round& what,
                                          simulation_record* record, bool trace) {
-  const picoseconds width = lookahead(what.where, ranks.longest_message(), what.noise && what.noise->has_fast_ranks);
+  const picoseconds width = lookahead(what.where, ranks.longest_message());
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
   if (ranks.starts().policy == activation_policy::deadline && ranks.starts().number == k_auto_deadline)

@@ -23,29 +23,13 @@ namespace lsched {
 
 class packed_world;
 
-/// The random delays of one send.
-struct disturbance {
-  picoseconds noise = 0, jitter = 0;
-  picoseconds drag = 0;       ///< delay of the sender's CPU because the rank is slower or faster than normal
-  picoseconds head_drag = 0;  ///< part of `drag` before the message can leave
-};
-
-/// Functions that return random delays of CPUs and of the wire. The result of a function must not depend on the order
-/// of the calls. A charge is an interval of CPU time. `op` is the id of the op in the rank's schedule.
-struct disturbances {
-  /// Returns the delay of a CPU charge that begins at `begin` and lasts `cost` without delay. Negative for fast ranks.
-  std::function<picoseconds(rank, std::uint64_t op, picoseconds begin, picoseconds cost)> of_charge;
-  std::function<disturbance(rank, std::uint64_t op, picoseconds begin, const message_cost&)> of_send;
-  /// Returns the delay of a CPU charge that is caused only by the constant speed of the rank.
-  std::function<picoseconds(rank, picoseconds cost)> drag;
-  bool has_fast_ranks = false;  ///< some ranks run at up to twice the normal speed
-};
-
 /// Input of the simulator: the machine, and the conditions of the round.
 struct simulated_round {
   machine where{};
   std::function<picoseconds(rank)> starts{};  ///< time when a rank begins; empty: 0 for all ranks
-  std::optional<disturbances> noise{};
+  /// Returns the delay of a CPU charge (an interval of CPU time) of op `op` that lasts `cost` without delay. The result
+  /// must not depend on the order of the calls. Empty: no delays.
+  std::function<picoseconds(rank, op_id op, picoseconds cost)> noise{};
   round_no instance = 1;
   rank initiator = 0;  ///< only rank whose call has an effect, for policy `majority`
   /// The simulator calls this function periodically with the number of messages so far. May be empty.

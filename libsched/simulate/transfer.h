@@ -41,7 +41,7 @@ class cost_table {
   message_cost last_cost_;
 };
 
-/// Returns the charge for a random delay: noise of a CPU, or jitter of a message.
+/// Returns the charge for the noise of a CPU.
 constexpr charge lost(picoseconds time) { return {time, {.noise = time}}; }
 
 /// Stands for the time of the last use of a NIC that has not been used yet. This time is before all events.
@@ -65,23 +65,23 @@ struct nic_times {
 
 /// Returns the lookahead: the minimum time between an event and any event that it causes at another rank. `bytes` is
 /// the length of the longest message.
-inline picoseconds lookahead(const machine& where, std::uint64_t bytes, bool has_fast_ranks) {
+inline picoseconds lookahead(const machine& where, std::uint64_t bytes) {
   picoseconds least = std::numeric_limits<picoseconds>::max();
   const bool has_rendezvous = bytes > where.S;
   for (const machine_level& level : where.levels)
-    least = std::min(least, level.cost.L + (has_rendezvous ? 0 : has_fast_ranks ? level.cost.o / 2 : level.cost.o));
+    least = std::min(least, level.cost.L + (has_rendezvous ? 0 : level.cost.o));
   return least;
 }
 
 /// Eager protocol: the sender's CPU passes the message to the NIC. Returns the earliest time at which the receiver's
 /// CPU can begin.
 template <class Time>
-Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, const disturbance& met) {
-  const Time begin = cpu + lost(met.noise);
-  cpu = begin + cost.sender + lost(met.drag);
-  const Time leaves = later(begin + cost.overhead + lost(met.head_drag), nic);
+Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, picoseconds noise) {
+  const Time begin = cpu + lost(noise);
+  cpu = begin + cost.sender;
+  const Time leaves = later(begin + cost.overhead, nic);
   nic = leaves + cost.gap;
-  return leaves + cost.latency + cost.tail + lost(met.jitter);
+  return leaves + cost.latency + cost.tail;
 }
 
 /// The receiver's NIC receives a message after the previous message. Returns the time when the message has been
@@ -93,15 +93,15 @@ Time take_in(Time& nic, const Time& arrives, const message_cost& cost) {
 
 /// Rendezvous: the sender's CPU announces a message. Returns the time when the receiver gets the request.
 template <class Time>
-Time announce(Time& cpu, const message_cost& cost, const disturbance& met) {
-  cpu = cpu + cost.overhead + lost(met.noise + met.drag);
-  return cpu + cost.latency + lost(met.jitter);
+Time announce(Time& cpu, const message_cost& cost, picoseconds noise) {
+  cpu = cpu + cost.overhead + lost(noise);
+  return cpu + cost.latency;
 }
 
 /// Rendezvous: the receiver's CPU grants the request. Returns the time when the sender gets the grant.
 template <class Time>
-Time grant(Time& cpu, const message_cost& cost, picoseconds drag) {
-  cpu = cpu + cost.overhead + lost(drag);
+Time grant(Time& cpu, const message_cost& cost) {
+  cpu = cpu + cost.overhead;
   return cpu + cost.latency;
 }
 

@@ -50,7 +50,7 @@ start_skew skew_named(std::string_view name, double mean_ms, int ranks) {
   start_skew skew{.scale = mean};
   if (name == "linear") skew = {.kind = skew_kind::linear, .scale = 2 * mean / steps};
   if (name == "rotating") skew = {.kind = skew_kind::rotating, .scale = 2 * mean / steps};
-  if (name == "k_of_p") skew = {.kind = skew_kind::stragglers, .scale = mean * ranks};
+  if (name == "k_of_p") skew = {.kind = skew_kind::straggler, .scale = mean * ranks};
   if (name == "lognormal") skew = skew_of({0, std::exp(-0.5), 1, 20}, mean);
   if (name == "ucf101") skew = skew_of(k_ucf101, mean);
   if (name == "cloud") skew = skew_of(k_cloud, mean);

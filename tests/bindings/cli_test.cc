@@ -262,10 +262,6 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--level", "4:1:1"}, "--level"},
       {{"simulate", "--plot", "a.png"}, "--fig9"},
       {{"simulate", "--ranks", "2", "3", "--trace", "/dev/null"}, "one simulation"},
-      {{"simulate", "--skew", "fixed"}, "--skew-ranks"},
-      {{"simulate", "--skew", "fixed", "--skew-ranks", "9"}, "--skew-ranks: there is no rank 9"},
-      {{"simulate", "--cpu-noise", "trace"}, "--noise-file"},
-      {{"simulate", "--noise-file", "/dev/null"}, "--noise-file"},
       {{"simulate", "--ranks", "2", "3", "--goal", "/dev/null"}, "one simulation"},
       {{"simulate", k_scan, "--ranks", "2"}, "--ranks: the file determines this value"},
       {{"simulate", k_scan, "--ranks-per-node", "2"}, "--ranks-per-node: the file determines this value"},
@@ -279,11 +275,7 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "partial_allreduce", "--initiator", "3"}, "--activation majority"},
       {{"simulate", "--activation", "full"}, "a partial collective"},
       {{"simulate", "--skew-us", "5"}, "--skew"},
-      {{"simulate", "--skew", "empirical"}, "--skew-file"},
-      {{"simulate", "--skew", "linear", "--sigma", "2"}, "lognormal"},
-      {{"simulate", "--alpha", "2"}, "pareto"},
-      {{"simulate", "--slow-factor", "2"}, "--slow-share"},
-      {{"simulate", "--fig9", "--skew", "uniform"}, "cannot be combined with --skew"},
+      {{"simulate", "--fig9", "--skew", "linear"}, "cannot be combined with --skew"},
       {{"simulate", "--fig9", "--seeds", "2"}, "cannot be combined with --seeds"},
       {{"simulate", "barrier", "--fig9"}, "cannot be combined with COLLECTIVE"},
       {{"simulate", "--fig9", "--bytes", "8", "64"}, "one size"},
@@ -1341,8 +1333,7 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
 
 TEST(Command, says_why_a_file_cannot_be_read) {
   const std::vector<words> readers {
-    {"verify"}, {"trace"}, {"simulate"}, {"simulate", "--skew", "empirical", "--skew-file"},
-        {"simulate", "--cpu-noise", "trace", "--noise-file"}, {"simulate", "--fig9", "--measured"},
+    {"verify"}, {"trace"}, {"simulate"}, {"simulate", "--fig9", "--measured"},
 #if LSCHED_HAVE_BENCH
     {
       "bench", "compare"
@@ -1366,9 +1357,6 @@ TEST(Command, says_why_a_file_cannot_be_read) {
 
 TEST(Command, says_what_is_wrong_with_a_file_and_with_which) {
   const std::vector<std::tuple<words, std::string, std::string>> cases{
-      {{"simulate", "--skew", "empirical", "--skew-file"}, "", "holds no numbers"},
-      {{"simulate", "--skew", "empirical", "--skew-file"}, "1\n2\nx\n", "the text after 2 numbers is not a number"},
-      {{"simulate", "--cpu-noise", "trace", "--noise-file"}, "", "contains no gaps"},
       {{"simulate", "--fig9", "--ranks", "2", "--measured"}, "{}\n", "line 1: not a row of `lsched bench fig9"},
       {{"trace", "--svg", "/dev/null"}, R"({"traceEvents":[]})", "no op of a schedule is recorded there"},
       {{"trace"}, "", "line 1, column 1: not valid JSON"},
@@ -1626,7 +1614,7 @@ TEST(CommandSimulate, schedules_of_a_file_are_simulated) {
   EXPECT_DOUBLE_EQ(last_line_of(it.out)["finish_us"].get<double>(), 11.084);  // two messages of 8 bytes
   EXPECT_TRUE(contains(it.out, R"("file":")" + path + R"(")")) << it.out;
   EXPECT_TRUE(contains(it.out, R"("messages":2)")) << it.out;
-  const outcome seeds = run(lsched({"simulate", path, "--skew", "uniform", "--seeds", "3"}));
+  const outcome seeds = run(lsched({"simulate", path, "--skew", "lognormal", "--seeds", "3"}));
   EXPECT_TRUE(contains(seeds.out, path + ", seed 3")) << seeds.out;
 }
 
@@ -1708,13 +1696,11 @@ TEST(CommandSimulate, remarks_on_an_adaptive_sum_that_is_a_mean) {
 }
 
 TEST(CommandSimulate, starts_and_times_beyond_what_it_counts_are_errors) {
-  const temporary_file early("-1\n");
   const std::vector<std::pair<words, std::string>> asks{
-      {{"--skew", "empirical", "--skew-file", early.path}, "rank 0 would begin at -1 us"},
       {{"--skew", "linear", "--skew-us", "1e10", "--ranks", "1000"}, "would begin at"},
       {{"--fig9", "--skew-us", "1e12", "--ranks", "32"}, "would begin at"},
       {{"--G", "1e12", "--bytes", "60000"}, "simulated time"},
-      {{"--cpu-noise", "pareto", "--alpha", "0.01"}, "simulated time"},
+      {{"--noise-us", "1e12", "--ranks", "64"}, "simulated time"},
       {{"--G", "1e12", "--bytes", "10000000"}, "simulated time"}};
   for (const auto& [ask, complaint] : asks) {
     words all{"simulate"};
@@ -1794,17 +1780,14 @@ TEST(CommandSimulate, goal_files_it_cannot_time_are_refused) {
   }
 }
 
-TEST(CommandSimulate, noise_traces_and_fixed_skew_are_read) {
-  const temporary_file trace("# remark\n0\t1000\n10000\t5000000\n");
-  const outcome noisy = run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", trace.path, "--json", "-"}));
-  ASSERT_EQ(noisy.status, 0) << noisy.err;
-  EXPECT_GT(last_line_of(noisy.out)["finish_us"], 5000);
-  const outcome late =
-      run(lsched({"simulate", "--skew", "fixed", "--skew-ranks", "5", "2", "--skew-us", "7000", "--json", "-"}));
-  ASSERT_EQ(late.status, 0) << late.err;
-  EXPECT_GT(last_line_of(late.out)["finish_us"], 7000);
-  const temporary_file torn("1000\n");
-  EXPECT_TRUE(contains(run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", torn.path})).err, "line 1: "));
+TEST(CommandSimulate, skew_and_noise_take_their_time) {
+  const auto us = [](const words& options) {
+    words ask{"simulate", "--json", "-"};
+    ask.insert(ask.end(), options.begin(), options.end());
+    return last_line_of(run(lsched(ask)).out)["finish_us"].get<double>();
+  };
+  EXPECT_GT(us({"--skew", "straggler", "--skew-us", "7000"}), 7000);
+  EXPECT_GT(us({"--noise-us", "1000"}), us({}) + 1000);
 }
 
 TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {

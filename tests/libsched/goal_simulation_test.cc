@@ -288,7 +288,7 @@ TEST(goal_of_a_simulation, requires_what_fired_first_there_and_says_so) {
     return to.compile();
   });
   for (const std::uint64_t first : {1u, 2u}) {
-    simulation what{.skew = {.kind = skew_kind::stragglers, .scale = 500 * k_us}};
+    simulation what{.skew = {.kind = skew_kind::straggler, .scale = 500 * k_us}};
     while (start_times(what.skew, 3)(static_cast<rank>(3 - first)) == 0) ++what.skew.seed;  // the other rank is late
     simulation_report report;
     const auto made = exported(ranks, what, report);
@@ -299,7 +299,7 @@ TEST(goal_of_a_simulation, requires_what_fired_first_there_and_says_so) {
     for (const goal_edge& it : me.edges)
       if (it.after == either) sources.push_back(me.ops[it.before].peer);
     EXPECT_EQ(sources, std::vector{static_cast<std::uint32_t>(first)});
-    EXPECT_NE(made.remark.find("resolved for one simulated scenario: skew stragglers, noise none, seed "),
+    EXPECT_NE(made.remark.find("resolved for one simulated scenario: skew straggler, noise none, seed "),
               std::string::npos)
         << made.remark;
     EXPECT_NE(made.remark.find("the deps that completed first are required"), std::string::npos) << made.remark;

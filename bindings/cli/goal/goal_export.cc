@@ -19,8 +19,8 @@ std::size_t index_of(rank r) { return static_cast<std::size_t>(r); }
 /// The time of calls that must not start the round, which is over before this time.
 constexpr picoseconds k_after_all = k_forever / 2;
 
-simulation unit_time_round(const activation& starts, rank size, rank initiator) {
-  simulation round;
+simulated_round unit_time_round(const activation& starts, rank size, rank initiator) {
+  simulated_round round;
   round.where.levels = {{.cost = {.L = 1, .o = 0, .g = 0, .G = 0}}};
   round.where.S = std::numeric_limits<std::uint64_t>::max();
   round.initiator = initiator;
@@ -29,14 +29,15 @@ simulation unit_time_round(const activation& starts, rank size, rank initiator) 
   std::iota(all.begin(), all.end(), 0);
   round_calls calls(starts, size);
   calls.open(round.instance, all);
-  round.skew = {.kind = skew_kind::listed, .samples = std::vector<picoseconds>(index_of(size), k_after_all)};
+  std::vector<picoseconds> call_times(index_of(size), k_after_all);
   rank callers = 0;
   for (rank i = 0; i < size && callers < quota_of(starts, size).arrivals; ++i) {
     const rank caller = ring_after(initiator, i, size);
     if (!calls.is_candidate(caller)) continue;
     if (callers++ == 0) round.initiator = caller;
-    round.skew.samples[index_of(caller)] = 0;
+    call_times[index_of(caller)] = 0;
   }
+  round.starts = [times = std::move(call_times)](rank r) { return times[index_of(r)]; };
   return round;
 }
 
@@ -199,9 +200,11 @@ std::string describe(const schedule& first, round_no round, const wording& words
   return text;
 }
 
-std::string describe_unit_times(const schedule& first, const simulation& what, const traits& all) {
+std::string describe_unit_times(const schedule& first, const simulated_round& what, const traits& all) {
   if (!first.is_partial() && !all.has_choice) return "";
-  const auto callers = std::ranges::count(what.skew.samples, 0);
+  const rank size = first.place().size;
+  rank callers = 0;
+  for (rank r = 0; what.starts && r < size; ++r) callers += what.starts(r) == 0 ? 1 : 0;
   std::string text = "\nresolved for one scenario: ";
   if (callers != 0)
     text += "rank " + std::to_string(what.initiator) +
@@ -218,19 +221,22 @@ std::string describe_unit_times(const schedule& first, const simulation& what, c
 }
 
 std::string describe_simulated(const simulation& what, const traits& all) {
+  const double us = static_cast<double>(what.noise.mean) / 1e6;
   std::string text = "\nresolved for one simulated scenario: skew " + std::string(name_of(what.skew.kind)) +
-                     ", noise " + std::string(name_of(what.noise.kind)) + ", seed " + std::to_string(what.skew.seed);
+                     ", noise " + (what.noise.mean == 0 ? "none" : number_text(us) + " us") + ", seed " +
+                     std::to_string(what.skew.seed);
   if (what.skew.kind != skew_kind::none)
     text += ";\na rank that begins late, or whose call triggers an op, begins with a calc of that time";
-  if (!what.noise.is_silent()) text += ";\nnoise and jitter affect only the order of arrivals and are not written";
+  if (what.noise.mean > 0) text += ";\nnoise affects only the order of arrivals and is not written";
   if (all.has_choice)
     text += ";\nif an op needs fewer tokens than it has deps, the deps that completed first are required";
   return text + ";\nops that did not fire are left out";
 }
 
-/// Returns the simulated round as a program. The remark ends with the text of `describe_scenario(traits)`.
-template <class Describe>
-result<goal_export> write_down(std::span<const schedule_ptr> world, const simulation& what,
+/// Returns the simulated round `instance` as a program, in which rank r calls at `starts(r)`. The remark ends with the
+/// text of `describe_scenario(traits)`.
+template <class Starts, class Describe>
+result<goal_export> write_down(std::span<const schedule_ptr> world, round_no instance, const Starts& starts,
                                const simulation_record& record, wording words, const Describe& describe_scenario) {
   if (const std::int64_t open = orphans_of(record); open != 0)
     return failure{status::unmatched, "messages sent and never received: " + std::to_string(open)};
@@ -240,12 +246,11 @@ result<goal_export> write_down(std::span<const schedule_ptr> world, const simula
     return failure{status::constraint, "the tags of messages leave no free tags for signals"};
   if (auto why = validate(world, words.ns_per_byte)) return *why;
   words.signal_tag = all.signal_tag;
-  const start_times starts(what.skew, static_cast<rank>(world.size()), what.instance);
   goal_export out;
   for (std::size_t r = 0; r < world.size(); ++r)
     out.program.ranks.push_back(translate(*world[r], played[r], words,
                                           static_cast<std::uint64_t>((starts(static_cast<rank>(r)) + 500) / 1000)));
-  out.remark = describe(*world.front(), what.instance, words, all) + describe_scenario(all);
+  out.remark = describe(*world.front(), instance, words, all) + describe_scenario(all);
   return out;
 }
 
@@ -258,21 +263,23 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_
   if (!(scenario.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte must be above 0"};
   const auto packed = packed_world::of(world);
   if (!packed) return packed.error();
-  const simulation what = unit_time_round(packed->starts(), size, scenario.initiator);
+  const simulated_round what = unit_time_round(packed->starts(), size, scenario.initiator);
   simulation_record record;
-  const auto report = simulate_schedules(*packed, what, &record);
+  const auto report = simulate_round(*packed, what, &record);
   if (!report) {
     failure why = report.error();
     if (why.code == status::state) why.code = status::unmatched;
     return why;
   }
-  return write_down(world, what, record, {.ns_per_byte = scenario.ns_per_byte},
+  const auto starts = [&](rank r) { return what.starts ? what.starts(r) : 0; };
+  return write_down(world, what.instance, starts, record, {.ns_per_byte = scenario.ns_per_byte},
                     [&](const traits& all) { return describe_unit_times(*world.front(), what, all); });
 }
 
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record) {
-  return write_down(world, what, record,
+  const start_times starts(what.skew, static_cast<rank>(world.size()), what.instance);
+  return write_down(world, what.instance, starts, record,
                     {.ns_per_byte = static_cast<double>(what.where.compute) / 1e6, .signal_bytes = k_signal_bytes},
                     [&](const traits& all) { return describe_simulated(what, all); });
 }

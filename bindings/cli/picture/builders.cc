@@ -174,11 +174,7 @@ simulated_round in_steps(rank initiator) {
   simulated_round round{.initiator = initiator};
   round.where.levels.front().cost = {.L = k_step, .o = k_step, .g = 0, .G = 0, .O = 0};
   round.where.S = UINT64_MAX;
-  const auto own_step = [](rank, std::uint64_t, picoseconds, picoseconds cost) { return cost == 0 ? k_step : 0; };
-  round.noise =
-      disturbances{.of_charge = own_step,
-                   .of_send = [](rank, std::uint64_t, picoseconds, const message_cost&) { return disturbance{}; },
-                   .drag = [](rank, picoseconds) { return picoseconds{0}; }};
+  round.noise = [](rank, op_id, picoseconds cost) { return cost == 0 ? k_step : 0; };
   return round;
 }
 
@@ -309,9 +305,10 @@ std::string words_for_machine(const simulation& what) {
   }
   text += "S " + std::to_string(what.where.S) + " B, compute " + rate(what.where.compute) + "; skew " +
           std::string(name_of(what.skew.kind));
-  if (what.skew.kind != skew_kind::none && what.skew.kind != skew_kind::empirical)
-    text += " " + short_number(static_cast<double>(what.skew.scale) / 1e6) + " us";
-  text += "; CPU noise " + std::string(name_of(what.noise.kind)) + "; seed " + std::to_string(what.skew.seed);
+  const auto us = [](picoseconds time) { return short_number(static_cast<double>(time) / 1e6) + " us"; };
+  if (what.skew.kind != skew_kind::none) text += " " + us(what.skew.scale);
+  text += "; CPU noise " + (what.noise.mean == 0 ? "none" : us(what.noise.mean)) + "; seed " +
+          std::to_string(what.skew.seed);
   return text + ", round " + std::to_string(what.instance);
 }
 

@@ -233,7 +233,7 @@ void plot(const picture& png, const fig9_request& request, const fig9_points& po
 }  // namespace
 
 int predict_fig9(const simulate_options& options, bool has_ranks) {
-  fig9_request request{.bytes = options.bytes.front(), .where = model_of(options).where};
+  fig9_request request{.bytes = options.bytes.front(), .where = options.model.where};
   request.skew = options.model.skew.scale;
   if (has_ranks) request.ranks = options.ranks;
   fig9_points measured;

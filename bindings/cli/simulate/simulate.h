@@ -32,11 +32,9 @@ struct simulate_options {
   std::uint32_t bucket = 0;
   std::string to_goal;
   std::string activation = "solo";
-  std::vector<machine_level> levels;                        ///< costs within groups of neighbouring ranks, innermost
-                                                            ///< group first
-  simulation model{.noise = {.pace = {.slow_factor = 2}}};  ///< machine and noise from the options; model_of()
-                                                            ///< completes this model
-  std::string skew_file, noise_file;
+  std::vector<machine_level> levels;  ///< costs within groups of neighbouring ranks, innermost
+                                      ///< group first
+  simulation model{};                 ///< machine, skew and noise; check_simulate_options() adds `levels`
   std::uint64_t seed = 1, seeds = 1;
 
   bool critical_path = false;
@@ -54,10 +52,6 @@ void add_simulate_options(CLI::App& command, simulate_options& options);
 /// Checks the parsed options and fills in values that depend on other options. Throws the parser's errors, also for an
 /// option that has no effect.
 void check_simulate_options(const CLI::App& command, simulate_options& options);
-
-/// Returns the model of the options, completed by the levels, and by skew and noise that are read from files. Throws
-/// command_failure.
-simulation model_of(const simulate_options& options);
 
 // --- runs --------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,7 @@
 #include "bindings/cli/common/sizes.h"
 #include "bindings/cli/goal/goal.h"
 #include "bindings/cli/simulate/simulate.h"
-#include "bindings/input_file.h"
 #include "collectives/registry.h"
-#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -20,10 +18,8 @@ constexpr std::uint64_t k_most_simulated_ranks = 1 << 24;
 constexpr double k_longest = 1e12;                  ///< maximum of all times
 constexpr femtoseconds k_goal_compute = 1'000'000;  ///< time per byte of a copy: 1 ns, which schedules_of() assumes
 
-constexpr std::array k_skews{skew_kind::none,       skew_kind::linear,    skew_kind::uniform, skew_kind::lognormal,
-                             skew_kind::stragglers, skew_kind::empirical, skew_kind::fixed,   skew_kind::rotating};
-constexpr std::array k_noises{noise_kind::none, noise_kind::periodic, noise_kind::exponential, noise_kind::pareto,
-                              noise_kind::trace};
+constexpr std::array k_skews{skew_kind::none, skew_kind::linear, skew_kind::rotating, skew_kind::lognormal,
+                             skew_kind::straggler};
 
 // --- adding options ----------------------------------------------------------------------------------------
 
@@ -82,28 +78,11 @@ void add_machine_options(CLI::App& command, simulate_options& options) {
 void add_noise_options(CLI::App& command, simulate_options& options) {
   const option_group group{command, "Skew and noise"};
   start_skew& skew = options.model.skew;
-  cpu_noise& noise = options.model.noise;
   group.add_choice_with_default("--skew", k_skews, skew.kind, "Distribution of the start times of ranks");
   add_time(group, "--skew-us", skew.scale, k_ps_per_us,
-           "Delay per rank (linear, rotating), maximum (uniform), median (lognormal), delay (stragglers, fixed)");
-  group.add("--sigma", skew.sigma, "Sigma of lognormal skew", number(0, 10));
-  add_time(group, "--shift-us", skew.shift, k_ps_per_us, "Time added to uniform, lognormal and rotating skew");
-  add_time(group, "--most-us", skew.most, k_ps_per_us, "Upper limit of skews; 0: no limit");
-  group.add("--stragglers", skew.count, "Number of stragglers", whole_number(0, k_most_simulated_ranks));
-  group.add("--skew-file", options.skew_file, "File of start times in us, one per line, for empirical skew");
-  group.add("--skew-ranks", skew.ranks, "Ranks that begin late under fixed skew")
-      ->check(whole_number(0, k_most_simulated_ranks));
-  group.add_choice_with_default("--cpu-noise", k_noises, noise.kind, "Kind of CPU noise");
-  add_time(group, "--cpu-noise-us", noise.scale, k_ps_per_us, "Length (periodic), mean (exponential), scale (pareto)");
-  add_time(group, "--period-us", noise.period, k_ps_per_us, "Period of periodic noise");
-  group.add("--alpha", noise.alpha, "Shape of pareto noise", number(1e-2, 1e3));
-  group.add("--noise-file", options.noise_file,
-            "Trace noise: file with lines of start and duration, ns (LogGOPSim format)");
-  group.add_flag("--cosched", noise.is_cosched, "Trace noise: all ranks pause at the same times");
-  add_time(group, "--jitter-us", noise.jitter, k_ps_per_us, "Mean of the random time that the wire adds to L");
-  group.add("--speed-cv", noise.pace.cv, "Spread of the ranks' speeds, normal around 1", number(0, 1));
-  group.add("--slow-share", noise.pace.slow_share, "Share of the ranks that are slow all the time", number(0, 1));
-  group.add("--slow-factor", noise.pace.slow_factor, "Factor by which these ranks are slower", number(1, 1e6));
+           "Delay per rank (linear, rotating), median (lognormal), delay (straggler)");
+  add_time(group, "--noise-us", options.model.noise.mean, k_ps_per_us,
+           "Mean of the exponential draw that is added to each use of a CPU");
   group.add("--round", options.model.instance,
             "Number of the round, which selects the draws and the turn of rotating skew", whole_number(1));
   group.add("--seed", options.seed, "Seed of all draws", whole_number(0));
@@ -112,12 +91,8 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
 
 // --- options that go together ------------------------------------------------------------------------------
 
-/// Throws the parser's error if an option has no effect without another option, or if a kind of skew or noise is given
-/// without the file or ranks that it needs.
+/// Throws the parser's error if an option has no effect without another option.
 void check_heeded(const CLI::App& command, const simulate_options& options) {
-  const skew_kind skew = options.model.skew.kind;
-  const noise_kind noise = options.model.noise.kind;
-  const auto is_any = [](auto kind, auto... kinds) { return ((kind == kinds) || ...); };
   const collective* const known = find_collective(options.collective);
   const bool is_partial = known != nullptr && known->activates;
   const bool is_sparse = options.collective == k_sparse_allreduce;
@@ -125,18 +100,7 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
     const char* option;
     bool is_heeded;
     const char* needed;
-  } rules[] = {{"--skew-us", options.fig9 || !is_any(skew, skew_kind::none, skew_kind::empirical), "--skew"},
-               {"--sigma", skew == skew_kind::lognormal, "--skew lognormal"},
-               {"--shift-us", is_any(skew, skew_kind::uniform, skew_kind::lognormal, skew_kind::rotating),
-                "--skew uniform, lognormal or rotating"},
-               {"--most-us", skew != skew_kind::none, "--skew"},
-               {"--stragglers", skew == skew_kind::stragglers, "--skew stragglers"},
-               {"--cpu-noise-us", is_any(noise, noise_kind::periodic, noise_kind::exponential, noise_kind::pareto),
-                "--cpu-noise periodic, exponential or pareto"},
-               {"--period-us", noise == noise_kind::periodic, "--cpu-noise periodic"},
-               {"--alpha", noise == noise_kind::pareto, "--cpu-noise pareto"},
-               {"--cosched", noise == noise_kind::trace, "--cpu-noise trace"},
-               {"--slow-factor", options.model.noise.pace.slow_share > 0, "--slow-share"},
+  } rules[] = {{"--skew-us", options.fig9 || options.model.skew.kind != skew_kind::none, "--skew"},
                {"--activation", is_partial, "a partial collective"},
                // Schedules of a file have a policy, which runs_of() checks.
                {"--initiator", !options.file.empty() || (is_partial && options.activation.starts_with("majority")),
@@ -150,12 +114,6 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
   for (const auto& [option, is_heeded, needed] : rules)
     if (is_given(command, option) && !is_heeded)
       throw CLI::ValidationError(option, std::string("has no effect without ") + needed);
-  if ((skew == skew_kind::empirical) == options.skew_file.empty())
-    throw CLI::ValidationError("--skew-file", "required for empirical skew, and for no other skew");
-  if ((skew == skew_kind::fixed) == options.model.skew.ranks.empty())
-    throw CLI::ValidationError("--skew-ranks", "required for fixed skew, and for no other skew");
-  if ((noise == noise_kind::trace) == options.noise_file.empty())
-    throw CLI::ValidationError("--noise-file", "required for trace noise, and for no other noise");
 }
 
 void expect_one_cpu(const goal& program, const std::string& path) {
@@ -210,9 +168,6 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
   check_heeded(command, options);
   for (const rank ranks : is_given(command, "--activation") ? options.ranks : std::vector<rank>{})
     expect_in_world(options.collective, options.activation, {}, ranks);
-  const cpu_noise& noise = options.model.noise;
-  if (noise.kind == noise_kind::periodic && noise.scale >= noise.period)
-    throw CLI::ValidationError("--cpu-noise-us", "the noise must be shorter than its period");
   if (options.collective == "barrier") {  // messages of a barrier are signals
     if (is_given(command, "--bytes"))
       throw CLI::ValidationError("--bytes", "the signals of a barrier always have 8 bytes");
@@ -226,24 +181,8 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
   } else if (!is_given(command, "--algorithm") && find(options.collective, options.algorithm) == nullptr) {
     options.algorithm = "auto";
   }
-}
-
-simulation model_of(const simulate_options& options) {
-  simulation model = options.model;
-  model.where.levels.insert(model.where.levels.begin(), options.levels.begin(), options.levels.end());
-  std::ranges::sort(model.skew.ranks);
-  if (model.skew.kind == skew_kind::empirical) {
-    std::istringstream file(require(content_of(options.skew_file)));  // times in microseconds, one number per line
-    for (double sample = 0; file >> sample;) model.skew.samples.push_back(rounded(sample * k_ps_per_us));
-    const std::size_t numbers = model.skew.samples.size();
-    if (!file.eof())
-      throw command_failure(LSCHED_ERR_ARGUMENT, options.skew_file + ": the text after " + counted(numbers, "number") +
-                                                     " is not a number of microseconds");
-    if (numbers == 0) throw command_failure(LSCHED_ERR_ARGUMENT, options.skew_file + ": holds no numbers");
-  }
-  if (model.noise.kind == noise_kind::trace)
-    model.noise.trace = require(parse_noise_trace(require(content_of(options.noise_file))), options.noise_file);
-  return model;
+  std::vector<machine_level>& levels = options.model.where.levels;
+  levels.insert(levels.begin(), options.levels.begin(), options.levels.end());
 }
 
 void add_simulate_options(CLI::App& command, simulate_options& options) {

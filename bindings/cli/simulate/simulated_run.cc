@@ -49,11 +49,9 @@ void complete(simulated_run& run, const simulate_options& options) {
 
 std::vector<simulated_run> runs_of(const simulate_options& options) {
   const std::vector<schedule_ptr>& given = options.given;
-  simulation model = model_of(options);
+  simulation model = options.model;
   std::vector<simulated_run> runs;
   const auto add = [&](rank ranks, std::uint64_t bytes) {
-    if (!model.skew.ranks.empty() && model.skew.ranks.back() >= ranks)
-      throw CLI::ValidationError("--skew-ranks", "there is no rank " + std::to_string(model.skew.ranks.back()));
     if (model.initiator >= ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
     if (!given.empty() && model.initiator != 0 && given.front()->starts().policy != activation_policy::majority)
       throw CLI::ValidationError("--initiator", "has no effect: the schedules' activation is not majority");

@@ -50,7 +50,7 @@ TEST(simulated_trace, has_every_message_as_an_arrow_with_two_ends) {
                                                   {"allreduce", "ring"},
                                                   {"reduce", "binomial"},
                                                   {"gather", "flat"}}) {
-        simulation what{.skew = {.kind = skew_kind::uniform, .scale = 5'000'000}};
+        simulation what{.skew = {.kind = skew_kind::lognormal, .scale = 5'000'000}};
         what.where.S = most_eager;
         const auto run = traced(testing::collective_world(size, collective, algorithm, 1000), what);
         EXPECT_EQ(count_of(run.events, op_kind::send), run.report.messages);
@@ -71,8 +71,7 @@ TEST(simulated_trace, has_signals_too) {
 }
 
 TEST(simulated_trace, cpus_do_one_thing_at_a_time_and_end_when_the_report_says) {
-  simulation what{.skew = {.kind = skew_kind::lognormal, .scale = 9'000'000}};
-  what.noise = {.kind = noise_kind::exponential, .scale = 1'000'000};
+  simulation what{.skew = {.kind = skew_kind::lognormal, .scale = 9'000'000}, .noise = {.mean = 1'000'000}};
   simulation_record record;
   what.where.compute = 1000;
   const auto report = testing::simulated(testing::doubling_world(13, 1000), what, &record);

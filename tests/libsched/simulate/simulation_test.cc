@@ -20,7 +20,7 @@ void expect_refused(std::span<const schedule_ptr> ranks, const simulation& what,
 TEST(simulation, a_start_that_cannot_be_counted_names_its_rank) {
   const auto ranks = doubling_world(40, 64);
   simulation what;
-  what.skew = {.kind = skew_kind::empirical, .samples = {-k_us}};
+  what.skew = {.kind = skew_kind::rotating, .scale = k_us, .shift = -k_us};
   expect_refused(ranks, what, status::argument, "rank 0 would begin at -1 us");
   what.skew = {.kind = skew_kind::linear, .scale = 1'000'000'000'000 * k_us};
   expect_refused(ranks, what, status::argument, "use starts from 0 to");
@@ -36,7 +36,7 @@ TEST(simulation, time_that_cannot_be_counted_is_refused_and_never_wraps) {
   expect_refused(doubling_world(64, 60'000), what, status::unsupported, "the round takes longer than");
   what.where.S = k_max_count;
   expect_refused(doubling_world(64, k_max_count), what, status::unsupported, "the round takes longer than");
-  what = {.noise = {.kind = noise_kind::pareto, .alpha = 0.01}};
+  what = {.noise = {.mean = k_forever}};
   expect_refused(doubling_world(64, 64), what, status::unsupported, "the round takes longer than");
 }
 

@@ -35,7 +35,7 @@ struct drawn_round {
 };
 
 simulation rough_machine() {
-  simulation what{.skew = {.kind = skew_kind::uniform, .scale = 20 * k_us}};
+  simulation what{.skew = {.kind = skew_kind::lognormal, .scale = 20 * k_us}};
   what.where.compute = 1'000'000;
   return what;
 }
