@@ -126,7 +126,7 @@ void take_file(const CLI::App& command, show_options& options) {
   else
     refuse_given(command,
                  {"--algorithm", "--ranks", "--count", "--dtype", "--op", "--mean", "--root", "--ranks-per-node",
-                  "--tensors", "--k", "--density", "--activation", "--seed"},
+                  "--tensors", "--k", "--activation", "--seed"},
                  k_own_of_schedules);
   options.collective = given.collective;
   options.algorithm = given.algorithm;

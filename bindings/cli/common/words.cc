@@ -78,25 +78,22 @@ void add_request_options(CLI::App& command, request_options& request) {
       ->check(whole_number(1, k_most_ranks));
   group.add("--tensors", request.tensors, "Number of tensors, nearly equal, in the vector of an adaptive sum")
       ->check(whole_number(1, 1 << 20));
-  add_sparse_options(command, request.sparse);
+  add_items_option(command, request.k);
   group.add("--activation", request.activation, "Policy of the partial collectives (default: solo)")
       ->check(activation_words());
 }
 
-void add_sparse_options(CLI::App& command, sparse_data& data) {
+void add_items_option(CLI::App& command, std::optional<std::uint64_t>& k) {
   const option_group group{command};
-  auto* k =
-      group.add("--k", data.k, "Items that a rank sends in a sparse allreduce")->check(whole_number(0, k_max_count));
-  group.add("--density", data.density, "Items that a rank sends, as a share of --count", number(0, 1))->excludes(k);
+  group.add("--k", k, "Items that a rank sends in a sparse allreduce (default: --count / 100)")
+      ->check(whole_number(0, k_max_count));
 }
 
-std::uint64_t items_of(const sparse_data& data, std::uint64_t count) {
-  return data.k.value_or(static_cast<std::uint64_t>(data.density * static_cast<double>(count)));
-}
+std::uint64_t items_of(std::optional<std::uint64_t> k, std::uint64_t count) { return k.value_or(count / 100); }
 
 sparse_problem problem_of(const request_options& request) {
   return {.count = request.count,
-          .k = items_of(request.sparse, request.count),
+          .k = items_of(request.k, request.count),
           .place = {0, request.ranks},
           .type = request.type};
 }

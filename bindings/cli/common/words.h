@@ -34,14 +34,11 @@ CLI::Validator any_word();
 /// Returns a validator that accepts `words`. The error for any other word suggests the nearest accepted word.
 CLI::Validator one_of(std::vector<std::string> words);
 
-/// The values of --k and --density of sparse allreduces. A command accepts only one of the two.
-struct sparse_data {
-  std::optional<std::uint64_t> k;
-  double density = 0.01;  ///< share of `count` that gives k, rounded down; used if `k` is not set
-};
+/// Adds the option --k of sparse allreduces.
+void add_items_option(CLI::App& command, std::optional<std::uint64_t>& k);
 
-void add_sparse_options(CLI::App& command, sparse_data& data);
-std::uint64_t items_of(const sparse_data& data, std::uint64_t count);
+/// Returns the number of items that a rank sends in a sparse allreduce of `count` elements: `k`, or count / 100.
+std::uint64_t items_of(std::optional<std::uint64_t> k, std::uint64_t count);
 
 /// The request that `list` and `show` describe.
 struct request_options {
@@ -53,7 +50,7 @@ struct request_options {
   std::optional<rank> root;
   std::optional<rank> ranks_per_node;
   std::optional<std::uint32_t> tensors;  ///< number of tensors of an adaptive sum; not set: the vector is one tensor
-  sparse_data sparse;
+  std::optional<std::uint64_t> k;        ///< items that a rank sends in a sparse allreduce (items_of)
   std::string activation;
 };
 

@@ -103,7 +103,7 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_
 /// Exports round `what.instance`, which simulate_schedules(world, what, &record) has simulated. The deps whose tokens
 /// came first in the simulation become "requires". A guard skips the ops that it skipped in the simulation. Compute ops
 /// take the time of what.where.compute, and signals have the size of the simulation. A rank that begins late, or whose
-/// call made an op start, begins with a calc of that time. Noise and jitter affect only the order of tokens. `record`
+/// call made an op start, begins with a calc of that time. Noise affects only the order of tokens. `record`
 /// must cover all ranks. Failures: as the other export_goal, and `unmatched` if a message was sent but never received.
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record);

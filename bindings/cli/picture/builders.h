@@ -14,13 +14,16 @@
 
 namespace lsched::cli {
 
+/// The number of ranks, from 0 on, that a picture or a trace of a simulated round shows.
+inline constexpr rank k_drawn_ranks = 64;
+
 /// The texts and limits of a picture.
 struct picture_words {
   std::string title{};
   std::vector<std::string> caption{};
-  rank most_ranks = 64;           ///< maximum number of ranks drawn; the first ranks are drawn
-  std::size_t most_ops = 20'000;  ///< maximum number of ops drawn; the first ops in time are drawn, and the caption
-                                  ///< notes the limit
+  rank most_ranks = k_drawn_ranks;  ///< maximum number of ranks drawn; the first ranks are drawn
+  std::size_t most_ops = 20'000;    ///< maximum number of ops drawn; the first ops in time are drawn, and the caption
+                                    ///< notes the limit
 };
 
 /// Returns the picture of a simulated round. `record` must cover all ranks. For ranks in `world`, tooltips contain the

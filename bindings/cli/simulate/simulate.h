@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,23 +24,20 @@ struct simulate_options {
   std::string algorithm = "recursive_doubling";
   std::vector<rank> ranks{8};
   std::vector<std::uint64_t> bytes{1024};
-  bool rounds_bytes = false;      ///< true: sizes are rounded up to counts that the algorithm from a file supports
-  rank ranks_per_node = 0;        ///< number of ranks per node, for algorithms that use nodes; 0: all ranks are on one
-                                  ///< node
-  std::uint64_t count = 1 << 20;  ///< number of elements of a sparse allreduce
-  sparse_data sparse;
-  std::uint32_t period = 64;
-  std::uint32_t bucket = 0;
+  bool rounds_bytes = false;       ///< true: sizes are rounded up to counts that the algorithm from a file supports
+  rank ranks_per_node = 0;         ///< number of ranks per node, for algorithms that use nodes; 0: all ranks are on one
+                                   ///< node
+  std::uint64_t count = 1 << 20;   ///< number of elements of a sparse allreduce
+  std::optional<std::uint64_t> k;  ///< items of a sparse allreduce (items_of)
   std::string to_goal;
   std::string activation = "solo";
   std::vector<machine_level> levels;  ///< costs within groups of neighbouring ranks, innermost
                                       ///< group first
   simulation model{};                 ///< machine, skew and noise; check_simulate_options() adds `levels`
-  std::uint64_t seed = 1, seeds = 1;
+  std::vector<std::uint64_t> seeds{1};
 
   bool critical_path = false;
   std::string trace, svg;
-  rank trace_ranks = 64;
   bool fig9 = false;
   std::string plot;
   std::string measured;

@@ -120,7 +120,7 @@ class simulation_files {
     open("--goal", options.to_goal, goal_);
     open("--trace", options.trace, trace_);
     open("--svg", options.svg, svg_);
-    if (!goal_ && !svg_) record_.ranks = options.trace_ranks;
+    if (!goal_ && !svg_) record_.ranks = k_drawn_ranks;
   }
 
   /// Returns the record that the simulation must fill, or null if the user requests no such file.
@@ -143,11 +143,11 @@ class simulation_files {
 
  private:
   void write_trace(const simulated_run& run, const simulation_report& report) {
-    record_.ranks = options_.trace_ranks;
+    record_.ranks = k_drawn_ranks;
     const auto events = trace_of(record_, report, run.model);
     trace_context context{.names = {{0, subject()}}, .remark = "simulated"};
-    if (run.ranks > options_.trace_ranks) {
-      context.remark += ": the first " + std::to_string(options_.trace_ranks) + " of " + std::to_string(run.ranks) +
+    if (run.ranks > k_drawn_ranks) {
+      context.remark += ": the first " + std::to_string(k_drawn_ranks) + " of " + std::to_string(run.ranks) +
                         " ranks; arrows from and to others are missing";
       std::fprintf(stderr, "lsched: %s: %s\n", options_.trace.c_str(), context.remark.c_str());
     }
@@ -162,10 +162,10 @@ class simulation_files {
   }
 
   void write_svg(const simulated_run& run, const simulation_report& report) {
-    picture_words words{.title = subject() + ", " + counted(run.ranks, "rank"), .most_ranks = options_.trace_ranks};
+    picture_words words{.title = subject() + ", " + counted(run.ranks, "rank")};
     if (options_.file.empty()) words.title += ", " + std::to_string(run.bytes) + " B a rank";
     if (run.starts.policy != activation_policy::none) words.caption.push_back("activation " + words_for(run.starts));
-    const std::vector<schedule_ptr> shown = schedules_of(options_, run, options_.trace_ranks);
+    const std::vector<schedule_ptr> shown = schedules_of(options_, run, k_drawn_ranks);
     svg_->write(to_svg(picture_of_round(record_, report, run.model, shown, words)));
   }
 
@@ -211,7 +211,7 @@ void add_simulate_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<simulate_options>();
   add_simulate_options(*command, *options);
   command->footer(
-      "Several --ranks, --bytes or --seeds are simulated at once, one per core.\n"
+      "Several --ranks, --bytes or --seed values are simulated at once, one per core.\n"
       "Example:  lsched simulate --ranks 1048576 --bytes 1024 --skew lognormal\n"
       "          lsched show allreduce --ranks 3 --all > world.sched; lsched simulate world.sched");
   command->callback([&context, options, command] {

@@ -85,8 +85,7 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
            "Mean of the exponential draw that is added to each use of a CPU");
   group.add("--round", options.model.instance,
             "Number of the round, which selects the draws and the turn of rotating skew", whole_number(1));
-  group.add("--seed", options.seed, "Seed of all draws", whole_number(0));
-  group.add("--seeds", options.seeds, "Number of seeds to simulate, from --seed on", whole_number(1, 1'000'000));
+  group.add("--seed", options.seeds, "Seeds of all draws", whole_number(0));
 }
 
 // --- options that go together ------------------------------------------------------------------------------
@@ -106,11 +105,7 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
                {"--initiator", !options.file.empty() || (is_partial && options.activation.starts_with("majority")),
                 "--activation majority"},
                {"--count", is_sparse, "sparse_allreduce"},
-               {"--k", is_sparse, "sparse_allreduce"},
-               {"--density", is_sparse, "sparse_allreduce"},
-               {"--period", is_sparse, "sparse_allreduce"},
-               {"--lists-at-once", is_sparse, "sparse_allreduce"},
-               {"--trace-ranks", !options.trace.empty() || !options.svg.empty(), "--trace or --svg"}};
+               {"--k", is_sparse, "sparse_allreduce"}};
   for (const auto& [option, is_heeded, needed] : rules)
     if (is_given(command, option) && !is_heeded)
       throw CLI::ValidationError(option, std::string("has no effect without ") + needed);
@@ -198,10 +193,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   group.add("-n,--ranks", options.ranks, "Sizes of the world", ranks_up_to_most);
   add_size(group, "--bytes", options.bytes, "Bytes a rank contributes", size_in_bytes(0, k_max_count));
   group.add("--count", options.count, "Elements of a sparse allreduce, f32", whole_number(0, std::uint64_t{1} << 32));
-  add_sparse_options(command, options.sparse);
-  group.add("--period", options.period, "Rounds between two adjustments of oktopk's boundaries; --round 1 adjusts them",
-            whole_number(1, k_longest_period));
-  group.add("--lists-at-once", options.bucket, "Lists that oktopk sends at a time, in its split; 0: all", any_rank);
+  add_items_option(command, options.k);
   group
       .add("--ranks-per-node", options.ranks_per_node,
            "Neighbouring ranks per node, for algorithms that use nodes (default: all); --level sets the costs of nodes")
@@ -214,7 +206,6 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   group.add_flag("--critical-path", options.critical_path, "Count L, o, g, G and noise on the longest path");
   auto* trace = group.add_file("--trace", options.trace, "Write what every rank does, for https://ui.perfetto.dev");
   auto* svg = group.add_file("--svg", options.svg, "Draw what every rank does, and the critical path, as SVG");
-  group.add("--trace-ranks", options.trace_ranks, "Number of ranks, from 0 on, in --trace and --svg", ranks_up_to_most);
   auto* fig9 =
       group.add_flag("--fig9", options.fig9, "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks");
   group.add_file("--plot", options.plot, "Draw that figure with gnuplot, into a .png file")->needs(fig9);

@@ -35,10 +35,7 @@ void complete(simulated_run& run, const simulate_options& options) {
   run.starts.seed = run.seed;
   if (options.collective == k_sparse_allreduce) {
     run.sparse = find_sparse(options.algorithm);
-    run.problem = {.count = options.count,
-                   .k = items_of(options.sparse, options.count),
-                   .period = options.period,
-                   .bucket = options.bucket};
+    run.problem = {.count = options.count, .k = items_of(options.k, options.count)};
   }
   const algorithm* how = lsched::find(options.collective, options.algorithm);
   if (how != nullptr && how->of->adapts && how->looks_at.nodes)
@@ -55,7 +52,7 @@ std::vector<simulated_run> runs_of(const simulate_options& options) {
     if (model.initiator >= ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
     if (!given.empty() && model.initiator != 0 && given.front()->starts().policy != activation_policy::majority)
       throw CLI::ValidationError("--initiator", "has no effect: the schedules' activation is not majority");
-    for (std::uint64_t seed = options.seed; seed < options.seed + options.seeds; ++seed) {
+    for (const std::uint64_t seed : options.seeds) {
       model.skew.seed = model.noise.seed = seed;
       runs.push_back({.ranks = ranks, .bytes = bytes, .seed = seed, .model = model});
       if (given.empty()) complete(runs.back(), options);
