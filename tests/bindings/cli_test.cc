@@ -260,7 +260,6 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"help", "bogus"}, "there is no command"},
       {{"simulate", "--engine", "window"}, "--engine"},
       {{"simulate", "--level", "4:1:1"}, "--level"},
-      {{"simulate", "--plot", "a.png"}, "--fig9"},
       {{"simulate", "--ranks", "2", "3", "--trace", "/dev/null"}, "one simulation"},
       {{"simulate", "--ranks", "2", "3", "--goal", "/dev/null"}, "one simulation"},
       {{"simulate", k_scan, "--ranks", "2"}, "--ranks: the file determines this value"},
@@ -1330,7 +1329,7 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
 
 TEST(Command, says_why_a_file_cannot_be_read) {
   const std::vector<words> readers {
-    {"verify"}, {"trace"}, {"simulate"}, {"simulate", "--fig9", "--measured"},
+    {"verify"}, {"trace"}, {"simulate"},
 #if LSCHED_HAVE_BENCH
     {
       "bench", "compare"
@@ -1354,7 +1353,6 @@ TEST(Command, says_why_a_file_cannot_be_read) {
 
 TEST(Command, says_what_is_wrong_with_a_file_and_with_which) {
   const std::vector<std::tuple<words, std::string, std::string>> cases{
-      {{"simulate", "--fig9", "--ranks", "2", "--measured"}, "{}\n", "line 1: not a row of `lsched bench fig9"},
       {{"trace", "--svg", "/dev/null"}, R"({"traceEvents":[]})", "no op of a schedule is recorded there"},
       {{"trace"}, "", "line 1, column 1: not valid JSON"},
       {{"postmortem"}, "libsched", "not a recording"},
@@ -1791,52 +1789,8 @@ TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
   const json solo = last_line_of(it.out);
   EXPECT_EQ(solo["kind"], "modelled");
   EXPECT_EQ(solo["nap"], 1);
-}
-
-TEST(CommandSimulate, what_was_measured_stands_in_columns_of_its_own) {
-  const auto row = [](const char* what, int bytes, double skew) {
-    return json{{"bench", "fig9"}, {"what", what}, {"ranks", 4},     {"bytes", bytes},
-                {"mean_ms", 7.25}, {"nap", 2.5},   {"skew_ms", skew}}
-               .dump() +
-           "\n";
-  };
-  const temporary_file file(row("solo", 64, 1) + row("solo", 8, 1) + row("majority", 64, 2));
-  const words ask{"simulate", "--fig9", "--ranks", "8", "--bytes", "64", "--measured", file.path};
-  const outcome table = run(lsched(ask));
-  ASSERT_EQ(table.status, 0) << table.err;
-  EXPECT_TRUE(contains(table.out, "|    measured ms measured NAP\n")) << table.out;
-  EXPECT_TRUE(contains(table.out, "|           7.25          2.5\n")) << table.out;
-  EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '|'), 2) << table.out;
-  words lines = ask;
-  lines.insert(lines.end(), {"--json", "-"});
-  const std::string out = run(lsched(lines)).out;
-  const json first = json::parse(out.substr(0, out.find('\n')));
-  EXPECT_EQ(first["kind"], "measured");
-  EXPECT_EQ(first["ranks"], 4);
-  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 7) << out;  // 1 measured; 3 modelled for 4, 3 for 8
-  const outcome other = run(lsched({"simulate", "--fig9", "--ranks", "8", "--bytes", "32", "--measured", file.path}));
-  EXPECT_EQ(other.status, 1);
-  EXPECT_TRUE(contains(other.err, "no row for 32 B")) << other.err;
-}
-
-TEST(CommandSimulate, a_plot_that_cannot_be_written_says_so_before_a_million_ranks) {
-  for (const char* name : {"/no/such/folder/file.png", "/no/such/folder/file.gp"}) {
-    const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "1000000", "--plot", name}));
-    EXPECT_EQ(it.status, 1);
-    EXPECT_EQ(it.out, "");
-    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
-    EXPECT_TRUE(contains(it.err, name)) << it.err;
-  }
-}
-
-TEST(CommandSimulate, a_plot_may_have_any_name) {
-  const std::string base = testing::TempDir() + "lsched's " + std::to_string(getpid());
-  const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "8", "32", "--plot", base + ".png"}));
-  EXPECT_TRUE(it.status == 0 || contains(it.err, "gnuplot did not start")) << it.err;
-  EXPECT_EQ(access((base + ".png").c_str(), R_OK) == 0, it.status == 0);
-  EXPECT_TRUE(contains(it.out, "Modelled, not measured")) << it.out;
-  for (const char* extension : {".dat", ".gp"}) EXPECT_EQ(unlink((base + extension).c_str()), 0);
-  unlink((base + ".png").c_str());
+  const outcome table = run(lsched({"simulate", "--fig9", "--ranks", "8"}));
+  EXPECT_TRUE(contains(table.out, "Modelled, not measured: ")) << table.out;
 }
 
 TEST(CommandRun, gives_each_rank_its_place_and_its_own_words) {

@@ -39,8 +39,6 @@ struct simulate_options {
   bool critical_path = false;
   std::string trace, svg;
   bool fig9 = false;
-  std::string plot;
-  std::string measured;
   bool calibrate = false;
   std::string json;
 };
@@ -93,7 +91,7 @@ void run_batch(std::size_t count,
 /// Predicts Figure 9 of Li et al. (2020): latency and number of active processes of synchronous, majority and solo
 /// allreduce, if rank r calls at time r * skew. For majority, the prediction is the mean over initiators. Up to 64
 /// ranks, every rank is an initiator. Larger worlds have 16 initiators (8 from 10^5 ranks on), in the middle of equal
-/// parts of the world. Measured values are printed beside the predictions, but do not affect the predictions.
+/// parts of the world.
 int predict_fig9(const simulate_options& options, bool has_ranks);
 
 /// Measures L, o, g and G of this machine between two threads, which takes a few seconds. Prints the predictions of the

@@ -152,7 +152,7 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
   if (options.fig9) {
     expect_only(command, "--fig9",
                 {"--ranks", "--bytes", "--skew-us", "--L", "--o", "--g", "--G", "--O", "--S", "--compute", "--level",
-                 "--plot", "--measured", "--json"});
+                 "--json"});
     if (options.bytes.size() != 1) throw CLI::ValidationError("--bytes", "the figure takes one size");
   }
   if (options.file.empty())
@@ -208,11 +208,6 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   auto* svg = group.add_file("--svg", options.svg, "Draw what every rank does, and the critical path, as SVG");
   auto* fig9 =
       group.add_flag("--fig9", options.fig9, "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks");
-  group.add_file("--plot", options.plot, "Draw that figure with gnuplot, into a .png file")->needs(fig9);
-  group
-      .add("--measured", options.measured,
-           "Add columns with the measurements of `lsched bench fig9 --json FILE` at this size and skew")
-      ->needs(fig9);
   auto* calibrate =
       group.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and the errors of predictions");
   for (CLI::Option* other : {trace, svg, to_goal}) fig9->excludes(other), calibrate->excludes(other);
