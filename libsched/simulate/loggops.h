@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -149,15 +150,23 @@ inline message_cost cost_of(const machine& where, std::size_t level, std::uint64
   return cost;
 }
 
-/// A point in time (instant), with the parts of the longest path that leads to this instant.
+/// Stands for no op in traced_time::last_op.
+inline constexpr std::size_t k_no_recorded_op = std::numeric_limits<std::size_t>::max();
+
+/// A point in time (instant), with the longest path that leads to this instant.
 struct traced_time {
   picoseconds at = 0;
   path_parts parts{};
+  std::size_t last_op = k_no_recorded_op;  ///< index, in the record of the round, of the last op on the path
 };
 
 // The simulator is a template for two types of instants: picoseconds, and traced_time.
 inline picoseconds instant_of(picoseconds time) { return time; }
 inline picoseconds instant_of(const traced_time& time) { return time.at; }
+inline std::size_t last_op_of(picoseconds) { return k_no_recorded_op; }
+inline std::size_t last_op_of(const traced_time& time) { return time.last_op; }
+inline void set_last_op(picoseconds&, std::size_t) {}
+inline void set_last_op(traced_time& time, std::size_t op) { time.last_op = op; }
 inline picoseconds operator+(picoseconds time, const charge& cost) { return sum(time, cost.time); }
 inline traced_time operator+(traced_time time, const charge& cost) {
   if (time.at == k_forever) return time;

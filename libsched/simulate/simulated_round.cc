@@ -183,19 +183,21 @@ class world_engine {
 
     template <class Work>
     outcome carry_out(op_id id, const op& o, const Work& work) {
-      const picoseconds begin = instant_of(own.cpu);
+      const Time begin = own.cpu;
+      if (in.is_recorded(self)) set_last_op(own.cpu, in.record_->ops.size());
       const bool is_over = work();
       if (in.is_recorded(self)) record(id, o, o.kind, begin);
       return is_over ? outcome::done : outcome::pending;
     }
-    void record(op_id id, const op& o, op_kind kind, picoseconds begin, bool is_void = false) {
-      in.record_->ops.push_back({self, id, kind, o.peer, o.tag, begin, instant_of(own.cpu), is_void});
+    void record(op_id id, const op& o, op_kind kind, const Time& begin, bool is_void = false) {
+      in.record_->ops.push_back(
+          {self, id, kind, o.peer, o.tag, instant_of(begin), instant_of(own.cpu), is_void, last_op_of(begin)});
     }
     outcome nop(op_id id, const op& o) {
       return carry_out(id, o, [] { return true; });
     }
     outcome pass_over(op_id id, const op& o) {
-      if (in.is_recorded(self)) record(id, o, op_kind::nop, instant_of(own.cpu), true);
+      if (in.is_recorded(self)) record(id, o, op_kind::nop, own.cpu, true);
       return outcome::done;
     }
     outcome signal(op_id id, const op& o) { return send(id, o); }
@@ -410,6 +412,7 @@ class world_engine {
                      report_.finish.capacity() * sizeof(picoseconds);
     for (const packed_state& shape : states_) report_.memory += shape.memory();
     if constexpr (std::is_same_v<Time, traced_time>) report_.critical_path = last_.parts;
+    if (record_ != nullptr) record_->last_op = last_op_of(last_);
     if (report_.last() >= k_forever)
       return failure{status::unsupported, "the round takes longer than " + in_us(k_forever) + " of simulated time"};
     if (report_.bytes == k_too_many_bytes) return failure{status::unsupported, "more than 2^64 bytes are sent"};

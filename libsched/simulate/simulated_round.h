@@ -44,8 +44,10 @@ struct simulated_op {
   op_kind kind = op_kind::nop;
   rank peer = k_no_rank;  ///< peer of a communication op; the rank itself for its own call
   std::uint32_t tag = 0;
-  picoseconds begin = 0, end = 0;  ///< interval of execution; a receive begins when it is matched
-  bool is_void = false;            ///< the guard of the op did not hold
+  picoseconds begin = 0, end = 0;        ///< interval of execution; a receive begins when it is matched
+  bool is_void = false;                  ///< the guard of the op did not hold
+  std::size_t cause = k_no_recorded_op;  ///< index, in the record, of the op that determined `begin`. Not set if the
+                                         ///< start of the rank did, or if no critical path is computed
 };
 
 /// A dep whose token contributed to the firing of op `after`. Each op that has fired has `need` such deps.
@@ -59,6 +61,7 @@ struct simulation_record {
   rank ranks = std::numeric_limits<rank>::max();  ///< set by the caller: ranks below this number are recorded
   std::vector<simulated_op> ops{};                ///< ops of each rank in the order of execution
   std::vector<simulated_dep> deps{};              ///< deps in the order in which the tokens arrived
+  std::size_t last_op = k_no_recorded_op;  ///< index of the last op on the critical path, if that path is computed
 };
 
 /// Size of a signal in the cost model: the size of its register, in bytes.
@@ -80,8 +83,8 @@ struct simulation_report {
 };
 
 /// Simulates round number `what.instance`. The activation in the schedules defines how the round starts. With policy
-/// `majority`, only the call of `what.initiator` has an effect. If `trace` is true, the report contains the critical
-/// path. A trace or a record makes the simulation slower, and needs several times the memory.
+/// `majority`, only the call of `what.initiator` has an effect. If `trace` is true, the report and the record
+/// contain the critical path. A trace or a record makes the simulation slower, and needs several times the memory.
 ///
 /// Failures: ARGUMENT (the world is empty or its schedules do not belong together; L + o, or L if there are rendezvous
 /// messages, is not positive, so there is no lookahead; a start time is negative or too late; the deadline is

@@ -180,8 +180,7 @@ simulated_round in_steps(rank initiator) {
 
 /// Returns the picture of a round, with times in `unit`. If the unit is steps, its name is empty.
 schedule_picture round_picture(const simulation_record& record, const simulation_report& report,
-                               std::span<const schedule_ptr> world, const picture_words& words,
-                               const std::vector<path_step>& path, const time_unit& unit) {
+                               std::span<const schedule_ptr> world, const picture_words& words, const time_unit& unit) {
   schedule_picture made{.title = words.title, .caption = words.caption};
   const rank ranks = static_cast<rank>(report.finish.size());
   name_lanes(made, ranks, words.most_ranks);
@@ -206,7 +205,7 @@ schedule_picture round_picture(const simulation_record& record, const simulation
   }
   const auto box_of = add_boxes(made, std::move(boxes), words.most_ops);
   add_arrows<simulated_op>(made, record.ops, box_of, false);
-  mark(made, path, box_of);
+  mark(made, critical_path_of(record, report), box_of);
   return made;
 }
 
@@ -215,17 +214,11 @@ schedule_picture round_picture(const simulation_record& record, const simulation
 schedule_picture picture_of_round(const simulation_record& record, const simulation_report& report,
                                   const simulation& what, std::span<const schedule_ptr> world,
                                   const picture_words& words) {
-  const auto is_long = [&](const simulated_op& op) {
-    const auto place = static_cast<std::size_t>(op.who);
-    if (place >= world.size() || op.op >= world[place]->ops().size()) return false;
-    const auto& said = world[place]->ops()[op.op];
-    return said.count * size_of(said.type) > what.where.S;
-  };
   const time_unit unit = unit_for(report.last());
   picture_words said = words;
   said.title += ", simulated: " + unit.text(report.last());
   said.caption.push_back(words_for_machine(what));
-  schedule_picture made = round_picture(record, report, world, said, critical_path_of(record, report, is_long), unit);
+  schedule_picture made = round_picture(record, report, world, said, unit);
   made.axis = {"simulated time", unit.name};
   return made;
 }
@@ -235,12 +228,12 @@ result<schedule_picture> picture_in_steps(std::span<const schedule_ptr> world, r
   const auto packed = packed_world::of(world);
   if (!packed) return packed.error();
   simulation_record record;
-  const auto report = simulate_round(*packed, in_steps(initiator), &record);
+  const auto report = simulate_round(*packed, in_steps(initiator), &record, true);
   if (!report) return report.error();
   const time_unit steps{1e6, ""};
   picture_words said = words;
   said.title += ": " + counted(report->last() / static_cast<picoseconds>(steps.ps), "step");
-  schedule_picture made = round_picture(record, *report, world, said, critical_path_of(record, *report), steps);
+  schedule_picture made = round_picture(record, *report, world, said, steps);
   made.axis = {"steps: an op takes one, a message takes one on its way, nop and capture take none", ""};
   return made;
 }

@@ -1,14 +1,14 @@
 // The critical path of a run: the chain of dependent ops and messages that determined the end of the run.
 //
-// For a simulated round, the chain is exact. Each step ends when the next step begins, and the last step ends with the
-// round. So the lengths of all steps add up to the simulated time. The time for which a message waits at NICs is part
-// of the message's step. For a recorded run, the dependencies are not known. A step then begins at the end of the last
-// event that its op may have waited for.
+// For a simulated round, the simulator records the chain. Each step ends when the next step begins, and the last step
+// ends with the round. So the lengths of all steps add up to the simulated time. If an op waited for a NIC or for a
+// grant, the chain goes on with the op that delayed the NIC or the grant, which may be an op of another rank. For a
+// recorded run, the dependencies are not known. A step then begins at the end of the last event that its op may have
+// waited for.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <span>
 #include <tuple>
@@ -49,13 +49,9 @@ bool is_receive(const Op& op) {
   return is_incoming(op.kind) && op.peer != op.who;
 }
 
-/// A predicate that is true for sends whose message needs a rendezvous.
-using long_message = std::function<bool(const simulated_op&)>;
-
-/// Returns the path to the end of the rank that finishes last. Returns an empty path if there are no ops. `record` must
-/// cover all ranks.
-std::vector<path_step> critical_path_of(const simulation_record& record, const simulation_report& report,
-                                        const long_message& is_long = {});
+/// Returns the path to the end of the rank that finishes last. `record` must cover all ranks, and must be from a
+/// simulation that computed the critical path. Otherwise the path is empty.
+std::vector<path_step> critical_path_of(const simulation_record& record, const simulation_report& report);
 
 /// Returns the path to the op that ends last, with times in ps. Ignores events that are not ops.
 std::vector<path_step> critical_path_of(std::span<const trace_event> events);

@@ -76,7 +76,7 @@ json describe(const simulate_options& options, const simulated_run& run, const s
     all["finish_us"][name] = us(quantile(report, q));
   if (run.sparse != nullptr) all["count"] = run.problem.count, all["k"] = run.problem.k;
   if (!run.remark.empty()) all["remark"] = run.remark;
-  if (report.critical_path) all["critical_path"] = describe(*report.critical_path);
+  if (options.critical_path) all["critical_path"] = describe(*report.critical_path);
   return all;
 }
 
@@ -184,7 +184,8 @@ result<simulation_report> play(const simulate_options& options, const simulated_
   const std::chrono::duration<double> generation = std::chrono::steady_clock::now() - begin;
   simulation model = run.model;
   model.progress = progress;
-  auto report = simulate_schedules(*world, model, record, options.critical_path);
+  const bool needs_path = options.critical_path || !options.svg.empty();
+  auto report = simulate_schedules(*world, model, record, needs_path);
   if (report) report->generation_seconds = generation.count();
   return report;
 }
