@@ -97,8 +97,8 @@ double place_lane(const schedule_picture& what, std::span<const std::size_t> box
 
 }  // namespace
 
-picture_layout layout_of(const schedule_picture& what, double top) {
-  picture_layout made{.left = k_left, .top = top};
+picture_layout layout_of(const schedule_picture& what) {
+  picture_layout made{.left = k_left};
   for (const picture_box& box : what.boxes) made.last = std::max(made.last, box.end);
   const double span = made.last - made.first;
   made.width = width_for(what, span);
@@ -107,15 +107,21 @@ picture_layout layout_of(const schedule_picture& what, double top) {
 
   std::vector<std::vector<std::size_t>> in_lane(what.lanes.size());
   for (std::size_t i = 0; i < what.boxes.size(); ++i) in_lane[what.boxes[i].lane].push_back(i);
-  double y = top;
+  double y = 0;
   for (auto& boxes : in_lane) {
     std::ranges::stable_sort(boxes, {}, [&](std::size_t i) { return what.boxes[i].begin; });
     made.lane_tops.push_back(y);
     y = place_lane(what, boxes, y, made);
   }
   made.lane_tops.push_back(y);
-  made.height = y - top;
+  made.height = y;
   return made;
+}
+
+void move_down(picture_layout& layout, double by) {
+  layout.top += by;
+  for (double& top : layout.lane_tops) top += by;
+  for (box_place& box : layout.boxes) box.y += by;
 }
 
 }  // namespace lsched::cli

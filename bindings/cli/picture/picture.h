@@ -68,8 +68,10 @@ struct picture_layout {
   std::vector<box_place> boxes{};
 };
 
-/// Returns the layout of a picture whose lanes begin at `top`.
-picture_layout layout_of(const schedule_picture& what, double top);
+/// Returns the layout of a picture whose lanes begin at y = 0.
+picture_layout layout_of(const schedule_picture& what);
+
+void move_down(picture_layout& layout, double by);
 
 std::string to_svg(const schedule_picture& what);
 

@@ -65,15 +65,14 @@ std::vector<std::string> lines_of(const std::string& text, std::size_t most) {
 
 class svg_writer {
  public:
-  explicit svg_writer(const schedule_picture& what) : what_(what) {}
+  explicit svg_writer(const schedule_picture& what) : what_(what), place_(layout_of(what)) {}
 
   std::string run() {
-    const double width = layout_of(what_, 0).width;  // determines the lines of the caption
-    write_caption(width);
-    write_legend(width);
-    is_tall_ = layout_of(what_, 0).height > 700;
-    place_ = layout_of(what_, y_ + (is_tall_ ? k_axis : 8));
-    if (is_tall_) write_ticks(place_.top - 6, -1);
+    write_caption(place_.width);
+    write_legend(place_.width);
+    const bool is_tall = place_.height > 700;
+    move_down(place_, y_ + (is_tall ? k_axis : 8));
+    if (is_tall) write_ticks(place_.top - 6, -1);
     write_lanes();
     write_boxes();
     write_arrows();
@@ -268,7 +267,6 @@ class svg_writer {
 
   const schedule_picture& what_;
   picture_layout place_;
-  bool is_tall_ = false;
   double y_ = 0;
   std::string body_;
 };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -114,7 +113,7 @@ TEST(picture, has_a_box_for_each_op_and_an_arrow_for_each_message) {
 
 TEST(picture, boxes_of_a_lane_do_not_overlap) {
   for (const drawn_round& round : rounds()) {
-    picture_layout layout = layout_of(round.picture, 50);
+    picture_layout layout = layout_of(round.picture);
     EXPECT_EQ(overlap_in(round.picture, layout), "");
     for (std::size_t i = 0; i < round.picture.boxes.size(); ++i) {
       const std::size_t lane = round.picture.boxes[i].lane;
@@ -189,7 +188,7 @@ TEST(picture, draws_a_recorded_run) {
   const schedule_picture made = picture_of_trace(events, {{0, "allreduce/x"}}, {.title = "t"});
   EXPECT_EQ(made.boxes.size(), events.size());
   ASSERT_EQ(made.lanes.size(), 2u);
-  EXPECT_EQ(overlap_in(made, layout_of(made, 0)), "");
+  EXPECT_EQ(overlap_in(made, layout_of(made)), "");
   const auto path = critical_path_of(events);
   ASSERT_EQ(path.size(), 4u);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(path[i].op, i);
