@@ -98,6 +98,12 @@ struct timed_box {
   picture_box box{};
 };
 
+/// Returns the first words of a tooltip: "rank 3, 5 to 7 us".
+std::string rank_and_times(const picture_box& box, const time_unit& unit) {
+  return "rank " + std::to_string(box.lane) + ", " + short_number(box.begin) + " to " + short_number(box.end) +
+         (*unit.name == '\0' ? "" : " " + std::string(unit.name));
+}
+
 /// Adds the boxes with the `most` earliest beginnings to the picture. Returns the index in the picture of each added
 /// box, by `source`.
 std::map<std::size_t, std::size_t> add_boxes(schedule_picture& into, std::vector<timed_box> boxes, std::size_t most) {
@@ -199,8 +205,7 @@ schedule_picture round_picture(const simulation_record& record, const simulation
     const bool has_line = lane < lines.size() && op.op < lines[lane].size();
     const std::string line = has_line ? lines[lane][op.op] : line_without_schedule(op);
     label(box, op, line);
-    box.title = "rank " + std::to_string(op.who) + ", " + short_number(box.begin) + " to " + short_number(box.end) +
-                (*unit.name == '\0' ? "" : " " + std::string(unit.name)) + (op.is_void ? ", void" : "") + "\n" + line;
+    box.title = rank_and_times(box, unit) + (op.is_void ? ", void" : "") + "\n" + line;
     boxes.push_back({i, std::move(box)});
   }
   const auto box_of = add_boxes(made, std::move(boxes), words.most_ops);
@@ -269,8 +274,7 @@ schedule_picture picture_of_trace(std::span<const trace_event> events,
       box.label = round;
     else
       label(box, event, line);
-    box.title = "rank " + std::to_string(event.who) + ", " + short_number(box.begin) + " to " + short_number(box.end) +
-                " " + unit.name + ", " +
+    box.title = rank_and_times(box, unit) + ", " +
                 (name == names.end() ? "schedule " + std::to_string(event.schedule) : name->second) + ", " + round +
                 (is_round ? "" : "\n" + line);
     boxes.push_back({i, std::move(box)});

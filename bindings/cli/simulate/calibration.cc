@@ -31,12 +31,6 @@ constexpr std::uint32_t k_burst = 33;                    ///< number of messages
                                                          ///< that of one message
 constexpr std::uint64_t k_short = 8, k_long = 32'768;    ///< bytes of short and of long messages
 
-double quantile(std::vector<double> values, double q) {
-  const auto place = values.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size()));
-  std::nth_element(values.begin(), place, values.end());
-  return *place;
-}
-
 double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 // --- measuring, through the public C++ API -------------------------------------------------------------------
@@ -141,7 +135,7 @@ struct calibration {
 /// Returns the simulated time of an allreduce on the machine with the measured parameters.
 double model_us(const calibration& found, const char* algorithm, std::int32_t ranks, std::uint64_t bytes,
                 memory_kind kind) {
-  auto model = simulate_options{}.model;
+  simulation model;
   model.where.levels[0].cost = {.L = static_cast<picoseconds>(found.L_ns * 1e3),
                                 .o = static_cast<picoseconds>(found.o_ns * 1e3),
                                 .g = static_cast<picoseconds>(found.g_ns * 1e3),

@@ -1,6 +1,9 @@
 // Common parts of `lsched simulate`: its options, the runs that the options request, and simulations on all cores.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -85,6 +88,16 @@ using simulation_progress = std::function<void(std::uint64_t)>;
 void run_batch(std::size_t count,
                const std::function<result<simulation_report>(std::size_t, const simulation_progress&)>& simulate,
                const std::function<void(std::size_t, const simulation_report&)>& done);
+
+/// Returns the smallest value so that a share `q` (0 … 1) of the values is at most this value. `values` must not be
+/// empty.
+template <class Value>
+Value quantile(std::vector<Value> values, double q) {
+  const auto wanted = static_cast<std::ptrdiff_t>(std::ceil(q * static_cast<double>(values.size())));
+  const auto place = values.begin() + std::max<std::ptrdiff_t>(wanted - 1, 0);
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
+}
 
 // --- other modes; each returns the exit status, or throws command_failure ----------------------------------
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -39,15 +38,6 @@ json describe(const path_parts& path) {
           {"start_us", us(path.start)}};
 }
 
-/// Returns the time at which a share `q` (0 … 1) of the ranks has finished. `report.finish` must not be empty.
-picoseconds quantile(const simulation_report& report, double q) {
-  std::vector<picoseconds> times = report.finish;
-  const auto wanted = static_cast<std::size_t>(std::ceil(q * static_cast<double>(times.size())));
-  const auto place = times.begin() + static_cast<std::ptrdiff_t>(wanted == 0 ? 0 : wanted - 1);
-  std::nth_element(times.begin(), place, times.end());
-  return *place;
-}
-
 /// Returns the summary of a simulation. Other programs read the summary, so its keys must not change.
 json summary_of(const simulated_run& run, const simulation_report& report) {
   const auto messages = static_cast<double>(report.messages + report.signals);
@@ -73,7 +63,7 @@ json describe(const simulate_options& options, const simulated_run& run, const s
               {"nic_waits", report.nic_waits},
               {"active", report.active}});
   for (const auto& [name, q] : {std::pair{"first", 0.0}, {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"last", 1.0}})
-    all["finish_us"][name] = us(quantile(report, q));
+    all["finish_us"][name] = us(quantile(report.finish, q));
   if (run.sparse != nullptr) all["count"] = run.problem.count, all["k"] = run.problem.k;
   if (!run.remark.empty()) all["remark"] = run.remark;
   if (options.critical_path) all["critical_path"] = describe(*report.critical_path);
