@@ -34,8 +34,7 @@ struct simulate_options {
   std::optional<std::uint64_t> k;  ///< items of a sparse allreduce (items_of)
   std::string to_goal;
   std::string activation = "solo";
-  std::vector<machine_level> levels;  ///< costs within groups of neighbouring ranks, innermost
-                                      ///< group first
+  std::vector<machine_level> levels;  ///< costs within groups of neighbouring ranks, innermost group first
   simulation model{};                 ///< machine, skew and noise; check_simulate_options() adds `levels`
   std::vector<std::uint64_t> seeds{1};
 
