@@ -135,7 +135,7 @@ struct calibration {
 /// Returns the simulated time of an allreduce on the machine with the measured parameters.
 double model_us(const calibration& found, const char* algorithm, std::int32_t ranks, std::uint64_t bytes,
                 memory_kind kind) {
-  simulation model;
+  auto model = simulate_options{}.model;
   model.where.levels[0].cost = {.L = static_cast<picoseconds>(found.L_ns * 1e3),
                                 .o = static_cast<picoseconds>(found.o_ns * 1e3),
                                 .g = static_cast<picoseconds>(found.g_ns * 1e3),
