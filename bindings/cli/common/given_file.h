@@ -42,7 +42,8 @@ struct given_file {
 given_file read_given(const std::string& path);
 
 /// Returns the schedules of a GOAL program or of a schedule file, by rank, and an empty vector for an algorithm. A GOAL
-/// calculation of n ns becomes a copy of n bytes, so simulate with 1 ns per byte. Throws command_failure, with the path.
+/// calculation of n ns becomes a copy of n bytes, so simulate with 1 ns per byte. Throws command_failure, with the
+/// path.
 std::vector<schedule_ptr> schedules_of(given_file given, const std::string& path);
 
 /// If `collective` is a path, registers the algorithm of that file, and sets both arguments to the names in the file.

@@ -26,8 +26,8 @@ struct picture_words {
                                     ///< notes the limit
 };
 
-/// Returns the picture of a simulated round. `record` must cover all ranks, and contain the critical path. For ranks in `world`, tooltips contain the
-/// ops of the schedules. For other ranks, tooltips contain only kind, peer and tag.
+/// Returns the picture of a simulated round. `record` must cover all ranks, and contain the critical path. For ranks in
+/// `world`, tooltips contain the ops of the schedules. For other ranks, tooltips contain only kind, peer and tag.
 schedule_picture picture_of_round(const simulation_record& record, const simulation_report& report,
                                   const simulation& what, std::span<const schedule_ptr> world,
                                   const picture_words& words);
