@@ -131,7 +131,6 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
   if (of == nullptr && !wanted.empty()) return choose(wanted, "auto", {0, size}, {}).error();  // lists all collectives
   const std::string_view unknown = of == nullptr    ? std::string_view()
                                    : of->adapts     ? "the tensors"
-                                   : of->has_owners ? "the nodes of the ranks"
                                    : of->has_blocks ? "the sizes of the blocks"
                                                     : std::string_view();
   const bool is_asked = by_caller.what || by_caller.type || by_caller.count || by_caller.root;

@@ -36,8 +36,8 @@ struct world_promise {
 /// the first inputs and outputs, and the kernel comes from the first rank that combines anything. All schedules must
 /// then agree with the derived values. An error that all ranks share is detected only if it contradicts a value that
 /// the caller states. For example, a world that takes the maximum in place of a sum satisfies the derived
-/// postcondition. Tensors, owners and lists of blocks cannot be derived. Therefore nothing is promised for the outputs
-/// of collectives that need such values (adasum, node_mean, alltoallv, neighbor_exchange and others). Without a cost,
+/// postcondition. Tensors and lists of blocks cannot be derived. Therefore nothing is promised for the outputs
+/// of collectives that need such values (adasum, alltoallv, neighbor_exchange and others). Without a cost,
 /// operands may be combined in any order if the kernel commutes. A partial round that one rank starts must then send
 /// P-1 signals.
 ///

@@ -28,11 +28,10 @@ constexpr auto k_dense = addresses_of(
     k_alltoall_direct, k_alltoallv_direct, k_alltoallv_pairwise, k_barrier_dissemination, k_barrier_k_dissemination,
     k_barrier_tree, k_bcast_binomial, k_bcast_flat, k_bcast_scatter_allgather, k_exscan_chain,
     k_exscan_recursive_doubling, k_gather_binomial, k_gather_flat, k_gatherv_binomial, k_gatherv_flat,
-    k_neighbor_exchange_direct, k_node_adasum_halving, k_node_mean_direct, k_reduce_binomial, k_reduce_direct,
-    k_reduce_flat, k_reduce_scatter_direct, k_reduce_scatter_halving, k_reduce_scatter_ring, k_reduce_scatter_circulant,
-    k_reduce_scatter_block_direct, k_reduce_scatter_block_halving, k_reduce_scatter_block_ring,
-    k_reduce_scatter_block_circulant, k_scan_chain, k_scan_recursive_doubling, k_scatter_binomial, k_scatter_flat,
-    k_scatterv_binomial, k_scatterv_flat);
+    k_neighbor_exchange_direct, k_reduce_binomial, k_reduce_direct, k_reduce_flat, k_reduce_scatter_direct,
+    k_reduce_scatter_halving, k_reduce_scatter_ring, k_reduce_scatter_circulant, k_reduce_scatter_block_direct,
+    k_reduce_scatter_block_halving, k_reduce_scatter_block_ring, k_reduce_scatter_block_circulant, k_scan_chain,
+    k_scan_recursive_doubling, k_scatter_binomial, k_scatter_flat, k_scatterv_binomial, k_scatterv_flat);
 
 /// Inserts the partial collectives before reduce.
 std::vector<algorithm> make_table() {

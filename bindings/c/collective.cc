@@ -58,9 +58,8 @@ std::optional<failure> validate_members(const collective& kind, const lsched_col
   const bool lacks_neighbors = (desc.destination_count > 0 && desc.destinations == nullptr) ||
                                (desc.source_count > 0 && desc.sources == nullptr);
   const bool names_tensors = desc.tensors != nullptr || desc.tensor_count != 0;
-  const bool has_tunables = !kind.adapts && !kind.has_owners;
   const std::string combines =
-      std::string(kind.name) + (has_tunables ? " combines nothing" : " combines by arithmetic of its own");
+      std::string(kind.name) + (kind.adapts ? " combines by arithmetic of its own" : " combines nothing");
   if (!kind.reduces && desc.user_op != nullptr) return argument(combines + ": leave user_op null");
   if (kind.moves_data && !kind.reduces && static_cast<int>(desc.reduction) != 0)
     return argument(combines + ": leave reduction 0");
@@ -78,8 +77,8 @@ std::optional<failure> validate_members(const collective& kind, const lsched_col
        {desc.destination_count < 0 || desc.source_count < 0, ": destination_count or source_count is negative"},
        {lacks_neighbors, ": destinations or sources is null"},
        {!kind.is_rooted && desc.root != 0, " has no root: leave it 0"},
-       {!has_tunables && desc.segment_bytes != 0, " has no segments: leave segment_bytes 0"},
-       {!has_tunables && desc.radix != 0, " has no radix: leave it 0"},
+       {kind.adapts && desc.segment_bytes != 0, " has no segments: leave segment_bytes 0"},
+       {kind.adapts && desc.radix != 0, " has no radix: leave it 0"},
        {!kind.adapts && names_tensors, " has no tensors: leave them NULL and 0"},
        {(desc.tensors == nullptr) != (desc.tensor_count == 0), ": tensors and tensor_count: set both, or none"},
        {desc.user_op != nullptr && static_cast<int>(desc.reduction) != 0, ": both reduction and user_op are given"}},
@@ -244,7 +243,7 @@ result<cached_schedule> make_schedule(lsched_world& world, const collective_requ
   const collective& kind = *request.kind;
   const std::string_view wanted = algorithm == nullptr ? "auto" : algorithm;
   const auto made = world.schedules_made.get(kind.name, wanted, request.data);
-  const bool has_segments = kind.moves_data && !kind.adapts && !kind.has_owners && !kind.has_blocks;
+  const bool has_segments = kind.moves_data && !kind.adapts && !kind.has_blocks;
   if (!made || !has_segments || request.data.segment != 0 || request.data.room != 0) return made;
   const auto messages = [&](const shape& data) {
     return cost_of_round(*made->chosen.how, world.place().size, data, {}).messages;

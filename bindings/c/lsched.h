@@ -573,8 +573,6 @@ typedef struct lsched_tensor {
  *   neighbor_exchange     sum(counts)  sum(recv_counts)                        counts recv_counts  no
  *                                                                              destinations sources
  *   adasum                n            n: adaptive sum over all ranks          count tensors       input == output
- *   node_mean             n            [n: mean over the owner's node]         count root          input == output
- *   node_adasum           [n]          n: adaptive sum over all owners         count root tensors  input == output
  *   barrier               -            -                                       -                   -
  *
  * Blocks are contiguous and in the order of ranks. For neighbor_exchange they are in the order of `destinations` and
@@ -588,12 +586,7 @@ typedef struct lsched_tensor {
  * does not change the result. An element outside all tensors gets the value that some rank has contributed. An element
  * that is not finite makes its own tensor NaN on all ranks. Other tensors are not affected. docs/reference/adasum.md
  * defines the order of ranks. Algorithm "two_level" combines the means of nodes. In a world of one node its result is
- * the mean over all ranks. The schedule's name and a warning of the create function report this.
- *
- * node_mean and node_adasum require a floating dtype and reduction 0. The owner of a node is the rank at place `root`
- * of that node (lsched_node_of). Every node must have more than `root` ranks. For these two collectives, brackets
- * enclose buffers that only owners have. In a world of one node the result of node_adasum is the owner's input. The
- * schedule's name and a warning of the create function report this. */
+ * the mean over all ranks. The schedule's name and a warning of the create function report this. */
 typedef struct lsched_collective_desc {
   size_t struct_size;
   const char* collective; /* a name from the table */
@@ -618,10 +611,10 @@ typedef struct lsched_collective_desc {
   int32_t root;
   const char* algorithm;         /* a name that `lsched list` shows, the same on all ranks; NULL or "auto": chosen by
                                     the library */
-  uint64_t segment_bytes;        /* segment size of pipelined algorithms; must be 0 for adasum and node_mean; 0: chosen
-                                    by the library */
-  int32_t radix;                 /* radix of trees and of recursive multiplying; must be 0 for adasum and node_mean; 0:
-                                    chosen by the library */
+  uint64_t segment_bytes;        /* segment size of pipelined algorithms; must be 0 for adasum; 0: chosen by the
+                                    library */
+  int32_t radix;                 /* radix of trees and of recursive multiplying; must be 0 for adasum; 0: chosen by the
+                                    library */
   const lsched_user_op* user_op; /* the caller's reduction, or NULL. If given, `reduction` must be 0, and all counts
                                     must be multiples of user_op->unit */
   const lsched_tensor* tensors;  /* tensors of an adaptive sum, ascending and disjoint, the same on all ranks; NULL: one
@@ -792,14 +785,13 @@ LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedu
 
 /* ---- Adaptive sums: non-finite tensors ----------------------------------------------------------------------- */
 
-/** Finds the non-finite tensors in the last result of an "adasum" or "node_adasum". is_non_finite[i] is 1 if tensor i
- * is non-finite, else 0, and *number (optional) is the number of such tensors. All ranks get the same result, and no
+/** Finds the non-finite tensors in the last result of an "adasum". is_non_finite[i] is 1 if tensor i is non-finite,
+ * else 0, and *number (optional) is the number of such tensors. All ranks get the same result, and no
  * message is sent. A tensor is non-finite if
  *   - it is NaN, in a world of several ranks: some rank contributed a non-finite element, or an intermediate sum became
  *     non-finite (for f16, beyond 65504; docs/reference/adasum.md);
  *   - one of its elements is not finite, if the algorithm does not combine tensors. This is the case in a world of one
- *     rank. In a world of one node this is also the case for "two_level", which returns the mean, and for node_adasum,
- *     which returns one contribution.
+ *     rank. In a world of one node this is also the case for "two_level", which returns the mean.
  * If an element overflows in the last combination, only this element is infinite, and its tensor does not count as
  * non-finite. The function reads one element of each tensor, or all elements in the second case. A schedule whose desc
  * has no tensors has one tensor. `is_non_finite` is an array of `tensor_count` values, the number of tensors of the
@@ -807,7 +799,7 @@ LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedu
  * Thread: any, but not while a round is started or memory is bound.
  * Blocks: never.
  * Memory: reads the bound output, so call this function before you change the output.
- * Errors: ARGUMENT (the schedule is not an "adasum" or "node_adasum", or has another number of tensors); STATE (a round
+ * Errors: ARGUMENT (the schedule is not an "adasum", or has another number of tensors); STATE (a round
  * is outstanding, or none has ended since the create or the last lsched_rebind); UNSUPPORTED (a partial schedule, a
  * depth above 1, or an output in device memory). */
 LSCHED_CHECKED lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_t tensor_count,

@@ -812,28 +812,6 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// Creates a mean over each node: the rank at place `owner` of a node receives the mean of the inputs on that node.
-  /// The library ignores the output of other ranks. T is a floating type. Collective.
-  template <element T>
-  schedule node_mean(std::span<const T> input, std::span<T> output, std::int32_t owner) {
-    lsched_collective_desc desc = desc_of<T>("node_mean", input, output);
-    desc.count = input.size();
-    desc.root = owner;
-    return collective(desc);
-  }
-
-  /// Creates an adaptive sum of the inputs of all owners. The owner of a node is the rank at place `owner` of the node.
-  /// All ranks receive the result. The library ignores the input of other ranks. Collective.
-  template <element T>
-  schedule node_adasum(std::span<const T> input, std::span<T> output, std::int32_t owner,
-                       std::span<const lsched_tensor> tensors = {}) {
-    lsched_collective_desc desc = desc_of<T>("node_adasum", input, output);
-    desc.root = owner;
-    desc.tensors = tensors.empty() ? nullptr : tensors.data();
-    desc.tensor_count = tensors.size();
-    return collective(desc);
-  }
-
   /// Creates any collective in the table of lsched_collective_desc. The function sets struct_size. Collective.
   schedule collective(lsched_collective_desc desc) {
     desc.struct_size = sizeof desc;

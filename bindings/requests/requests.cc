@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "collectives/algorithm/nodes.h"
-
 namespace lsched {
 namespace {
 
@@ -62,9 +60,6 @@ std::vector<shape> variants_of(const algorithm& how, rank size, const shape& dat
   const auto add = [&](auto change) {
     shape& variant = all.emplace_back(data);
     change(variant);
-    if (!how.of->has_owners) return;
-    const auto last = static_cast<rank>(ranks_of_smallest(nodes_of(variant, size)) - 1);
-    variant.root = std::min(variant.root, last);
   };
   const bool moves_blocks = how.of->extents_of({.self = 0, .size = size}, data) != extents{data.count, data.count};
   const std::uint64_t shortest = moves_blocks ? std::max<std::uint64_t>(1, data.count / most_pieces(size)) : 1;

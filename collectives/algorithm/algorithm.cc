@@ -88,7 +88,7 @@ std::optional<failure> validate_buckets(const collective& of, const shape& data)
 }
 
 std::optional<failure> validate_tensors(const collective& of, const shape& data) {
-  if ((of.adapts || of.has_owners) && !is_floating(data.type))
+  if (of.adapts && !is_floating(data.type))
     return argument(name(of.name) + " combines floating types only, not " + name(name_of(data.type)));
   if (data.tensors.empty()) return std::nullopt;
   if (!of.adapts) return argument(name(of.name) + " has no tensors");
@@ -151,16 +151,11 @@ std::optional<failure> validate_size(const collective& of, world place, const sh
   return std::nullopt;
 }
 
-std::optional<failure> validate_nodes(const collective& of, world place, const shape& data) {
+std::optional<failure> validate_nodes(world place, const shape& data) {
   if (!data.nodes.empty() && data.nodes.size() != static_cast<std::size_t>(place.size))
     return argument("nodes are given for " + std::to_string(data.nodes.size()) + " of " + std::to_string(place.size) +
                     " ranks");
-  if (!of.has_owners) return std::nullopt;
-  const std::size_t least = ranks_of_smallest(nodes_of(data, place.size));
-  if (static_cast<std::size_t>(data.root) < least) return std::nullopt;
-  return argument("root " + std::to_string(data.root) +
-                  " is the place of an owner on every node, but the smallest node has " + counted(least, "rank") +
-                  ": use 0" + (least == 1 ? "" : " to " + std::to_string(least - 1)));
+  return std::nullopt;
 }
 
 std::optional<failure> validate_data(const algorithm& how, world place, const shape& data) {
@@ -177,7 +172,7 @@ std::optional<failure> validate_data(const algorithm& how, world place, const sh
   if (auto why = validate_blocks(of, place, data)) return why;
   if (auto why = validate_buckets(of, data)) return why;
   if (auto why = validate_tensors(of, data)) return why;
-  if (auto why = validate_nodes(of, place, data)) return why;
+  if (auto why = validate_nodes(place, data)) return why;
   if (auto why = validate_lists(of, needs, data)) return why;
   if (of.is_rooted ? data.root < 0 || data.root >= place.size : data.root != 0)
     return argument(of.is_rooted ? "root " + std::to_string(data.root) + " is outside the world: use 0 to " +
@@ -222,7 +217,6 @@ std::optional<failure> validate(const algorithm& how, world place, const shape& 
 
 std::string_view node_warning(const algorithm& how, rank size, const shape& data) {
   if (!how.of->adapts || !how.looks_at.nodes || !is_one_node(data, size)) return {};
-  if (how.of->has_owners) return "node_adasum on one node is a copy of its owner's vector, not an adaptive sum";
   return "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
 }
 

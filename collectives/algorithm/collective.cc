@@ -4,8 +4,6 @@
 #include <array>
 #include <numeric>
 
-#include "collectives/algorithm/nodes.h"
-
 namespace lsched {
 namespace {
 
@@ -22,7 +20,6 @@ bool has(const rank_buffer& buffer, world place, const shape& data) {
     case holder::everybody: return buffer.of != content::nothing;
     case holder::root: return place.self == data.root;
     case holder::all_but_root: return place.self != data.root;
-    case holder::owner_of_node: return place_on_node(data, place.self) == static_cast<std::size_t>(data.root);
   }
   return false;
 }
@@ -115,17 +112,8 @@ postcondition exchanged(const collective&, rank size, const shape& data) {
   return promise;
 }
 
-/// Returns the owner of each node, ascending.
-std::vector<rank> owners_of(rank size, const shape& data) {
-  std::vector<rank> owners;
-  for (const node& ranks : nodes_of(data, size)) owners.push_back(ranks[wide(data.root)]);
-  std::ranges::sort(owners);
-  return owners;
-}
-
 /// Leaves the expression of each tensor open, because the expression depends on the algorithm.
-postcondition adaptive_sum(const collective& of, rank size, const shape& data) {
-  const std::vector<rank> among = of.has_owners ? owners_of(size, data) : std::vector<rank>{};
+postcondition adaptive_sum(const collective&, rank size, const shape& data) {
   postcondition promise;
   for (rank holder = 0; holder < size; ++holder)
     for (const tensor& part : tensors_of(data))
@@ -134,25 +122,9 @@ postcondition adaptive_sum(const collective& of, rank size, const shape& data) {
                                 .end = part.end(),
                                 .what = promised_content::reduced,
                                 .input_begin = part.begin,
-                                .among = among,
                                 .how = kernel::adasum,
                                 .merged = data.what,
                                 .is_in_rank_order = true});
-  return promise;
-}
-
-/// On each node, the owner (the rank at place `root`) gets the mean over the node. The sum is formed in rank order.
-postcondition mean_of_node(const collective&, rank size, const shape& data) {
-  postcondition promise{.is_same_everywhere = false};
-  for (const node& ranks : nodes_of(data, size))
-    promise.ranges.push_back({.holder = ranks[wide(data.root)],
-                              .end = data.count,
-                              .what = promised_content::reduced,
-                              .among = ranks,
-                              .how = kernel::sum,
-                              .is_in_rank_order = true,
-                              .tree = mean_tree(ranks, data.type),
-                              .has_means = true});
   return promise;
 }
 
@@ -165,17 +137,8 @@ constexpr rank_buffer k_nothing{}, k_vector{content::vector}, k_block{content::o
 
 constexpr rank_buffer at_root(rank_buffer buffer) { return {buffer.of, holder::root}; }
 constexpr rank_buffer at_others(rank_buffer buffer) { return {buffer.of, holder::all_but_root}; }
-constexpr rank_buffer at_owners(rank_buffer buffer) { return {buffer.of, holder::owner_of_node}; }
 
-enum trait : unsigned {
-  k_plain = 0,
-  k_reduces = 1,
-  k_rooted = 2,
-  k_synchronising = 4,
-  k_adapts = 8,
-  k_owners = 16,
-  k_means = 32
-};
+enum trait : unsigned { k_plain = 0, k_reduces = 1, k_rooted = 2, k_synchronising = 4, k_adapts = 8, k_means = 16 };
 
 constexpr collective row(std::string_view name, unsigned traits, rank_buffer input, rank_buffer output,
                          postcondition (*promise)(const collective&, rank, const shape&)) {
@@ -185,10 +148,9 @@ constexpr collective row(std::string_view name, unsigned traits, rank_buffer inp
           .promise = promise,
           .moves_data = input.of != content::nothing,
           .reduces = (traits & k_reduces) != 0,
-          .is_rooted = (traits & (k_rooted | k_owners)) != 0,
+          .is_rooted = (traits & k_rooted) != 0,
           .has_blocks = input.of == content::listed_blocks,
           .adapts = (traits & k_adapts) != 0,
-          .has_owners = (traits & k_owners) != 0,
           .has_means = (traits & k_means) != 0,
           .is_synchronising = (traits & k_synchronising) != 0};
 }
@@ -229,9 +191,6 @@ constexpr collective k_alltoall = row("alltoall", k_synchronising, k_blocks, k_b
 constexpr collective k_alltoallv = row("alltoallv", k_synchronising, k_list, k_list, exchanged);
 constexpr collective k_neighbor_exchange = row("neighbor_exchange", k_plain, k_list, k_list, exchanged);
 constexpr collective k_adasum = row("adasum", k_adapts | k_synchronising, k_vector, k_vector, adaptive_sum);
-constexpr collective k_node_mean = row("node_mean", k_owners, k_vector, at_owners(k_vector), mean_of_node);
-constexpr collective k_node_adasum =
-    row("node_adasum", k_adapts | k_owners, at_owners(k_vector), k_vector, adaptive_sum);
 constexpr collective k_barrier = row("barrier", k_synchronising, k_nothing, k_nothing, only_synchronised);
 constexpr collective k_partial_adasum = partial("partial_adasum", k_adasum);
 constexpr collective k_partial_allgather = partial("partial_allgather", k_allgather);
@@ -242,11 +201,10 @@ namespace {
 
 constexpr auto addresses_of(const auto&... one) { return std::array{&one...}; }
 
-constexpr auto k_collectives =
-    addresses_of(k_adasum, k_allreduce, k_allgather, k_allgatherv, k_alltoall, k_alltoallv, k_barrier, k_bcast,
-                 k_exscan, k_gather, k_gatherv, k_neighbor_exchange, k_node_adasum, k_node_mean, k_partial_adasum,
-                 k_partial_allgather, k_partial_allreduce, k_partial_reduce_scatter_block, k_reduce, k_reduce_scatter,
-                 k_reduce_scatter_block, k_scan, k_scatter, k_scatterv);
+constexpr auto k_collectives = addresses_of(
+    k_adasum, k_allreduce, k_allgather, k_allgatherv, k_alltoall, k_alltoallv, k_barrier, k_bcast, k_exscan, k_gather,
+    k_gatherv, k_neighbor_exchange, k_partial_adasum, k_partial_allgather, k_partial_allreduce,
+    k_partial_reduce_scatter_block, k_reduce, k_reduce_scatter, k_reduce_scatter_block, k_scan, k_scatter, k_scatterv);
 
 }  // namespace
 

@@ -17,15 +17,12 @@
 //   alltoallv             blocks to all ranks     blocks from all ranks             no
 //   neighbor_exchange     blocks to some ranks    blocks from some ranks            no
 //   adasum                n                       n, adaptive sum over all          same memory
-//   node_mean             n                       [n, mean over the owner's node]   same memory
-//   node_adasum           [n]                     n, adaptive sum over all owners   same memory
 //   barrier               -                       -                                 -
 //
 // adasum is not associative, and its algorithm determines the order of combination (docs/reference/adasum.md). An
-// element that is in no tensor is copied from the input of some rank. exscan does not write the output of rank 0. In
-// node_mean and node_adasum, one rank of each node is the owner of the node, and the root is the owner's place on the
-// node. partial_adasum, partial_allreduce, partial_allgather and partial_reduce_scatter_block are the collectives of
-// these names behind an activation (compose.h). Partial collectives never work in place.
+// element that is in no tensor is copied from the input of some rank. exscan does not write the output of rank 0.
+// partial_adasum, partial_allreduce, partial_allgather and partial_reduce_scatter_block are the collectives of these
+// names behind an activation (compose.h). Partial collectives never work in place.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +37,7 @@ namespace lsched {
 
 /// The content of a rank's input or output, and the ranks that have the buffer.
 enum class content : std::uint8_t { nothing, vector, own_block, all_blocks, listed_blocks };
-enum class holder : std::uint8_t { everybody, root, all_but_root, owner_of_node };
+enum class holder : std::uint8_t { everybody, root, all_but_root };
 struct rank_buffer {
   content of = content::nothing;
   holder at = holder::everybody;
@@ -61,7 +58,6 @@ struct collective {
   /// The collective is an adaptive sum, of floating types only. The shape may list the tensors of the vector. If
   /// `reduces` is set too, the late contributions of a rank are merged by kernel::adasum or by kernel::sum.
   bool adapts = false;
-  bool has_owners = false;        ///< the root is the place of the owner within each node (nodes.h)
   bool has_means = false;         ///< the shape may ask for means in place of sums
   bool activates = false;         ///< true: an activation policy is required; false: a policy is refused
   bool is_synchronising = false;  ///< no rank leaves a round before every rank has entered it
@@ -85,6 +81,6 @@ const collective* find_collective(std::string_view name);
 extern const collective k_adasum, k_allreduce, k_partial_adasum, k_partial_allgather, k_partial_allreduce,
     k_partial_reduce_scatter_block, k_reduce, k_scan, k_exscan, k_reduce_scatter, k_reduce_scatter_block, k_bcast,
     k_gather, k_gatherv, k_scatter, k_scatterv, k_allgather, k_allgatherv, k_alltoall, k_alltoallv, k_neighbor_exchange,
-    k_barrier, k_node_mean, k_node_adasum;
+    k_barrier;
 
 }  // namespace lsched

@@ -4,8 +4,6 @@
 #include <map>
 #include <numeric>
 
-#include "libsched/postcondition/postcondition.h"
-
 namespace lsched {
 
 std::vector<node> nodes_of(const shape& data, rank size) {
@@ -34,18 +32,6 @@ node_place place_of(const std::vector<node>& nodes, rank self) {
       std::ranges::find_if(nodes, [&](const node& ranks) { return std::ranges::binary_search(ranks, self); });
   return {static_cast<std::size_t>(own - nodes.begin()),
           static_cast<std::size_t>(std::ranges::lower_bound(*own, self) - own->begin())};
-}
-
-std::uint64_t mean_tree(const node& ranks, dtype type) {
-  const std::uint64_t sum = reduced_tree(kernel::sum, type, ranks);
-  return ranks.size() == 1 ? sum : divided_tree(sum, static_cast<std::uint32_t>(ranks.size()));
-}
-
-std::size_t place_on_node(const shape& data, rank self) {
-  const auto own = static_cast<std::size_t>(self);
-  if (data.nodes.empty()) return own;
-  const auto first = data.nodes.begin();
-  return static_cast<std::size_t>(std::count(first, first + self, data.nodes[own]));
 }
 
 }  // namespace lsched

@@ -25,11 +25,5 @@ struct node_place {
   std::size_t place = 0;
 };
 node_place place_of(const std::vector<node>& nodes, rank self);
-/// Returns node_place::place without a list of nodes.
-std::size_t place_on_node(const shape& data, rank self);
-
-/// Returns the expression (postcondition.h) of the mean over a node: the sum in rank order, divided by the number of
-/// ranks. For a node of one rank, the expression is that rank's input, without a division.
-std::uint64_t mean_tree(const node& ranks, dtype type);
 
 }  // namespace lsched

@@ -18,8 +18,7 @@ constexpr std::size_t k_longest_name = 64;
 
 bool can_be_written(const collective& of) {
   const auto is_cut = [](content what) { return what != content::listed_blocks; };
-  return of.moves_data && !of.adapts && !of.has_owners && !of.has_blocks && !of.activates && is_cut(of.input.of) &&
-         is_cut(of.output.of);
+  return of.moves_data && !of.adapts && !of.has_blocks && !of.activates && is_cut(of.input.of) && is_cut(of.output.of);
 }
 
 /// Returns true if a file may use the word as a name of its own.

@@ -185,13 +185,8 @@ TEST(c_collective, a_wrong_desc_is_told_what_is_wrong) {
   refused([&](auto& d) { adapts(d), d.dtype = LSCHED_I64; }, "floating types only, not i64");
   refused([&](auto& d) { adapts(d), d.reduction = LSCHED_SUM; },
           "adasum combines by arithmetic of its own: leave reduction 0");
-  for (const std::int32_t root : {-1, 3, 7})
-    refused([&](auto& d) { adapts(d), d.collective = "node_adasum", d.root = root; },
-            "is the place of an owner on every node, but the smallest node has 3 ranks: use 0 to 2");
   refused([&](auto& d) { adapts(d), d.segment_bytes = 64; }, "adasum has no segments: leave segment_bytes 0");
   refused([&](auto& d) { adapts(d), d.radix = 2; }, "adasum has no radix: leave it 0");
-  refused([&](auto& d) { adapts(d), d.collective = "node_adasum", d.segment_bytes = 64; },
-          "node_adasum has no segments");
   refused([&](auto& d) { adapts(d), d.tensors = tensors; }, "set both, or none");
   refused([&](auto& d) { adapts(d), d.tensors = tensors, d.tensor_count = 2; }, "tensor 1 begins before");
   refused([&](auto& d) { adapts(d), d.tensors = tensors + 2, d.tensor_count = 1; }, "not within the vector of 8");

@@ -66,15 +66,12 @@ std::string first_difference(const floats& wanted, rank self, rank ranks, const 
   return found;
 }
 
-bool combines(const algorithm& how) {
-  return !how.of->activates && (how.of->reduces || how.of->adapts || how.of->has_owners);
-}
+bool combines(const algorithm& how) { return !how.of->activates && (how.of->reduces || how.of->adapts); }
 
 /// Runs rounds of one algorithm in every mode, and expects the same bits.
 void expect_same_bits(lsched_world* runtime, world place, const algorithm& how, std::uint64_t count) {
   shape data = typical_shape(*how.of, place.size, count, dtype::f32, how.of->reduces ? kernel::sum : kernel::none);
   data.nodes = runtime->nodes();
-  if (how.of->has_owners) data.root = 0;
   if (validate(how, place, data)) return;
   c_request request(*how.of, place, data, how.name);
   request.desc.dtype = LSCHED_F32;

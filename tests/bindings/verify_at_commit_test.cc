@@ -356,14 +356,13 @@ TEST(verify_at_commit, proves_collectives_with_arithmetic_counts_and_memory_of_t
       for (const char* name : {"gatherv", "scatterv", "allgatherv", "alltoallv"})
         prove({.collective = name, .dtype = LSCHED_F64, .capacity = 100, .depth = 2});
       const lsched_tensor tensors[] = {{0, 10}, {10, 14}};
-      for (const char* name : {"adasum", "node_adasum"})
-        prove({.collective = name,
-               .input = input.data(),
-               .output = output.data(),
-               .count = 24,
-               .dtype = LSCHED_F64,
-               .tensors = tensors,
-               .tensor_count = 2});
+      prove({.collective = "adasum",
+             .input = input.data(),
+             .output = output.data(),
+             .count = 24,
+             .dtype = LSCHED_F64,
+             .tensors = tensors,
+             .tensor_count = 2});
       prove({.collective = "barrier"});
     });
 }

@@ -27,12 +27,12 @@ std::vector<schedule_ptr> world_named(const std::string& name) {
 TEST(promise, a_registered_world_is_held_against_its_own_algorithm) {
   for (const algorithm& it : algorithms()) {
     const activation starts{it.of->activates ? activation_policy::solo : activation_policy::none, 1};
-    const dtype type = it.of->adapts || it.of->has_owners ? dtype::f32 : k_most.type;
+    const dtype type = it.of->adapts ? dtype::f32 : k_most.type;
     const shape data = typical_shape(*it.of, 5, k_most.count, type, k_most.what);
     const auto world = *generate_world(it, 5, data, starts);
     const auto promise = promise_for(world, {});
     ASSERT_TRUE(promise);
-    if (it.of->has_blocks || it.of->has_owners || it.of->adapts) {
+    if (it.of->has_blocks || it.of->adapts) {
       EXPECT_EQ(promise->of, nullptr);
       continue;
     }
@@ -185,12 +185,6 @@ TEST(promise, every_rank_has_the_data_that_is_promised) {
   expect_words(findings_of(read_world({buffers(1, 1) + exchange(0, 1), buffers(6, 6) + exchange(1, 1)},
                                       {.name = "allreduce/recursive_doubling"})),
                "form: rank 1 has 6 x i64 as its input");
-}
-
-TEST(promise, of_owners_cannot_be_read_off_schedules) {
-  const auto made = promise_for(world_named("mine"), {.collective = "node_mean"});
-  ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().text, "node_mean: the nodes of the ranks cannot be derived from schedules");
 }
 
 TEST(promise, a_barrier_lets_nobody_go_before_all_have_come) {

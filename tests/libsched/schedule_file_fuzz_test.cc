@@ -185,8 +185,7 @@ std::vector<std::string> real_files() {
   std::vector<std::string> files;
   for (const algorithm& it : algorithms())
     for (const rank size : {1, 2, 3, 5}) {
-      const shape data =
-          typical_shape(*it.of, size, 3, it.of->adapts || it.of->has_owners ? dtype::f32 : dtype::i32, kernel::max);
+      const shape data = typical_shape(*it.of, size, 3, it.of->adapts ? dtype::f32 : dtype::i32, kernel::max);
       const activation starts{it.of->activates ? activation_policy::solo : activation_policy::none, 0};
       std::string all;
       for (rank self = 0; self < size; ++self) {

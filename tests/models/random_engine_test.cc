@@ -57,7 +57,7 @@ const std::vector<const algorithm*>& whole_number_algorithms() {
   static const std::vector<const algorithm*> all = [] {
     std::vector<const algorithm*> some;
     for (const algorithm& it : algorithms())
-      if (!it.of->adapts && !it.of->has_owners) some.push_back(&it);
+      if (!it.of->adapts) some.push_back(&it);
     return some;
   }();
   return all;

@@ -13,7 +13,7 @@ inline const std::vector<const algorithm*>& exact_algorithms() {
   static const std::vector<const algorithm*> all = [] {
     std::vector<const algorithm*> some;
     for (const algorithm& it : algorithms())
-      if (it.of->moves_data && !it.of->activates && !it.of->adapts && !it.of->has_owners) some.push_back(&it);
+      if (it.of->moves_data && !it.of->activates && !it.of->adapts) some.push_back(&it);
     return some;
   }();
   return all;

@@ -100,7 +100,6 @@ sparse_problem problem_of(const request_options& request) {
 
 void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node) {
   for (rank r = 0; of.moves_data && r < ranks; ++r) data.nodes.push_back(r / ranks_per_node);
-  if (of.has_owners) data.root = 0;
 }
 
 shape shape_of(const collective& of, const request_options& request) {

@@ -56,8 +56,7 @@ struct request_options {
 
 void add_request_options(CLI::App& command, request_options& request);
 
-/// Sets the nodes of a request so that every `ranks_per_node` consecutive ranks share a node. The owner of a node is
-/// the node's first rank.
+/// Sets the nodes of a request so that every `ranks_per_node` consecutive ranks share a node.
 void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node);
 
 /// Returns a typical request (requests.h), changed by the options that apply to the collective. Other options are

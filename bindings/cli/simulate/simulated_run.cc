@@ -22,7 +22,7 @@ namespace {
 shape shape_of(const simulate_options& options, const simulated_run& run) {
   const collective* known = find_collective(options.collective);
   if (known == nullptr) return {};
-  const dtype type = known->adapts || known->has_owners ? dtype::f32 : dtype::u8;
+  const dtype type = known->adapts ? dtype::f32 : dtype::u8;
   shape data = typical_shape(*known, run.ranks, run.bytes / size_of(type), type, kernel::sum);
   if (options.ranks_per_node != 0) set_nodes(data, *known, run.ranks, options.ranks_per_node);
   return data;

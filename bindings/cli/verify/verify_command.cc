@@ -237,12 +237,10 @@ std::string words_for_none(const std::string& name) {
     if (known.size() > likely.size() && name.find(known) != std::string::npos) likely = known;
   const collective* const of = find_collective(likely);
   if (name.find("sparse") != std::string::npos) return "no promise for its outputs";
-  if (of != nullptr && (of->adapts || of->has_owners || of->has_blocks))
+  if (of != nullptr && (of->adapts || of->has_blocks))
     return std::string("no promise for its outputs (a file does not record which ") +
-           (of->adapts       ? "tensors there are"
-            : of->has_owners ? "ranks share a node"
-                             : "elements each rank receives") +
-           "; `lsched verify " + likely + "` proves the schedules of the library)";
+           (of->adapts ? "tensors there are" : "elements each rank receives") + "; `lsched verify " + likely +
+           "` proves the schedules of the library)";
   return "no promise for its outputs" +
          (likely.empty() ? "" : " (if it is meant to be " + likely + ": --promise " + likely + ")");
 }

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ._messages import Mailbox
 
 _Made = TypeVar("_Made", bound=Schedule)
-_ADAPTIVE = ("adasum", "node_adasum", "node_mean")  # these have no `op`, and accept real numbers only
 _MOST_INT32, _MOST_UINT64 = 2**31 - 1, 2**64 - 1
 _LARGEST = {"count": _MOST_UINT64, "segment_bytes": _MOST_UINT64, "capacity": _MOST_UINT64, "radix": _MOST_INT32,
             "depth": _MOST_INT32}  # maximum values of members of lsched_collective_desc
@@ -530,7 +529,7 @@ class World(_core.World):
                     **members: Any) -> Schedule:
         request = _core.Request()
         request.dtype, kind = without_arrays if without_arrays[0] else same_dtype(source, target)
-        if name in _ADAPTIVE:
+        if name == "adasum":  # has no `op`, and accepts real numbers only
             real_dtype(name, source, target)
         if op is not None:
             request.reduction = reduction_number(op, kind)

@@ -126,7 +126,7 @@ class CudaCollectives : public UnderTheFake {
 };
 
 std::optional<wanted> make(const collective& of, dtype type, const std::string& algorithm, rank size) {
-  if (of.activates || !of.moves_data || ((of.adapts || of.has_owners) && !is_float(type))) return std::nullopt;
+  if (of.activates || !of.moves_data || (of.adapts && !is_float(type))) return std::nullopt;
   constexpr std::uint64_t k_count = 700;
   return wanted{of, type, algorithm, typical_shape(of, size, k_count, type, of.reduces ? kernel::sum : kernel::none),
                 size};

@@ -27,7 +27,7 @@ floats output_of(lsched_world* world, const fake_device& gpu, bool on_device, co
   request.desc.dtype = type == dtype::u8 ? LSCHED_U8 : LSCHED_F32;
   request.desc.input = input.data();
   request.desc.output = output.data();
-  if (of.moves_data && !of.adapts && !of.has_owners) request.desc.segment_bytes = 1 << 20;  // some ranks have no device
+  if (of.moves_data && !of.adapts) request.desc.segment_bytes = 1 << 20;  // some ranks have no device
   lsched_schedule* made = nullptr;
   diagnostic why;
   EXPECT_EQ(lsched_collective_create(world, &request.desc, &made, &why), LSCHED_OK) << of.name << ": " << why.text;
