@@ -22,7 +22,6 @@ inline constexpr int k_least_cuda_driver = 12000;
   NAME(cuDeviceGetCount, 2000)                   \
   NAME(cuDeviceGet, 2000)                        \
   NAME(cuDeviceGetName, 2000)                    \
-  NAME(cuDeviceGetAttribute, 2000)               \
   NAME(cuDeviceGetUuid, 11040)                   \
   NAME(cuDevicePrimaryCtxRetain, 7000)           \
   NAME(cuDevicePrimaryCtxRelease, 11000)         \
@@ -48,19 +47,18 @@ inline constexpr int k_least_cuda_driver = 12000;
   NAME(cuPointerGetAttributes, 7000)             \
   NAME(cuStreamCreateWithPriority, 5050)         \
   NAME(cuStreamDestroy, 4000)                    \
-  NAME(cuStreamSynchronize, 2000)                \
   NAME(cuStreamWaitEvent, 3020)                  \
   NAME(cuStreamIsCapturing, 10000)               \
   NAME(cuStreamGetCtx, 9020)                     \
   NAME(cuStreamWaitValue64, 11070)               \
-  NAME(cuStreamWriteValue64, 11070)              \
   NAME(cuLaunchHostFunc, 10000)                  \
   NAME(cuEventCreate, 2000)                      \
   NAME(cuEventDestroy, 4000)                     \
   NAME(cuEventRecord, 2000)                      \
   NAME(cuEventQuery, 2000)
 
-// Functions that some drivers or machines lack. The pointer to a missing function is null.
+// Functions that some drivers or machines lack, and last the functions that only benchmarks and tests call. The pointer
+// to a missing function is null.
 #define LSCHED_CUDA_OPTIONAL_FUNCTIONS(NAME)  \
   NAME(cuFuncLoad, 12040)                     \
   NAME(cuIpcGetMemHandle, 4010)               \
@@ -76,8 +74,9 @@ inline constexpr int k_least_cuda_driver = 12000;
   NAME(cuMemSetAccess, 10020)                 \
   NAME(cuMemExportToShareableHandle, 10020)   \
   NAME(cuMemImportFromShareableHandle, 10020) \
-  NAME(cuMemRetainAllocationHandle, 11000)    \
-  NAME(cuMemGetAllocationPropertiesFromHandle, 10020)
+  NAME(cuDeviceGetAttribute, 2000)            \
+  NAME(cuStreamSynchronize, 2000)             \
+  NAME(cuStreamWriteValue64, 11070)
 
 struct cuda_driver {
   int version = 0;  ///< version of CUDA, for example 13000

@@ -45,7 +45,7 @@ std::vector<std::string> leaks_of(const process& p) {
   count(p.graphs.alive(), "graphs");
   for (std::string& line : memory_lines(p.memory)) lines.push_back(std::move(line));
   for (const auto& [id, of] : p.handles)
-    lines.push_back("memory handle not released: " + std::to_string(of.of->size) + " bytes");
+    lines.push_back("memory handle not released: " + std::to_string(of->size) + " bytes");
   for (const auto& [start, of] : p.reservations)
     lines.push_back("addresses not freed: " + std::to_string(of.size) + " bytes");
   return lines;

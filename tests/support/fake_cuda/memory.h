@@ -28,7 +28,7 @@ struct chunk {
   int fd = -1;
   std::size_t size = 0;
   int device = 0;
-  CUmemAllocationProp properties{};  ///< set only for virtual memory management (VMM)
+  CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;  ///< set only for virtual memory management (VMM)
 
   chunk(int of_fd, std::size_t of_size, int of_device) : fd(of_fd), size(of_size), device(of_device) {}
   ~chunk();

@@ -30,7 +30,7 @@ bool describe(const range& of, CUpointer_attribute attribute, CUdeviceptr at, vo
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: store<std::size_t>(into, of.size); return true;
     case CU_POINTER_ATTRIBUTE_MAPPED: store<unsigned>(into, of.bytes != nullptr); return true;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      store<std::uint64_t>(into, of.backing ? std::uint64_t{of.backing->properties.requestedHandleTypes} : 0);
+      store<std::uint64_t>(into, of.backing ? std::uint64_t{of.backing->handle_types} : 0);
       return true;
     default: return false;
   }

@@ -23,14 +23,8 @@ namespace fake_cuda {
 
 using lock = std::unique_lock<std::mutex>;
 
-/// The memory of a VMM handle (virtual memory management), and the number of references to the handle.
-struct vmm_handle {
-  std::shared_ptr<chunk> of;
-  int owners = 0;
-};
-
-/// A range of addresses that a program has reserved for VMM mappings. The driver accesses the mapped memory through
-/// `alias`, a range of the same size.
+/// A range of addresses that a program has reserved for mappings of virtual memory management (VMM). The driver
+/// accesses the mapped memory through `alias`, a range of the same size.
 struct vmm_reservation {
   std::size_t size = 0;
   std::byte* alias = nullptr;
@@ -66,7 +60,7 @@ struct process {
   lsched::testing::kernel_finder find_kernel = nullptr;
 
   memory_map memory;
-  std::map<CUmemGenericAllocationHandle, vmm_handle> handles;
+  std::map<CUmemGenericAllocationHandle, std::shared_ptr<chunk>> handles;
   std::map<address, vmm_reservation> reservations;
   CUmemGenericAllocationHandle last_handle = 0;
 

@@ -20,12 +20,7 @@ bool is_supported(const process& p, const CUmemAllocationProp& properties) {
 }
 
 CUmemGenericAllocationHandle give_out(process& p, std::shared_ptr<chunk> of) {
-  for (auto& [id, handle] : p.handles) {
-    if (handle.of != of) continue;
-    ++handle.owners;
-    return id;
-  }
-  p.handles[++p.last_handle] = {std::move(of), 1};
+  p.handles[++p.last_handle] = std::move(of);
   return p.last_handle;
 }
 
@@ -73,7 +68,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size, con
     if (size > k_capacity - p.memory.used(device)) return CUDA_ERROR_OUT_OF_MEMORY;
     std::shared_ptr<chunk> made = make_chunk(size, device);
     if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
-    made->properties = *properties;
+    made->handle_types = properties->requestedHandleTypes;
     *handle = give_out(p, std::move(made));
     return CUDA_SUCCESS;
   });
@@ -85,7 +80,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     if (found == p.handles.end() && handle != 0 && handle <= p.last_handle)
       misuse("a memory handle is used after it was destroyed");
     if (found == p.handles.end()) return CUDA_ERROR_INVALID_VALUE;
-    if (--found->second.owners == 0) p.handles.erase(found);  // existing mappings keep the memory
+    p.handles.erase(found);  // existing mappings keep the memory
     return CUDA_SUCCESS;
   });
 }
@@ -120,13 +115,13 @@ CUresult cuMemMap(CUdeviceptr at, std::size_t size, std::size_t offset, CUmemGen
     const auto found = p.handles.find(handle);
     const auto* const in = reservation_of(p, at, size);
     if (found == p.handles.end() || in == nullptr || offset != 0 || flags != 0 || !is_whole(size) ||
-        at % k_granularity != 0 || size > found->second.of->size || p.memory.find_overlap(at, size) != nullptr)
+        at % k_granularity != 0 || size > found->second->size || p.memory.find_overlap(at, size) != nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     range made;
     made.start = at;
     made.size = size;
-    made.device = found->second.of->device;
-    made.backing = found->second.of;
+    made.device = found->second->device;
+    made.backing = found->second;
     made.reservation = in->first;
     p.memory.add(std::move(made));
     return CUDA_SUCCESS;
@@ -175,9 +170,9 @@ CUresult cuMemExportToShareableHandle(void* into, CUmemGenericAllocationHandle h
   return call("cuMemExportToShareableHandle", k_anywhere, [&](process& p, lock&) {
     const auto found = p.handles.find(handle);
     if (into == nullptr || found == p.handles.end() || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-        (found->second.of->properties.requestedHandleTypes & type) == 0)
+        (found->second->handle_types & type) == 0)
       return CUDA_ERROR_INVALID_VALUE;
-    const int fd = fcntl(found->second.of->fd, F_DUPFD_CLOEXEC, 0);
+    const int fd = fcntl(found->second->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
     *static_cast<int*>(into) = fd;
     return CUDA_SUCCESS;
@@ -192,29 +187,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
       return CUDA_ERROR_INVALID_VALUE;
     std::shared_ptr<chunk> of = adopt_chunk(fd);
     if (!of || of->device >= p.settings.devices) return CUDA_ERROR_INVALID_VALUE;
-    of->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    of->properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    of->properties.location.id = of->device;
-    of->properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    of->handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     *handle = give_out(p, std::move(of));
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* at) {
-  return call("cuMemRetainAllocationHandle", k_anywhere, [&](process& p, lock&) {
-    const range* const of = p.memory.find(reinterpret_cast<address>(at));
-    if (handle == nullptr || of == nullptr || of->reservation == 0) return CUDA_ERROR_INVALID_VALUE;
-    *handle = give_out(p, of->backing);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties, CUmemGenericAllocationHandle handle) {
-  return call("cuMemGetAllocationPropertiesFromHandle", k_anywhere, [&](process& p, lock&) {
-    const auto found = p.handles.find(handle);
-    if (properties == nullptr || found == p.handles.end()) return CUDA_ERROR_INVALID_VALUE;
-    *properties = found->second.of->properties;
     return CUDA_SUCCESS;
   });
 }
