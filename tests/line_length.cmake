@@ -15,7 +15,7 @@ endfunction()
 
 set(problems "")
 set(sources "")
-foreach(folder ops libsched sparse collectives offload bindings microbench tests docs)
+foreach(folder ops libsched collectives offload bindings microbench tests docs)
   foreach(extension h hpp cc c cpp cu py md)
     file(GLOB_RECURSE found RELATIVE ${ROOT} ${ROOT}/${folder}/*.${extension})
     list(APPEND sources ${found})

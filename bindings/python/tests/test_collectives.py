@@ -228,7 +228,7 @@ def test_splits():
             with half.allreduce(x) as step:
                 step.run(LIMIT)
             assert x[0] == sum(range(world.rank % 2, 5, 2))
-            assert half.rank_in(0, world) == 4 - world.rank % 2 - (1 if world.rank % 2 == 0 else 0) * 0 - 0 or True
+            assert half.rank_in(0, world) == 4 - world.rank % 2
             assert world.rank_in(world.rank, half) == half.rank
         assert world.split(None if world.rank == 2 else 0) is None if world.rank == 2 else _closed(world.split(0))
         if world.rank in (1, 3):
