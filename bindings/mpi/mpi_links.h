@@ -158,7 +158,6 @@ class mpi_links {
   mpi_links(rank ranks, int first_tag, int last_tag)
       : streams_(static_cast<std::size_t>(ranks)), tags_(first_tag, last_tag) {}
 
-  std::size_t ranks() const { return streams_.size(); }
   std::size_t size() const { return links_.size(); }
   mpi_link& operator[](link_id link) { return links_[link]; }
   const mpi_link& operator[](link_id link) const { return links_[link]; }

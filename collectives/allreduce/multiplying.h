@@ -34,11 +34,10 @@ struct members {
   std::span<const rank> ranks{};  ///< ranks of the members, by number; empty: all ranks of the world
 };
 
-/// Appends an allreduce of `input` into `output` among some ranks. Uses fewer than k_multiplying_tags tags, beginning
-/// with `tag`. Returns true if payloads may be held (builder::declare_holding).
+/// Appends an allreduce of `input` into `output` among some ranks. Uses fewer than 64 tags, beginning with `tag`.
+/// Returns true if payloads may be held (builder::declare_holding).
 bool add_multiplying(ordered_ops& to, const members& among, rank radix, std::uint32_t tag, const stretch& input,
                      const stretch& output);
-inline constexpr std::uint32_t k_multiplying_tags = 64;
 
 /// Returns the cost of such an allreduce of `count` elements.
 cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape& data);

@@ -43,8 +43,7 @@ class gtopk : public round_end {
   /// `children` is the number of children of this rank in the tree.
   gtopk(const sparse_problem& problem, arrival_rule rule, std::uint32_t children);
 
-  std::uint64_t list_room() const { return room_; }                  ///< maximum number of items of a list
-  std::uint64_t bitmap_room() const { return bitmap_words(room_); }  ///< number of u64 words of a bitmap
+  std::uint64_t list_room() const { return room_; }  ///< maximum number of items of a list
 
   /// Begins a round. Writes the rank's partial result, and returns its length. `residual` has `count` elements of
   /// residual_of(type). `gradient` has `count` elements, or is nullptr.
@@ -59,8 +58,8 @@ class gtopk : public round_end {
   /// the result. Bits behind the last item are ignored.
   void learn(item_list partial, std::span<const std::uint64_t> survivors);
 
-  /// Returns the bitmap for the list of child number `child`, in bitmap_room() words. Only called with `exact`, after
-  /// learn, or at the root after the last merge. Bits behind the last item are zero.
+  /// Returns the bitmap for the list of child number `child`, in bitmap_words(list_room()) words. Only called with
+  /// `exact`, after learn, or at the root after the last merge. Bits behind the last item are zero.
   std::span<const std::uint64_t> survivors_of(std::uint32_t child) const { return parts_[child + 1].survivors; }
 
   /// Ends a round. `result` is the root's partial result. `update` has `count` elements, or is nullptr (round_end).

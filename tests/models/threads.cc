@@ -314,12 +314,6 @@ std::string threads::unfinished() const {
   return text;
 }
 
-bool threads::is_finished(std::string_view name) const {
-  for (const auto& it : threads_)
-    if (it->name == name) return it->now.next == access::finished;
-  return false;
-}
-
 std::string threads::name_of(const void* variable) const {
   const auto found = names_.find(variable);
   if (found != names_.end()) return found->second;

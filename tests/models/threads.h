@@ -76,7 +76,6 @@ class threads final : public system {
 
   /// Returns a text that lists the threads that have not finished.
   std::string unfinished() const;
-  bool is_finished(std::string_view name) const;
 
   void save(std::vector<std::byte>& state) const override;
   void restore(std::span<const std::byte> state) override;

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
@@ -52,14 +51,6 @@ inline void as_processes(std::int32_t ranks, const std::function<void(lsched::wo
     return ::testing::Test::HasFailure() ? 1 : 0;
   };
   EXPECT_EQ(run_processes(ranks, live, limit), "");
-}
-
-/// Runs `body` in one thread per rank, in a world that has `ranks_per_node` ranks on each simulated node.
-inline void as_nodes(std::int32_t ranks, std::int32_t ranks_per_node, const std::function<void(lsched::world&)>& body) {
-  setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
-  std::vector<lsched::world> world = lsched::world::open_threads(ranks);
-  unsetenv("LSCHED_RANKS_PER_NODE");
-  as_ranks(std::move(world), body);
 }
 
 }  // namespace lsched::testing

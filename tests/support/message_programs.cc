@@ -248,10 +248,4 @@ std::string perform_message_program(std::uint64_t seed, lsched_world* world) {
   return wrong.empty() ? wrong : "rank " + std::to_string(lsched_rank(world)) + ": " + wrong;
 }
 
-std::uint64_t messages_of_program(std::uint64_t seed, std::int32_t ranks) {
-  std::uint64_t all = 0;
-  for (const auto& phase : program(seed, ranks).phases) all += phase.size();
-  return all;
-}
-
 }  // namespace lsched::testing

@@ -12,7 +12,4 @@ namespace lsched::testing {
 /// string.
 std::string perform_message_program(std::uint64_t seed, lsched_world* world);
 
-/// Returns the number of messages that all ranks together send in the program that `seed` determines.
-std::uint64_t messages_of_program(std::uint64_t seed, std::int32_t ranks);
-
 }  // namespace lsched::testing

@@ -120,7 +120,7 @@ class symbolic_world {
   };
   struct op_state {
     token_count tokens;
-    round_no armed = 0, fired = 0, completed = 0;
+    round_no fired = 0, completed = 0;
     round_no signalled = 0;          ///< signal_recv: value of the latest signal
     std::vector<message> arrived{};  ///< recv: messages that have arrived and were not consumed
   };

@@ -191,7 +191,6 @@ struct by_functions {
   std::uint64_t lost_folds = 0;     ///< number of folds that are not joined
   std::uint64_t lost_elements = 0;  ///< number of elements of the input that no part contains
   bool folds_numbers = false;       ///< also folds numbers that are derived from the input
-  bool divides_last = false;        ///< has no effect
 };
 
 void write(builder& to, const by_functions& how) {
