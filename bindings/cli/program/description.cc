@@ -77,23 +77,28 @@ described_option describe(const CLI::Option& option) {
 
 }  // namespace
 
-described_command describe_command(const CLI::App& app, const std::string& name) {
-  described_command made{.name = name, .text = app.get_description(), .footer = app.get_footer()};
-  for (const CLI::Option* option : app.get_options())
-    if (!option->get_group().empty())
-      made.options.push_back(describe(*option));  // options with an empty group are
-                                                  // hidden
-  std::ranges::stable_partition(made.options, &described_option::is_positional);
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    made.commands.push_back(describe_command(*command, name + " " + command->get_name()));
-  return made;
+std::string name_of(const CLI::App& command) {
+  const CLI::App* const parent = command.get_parent();
+  return (parent == nullptr ? "" : name_of(*parent) + " ") + command.get_name();
 }
 
-std::vector<const described_command*> all_commands(const described_command& root) {
-  std::vector<const described_command*> all{&root};
-  for (const described_command& each : root.commands)
-    for (const described_command* below : all_commands(each)) all.push_back(below);
-  return all;
+std::vector<described_option> options_of(const CLI::App& command) {
+  std::vector<described_option> options;
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_group().empty()) options.push_back(describe(*option));  // hidden options have an empty group
+  std::ranges::stable_partition(options, &described_option::is_positional);
+  return options;
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& command) {
+  return command.get_subcommands([](const CLI::App*) { return true; });
+}
+
+const CLI::App& named_command(const CLI::App& root, std::span<const std::string> words) {
+  for (std::size_t i = 0; i < words.size(); ++i)
+    for (const CLI::App* below : commands_of(root))
+      if (below->get_name() == words[i]) return named_command(*below, words.subspan(i + 1));
+  return root;
 }
 
 }  // namespace lsched::cli

@@ -1,6 +1,7 @@
-// A description of the command line as a value. Help texts, man pages and completions are made from this description.
+// Descriptions of the parser's commands. Help texts, man pages and completions are made from these descriptions.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,41 +21,35 @@ struct described_option {
   std::string group;                 ///< heading in the help text
   bool is_positional = false, is_required = false, is_repeated = false;
 
-  bool takes_file() const { return value == "FILE"; }
   /// Returns the long name, such as "--ranks".
   const std::string& name() const { return names.back(); }
 };
 
-struct described_command {
-  std::string name;  ///< "lsched bench coll"
-  std::string text;
-  std::string footer;  ///< text below the options, printed without wrapping
-  std::vector<described_option> options;
-  std::vector<described_command> commands;
+/// Returns the full name of a command, such as "lsched bench coll".
+std::string name_of(const CLI::App& command);
 
-  /// Returns the last word of the name.
-  std::string word() const { return name.substr(name.rfind(' ') + 1); }
-};
+/// Returns the options that help texts show, positional arguments first.
+std::vector<described_option> options_of(const CLI::App& command);
 
-/// Describes a command and its subcommands. `name` is the full name of the command.
-described_command describe_command(const CLI::App& app, const std::string& name = "lsched");
+/// Returns the direct subcommands, in the order of their registration.
+std::vector<const CLI::App*> commands_of(const CLI::App& command);
 
-/// Converts a description to JSON and back. from_json throws nlohmann::json::exception for any other text.
-std::string to_json(const described_command& command);
-described_command from_json(const std::string& text);
-
-/// Returns the command and all its direct and indirect subcommands. Each command precedes its subcommands.
-std::vector<const described_command*> all_commands(const described_command& root);
+/// Returns the innermost command that the words name. Skips words that are not names of commands.
+const CLI::App& named_command(const CLI::App& root, std::span<const std::string> words);
 
 // --- texts ---------------------------------------------------------------------------------------------------
 
 /// Returns the help text in lines of at most k_columns (bindings/wrapped_text.h). Footers are not wrapped.
-std::string help_text(const described_command& command);
+std::string help_text(const CLI::App& command);
 
-/// Returns a page of section 1 in the language of man(7).
-std::string man_page(const described_command& command, const std::string& version);
+/// Writes pages of section 1, in the language of man(7), for the command and all its direct and indirect subcommands.
+/// Throws command_failure if the pages cannot be written.
+void write_man_pages(const CLI::App& command, const std::string& folder);
+
+/// Returns the words that can replace the last of `words`, which follow the name of the program `root`.
+std::vector<std::string> completions(const CLI::App& root, std::span<const std::string> words);
 
 /// Returns the completion script for a shell: bash, zsh or fish.
-std::string completion(const described_command& root, std::string_view shell);
+std::string completion_script(std::string_view shell);
 
 }  // namespace lsched::cli

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -30,16 +31,17 @@ std::string version_line() {
   return std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(lsched_abi()) + ")";
 }
 
-/// Makes the parser's help texts from described_command, which is also the source of man pages and completion scripts.
 class described_help : public CLI::FormatterBase {
  public:
-  std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override {
-    std::string name;
-    for (const CLI::App* each = app; each != nullptr; each = each->get_parent())
-      name = each->get_name() + (name.empty() ? "" : " " + name);
-    return help_text(describe_command(*app, name));
-  }
+  std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override { return help_text(*app); }
 };
+
+/// Turns `lsched help COMMAND` into `lsched COMMAND --help`, and `lsched help` into `lsched --help`.
+void replace_help(std::vector<std::string>& words) {
+  if (words.size() < 2 || words[1] != "help" || (words.size() > 2 && words[2].starts_with('-'))) return;
+  words.erase(words.begin() + 1);
+  words.emplace_back("--help");
+}
 
 /// Returns the words for the parser in the order that the parser needs: the last word first, without the name of the
 /// command. Stores the words from PROGRAM on in the context. Replaces -np, which users of MPI know, by -n.
@@ -53,23 +55,9 @@ std::vector<std::string> words_to_parse(const program& self, command_context& co
   return {words.rbegin(), words.rend()};
 }
 
-/// Returns the command line that prints the help of the innermost command that the user has named.
-std::string help_hint(const CLI::App& app, const command_context& context) {
-  std::string command = app.get_name();
-  const CLI::App* innermost = &app;
-  for (std::size_t i = 1; i < context.arguments.size(); ++i) {
-    const auto is_next = [&](const CLI::App* each) { return each->get_name() == context.arguments[i]; };
-    const auto found = innermost->get_subcommands(is_next);
-    if (found.empty()) break;
-    innermost = found.front();
-    command += " " + innermost->get_name();
-  }
-  return command + " --help";
-}
-
 /// Throws an error with suggestions for an unknown command. The parser's own error would only name the missing command.
 void expect_known_command(const CLI::App& app, const command_context& context, std::size_t place = 1) {
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  const auto commands = commands_of(app);
   if (commands.empty() || context.arguments.size() <= place || context.arguments[place].starts_with('-')) return;
   const std::string& word = context.arguments[place];
   std::vector<std::string> known;
@@ -85,15 +73,8 @@ void expect_known_command(const CLI::App& app, const command_context& context, s
   throw CLI::ParseError("there is no command \"" + word + "\"" + suggested, CLI::ExitCodes::ExtrasError);
 }
 
-/// Returns the innermost command that the user has named.
-const CLI::App& named_command(const CLI::App& app) {
-  const auto below = app.get_subcommands();
-  return below.empty() ? app : named_command(*below.front());
-}
-
 /// Returns the error for words that belong to no option. The error suggests the nearest name of an option.
-std::string words_for(const CLI::ExtrasError& mistake, const CLI::App& app) {
-  const CLI::App& command = named_command(app);
+std::string words_for(const CLI::ExtrasError& mistake, const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -134,7 +115,8 @@ int refuse(const CLI::App& app, const command_context& context, const std::strin
   std::fflush(stdout);  // prints earlier output before the error
   if (!is_spokesman()) return k_exit_usage;
   warn_of_files(context);  // an error in a file may explain why a name is unknown
-  std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", why.c_str(), help_hint(app, context).c_str());
+  std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", why.c_str(),
+               (name_of(named_command(app, context.arguments)) + " --help").c_str());
   return k_exit_usage;
 }
 
@@ -149,11 +131,11 @@ int act(const program& self, CLI::App& app, command_context& context) {
     expect_known_command(app, context);
     app.parse(words_to_parse(self, context));
     warn_of_files(context);
-    return context.action ? context.action() : print_help(named_command(app));
+    return context.action ? context.action() : print_help(named_command(app, context.arguments));
   } catch (const CLI::Success& wish) {  // --help, --version
     return app.exit(wish);
   } catch (const CLI::ExtrasError& mistake) {
-    return refuse(app, context, words_for(mistake, app));
+    return refuse(app, context, words_for(mistake, named_command(app, context.arguments)));
   } catch (const CLI::ParseError& mistake) {
     return refuse(app, context, mistake.what());
   } catch (const std::bad_alloc&) {
@@ -199,20 +181,23 @@ int run_program(const program& self, std::vector<std::string> words) {
   command_context context;
   context.arguments = std::move(words);
   if (context.arguments.empty()) context.arguments.emplace_back(self.name);
+  replace_help(context.arguments);
   CLI::App app(self.summary, self.name);
   app.footer(self.footer);
   app.set_version_flag("--version", version_line(), "Print the version and the ABI");
-  app.add_flag_callback(
-         "--describe",
-         [&app, &self] {
-           std::puts(to_json(describe_command(app, self.name)).c_str());
-           throw CLI::Success();
-         },
-         "Print all commands and options as JSON")
-      ->group("");  // hidden: for `lsched help` and `lsched completion`
+  app.add_option_function<std::string>("--man",
+                                       [&app](const std::string& folder) {
+                                         write_man_pages(app, folder);
+                                         throw CLI::Success();
+                                       })
+      ->group("");  // hidden: `lsched help --man` starts each tool with this option
   app.require_subcommand(0, 1);
   app.formatter(std::make_shared<described_help>());  // subcommands that are added later inherit the formatter
   self.add_commands(app, context);
+  if (context.arguments.size() > 2 && context.arguments[1] == "--complete") {
+    for (const std::string& word : completions(app, std::span(context.arguments).subspan(2))) std::puts(word.c_str());
+    return with_output_written(0);
+  }
   return with_output_written(act(self, app, context));
 }
 

@@ -1,13 +1,13 @@
 #include "bindings/cli/program/tools.h"
 
 #include <sys/auxv.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
-#include <cstdio>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 namespace lsched::cli {
 namespace {
@@ -23,25 +23,20 @@ std::string path_of(const tool& wanted) {
   return access(path.c_str(), X_OK) == 0 ? path : "";
 }
 
-/// Returns the output of a program, or an empty string if the program failed.
-std::string output_of(const std::string& path, const char* option) {
-  std::string text, command = "'";
-  for (const char letter : path) command += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  std::FILE* const pipe = popen((command + "' " + option).c_str(), "r");
-  if (pipe == nullptr) return "";
-  std::array<char, 4096> piece{};
-  for (std::size_t got = 0; (got = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;)
-    text.append(piece.data(), got);
-  return pclose(pipe) == 0 ? text : "";
-}
-
 }  // namespace
 
 void become_tool(char** argv) {
-  if (argv[0] == nullptr || argv[1] == nullptr) return;
+  const auto is_word = [](const char* word, std::string_view wanted) { return word != nullptr && word == wanted; };
+  if (argv[0] == nullptr) return;
+  const bool is_completion = is_word(argv[1], "--complete");
+  char** name = argv + (is_completion ? 2 : 1);
+  if (is_word(*name, "help")) ++name;
   for (const tool& each : k_tools) {
-    const std::string path = each.name == argv[1] ? path_of(each) : "";
-    if (!path.empty()) execv(path.c_str(), argv + 1);
+    if (!is_word(*name, each.name) || (is_completion && name[1] == nullptr)) continue;
+    const std::string path = path_of(each);
+    if (path.empty()) return;
+    std::rotate(argv + 1, name, name + 1);
+    execv(path.c_str(), argv + 1);
   }
 }
 
@@ -50,14 +45,20 @@ void add_tools(CLI::App& app) {
     if (!path_of(each).empty()) app.add_subcommand(std::string(each.name), each.summary);
 }
 
-described_command with_tools(described_command root) {
-  for (const tool& each : k_tools)
-    for (described_command& command : root.commands) {
-      if (command.word() != each.name) continue;
-      const std::string text = output_of(path_of(each), "--describe");
-      if (!text.empty()) command = from_json(text);
+bool run_tools(const char* option, const std::string& value) {
+  bool has_failed = false;
+  for (const tool& each : k_tools) {
+    const std::string path = path_of(each);
+    if (path.empty()) continue;
+    const pid_t child = fork();
+    if (child == 0) {
+      execl(path.c_str(), path.c_str(), option, value.c_str(), nullptr);
+      _exit(1);
     }
-  return root;
+    int answer = 0;
+    has_failed = has_failed || child < 0 || waitpid(child, &answer, 0) != child || answer != 0;
+  }
+  return !has_failed;
 }
 
 }  // namespace lsched::cli

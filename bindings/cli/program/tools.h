@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "bindings/cli/program/description.h"
+namespace CLI {
+class App;
+}
 
 namespace lsched::cli {
 
@@ -17,14 +19,15 @@ struct tool {
 inline constexpr tool k_bench{"bench", "Measure this machine: collectives, messages, costs, figures of papers"};
 inline constexpr tool k_soak{"soak", "Run partial allreduces for a long time, and check every result"};
 
-/// If the first word of the command line names a tool, replaces this process by the tool. Returns if this installation
-/// has no such tool, or if the tool cannot be executed.
+/// If the command line is that of a tool, replaces this process by the tool. Such a command line begins with the name
+/// of the tool, or has only "--complete" and "help" before the name. The tool gets these words after its name. Returns
+/// if this installation has no such tool, or if the tool cannot be executed.
 void become_tool(char** argv);
 
 /// Adds the tools of this installation to the commands that the parser knows, so that help and suggestions name them.
 void add_tools(CLI::App& app);
 
-/// Returns `root` with the commands and options of the tools added.
-described_command with_tools(described_command root);
+/// Runs each tool of this installation with an option and its value. Returns false if one of the tools fails.
+bool run_tools(const char* option, const std::string& value);
 
 }  // namespace lsched::cli

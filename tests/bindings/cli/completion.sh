@@ -8,7 +8,7 @@ source <("$lsched" completion bash)
 offers() {
   COMP_WORDS=(lsched "$@") COMP_CWORD=$#
   COMPREPLY=()
-  _lsched
+  _lsched "$lsched"
   echo "${COMPREPLY[*]}"
 }
 
