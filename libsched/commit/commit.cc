@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "libsched/analysis/edge_balance.h"
+#include "ops/hash.h"
 
 namespace lsched {
 namespace {
@@ -14,13 +15,6 @@ void copy_text(char (&into)[N], std::string_view text) {
   const std::size_t length = std::min(text.size(), N - 1);
   std::memcpy(into, text.data(), length);
   into[length] = '\0';
-}
-
-/// Returns the FNV-1a hash.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char one : text) hash = (hash ^ static_cast<unsigned char>(one)) * 0x100000001b3;
-  return hash;
 }
 
 template <std::size_t N>
@@ -110,7 +104,9 @@ std::string text_of(const two_ranks& pair, const std::vector<commit_record>& all
 commitment::commitment(membership_ptr members, std::uint64_t number, const std::string& agreement)
     : members_(std::move(members)) {
   record_.number = number;
-  record_.agreement_hash = hash_of(agreement);
+  fnv_hash hash;
+  hash.add(agreement);
+  record_.agreement_hash = hash.value();
   copy_text(record_.agreement, agreement);
 }
 

@@ -4,24 +4,14 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/hash.h"
+
 namespace lsched {
 namespace {
 
-/// An FNV-1a hash of numbers.
-class hash {
- public:
-  void add(std::uint64_t number) {
-    for (int shift = 0; shift < 64; shift += 8) value_ = (value_ ^ (number >> shift & 0xff)) * 0x100000001b3;
-  }
-  std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0xcbf29ce484222325;
-};
-
 std::uint64_t key_of(const membership& parent, std::span<const rank> homes, std::int32_t tag) {
-  hash all;
-  all.add(parent.number());
+  fnv_hash all;
+  all.add(std::uint64_t{parent.number()});
   all.add(static_cast<std::uint64_t>(tag));
   for (const rank home : homes) all.add(static_cast<std::uint64_t>(home));
   return std::max<std::uint64_t>(all.value() % board::k_end_of_keys, 1);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ops/base.h"
+#include "ops/hash.h"
 
 namespace lsched {
 
@@ -54,16 +55,13 @@ class membership {
   std::uint64_t salt_ = 0;
 };
 
-/// The hash is FNV-1a.
 inline std::uint32_t membership::number() const {
   if (name_.empty()) return 0;
-  std::uint32_t hash = 0x811c9dc5;
-  const auto add = [&](std::uint32_t byte) { hash = (hash ^ byte) * 0x01000193; };
-  for (const char one : name_) add(static_cast<unsigned char>(one));
-  for (int shift = 0; shift < 64; shift += 8) add(static_cast<std::uint32_t>(salt_ >> shift & 0xff));
-  for (const rank one : homes_)
-    for (int shift = 0; shift < 32; shift += 8) add(static_cast<std::uint32_t>(one) >> shift & 0xff);
-  return std::max<std::uint32_t>(hash, 1);
+  fnv_hash hash;
+  hash.add(name_);
+  hash.add(salt_);
+  for (const rank one : homes_) hash.add(static_cast<std::uint64_t>(one));
+  return std::max(static_cast<std::uint32_t>(hash.value() >> 32 ^ hash.value()), std::uint32_t{1});
 }
 
 using membership_ptr = std::shared_ptr<const membership>;

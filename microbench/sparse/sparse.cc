@@ -16,6 +16,7 @@
 #include "microbench/lockstep/gradient_source.h"
 #include "microbench/coll/mpi_baseline.h"
 #include "microbench/sparse/sparse_row.h"
+#include "ops/hash.h"
 
 namespace lsched::bench {
 namespace {
@@ -60,9 +61,9 @@ double sum_of(const std::vector<double>& all) { return std::accumulate(all.begin
 
 /// Returns a hash of an update. Equal updates have equal hashes.
 double digest_of(const std::vector<float>& update) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const float element : update) hash = (hash ^ std::bit_cast<std::uint32_t>(element)) * 0x100000001b3;
-  return static_cast<double>(hash >> 12);
+  fnv_hash hash;
+  for (const float element : update) hash.add(std::uint64_t{std::bit_cast<std::uint32_t>(element)});
+  return static_cast<double>(hash.value() >> 12);
 }
 
 /// Runs the algorithms one after the other on all ranks, and fills their rows.
