@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "ops/base.h"
+#include "ops/number_text.h"
 #include "ops/size_text.h"
 #include "ops/status.h"
 
@@ -50,12 +50,9 @@ inline result<std::optional<std::int32_t>> number_in_environment(
     const char* variable, std::int32_t least = 0, std::int32_t most = std::numeric_limits<std::int32_t>::max()) {
   const char* const set = in_environment(variable);
   if (set == nullptr) return std::optional<std::int32_t>();
-  const std::string_view text(set);
-  std::int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
-    return std::optional(value);
-  return failure{status::argument, std::string(variable) + " is \"" + std::string(text) +
+  const auto value = parse_number<std::int32_t>(set);
+  if (value && *value >= least && *value <= most) return value;
+  return failure{status::argument, std::string(variable) + " is \"" + std::string(set) +
                                        "\", not a whole number from " + std::to_string(least) + " to " +
                                        std::to_string(most)};
 }

@@ -1,8 +1,9 @@
 #include "collectives/tuning_table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
+
+#include "ops/number_text.h"
 
 namespace lsched {
 namespace {
@@ -37,11 +38,10 @@ class line_reader {
   Number number(Number least, Number most, const std::string& kind) {
     const std::string_view found = word();
     if (found == "max" && most == std::numeric_limits<Number>::max()) return most;
-    Number value{};
-    const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), value);
-    if (error != std::errc() || end != found.data() + found.size() || !(value >= least && value <= most))
-      fail("\"" + std::string(found) + "\" is not " + kind);
-    return value;
+    const auto value = parse_number<Number>(found);
+    if (value && *value >= least && *value <= most) return *value;
+    fail("\"" + std::string(found) + "\" is not " + kind);
+    return Number{};
   }
   template <class Integer>
   Integer whole_number(Integer least, Integer most) {

@@ -1,12 +1,12 @@
 #include "offload/lane_choice.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "build_options.h"
 
 #if LSCHED_HAVE_TBB
 #include "offload/tbb_lane.h"
+#include "ops/number_text.h"
 #endif
 
 namespace lsched {
@@ -21,11 +21,8 @@ std::optional<lane_choice> parse_lane(std::string_view text) {
   if (text == "inline") return k_lane_inline;
   if (text == "tbb") return k_lane_tbb;
   if (!text.starts_with("tbb:")) return std::nullopt;
-  lane_choice workers = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + 4, end, workers);
-  const bool is_number = error == std::errc() && stop == end && workers >= 1 && workers <= k_most_lane_workers;
-  return is_number ? std::optional(workers) : std::nullopt;
+  const auto workers = parse_number<lane_choice>(text.substr(4));
+  return workers && *workers >= 1 && *workers <= k_most_lane_workers ? workers : std::nullopt;
 }
 
 status validate_lane(lane_choice choice) {

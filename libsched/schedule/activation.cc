@@ -1,7 +1,8 @@
 #include "libsched/schedule/activation.h"
 
 #include <array>
-#include <charconv>
+
+#include "ops/number_text.h"
 
 namespace lsched {
 namespace {
@@ -22,10 +23,8 @@ std::optional<Number> number_in(std::string_view words, std::string_view name) {
   if (!words.starts_with(name)) return std::nullopt;
   words.remove_prefix(name.size());
   if (words.size() < 3 || words.front() != '(' || words.back() != ')') return std::nullopt;
-  Number number = 0;
-  const auto [end, error] = std::from_chars(words.data() + 1, words.data() + words.size() - 1, number);
-  if (error != std::errc{} || end != words.data() + words.size() - 1 || number == 0) return std::nullopt;
-  return number;
+  const auto number = parse_number<Number>(words.substr(1, words.size() - 2));
+  return number && *number != 0 ? number : std::nullopt;
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "bindings/cli/common/words.h"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <sstream>
 
 #include "bindings/cli/common/errors.h"
@@ -9,19 +8,12 @@
 #include "bindings/requests/requests.h"
 #include "ops/counted.h"
 #include "ops/nearest_word.h"
+#include "ops/number_text.h"
 
 namespace lsched::cli {
 namespace {
 
-/// Returns the number that `word` is, or nothing if the word is not a number of this type.
-template <class Number>
-std::optional<Number> parse(std::string_view word) {
-  Number value{};
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return error == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
-}
-
-/// Returns a validator that accepts words which `parse` converts to a number within the limits. NaN is outside all
+/// Returns a validator that accepts words which `parse_number` converts to a number within the limits. NaN is outside all
 /// limits.
 template <class Number>
 CLI::Validator limits(const char* kind, Number least, Number most, bool is_open) {
@@ -29,7 +21,7 @@ CLI::Validator limits(const char* kind, Number least, Number most, bool is_open)
   text << "from " << least;
   is_open ? text << " on" : text << " to " << most;
   const auto check = [least, most, wanted = std::string(kind) + " " + text.str()](std::string& word) {
-    const auto value = parse<Number>(word);
+    const auto value = parse_number<Number>(word);
     return value && *value >= least && *value <= most ? std::string() : "\"" + word + "\" is not a " + wanted;
   };
   return {check, text.str(), ""};
@@ -37,7 +29,7 @@ CLI::Validator limits(const char* kind, Number least, Number most, bool is_open)
 
 }  // namespace
 
-std::optional<std::uint64_t> whole_number_in(std::string_view word) { return parse<std::uint64_t>(word); }
+std::optional<std::uint64_t> whole_number_in(std::string_view word) { return parse_number<std::uint64_t>(word); }
 
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
   return limits("whole number", least, most, most == UINT64_MAX);

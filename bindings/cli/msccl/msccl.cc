@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <optional>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "ops/counted.h"
+#include "ops/number_text.h"
 
 namespace lsched::cli {
 namespace {
@@ -73,9 +72,8 @@ class xml_reader {
   int number(const pugi::xml_node& node, const char* name, int least, int most, std::optional<int> otherwise = {}) {
     const char* const word = node.attribute(name).value();
     if (*word == '\0' && otherwise) return *otherwise;
-    int value = 0;
-    const auto [end, error] = std::from_chars(word, word + std::strlen(word), value);
-    if (error == std::errc() && *end == '\0' && value >= least && value <= most) return value;
+    const auto value = parse_number<int>(word);
+    if (value && *value >= least && *value <= most) return *value;
     fail(std::string(name) + "=\"" + word + "\" is not a number from " + std::to_string(least) + " to " +
          std::to_string(most));
     return least;

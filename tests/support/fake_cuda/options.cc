@@ -1,8 +1,8 @@
 #include "tests/support/fake_cuda/options.h"
 
-#include <charconv>
 #include <cstdlib>
 
+#include "ops/number_text.h"
 #include "tests/support/fake_cuda/misuse.h"
 
 namespace fake_cuda {
@@ -31,11 +31,9 @@ std::vector<std::string> split(std::string_view text, char at) {
 }
 
 std::uint64_t number_in(const std::string& text, const char* where) {
-  std::uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || stop != end) misuse(std::string(where) + ": " + text + " is not a number");
-  return number;
+  const auto number = lsched::parse_number<std::uint64_t>(text);
+  if (!number) misuse(std::string(where) + ": " + text + " is not a number");
+  return *number;
 }
 
 options read_options() {
