@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <utility>
+
+#include "ops/number_text.h"
 
 namespace lsched {
 
@@ -133,11 +134,9 @@ class expression_reader {
   }
 
   void number(const token& word) {
-    std::int64_t value = 0;
-    const char* const end = word.text.data() + word.text.size();
-    const auto [stop, error] = std::from_chars(word.text.data(), end, value);
-    if (error != std::errc() || stop != end) return fail(word.at, shown(word) + " is not a whole number below 2^63");
-    add(step::push, value);
+    const auto value = parse_number<std::int64_t>(word.text);
+    if (!value) return fail(word.at, shown(word) + " is not a whole number below 2^63");
+    add(step::push, *value);
   }
 
   void call(step::operation what, int operands) {

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -16,6 +15,7 @@
 #include "bindings/simulation/simulation.h"
 #include "collectives/registry.h"
 #include "collectives/sparse/sparse_allreduce.h"
+#include "tests/support/shell.h"
 
 namespace lsched::testing {
 namespace {
@@ -170,12 +170,9 @@ TEST(c_simulate, the_machine_is_the_callers) {
 }
 
 std::string output_of(const std::string& command) {
-  std::string all;
-  FILE* pipe = popen(("timeout 60 " LSCHED_TEST_COMMAND " " + command).c_str(), "r");
-  std::array<char, 4096> piece{};
-  while (fgets(piece.data(), piece.size(), pipe) != nullptr) all += piece.data();
-  EXPECT_EQ(pclose(pipe), 0) << command;
-  return all;
+  const auto made = testing::run_shell("timeout 60 " LSCHED_TEST_COMMAND " " + command);
+  EXPECT_EQ(made.status, 0) << command;
+  return made.output;
 }
 
 /// Runs `lsched simulate`. Returns the time "finish_us" of the summary, converted to picoseconds.

@@ -35,6 +35,7 @@
 #include "collectives/sparse/sparse_allreduce.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "tests/support/shared_memory_names.h"
+#include "tests/support/shell.h"
 
 namespace {
 
@@ -934,13 +935,9 @@ TEST(Command, a_hangup_ends_it) {
 TEST(Command, output_that_finds_no_room_is_a_failure) {
   for (const std::string asked :
        {"--help", "list", "show barrier --ranks 3", "verify barrier --ranks 3 --json -", "simulate"}) {
-    const std::string line = LSCHED_TEST_COMMAND " " + asked + " 2>&1 > /dev/full";
-    std::FILE* told = popen(line.c_str(), "r");
-    ASSERT_NE(told, nullptr);
-    char text[200] = "";
-    static_cast<void>(std::fread(text, 1, sizeof text - 1, told));
-    EXPECT_EQ(WEXITSTATUS(pclose(told)), 1) << asked;
-    EXPECT_NE(std::strstr(text, "standard output: No space left"), nullptr) << asked << ": " << text;
+    const auto told = lsched::testing::run_shell(LSCHED_TEST_COMMAND " " + asked + " 2>&1 > /dev/full");
+    EXPECT_EQ(told.status, 1) << asked;
+    EXPECT_TRUE(contains(told.output, "standard output: No space left")) << asked << ": " << told.output;
   }
 }
 

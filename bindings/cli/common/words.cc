@@ -13,8 +13,8 @@
 namespace lsched::cli {
 namespace {
 
-/// Returns a validator that accepts words which `parse_number` converts to a number within the limits. NaN is outside all
-/// limits.
+/// Returns a validator that accepts words which `parse_number` converts to a number within the limits. NaN is outside
+/// all limits.
 template <class Number>
 CLI::Validator limits(const char* kind, Number least, Number most, bool is_open) {
   std::ostringstream text;

@@ -3,13 +3,13 @@
 
 #include <array>
 #include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "tests/support/shell.h"
 #include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
@@ -43,12 +43,7 @@ std::vector<request> requests() {
 
 /// Runs the command with the given words. Returns its output.
 std::string output_of(const std::string& words) {
-  const std::string line = "timeout 60 " LSCHED_TEST_COMMAND " " + words;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(line.c_str(), "r"), pclose);
-  std::string text;
-  char piece[4096];
-  while (pipe != nullptr && std::fgets(piece, sizeof piece, pipe.get()) != nullptr) text += piece;
-  return text;
+  return run_shell("timeout 60 " LSCHED_TEST_COMMAND " " + words).output;
 }
 
 /// Creates the schedule that an entry of the list describes, on one rank. Returns the status.

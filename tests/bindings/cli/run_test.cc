@@ -1,19 +1,16 @@
 // Tests of `lsched run` under unusual conditions: closed standard streams, low resource limits, ranks that open their
 // world late, programs between the launcher and the ranks, and programs that ranks start.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <chrono>
-#include <cstdio>
-#include <stdexcept>
 #include <string>
+
+#include "tests/support/shell.h"
 
 namespace {
 
-struct ended {
-  int status;
-  std::string output;  ///< standard output and standard error, unless closed
-
+/// The result of a command: exit status, standard output and standard error, unless closed.
+struct ended : lsched::testing::shell_result {
   std::size_t count(const std::string& words) const {
     std::size_t found = 0;
     for (std::size_t at = output.find(words); at != std::string::npos; at = output.find(words, at + 1)) ++found;
@@ -23,15 +20,8 @@ struct ended {
 
 /// Runs a shell command, in which $LSCHED is the command `lsched` and $RANK is the program of a rank.
 ended shell(const std::string& words) {
-  const std::string all = "LSCHED=" LSCHED_TEST_COMMAND " RANK=" LSCHED_TEST_STARTER_RANK "; exec 2>&1; " + words;
-  std::FILE* const pipe = popen(all.c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("popen");
-  ended what{};
-  char piece[512];
-  while (std::fgets(piece, sizeof piece, pipe) != nullptr) what.output += piece;
-  const int how = pclose(pipe);
-  what.status = WIFEXITED(how) ? WEXITSTATUS(how) : 128;
-  return what;
+  return {lsched::testing::run_shell("LSCHED=" LSCHED_TEST_COMMAND " RANK=" LSCHED_TEST_STARTER_RANK "; exec 2>&1; " +
+                                     words)};
 }
 
 TEST(run, works_where_standard_streams_are_closed) {

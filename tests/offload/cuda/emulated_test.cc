@@ -2,9 +2,8 @@
 #include "tests/offload/cuda/emulated.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <set>
 #include <string>
@@ -12,6 +11,7 @@
 #include "offload/cuda/driver/sparse_launch.h"
 #include "ops/sparse/sparse.h"
 #include "tests/offload/cuda/operands.h"
+#include "tests/support/shell.h"
 
 namespace lsched::testing {
 namespace {
@@ -64,11 +64,9 @@ int run_without_barrier(const std::string& test, unsigned number, std::string& s
                               "/exe --gtest_also_run_disabled_tests "
                               "--gtest_filter=emulated_kernels.DISABLED_" +
                               test + "_without_a_barrier 2>&1";
-  FILE* child = popen(command.c_str(), "r");
-  if (child == nullptr) return -1;
-  for (std::array<char, 4096> text{}; std::fgets(text.data(), text.size(), child) != nullptr;) said += text.data();
-  const int status = pclose(child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  const auto made = testing::run_shell(command);
+  said += made.output;
+  return made.status;
 }
 
 /// Runs `run` without the barrier whose number is in the environment.
