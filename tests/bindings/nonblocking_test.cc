@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <cstdint>
-#include <fstream>
 #include <latch>
 #include <thread>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "libsched/transport/shm/shm_segment.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
+#include "tests/support/process_status.h"
 #include "tests/support/sampling.h"
 #include "tests/support/thread_ranks.h"
 
@@ -237,13 +237,6 @@ TEST(nonblocking_creates, fail_where_a_rank_dies_instead) {
   EXPECT_EQ(children.wait(), "rank 1 was ended by signal 9; ");
 }
 
-std::uint64_t resident_kib() {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("VmRSS:")) return std::stoull(line.substr(6));
-  return 0;
-}
-
 TEST(nonblocking_creates, are_many_and_leave_nothing) {
   const std::size_t many = full() ? 20'000 : sampled() ? 200 : 2'000;
   const int turns = full() ? 100'000 : sampled() ? 500 : 5'000;
@@ -256,9 +249,9 @@ TEST(nonblocking_creates, are_many_and_leave_nothing) {
       sum_of_one one;
       one.create_and_start(mine, r + 1);
       one.expect(3);
-      if (k == turns / 2) before = resident_kib();
+      if (k == turns / 2) before = status_of_process("VmRSS");
     }
-    EXPECT_LT(resident_kib(), before + 1024);
+    EXPECT_LT(status_of_process("VmRSS"), before + 1024);
   });
 }
 

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <latch>
 #include <map>
 #include <string>
@@ -20,6 +19,7 @@
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
 #include "tests/support/process_ranks.h"
+#include "tests/support/process_status.h"
 #include "tests/support/sampling.h"
 #include "tests/support/thread_ranks.h"
 #include "tests/support/world_programs.h"
@@ -178,15 +178,6 @@ TEST(worlds, that_were_closed_are_missed_by_their_members_alone) {
     }
     EXPECT_EQ(sum_of_ranks(mine, why), 6) << why.text;
   });
-}
-
-/// Returns the number in the line `name` of /proc/self/status. Amounts of memory are in KiB.
-std::uint64_t status_of_process(const std::string& name) {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1));
-  ADD_FAILURE() << "/proc/self/status has no " << name;
-  return 0;
 }
 
 // Measures the memory of many worlds by VmRSS, which includes shared pages.
