@@ -118,19 +118,16 @@ int run_sparse(lsched_world* runtime, const sparse_options& options);
 /// Counts the words in this process, without messages.
 int count_sparse_world(const sparse_options& options);
 
-/// Figures of the Ok-Topk paper whose numbers are counts. All ranks are in this process, without messages and clocks.
-struct sparse_figures_options : output_options {
-  std::string figure;                     ///< one of sparse_figure_names()
-  std::vector<std::int32_t> ranks{};      ///< numbers of ranks. Here and below, empty or 0: the default of the figure
-  std::uint64_t n = 0;                    ///< elements of a gradient; "training": the nearest size of a model
-  std::vector<double> densities{};        ///< k / n
-  std::vector<std::string> generators{};  ///< from sparse_figure_generators(); "training" only for threshold
-  std::uint64_t iterations = 0;
+/// Fig. 7 of the Ok-Topk paper, counted in words. All ranks are in this process, without messages and clocks.
+struct balance_options : output_options {
+  std::vector<std::int32_t> ranks{4, 8, 16, 32, 64};  ///< numbers of ranks
+  std::uint64_t n = 1 << 17;                          ///< elements of a gradient
+  double density = 0.01;                              ///< k / n
+  std::string generator = "layered";                  ///< from sparse_generators()
+  std::uint64_t iterations = 256;
   std::uint64_t seed = 1;  ///< seed of the gradients
 };
-std::vector<std::string> sparse_figure_names();
-std::vector<std::string> sparse_figure_generators();
-int run_sparse_figures(const sparse_figures_options& options);
+int run_balance(const balance_options& options);
 
 /// Measures every algorithm of some collectives in this world. Writes the fastest for each size as rules of a tuning
 /// table.

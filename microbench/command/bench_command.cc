@@ -164,15 +164,14 @@ void add_adasum(CLI::App& bench, command_context& context) {
   run_in_world(command, context, world, options, bench::run_adasum);
 }
 
-/// Returns the default options of a figure, with the values that the command line overrides.
-bench::sparse_figures_options figure_of(const CLI::App& command, const bench::sparse_options& options,
-                                        const std::string& figure) {
-  bench::sparse_figures_options drawn{.figure = figure};
+/// Returns the default options of the figure, with the values that the command line overrides.
+bench::balance_options figure_of(const CLI::App& command, const bench::sparse_options& options) {
+  bench::balance_options drawn;
   drawn.plot = options.plot;
   drawn.json = options.json;
   if (command.count("--count") > 0) drawn.n = options.n;
-  if (command.count("--generator") > 0) drawn.generators = {options.generator};
-  if (command.count("--iterations") > 0) drawn.iterations = options.rounds;
+  if (command.count("--generator") > 0) drawn.generator = options.generator;
+  if (options.rounds > 0) drawn.iterations = options.rounds;
   return drawn;
 }
 
@@ -187,9 +186,8 @@ void add_sparse(CLI::App& bench, command_context& context) {
   add_transport_option(command, *world);
   add_value(command, "--count", options->n, "Elements of the vector", whole_number(1, 1ull << 32));
   add_value(command, "--density", options->density, "k/n: share of the elements that is sent", number(0, 1));
-  add_value(command, "--generator", options->generator,
-            "Distribution of the gradients; training: only with --figure threshold",
-            one_of(bench::sparse_figure_generators()));
+  add_value(command, "--generator", options->generator, "Distribution of the gradients",
+            one_of(bench::sparse_generators()));
   command.add_option("--algorithm", options->algorithms, "Algorithms, measured one after the other [all]")
       ->delimiter(',')
       ->check(one_of(bench::sparse_algorithm_names()));
@@ -209,7 +207,7 @@ void add_sparse(CLI::App& bench, command_context& context) {
             "Time of computing in every round, while gradients become ready, the last bucket first; needs a launcher",
             number(0, 1e7));
   auto* drawn = command.add_option("--figure", *figure, "Count a figure of the Ok-Topk paper instead")
-                    ->check(one_of(bench::sparse_figure_names()));
+                    ->check(one_of({"balance"}));
   add_output_options(command, *options, k_plots);
   command.get_option("--plot")->needs(drawn);
   command.footer(
@@ -220,11 +218,8 @@ void add_sparse(CLI::App& bench, command_context& context) {
     if (find_origin() == origin::alone && options->compute_us > 0)
       throw CLI::ValidationError("--compute-us",
                                  "counting without a launcher takes no time: start the command with a launcher");
-    if (figure->empty() && options->generator == "training")
-      throw CLI::ValidationError("--generator", "only --figure threshold trains a model");
     context.action = [&context, &command, world, options, figure] {
-      if (!figure->empty())
-        return in_one_process([&] { return bench::run_sparse_figures(figure_of(command, *options, *figure)); });
+      if (!figure->empty()) return in_one_process([&] { return bench::run_balance(figure_of(command, *options)); });
       if (find_origin() == origin::alone) {
         options->ranks = world->ranks == 0 ? options->ranks : world->ranks;
         return bench::count_sparse_world(*options);

@@ -25,11 +25,12 @@ import language
 import lateness
 import orthogonality
 import partial
+import selection
 import sparse
 from result import Result
 
 FIGURES = {**partial.FIGURES, **lateness.FIGURES, **decentralised.FIGURES, **hyperplane.FIGURES, **adasum.FIGURES,
-           **orthogonality.FIGURES, **hessian.FIGURES, **sparse.FIGURES, **language.FIGURES}
+           **orthogonality.FIGURES, **hessian.FIGURES, **sparse.FIGURES, **selection.FIGURES, **language.FIGURES}
 
 
 def table(result: Result) -> None:

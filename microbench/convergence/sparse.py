@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -35,23 +35,29 @@ def largest(vector: torch.Tensor, k: int) -> torch.Tensor:
     return found
 
 
-def combine(residuals: list[torch.Tensor], row: Row, k: int) -> torch.Tensor:
+Selector = Callable[[torch.Tensor, int], torch.Tensor]  # (vector, k) -> a mask of about k elements
+
+
+def combine(residuals: list[torch.Tensor], row: Row, k: int, selectors: list[Selector]) -> torch.Tensor:
     """Returns the update of a round, divided by the number of ranks. Removes the elements of the update from the
-    residuals (Li and Hoefler, PPoPP 2022, Algorithm 1)."""
+    residuals (Li and Hoefler, PPoPP 2022, Algorithm 1). The last selector selects from the sum of the sent elements,
+    and each of the others from the residual of a rank."""
     if row.algorithm == "dense":
         update = sum(residuals) / len(residuals)
         for each in residuals:
             each.zero_()
         return update
-    sent = [largest(each, k) for each in residuals]
+    sent = [select(each, k) for select, each in zip(selectors, residuals)]
     total = sum(each * chosen for each, chosen in zip(residuals, sent))
-    kept = largest(total, k) if row.algorithm == "oktopk" else torch.ones_like(sent[0])
+    kept = selectors[-1](total, k) if row.algorithm == "oktopk" else torch.ones_like(sent[0])
     for each, chosen in zip(residuals, sent):
         each[(chosen & kept) if row.has_residual else torch.ones_like(chosen)] = 0
     return total * kept / len(residuals)
 
 
-def trained(task: Task, row: Row) -> torch.nn.Module:
+def trained(task: Task, row: Row, selectors: list[Selector] | None = None) -> torch.nn.Module:
+    """Returns the trained model. The selectors are those of combine(). By default, the largest k elements are sent."""
+    selectors = selectors or [largest] * (task.ranks + 1)
     model = task.model()
     opt = task.optimizer(model)
     parameters = Parameters(model.named_parameters())
@@ -64,7 +70,7 @@ def trained(task: Task, row: Row) -> torch.nn.Module:
             task.loss(model, rank, step).backward()
             gradient.take_gradients()
             residual += gradient.flat
-        gradient.flat.copy_(combine(residuals, DENSE if step < row.warmup else row, k))
+        gradient.flat.copy_(combine(residuals, DENSE if step < row.warmup else row, k, selectors))
         gradient.be_gradients()
         opt.param_groups[0]["lr"] = task.rate_of(step + 1)
         opt.step()

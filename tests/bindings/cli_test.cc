@@ -369,7 +369,6 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "sparse", "--compute-us", "10"}, "--compute-us"},
       {{"bench", "sparse", "--figure", "1"}, "--figure"},
       {{"bench", "sparse", "--plot", "sparse.png"}, "--figure"},
-      {{"bench", "sparse", "--generator", "training"}, "--generator"},
       {{"simulate", "--count", "5"}, "sparse_allreduce"},
       {{"simulate", "sparse_allreduce", "--bytes", "8"}, "--bytes"},
       {{"verify", "allreduce", "--k", "5"}, "--k"},

@@ -1,11 +1,13 @@
+#include "microbench/sparse/sparse_balance.h"
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "collectives/sparse/steps/regions.h"
 #include "libsched/schedule/geometry.h"
 #include "microbench/lockstep/gradient_source.h"
 #include "microbench/lockstep/lockstep.h"
-#include "microbench/sparse/sparse_figures.h"
 
 namespace lsched::bench {
 namespace {
@@ -42,6 +44,12 @@ double counter_words_of(region_rule rule, sparse_problem problem) {
   return counters * 2 * floor_log2(problem.place.size);
 }
 
+/// Returns the number of elements that a rank selects, at least 1.
+std::uint64_t k_of(const balance_options& options) {
+  const auto k = static_cast<std::uint64_t>(std::llround(options.density * static_cast<double>(options.n)));
+  return std::max<std::uint64_t>(1, k);
+}
+
 /// The words of 4 bytes that the busiest rank of a round moves with a rule. `first` is the number in round 1, when
 /// residuals are zero. `sum` is the sum over the later half of the rounds. `most` is the maximum over all rounds.
 struct balance_counts {
@@ -60,18 +68,21 @@ struct balance_counts {
 /// Runs Ok-Topk in one world, and counts the words of all rules.
 class balancing {
  public:
-  balancing(const sparse_figures_options& options, double density, const std::string& generator, rank ranks)
-      : problem_(figure_problem(options, density, ranks)),
+  balancing(const balance_options& options, rank ranks)
+      : problem_({.count = options.n, .k = k_of(options), .place = {0, ranks}}),
         ranks_(problem_),
-        source_({.kind = *gradient_kind_named(generator), .seed = options.seed, .count = options.n, .ranks = ranks}),
+        source_({.kind = *gradient_kind_named(options.generator),
+                 .seed = options.seed,
+                 .count = options.n,
+                 .ranks = ranks}),
         size_(static_cast<std::size_t>(ranks)),
         gradients_(size_, std::vector<float>(options.n)),
         plan_(ranks) {
     const cut regions(options.n, size_);
     for (numbers& one : boundaries_) one.resize(size_ + 1);
     for (std::size_t i = 0; i <= size_; ++i) boundaries_[equal][i] = regions.begin(i);
-    const result like{{"figure", "balance"},  {"generator", generator},          {"ranks", size_},
-                      {"n", options.n},       {"k", most_items(problem_)},       {"density", density},
+    const result like{{"figure", "balance"},  {"generator", options.generator},  {"ranks", size_},
+                      {"n", options.n},       {"k", most_items(problem_)},       {"density", options.density},
                       {"counter_words", 0.0}, {"iterations", options.iterations}};
     const auto add = [&](const char* phase, region_rule which, const char* rule) -> result& {
       rows_.push_back(like);
@@ -199,17 +210,14 @@ class balancing {
 
 }  // namespace
 
-std::vector<result> count_balance(const sparse_figures_options& options, const tell_progress& tell) {
+std::vector<result> count_balance(const balance_options& options, const std::function<void(const std::string&)>& tell) {
   std::vector<result> all;
-  for (const std::string& generator : options.generators)
-    for (const double density : options.densities)
-      for (const rank ranks : options.ranks) {
-        const auto some = balancing(options, density, generator, ranks).count(options.iterations, [&](round_no round) {
-          tell(text("%s, density %g, %d ranks, round %zu of %zu", generator.c_str(), density, ranks, std::size_t{round},
-                    std::size_t{options.iterations}));
-        });
-        all.insert(all.end(), some.begin(), some.end());
-      }
+  for (const rank ranks : options.ranks) {
+    const auto some = balancing(options, ranks).count(options.iterations, [&](round_no round) {
+      tell(text("%d ranks, round %zu of %zu", ranks, std::size_t{round}, std::size_t{options.iterations}));
+    });
+    all.insert(all.end(), some.begin(), some.end());
+  }
   return all;
 }
 
@@ -223,34 +231,41 @@ const char* paper_ratio(const result& row) {
   return row.at("rule") == "published" && row.at("regions") == "equal" ? "1.12-1.43" : "";
 }
 
-}  // namespace
-
-/// Reports the words of the busiest rank for each number of ranks, in multiples of k, for the phases split and gather.
-void report_balance(const sparse_figures_options& options, const tell_progress& tell, reporter& out) {
-  for (const result& row : count_balance(options, tell)) out.add(row, {{"paper", paper_ratio(row)}});
-  out.say("n = %zu; words of 4 bytes of a round's busiest rank, mean of rounds %zu to %zu, with residuals",
-          std::size_t{options.n}, std::size_t{options.iterations / 2 + 1}, std::size_t{options.iterations});
-  out.say("split: received; gather: sent or received, including pieces of balancing");
-  out.print({column("phase", "phase"), column("generator", "generator"), percent("d", "density"),
-             column("ranks", "ranks"), column("regions", "regions"), column("balance", "rule"),
-             per_k("words/k", "words_mean"), column("naive/this", "naive_ratio", 2), column("paper, time", "paper"),
-             column("violations", "violations")});
-  out.say("paper: speed-up of split, and of the iterations that balance, on 16 to 64 GPUs, growing with their number");
-  std::vector<plot_diagram> both{{k_plot_by_ranks + std::string("set ylabel 'split: words received / k'\n")},
-                                 {k_plot_by_ranks + std::string("set ylabel 'gather: words / k'\n")}};
+void draw_figure(const balance_options& options, reporter& out) {
+  const std::string by_ranks = "set logscale x 2\nset xlabel 'ranks'\n";
+  std::vector<plot_diagram> both{{by_ranks + "set ylabel 'split: words received / k'\n"},
+                                 {by_ranks + "set ylabel 'gather: words / k'\n"}};
   for (const result& row : out.results()) {
     const bool is_split = row.at("phase") == "split";
-    std::string name = row.at("generator").get<std::string>() + text(", d = %g, ", row.at("density").get<double>()) +
-                       row.at("regions").get<std::string>();
+    std::string name = row.at("regions");
     if (!is_split) name += " regions, balance: " + row.at("rule").get<std::string>();
     both[is_split ? 0 : 1]
         .named(name, "linespoints linewidth 1.5")
         .points.emplace_back(row.at("ranks"), row.at("words_mean").get<double>() / row.at("k").get<double>());
   }
   for (plot_diagram& each : both) each.shares_x = true;
-  out.draw("Words of the busiest rank, mean over rounds", both,
+  out.draw(text("Words of the busiest rank, mean over rounds: %s, d = %g", options.generator.c_str(), options.density),
+           both,
            text("Counted, not measured: n = %zu, mean of rounds %zu to %zu, with residuals.", std::size_t{options.n},
                 std::size_t{options.iterations / 2 + 1}, std::size_t{options.iterations}));
+}
+
+}  // namespace
+
+int run_balance(const balance_options& options) {
+  reporter out("sparse-figures", options);
+  const auto tell = [&](const std::string& stage) { out.progress("%s", stage.c_str()); };
+  for (const result& row : count_balance(options, tell)) out.add(row, {{"paper", paper_ratio(row)}});
+  out.say("%s, n = %zu, d = %g; words of 4 bytes of a round's busiest rank, mean of rounds %zu to %zu, with residuals",
+          options.generator.c_str(), std::size_t{options.n}, options.density, std::size_t{options.iterations / 2 + 1},
+          std::size_t{options.iterations});
+  out.say("split: received; gather: sent or received, including pieces of balancing");
+  out.print({column("phase", "phase"), column("ranks", "ranks"), column("regions", "regions"),
+             column("balance", "rule"), per_k("words/k", "words_mean"), column("naive/this", "naive_ratio", 2),
+             column("paper, time", "paper"), column("violations", "violations")});
+  out.say("paper: speed-up of split, and of the iterations that balance, on 16 to 64 GPUs, growing with their number");
+  draw_figure(options, out);
+  return out.finish();
 }
 
 }  // namespace lsched::bench
