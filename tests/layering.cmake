@@ -103,7 +103,7 @@ room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/v
   bindings/requests bindings/cli/common)
 room(bindings/cli/doctor ops libsched/transport/shm offload bindings bindings/mpi bindings/c bindings/cli/common)
 room(microbench ops offload bindings bindings/c)
-room(microbench/lockstep ops ops/elementwise ops/sparse libsched/schedule collectives/sparse/steps collectives/baselines)
+room(microbench/lockstep ops ops/elementwise libsched/schedule collectives/sparse/steps)
 room(microbench/coll ops collectives bindings bindings/requests bindings/mpi microbench)
 room(microbench/cuda ops ops/adasum ops/elementwise ops/sparse offload/cuda/driver offload/cuda/kernels bindings/c microbench)
 room(microbench/command ops collectives/baselines bindings bindings/cli/common bindings/cli/program microbench
@@ -113,8 +113,8 @@ room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
 room(microbench/engine ops ops/adasum ops/sparse collectives collectives/baselines offload microbench microbench/lockstep)
 room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload bindings/requests
   bindings/simulation microbench microbench/coll)
-room(microbench/sparse ops libsched/schedule collectives collectives/baselines collectives/sparse/steps
-  collectives/sparse bindings/c microbench microbench/lockstep microbench/coll)
+room(microbench/sparse ops libsched/schedule collectives collectives/sparse/steps collectives/sparse bindings/c
+  microbench microbench/lockstep microbench/coll)
 
 if(PLANTED) # by layering_sabotage.cmake
   separate_arguments(PLANTED)

@@ -208,18 +208,4 @@ void gradient_source::shape_for_one_owner(rank r, std::span<float> to) const {
   for (std::uint64_t i = begin + static_cast<std::uint64_t>(r); i < end; i += ranks) to[i] = raised(to[i], 64);
 }
 
-// ---- lists
-
-list_source::list_source(const gradient_options& options, dtype type, std::uint64_t k)
-    : gradients_(options),
-      type_(type),
-      own_({.count = options.count, .k = k, .type = type}),
-      vector_(options.count * size_of(residual_of(type))) {}
-
-/// Uses the hint from the previous draw also for another rank, because ranks have similar gradients.
-item_list list_source::draw(rank r, round_no round) {
-  gradients_.draw(r, round, residual_of(type_), vector_.data());
-  return own_.select(vector_.data(), nullptr, hint_);
-}
-
 }  // namespace lsched

@@ -6,13 +6,15 @@
 // machines.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "collectives/sparse/steps/lists.h"
+#include "ops/base.h"
 
 namespace lsched {
 
@@ -76,25 +78,6 @@ class gradient_source {
   std::vector<float> shared_;  ///< part of the gradient that all ranks share in round shared_round_
   round_no shared_round_ = 0;
   std::vector<float> drawn_;
-};
-
-/// Draws the lists that ranks would send, without a vector for each rank, for worlds of thousands of ranks. Allocates
-/// one vector and one list in the constructor. Must be used by one thread at a time.
-class list_source {
- public:
-  /// Lists have at most k items of a floating type.
-  list_source(const gradient_options& options, dtype type, std::uint64_t k);
-
-  /// Returns the k largest elements of a rank's gradient in a round, sorted by index. The list is valid until the next
-  /// draw(). O(count).
-  item_list draw(rank r, round_no round);
-
- private:
-  gradient_source gradients_;
-  dtype type_;
-  own_top_k own_;
-  std::vector<std::byte> vector_;  ///< gradient, from which draw() selects
-  top_k_hint hint_;
 };
 
 }  // namespace lsched

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "libsched/schedule/geometry.h"
-#include "ops/sparse/sparse.h"
-
 namespace lsched {
 namespace {
 
@@ -54,7 +51,7 @@ struct lockstep::member {
   numbers pieces, sources, shares;  ///< the plan of the round
 };
 
-lockstep::lockstep(const sparse_problem& problem) : counted_rounds(problem) {
+lockstep::lockstep(const sparse_problem& problem) : problem_(problem), meter_(problem) {
   for (std::size_t r = 0; r < wide(problem.place.size); ++r)
     members_.push_back(std::make_unique<member>(on_rank(problem, r)));
 }
@@ -73,7 +70,7 @@ item_list lockstep::sent(rank r) const {
 std::optional<failure> lockstep::exchange(std::span<const void* const> gradients) {
   ++round_;
   const bool looks = is_due(looks_of(problem_), round_);
-  meter_.begin(round_, looks);
+  meter_.begin(looks);
   for (std::size_t r = 0; r < members_.size(); ++r) members_[r]->selected = members_[r]->steps.select(gradients[r]);
   if (looks) place_regions();
   follow();
@@ -180,64 +177,6 @@ std::optional<failure> lockstep::run(std::span<const void* const> gradients, std
   if (auto wrong = exchange(gradients)) return wrong;
   settle(updates);
   return std::nullopt;
-}
-
-// --- lists -----------------------------------------------------------------------------------------------------------
-
-list_lockstep::list_lockstep(const sparse_problem& problem)
-    : counted_rounds(problem),
-      boundaries_(wide(problem.place.size) + 1),
-      parts_(problem),
-      split_(most_items(problem) * item_size(problem.type)),
-      lengths_(wide(problem.place.size)),
-      sum_(problem.type, problem.count, problem.nans),
-      plan_(problem.place.size) {
-  const cut regions(problem.count, lengths_.size());
-  for (std::size_t i = 0; i < boundaries_.size(); ++i) boundaries_[i] = regions.begin(i);
-}
-
-void list_lockstep::run(const selections& selected) {
-  ++round_;
-  const bool looks = is_due(looks_of(problem_), round_);
-  meter_.begin(round_, looks);
-  const auto of_rank = [&](std::size_t r) { return selected(static_cast<rank>(r), round_); };
-  if (looks) {
-    const auto count = [&](std::size_t r, numbers& own) { count_positions(problem_, of_rank(r), own); };
-    place_boundaries(problem_, summed(position_bins(problem_), lengths_.size(), count), boundaries_);
-  }
-  parts_.divide(boundaries_);
-  const auto count = [&](std::size_t r, numbers& own) { parts_.count(of_rank(r), own); };
-  parts_.move(summed(drift_bins(problem_), lengths_.size(), count), boundaries_);
-  split(selected);
-  keep();
-  meter_.finish(plan_);
-}
-
-// Adds whole lists in rank order. This gives the sums of all owners at once, because regions are disjoint.
-void list_lockstep::split(const selections& selected) {
-  std::uint64_t touched = 0;
-  for (std::size_t r = 0; r < lengths_.size(); ++r) {
-    const item_list own = selected(static_cast<rank>(r), round_);
-    const std::uint64_t count = lsched::split(on_rank(problem_, r), round_, own, boundaries_, split_.data(), lengths_);
-    sum_.add({split_.data(), count});
-    touched += count;
-    meter_.add_split(static_cast<rank>(r), lengths_);
-  }
-  result_.resize(std::min(touched, problem_.count) * item_size(problem_.type));
-}
-
-// Keeps the k items with the largest magnitudes, as all owners together do after the search for the threshold.
-void list_lockstep::keep() {
-  const std::uint64_t sums = sum_.take(0, problem_.count, result_.data());
-  const item_list kept{result_.data(),
-                       sparse_kernels_of(problem_.type).keep_largest(result_.data(), sums, most_items(problem_)).count};
-  std::uint64_t begin = 0;
-  for (std::size_t owner = 0; owner < lengths_.size(); ++owner) {
-    const std::uint64_t end = items_below(problem_.type, kept, begin, boundaries_[owner + 1]);
-    lengths_[owner] = end - begin;
-    begin = end;
-  }
-  plan_.make(lengths_, problem_.balance);
 }
 
 }  // namespace lsched

@@ -1,12 +1,7 @@
-// Runs all ranks of an Ok-Topk in one process, phase by phase. Lists are passed by reference, and the data that
-// messages would carry are counted.
-//
-// `lockstep` runs the steps of every rank (oktopk_steps.h) on gradients. `list_lockstep` is for worlds of thousands of
-// ranks: its inputs are the selected lists, it has no residuals, and it computes the steps whose result is equal on all
-// ranks only once. Both classes count the same numbers.
+// Runs the steps of all ranks of an Ok-Topk (oktopk_steps.h) in one process, phase by phase, also for worlds of a
+// thousand ranks. Lists are passed by reference, and the items that messages would carry are counted.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,21 +11,7 @@
 
 namespace lsched {
 
-/// The base class of `lockstep` and `list_lockstep`, with the counts of the last round.
-class counted_rounds {
- public:
-  const round_volume& volume() const { return meter_.volume(); }
-  item_traffic payload_of(rank r) const { return meter_.payload_of(r); }
-
- protected:
-  explicit counted_rounds(const sparse_problem& problem) : problem_(problem), meter_(problem) {}
-
-  sparse_problem problem_;
-  round_no round_ = 0;
-  volume_meter meter_;
-};
-
-class lockstep : public counted_rounds {
+class lockstep {
  public:
   /// The problem must be valid. problem.place.self is not used. The constructor and the rounds throw std::bad_alloc.
   explicit lockstep(const sparse_problem& problem);
@@ -57,6 +38,9 @@ class lockstep : public counted_rounds {
 
   sparse_state& state(rank r);
 
+  const round_volume& volume() const { return meter_.volume(); }
+  item_traffic payload_of(rank r) const { return meter_.payload_of(r); }
+
  private:
   struct member;
 
@@ -68,38 +52,12 @@ class lockstep : public counted_rounds {
   std::optional<failure> keep();
   void gather();
 
+  sparse_problem problem_;
+  round_no round_ = 0;
+  volume_meter meter_;
   std::vector<std::unique_ptr<member>> members_;  ///< P members
   std::vector<std::byte> gathered_items_;
   item_list gathered_{}, result_{};
-};
-
-class list_lockstep : public counted_rounds {
- public:
-  /// Returns the selection of a rank in a round, a list of at most k items. The list need not stay valid when the next
-  /// list is requested. A list may be requested up to three times in a round: for the split, for drift, and for new
-  /// boundaries.
-  using selections = std::function<item_list(rank, round_no)>;
-
-  /// The problem must be valid, with an exact selection. Allocates memory for one vector, and for the sum of all lists
-  /// of a round.
-  explicit list_lockstep(const sparse_problem& problem);
-
-  void run(const selections& selected);
-
-  item_list result() const { return {result_.data(), plan_.total()}; }
-  std::span<const std::uint64_t> boundaries() const { return boundaries_; }
-
- private:
-  void split(const selections& selected);
-  void keep();
-
-  std::vector<std::uint64_t> boundaries_;  ///< P+1
-  region_parts parts_;
-  std::vector<std::byte> split_;        ///< split list of one rank at a time
-  std::vector<std::uint64_t> lengths_;  ///< P
-  region_sum sum_;
-  std::vector<std::byte> result_;
-  balance_plan plan_;
 };
 
 }  // namespace lsched

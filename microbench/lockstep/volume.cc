@@ -2,10 +2,6 @@
 
 #include <algorithm>
 
-#include "collectives/sparse/steps/regions.h"
-#include "collectives/sparse/steps/threshold.h"
-#include "libsched/schedule/geometry.h"
-
 namespace lsched {
 namespace {
 
@@ -25,8 +21,8 @@ void phase_volume::add(item_traffic of_rank) {
 
 volume_meter::volume_meter(const sparse_problem& problem) : problem_(problem), payload_(wide(problem.place.size)) {}
 
-void volume_meter::begin(round_no round, bool looks) {
-  volume_ = {.round = round, .looks = looks};
+void volume_meter::begin(bool looks) {
+  volume_ = {.looks = looks};
   std::fill(payload_.begin(), payload_.end(), item_traffic{});
 }
 
@@ -41,7 +37,6 @@ void volume_meter::add_split(rank from, std::span<const std::uint64_t> lengths) 
 }
 
 void volume_meter::finish(const balance_plan& plan) {
-  volume_.is_balanced = plan.is_balanced();
   volume_.kept = plan.total();
   const std::uint64_t bound = bound_items(problem_);
   for (rank r = 0; r < problem_.place.size; ++r) {
@@ -53,21 +48,8 @@ void volume_meter::finish(const balance_plan& plan) {
     all.sent += moved.sent + gathered.sent;
     all.received += moved.received + gathered.received;
     volume_.payload.add(all);
-    volume_.metadata.add(metadata_of(r));
     if (all.sent > bound || all.received > bound) ++volume_.over_bound;
   }
-}
-
-item_traffic volume_meter::metadata_of(rank r) const {
-  constexpr std::uint64_t k_words_of_number = 2, k_words_of_tally = 4;
-  const fold core(problem_.place.size);
-  std::uint64_t numbers = drift_bins(problem_) + (volume_.looks ? position_bins(problem_) : 0);
-  for (unsigned pass = 0; pass < threshold_passes(problem_); ++pass) numbers += threshold_bins(problem_.type, pass);
-  const auto levels = static_cast<std::uint64_t>(core.levels());
-  const std::uint64_t messages = core.is_extra(r) ? 1 : levels + (core.is_proxy(r) ? 1 : 0);
-  const std::uint64_t words =
-      messages * numbers * k_words_of_number + (wide(problem_.place.size) - 1) * k_words_of_tally;
-  return {words, words};
 }
 
 }  // namespace lsched

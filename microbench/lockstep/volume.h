@@ -3,11 +3,6 @@
 // Payload is counted in items, without items that a rank keeps. There are three phases: `split` sends lists to the
 // owners of regions, `balance` sends pieces that make the shares of all owners equal, and `gather` disseminates the
 // shares. An item has item_size / 4 words of 4 bytes.
-//
-// Metadata is counted in words. It consists of allreduces by recursive doubling, and of an allgather by dissemination
-// with 4 words for each rank. The allreduces sum position bins (only in rounds that update the boundaries), drift
-// counters, and magnitude bins (in each pass). Recursive doubling runs on 2^floor(log2 P) ranks. Each of the remaining
-// ranks sends its numbers to a neighbour and receives the result.
 #pragma once
 
 #include <span>
@@ -26,7 +21,7 @@ constexpr double words_of(dtype type, std::uint64_t items) {
 /// number (published bound).
 std::uint64_t bound_items(const sparse_problem& problem);
 
-/// The volume of one phase of a round.
+/// The volume of one phase of a round in items.
 struct phase_volume {
   std::uint64_t most_sent = 0;      ///< maximum over ranks
   std::uint64_t most_received = 0;  ///< maximum over ranks
@@ -36,16 +31,13 @@ struct phase_volume {
 };
 
 struct round_volume {
-  round_no round = 0;
-  bool looks = false;  ///< true: the round updates the boundaries
-  bool is_balanced = false;
+  bool looks = false;      ///< true: the round updates the boundaries
   std::uint64_t kept = 0;  ///< number of gathered items: the result, or more if the round updates reused thresholds
-  phase_volume split{};    ///< in items, like balance, gather and payload
+  phase_volume split{};
   phase_volume balance{};
   phase_volume gather{};
-  phase_volume payload{};   ///< sum of split, balance and gather for each rank
-  phase_volume metadata{};  ///< in words
-  rank over_bound = 0;      ///< number of ranks that sent or received more than bound_items
+  phase_volume payload{};  ///< sum of split, balance and gather for each rank
+  rank over_bound = 0;     ///< number of ranks that sent or received more than bound_items
 };
 
 /// Counts the volume of each round.
@@ -53,7 +45,8 @@ class volume_meter {
  public:
   explicit volume_meter(const sparse_problem& problem);
 
-  void begin(round_no round, bool looks);
+  /// Begins a round. `looks` is true if the round updates the boundaries.
+  void begin(bool looks);
   /// Adds the lists that `from` sends. `lengths` has P elements.
   void add_split(rank from, std::span<const std::uint64_t> lengths);
   void finish(const balance_plan& plan);
@@ -64,8 +57,6 @@ class volume_meter {
   item_traffic payload_of(rank r) const { return payload_[static_cast<std::size_t>(r)]; }
 
  private:
-  item_traffic metadata_of(rank r) const;
-
   sparse_problem problem_;
   round_volume volume_{};
   std::vector<item_traffic> payload_;  ///< P

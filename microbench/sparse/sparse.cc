@@ -4,15 +4,12 @@
 // In a world of processes, each algorithm has a residual, and all algorithms get the same gradients. Words are the data
 // that the engines have moved in each phase. The update must have the same bits on every rank. As in backpropagation, a
 // gradient becomes ready from its end to its beginning. DenseOvlp starts each bucket when the bucket is ready. All
-// other algorithms wait for the whole gradient. For worlds of thousands of ranks, sparse_count.cc runs the same steps
-// in one process without messages.
+// other algorithms wait for the whole gradient. For large worlds, sparse_count.cc counts words without messages.
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <numeric>
 
 #include "bindings/c/world.h"
-#include "collectives/registry.h"
 #include "microbench/lockstep/gradient_source.h"
 #include "microbench/coll/mpi_baseline.h"
 #include "microbench/sparse/sparse_row.h"
@@ -234,33 +231,6 @@ class contest {
   std::uint64_t steps_;  ///< steps of compute() in a round
 };
 
-/// Counts the words of plain allreduces in the schedules of "circulant", the algorithm with the smallest number of
-/// words.
-sparse_row count_dense(const sparse_options& options, const std::string& algorithm) {
-  const lsched::algorithm& how = *find("allreduce", "circulant");
-  const cut buckets = buckets_of(options, algorithm);
-  sparse_row row = row_of(options, algorithm, variants_of(options, algorithm).front());
-  row.rounds = 1;
-  row.is_counted = true;
-  row.compute_us = 0;
-  const rank last = options.ranks - 1;
-  for (const rank r : {rank{0}, std::min(rank{1}, last), last}) {
-    double sent = 0, received = 0, messages = 0;
-    for (std::uint64_t i = 0; i < row.buckets; ++i) {
-      const auto program =
-          how.generate({r, options.ranks}, {.count = buckets.size(i), .type = dtype::f32, .what = kernel::sum}, {});
-      if (!program) throw failed(program.error().text);
-      for (const op& o : (*program)->ops()) {
-        if (o.kind == op_kind::send) sent += static_cast<double>(o.count), ++messages;
-        if (o.kind == op_kind::recv) received += static_cast<double>(o.count);
-      }
-    }
-    row.add(sent, received, k_header_words * messages);
-  }
-  row.words_mean = std::max(row.words_sent_max, row.words_recv_max);
-  return row;
-}
-
 }  // namespace
 
 int run_sparse(lsched_world* runtime, const sparse_options& options) {
@@ -271,25 +241,6 @@ int run_sparse(lsched_world* runtime, const sparse_options& options) {
   for (const std::string& algorithm : algorithms_of(options))
     for (const sparse_variant& how : variants_of(options, algorithm)) rows.push_back(one.run(algorithm, how));
   if (!mpi_if_measured(ranks, out).empty()) rows.push_back(one.run_mpi());
-  report_rows(options, rows, out);
-  return out.finish();
-}
-
-int count_sparse_world(const sparse_options& options) {
-  constexpr rank k_most_ranks = 16384;  // the time of a round is quadratic in the number of ranks
-  if (options.ranks > k_most_ranks)
-    throw failed("cannot count a world of " + std::to_string(options.ranks) + " ranks: the maximum is " +
-                 std::to_string(k_most_ranks) + " ranks");
-  reporter out("sparse", options);
-  const std::vector<std::string> wanted = algorithms_of(options);
-  std::vector<std::string> sparse_ones;
-  std::ranges::copy_if(wanted, std::back_inserter(sparse_ones), std::not_fn(is_dense));
-  std::vector<sparse_row> rows = count_sparse(options, sparse_ones, [&](std::uint64_t round) {
-    out.progress("round %zu of %zu", std::size_t{round}, std::size_t{rounds_of(options)});
-  });
-  for (const std::string& algorithm : wanted)
-    if (is_dense(algorithm)) rows.push_back(count_dense(options, algorithm));
-  out.say("%d ranks counted in this process, without messages; times are totals of all ranks", options.ranks);
   report_rows(options, rows, out);
   return out.finish();
 }

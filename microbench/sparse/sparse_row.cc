@@ -23,9 +23,9 @@ sparse_problem with_policy(sparse_problem problem, std::string_view policy) {
 }
 
 /// Returns the published bound on the words that a rank sends, and on the words that a rank receives. The bound is 6 k
-/// (P-1)/P for oktopk, 2 k (P-1) for topka, and 4 k (P-1) for gaussiank, whose lists may have 2 k items. For gtopk it
-/// is 4 k ceil(log2 P), a bound on sent and received words together. For dense allreduces it is 2 n (P-1)/P. For
-/// topkdsa it is (2 k + n)(P-1)/P, the maximum for balanced regions.
+/// (P-1)/P for oktopk, and 2 k (P-1) for topka. For gtopk it is 4 k ceil(log2 P), a bound on sent and received words
+/// together. For dense allreduces it is 2 n (P-1)/P. For topkdsa it is (2 k + n)(P-1)/P, the maximum for balanced
+/// regions.
 double published_words(const std::string& algorithm, const sparse_problem& problem) {
   const double ranks = problem.place.size, share = (ranks - 1) / ranks;
   const double k = static_cast<double>(most_items(problem)) * static_cast<double>(item_size(problem.type)) / 8;
@@ -34,8 +34,7 @@ double published_words(const std::string& algorithm, const sparse_problem& probl
   if (algorithm == "topkdsa") return (2 * k + dense) * share;
   if (algorithm.starts_with("gtopk")) return 4 * k * ceil_log2(problem.place.size);
   if (algorithm == "topka") return 2 * k * (ranks - 1);
-  if (algorithm == "gaussiank") return 4 * k * (ranks - 1);  // lists of up to 2 k items
-  return 2 * (ranks - 1) * std::ceil(dense / ranks);         // rounded up to whole blocks
+  return 2 * (ranks - 1) * std::ceil(dense / ranks);  // rounded up to whole blocks
 }
 
 /// Returns the bound of an algorithm. For denseovlp it is the sum of the bounds of all buckets, each rounded up to

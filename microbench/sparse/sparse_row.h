@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -67,17 +65,6 @@ struct sparse_row {
 
 /// Returns a row without words.
 sparse_row row_of(const sparse_options& options, const std::string& algorithm, const sparse_variant& how);
-
-/// Counts the words of sparse allreduces in one process, for all ranks in turn. Messages are counted but not sent.
-/// Schedules call the same steps, and tests compare the counts with the traffic of engines.
-///
-/// The world has options.ranks ranks. Ranks keep residuals in worlds of up to k_most_residuals ranks. In larger worlds
-/// and for baselines, every rank's list is selected from a newly drawn gradient, and no vector is kept. All algorithms
-/// get the same gradients. find_sparse must know each algorithm. `tell` receives the number of finished rounds.
-std::vector<sparse_row> count_sparse(const sparse_options& options, std::span<const std::string> algorithms,
-                                     const std::function<void(std::uint64_t)>& tell);
-
-inline constexpr rank k_most_residuals = 256;
 
 void report_rows(const sparse_options& options, const std::vector<sparse_row>& rows, reporter& out);
 

@@ -456,7 +456,6 @@ TEST(oktopk, of_one_rank_is_its_top_k) {
   const list expected{{75, gradient[75]}, {85, gradient[85]}, {95, gradient[95]}};
   EXPECT_EQ(content_of(of.type, world.result()), expected);
   EXPECT_EQ(world.volume().payload.total, 0u);
-  EXPECT_EQ(world.volume().metadata.total, 0u);
 }
 
 /// Expects that the results and the residuals together hold all gradients. Gradients are integers, so that sums are
@@ -653,16 +652,10 @@ TEST(oktopk_volume, counts_what_messages_would_carry) {
   EXPECT_EQ(it.payload.most_sent, 64u);
   EXPECT_EQ(it.over_bound, 0);
   EXPECT_EQ(world.payload_of(3).sent, 64u);
-  // Each counter has 2 words. There are 40 counters of positions, 16 counters for each region, and 256 + 256 + 256 +
-  // 128 counters of magnitudes. Rank 0 sends the counters to 2 ranks and to its extra.
-  EXPECT_EQ(it.metadata.most_sent, 3u * 2 * (40 + 80 + 896) + 4 * 4);
-  EXPECT_EQ(it.metadata.total, (3u + 1 + 2 + 2 + 2) * 2 * (40 + 80 + 896) + 5 * 16);
-  ASSERT_FALSE(world.run(vectors(of.type, gradients_of(shape::uniform, of, 2, 1)).read()));
-  EXPECT_EQ(world.volume().metadata.most_sent, 3u * 2 * (80 + 896) + 4 * 4);
 }
 
 /// With reused thresholds, a round that computes a threshold gathers the items of all sums, which are more than the
-/// items of the result. The traffic includes all gathered items. Counters of magnitudes are not sent.
+/// items of the result. The traffic includes all gathered items.
 TEST(oktopk_volume, shows_what_published_thresholds_cost) {
   const sparse_problem of{.count = 4000, .k = 40, .place = {0, 8}, .selection = selection_rule::reused, .reuse = 4};
   lockstep world(of);
@@ -673,81 +666,9 @@ TEST(oktopk_volume, shows_what_published_thresholds_cost) {
     const bool looks = round % 4 == 1;
     EXPECT_EQ(world.volume().kept > world.result().count, looks) << round;
     EXPECT_TRUE(!looks || world.result().count == 40) << round;
-    EXPECT_EQ(world.volume().metadata.most_sent, 3u * 2 * (128 + (round == 1 ? 2000 : 0)) + 4 * 7) << round;
   }
   EXPECT_EQ(over[1], 8u);
   EXPECT_EQ(over[5], 8u);
-}
-
-void expect_equal(const phase_volume& a, const phase_volume& b) {
-  EXPECT_EQ(a.most_sent, b.most_sent);
-  EXPECT_EQ(a.most_received, b.most_received);
-  EXPECT_EQ(a.total, b.total);
-}
-
-TEST(list_lockstep, counts_as_all_ranks_do_that_compute) {
-  for (const rank size : k_sizes)
-    for (const capacity_policy policy : k_policies)
-      for (const boundary_rule boundaries : {boundary_rule::pooled, boundary_rule::averaged})
-        for (const dtype type : {dtype::f32, dtype::bf16})
-          for (const shape gradients : {shape::skewed, shape::ties, shape::one_region}) {
-            const sparse_problem of{.count = 700,
-                                    .k = 40,
-                                    .place = {0, size},
-                                    .type = type,
-                                    .capacity = policy,
-                                    .boundaries = boundaries,
-                                    .period = 2};
-            lockstep world(of);
-            list_lockstep lists(of);
-            for (round_no round = 1; round <= 4; ++round) {
-              ASSERT_FALSE(world.run(vectors(type, gradients_of(gradients, of, round, 2)).read()));
-              lists.run([&](rank r, round_no) { return world.selected(r); });
-              ASSERT_EQ(content_of(type, lists.result()), content_of(type, world.result()));
-              expect_equal(lists.volume().split, world.volume().split);
-              expect_equal(lists.volume().balance, world.volume().balance);
-              expect_equal(lists.volume().gather, world.volume().gather);
-              expect_equal(lists.volume().metadata, world.volume().metadata);
-              EXPECT_EQ(lists.volume().over_bound, world.volume().over_bound);
-            }
-          }
-}
-
-/// A source of lists for hundreds of ranks. The lists are computed, not stored. All items are in one quarter of the
-/// vector, and the quarter changes in every round.
-class crowded_lists {
- public:
-  explicit crowded_lists(const sparse_problem& of) : of_(of), items_(of.k * item_size(of.type)) {}
-
-  item_list operator()(rank r, round_no round) {
-    const std::uint64_t step = of_.count / 4 / of_.k, first = round % 4 * (of_.count / 4);
-    for (std::uint64_t i = 0; i < of_.k; ++i) {
-      const auto index = static_cast<std::uint32_t>(first + i * step + (i + wide(r)) % step);
-      const auto value = static_cast<float>(1 + (i * 7919 + wide(r) * 104729) % 1009);
-      std::memcpy(items_.data() + i * 8, &index, sizeof index);
-      std::memcpy(items_.data() + i * 8 + 4, &value, sizeof value);
-    }
-    return {items_.data(), of_.k};
-  }
-
- private:
-  sparse_problem of_;
-  std::vector<std::byte> items_;
-};
-
-TEST(list_lockstep, counts_worlds_of_hundreds) {
-  for (const capacity_policy policy : k_policies) {
-    const sparse_problem of{.count = 1 << 16, .k = 500, .place = {0, 700}, .capacity = policy, .period = 4};
-    list_lockstep world(of);
-    rank over = 0;
-    for (round_no round = 1; round <= 8; ++round) {
-      world.run(crowded_lists(of));
-      over += world.volume().over_bound;
-      EXPECT_EQ(world.volume().looks, round % 4 == 1);
-      EXPECT_EQ(world.volume().kept, 500u);
-    }
-    EXPECT_EQ(over > 0, policy == capacity_policy::strict);
-  }
 }
 
 }  // namespace

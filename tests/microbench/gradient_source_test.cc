@@ -171,29 +171,5 @@ TEST(GradientSource, has_ranks_that_are_all_zero) {
   EXPECT_LT(empty, 30U);
 }
 
-TEST(ListSource, draws_the_largest_of_what_the_gradient_source_draws) {
-  for (const dtype type : k_floats)
-    for (const gradient_kind kind : k_all_gradient_kinds)
-      for (const std::size_t count : sizes{0, 1, 2, 1000})
-        for (const std::size_t k : sizes{0, 1, count / 10, count, count + 5}) {
-          const gradient_options options{.kind = kind, .count = count, .ranks = 3};
-          list_source lists(options, type, k);
-          for (rank r = 0; r < 3; ++r) {
-            list all;
-            const std::vector<float> values = drawn(options, r, 2);
-            for (std::size_t i = 0; i < count; ++i) {
-              const std::uint64_t bits = bits_of(type, static_cast<double>(values[i]));
-              if (magnitude_of(type, bits) != 0) all.push_back({static_cast<std::uint32_t>(i), bits});
-            }
-            const list wanted = largest_of(type, all, k);
-            const item_list made = lists.draw(r, 2);
-            const list_in_memory copy(type, list(made.count));
-            if (made.count > 0) std::memcpy(copy.data(), made.items, made.count * item_size(type));
-            ASSERT_EQ(copy.content(made.count), wanted)
-                << name_of(type) << " " << name_of(kind) << " " << k << " of " << count << " on " << r;
-          }
-        }
-}
-
 }  // namespace
 }  // namespace lsched
