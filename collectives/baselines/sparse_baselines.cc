@@ -4,16 +4,11 @@
 #include <array>
 
 #include "libsched/schedule/geometry.h"
-#include "collectives/baselines/gaussiank.h"
 #include "collectives/baselines/gtopk.h"
 #include "collectives/baselines/topk_dsa.h"
 
 namespace lsched {
 namespace {
-
-fragment add_gaussiank(builder& to, const sparse_problem& problem, const sparse_ends& ends) {
-  return add_lists_to_all(to, problem, ends, std::min(2 * most_items(problem), problem.count));
-}
 
 double words_of(const sparse_problem& problem, double items) {
   return items * static_cast<double>(item_size(problem.type)) / 4;
@@ -33,9 +28,6 @@ sparse_cost cost_of_gtopk(const sparse_problem& problem) {
                                                    k_of(problem) / 32 * ceil_log2(problem.place.size)};
 }
 
-/// Returns the cost of topka.
-sparse_cost cost_of_gaussiank(const sparse_problem& problem) { return find_sparse("topka")->cost_of(problem); }
-
 template <arrival_rule Rule>
 constexpr sparse_algorithm gtopk_by(std::string_view name, std::string_view summary) {
   return {name,
@@ -54,9 +46,7 @@ constexpr std::array k_baselines{
     gtopk_by<arrival_rule::exact>("gtopk",
                                   "up a tree, and down: 4 k log2 P words; nothing is lost; a baseline of `lsched`"),
     gtopk_by<arrival_rule::published>(
-        "gtopk_published", "as published: items that are dropped on the way may be lost; a baseline of `lsched`"),
-    sparse_algorithm{"gaussiank", add_gaussiank, cost_of_gaussiank, functions_of<gather_functions<gaussiank>>,
-                     "topka with an estimated threshold: up to 2 k items; a baseline of `lsched`"}};
+        "gtopk_published", "as published: items that are dropped on the way may be lost; a baseline of `lsched`")};
 
 }  // namespace
 

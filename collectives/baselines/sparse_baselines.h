@@ -1,5 +1,5 @@
-// The sparse allreduces of other papers, as baselines for Ok-Topk: topkdsa, gtopk, gtopk_published (which may lose
-// values that are dropped on the way) and gaussiank.
+// The sparse allreduces of other papers, as baselines for Ok-Topk: topkdsa, gtopk, and gtopk_published, which may lose
+// values that are dropped on the way.
 #pragma once
 
 namespace lsched {

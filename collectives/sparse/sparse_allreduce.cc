@@ -45,7 +45,7 @@ sparse_cost cost_of_topka(const sparse_problem& problem) {
 constexpr std::array k_own{
     sparse_algorithm{"oktopk", add_oktopk, cost_of_oktopk, functions_of<oktopk_steps>,
                      "regions, each added up by its owner; the k largest of all, in equal shares: about 4 k words"},
-    sparse_algorithm{"topka", add_topka, cost_of_topka, functions_of<gather_functions<topka>>,
+    sparse_algorithm{"topka", add_topka, cost_of_topka, functions_of<topka_functions>,
                      "every rank gets every list: 2 k (P-1) words"}};
 
 /// A tag that no algorithm uses.

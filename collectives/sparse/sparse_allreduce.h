@@ -50,8 +50,6 @@ std::shared_ptr<sparse_functions> functions_of(const sparse_problem& problem, sp
 // Each generator appends its algorithm for a `problem` that validate() accepts.
 fragment add_oktopk(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 fragment add_topka(builder& to, const sparse_problem& problem, const sparse_ends& ends);
-/// Appends topka with lists of up to `most` items.
-fragment add_lists_to_all(builder& to, const sparse_problem& problem, const sparse_ends& ends, std::uint64_t most);
 
 /// Returns the algorithms of the library, followed by the algorithms that were added.
 std::span<const sparse_algorithm> sparse_algorithms();

@@ -17,8 +17,8 @@ constexpr std::uint32_t k_list_tags = 64;
 
 }  // namespace
 
-fragment add_lists_to_all(builder& to, const sparse_problem& problem, const sparse_ends& ends, std::uint64_t most) {
-  const std::uint64_t room = std::max<std::uint64_t>(1, most);
+fragment add_topka(builder& to, const sparse_problem& problem, const sparse_ends& ends) {
+  const std::uint64_t room = std::max<std::uint64_t>(1, most_items(problem));
   const std::uint64_t ranks = wide(problem.place.size);
   const dtype items = item_of(problem.type);
   const buffer_id mine = to.lists(buffer_role::scratch, items, 1, {.room = room, .typical = std::min(room, problem.k)});
@@ -34,10 +34,6 @@ fragment add_lists_to_all(builder& to, const sparse_problem& problem, const spar
                   {all.done, ends.counted}),
          exit);
   return {.exit = exit};
-}
-
-fragment add_topka(builder& to, const sparse_problem& problem, const sparse_ends& ends) {
-  return add_lists_to_all(to, problem, ends, most_items(problem));
 }
 
 }  // namespace lsched

@@ -99,7 +99,7 @@ void expect_nothing_lost(const std::vector<account>& all, const std::string& whe
 /// Ranks call with different frequencies, so that some rounds have no gradient of some ranks. Updates and residuals
 /// together must hold all offers.
 TEST(c_partial_sparse, what_is_offered_is_in_updates_or_residuals) {
-  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank", "auto"})
+  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "auto"})
     for (const char* activation : {"solo", "majority+every(4)", "quorum(1)", "full"})
       for (const std::int32_t size : {1, 2, 3, 5}) {
         const std::string where = std::string(algorithm) + " " + activation + ", " + std::to_string(size) + " ranks";

@@ -149,7 +149,7 @@ TEST(Sparse, options_are_those_of_the_desc) {
       reduce.run(k_limit);
       return reduce.print();
     };
-    for (const char* algorithm : {"topka", "topkdsa", "gtopk", "gtopk_published", "gaussiank"})
+    for (const char* algorithm : {"topka", "topkdsa", "gtopk", "gtopk_published"})
       EXPECT_TRUE(is_part_of(names({.algorithm = algorithm}), algorithm));
     EXPECT_NE(names({.algorithm = "oktopk"}), names({.algorithm = "oktopk", .capacity = LSCHED_DEFER}));
     EXPECT_NE(names({.algorithm = "oktopk"}), names({.algorithm = "oktopk", .period = 3}));

@@ -4,14 +4,15 @@
 
 namespace lsched {
 
-gathered_sum::gathered_sum(const sparse_problem& problem, std::uint64_t list_room)
-    : round_end(problem, most_in_union(problem, list_room)),
+topka::topka(const sparse_problem& problem)
+    : round_end(problem, most_in_union(problem, most_items(problem))),
       count_(problem.count),
-      list_room_(list_room),
-      result_room_(most_in_union(problem, list_room)),
+      list_room_(most_items(problem)),
+      result_room_(most_in_union(problem, list_room_)),
+      own_(problem),
       sum_(problem.type, problem.count, nan_policy::propagate) {}
 
-std::uint64_t gathered_sum::add(std::span<const item_list> lists, std::byte* result) {
+std::uint64_t topka::add(std::span<const item_list> lists, std::byte* result) {
   for (const item_list& list : lists) sum_.add(list);
   return sum_.take(0, count_, result);
 }

@@ -9,19 +9,25 @@
 // Between select and settle, the residual holds residual + gradient, so that a round that fails loses nothing.
 #pragma once
 
-#include <type_traits>
+#include <cstring>
 
 #include "collectives/sparse/steps/lists.h"
 #include "collectives/sparse/steps/sparse_functions.h"
 
 namespace lsched {
 
-/// The steps of TopkA and similar algorithms after every rank has the lists of all ranks. All sent items are in the
-/// result. The constructor allocates a vector of sums. Used by one thread at a time.
-class gathered_sum : public round_end {
+/// The computations of one rank in TopkA. All sent items are in the result. The constructor allocates a vector of sums.
+/// Used by one thread at a time.
+class topka : public round_end {
  public:
+  explicit topka(const sparse_problem& problem);
+
   std::uint64_t list_room() const { return list_room_; }      ///< maximum number of items that a rank sends
   std::uint64_t result_room() const { return result_room_; }  ///< maximum number of items of a result
+
+  /// Writes the items that this rank sends, and returns their number. `residual` has `count` elements of
+  /// residual_of(type). `gradient` has `count` elements, or is nullptr.
+  std::uint64_t select(std::byte* residual, const std::byte* gradient, top_k_hint& hint, std::byte* items);
 
   /// Writes the sum of all ranks' lists, one for each rank, in rank order. Returns its length. The indices of the lists
   /// are positions in the vector.
@@ -40,40 +46,23 @@ class gathered_sum : public round_end {
   device_vectors& vectors() { return vectors_; }
   const device_vectors& vectors() const { return vectors_; }
 
- protected:
-  /// No rank sends more than `list_room` items.
-  gathered_sum(const sparse_problem& problem, std::uint64_t list_room);
-
  private:
   std::uint64_t count_, list_room_, result_room_;
+  own_top_k own_;
   region_sum sum_;
 };
 
-/// The computations of one rank in TopkA.
-class topka : public gathered_sum {
- public:
-  explicit topka(const sparse_problem& problem) : gathered_sum(problem, most_items(problem)), own_(problem) {}
-
-  /// Writes the items that this rank sends, and returns their number. `residual` has `count` elements of
-  /// residual_of(type). `gradient` has `count` elements, or is nullptr.
-  std::uint64_t select(std::byte* residual, const std::byte* gradient, top_k_hint& hint, std::byte* items);
-
- private:
-  own_top_k own_;
-};
-
-/// The functions that TopkA's schedule calls, in the order of a round, as input → output.
+/// The numbers of the functions that TopkA's schedule calls, in the order of a round, as input → output.
 enum class topka_step : std::uint32_t {
   select,  ///< gradient → the list that this rank sends
   settle   ///< the lists of all ranks → the update
 };
 
-/// Functions for topka, and for classes with the same interface.
-template <class Steps>
-class gather_functions : public functions_of_steps<Steps> {
+/// The functions that TopkA's schedule calls.
+class topka_functions final : public functions_of_steps<topka> {
  public:
-  gather_functions(const sparse_problem& problem, sparse_state& state)
-      : functions_of_steps<Steps>(problem, state),
+  topka_functions(const sparse_problem& problem, sparse_state& state)
+      : functions_of_steps<topka>(problem, state),
         lists_(problem.ranks()),
         width_(item_size(problem.type)),
         result_(steps_.result_room() * width_) {}
@@ -82,26 +71,25 @@ class gather_functions : public functions_of_steps<Steps> {
               const function_output& target) override {
     if (is_select(number)) {
       sent_ = {target.data, is_used() ? take_selected(target.data)
-                                      : steps_.select(this->residual(), source.data, this->state_.hint, target.data)};
+                                      : steps_.select(residual(), source.data, state_.hint, target.data)};
       return set_length(target, sent_.count);
     }
     if (is_used()) return status::ok;
-    steps_.settle(sent_, sum_of(source), this->residual(), target.data);
-    return this->finish(round);
+    steps_.settle(sent_, sum_of(source), residual(), target.data);
+    return finish(round);
   }
 
-  /// A device can execute only the selection of class topka.
-  bool use_devices() const override { return std::is_same_v<Steps, topka>; }
-  function_memory memory_on_device() const override { return steps_.vectors().memory(this->state_.loaded_residual()); }
+  bool use_devices() const override { return true; }
+  function_memory memory_on_device() const override { return steps_.vectors().memory(state_.loaded_residual()); }
   void use_device(std::byte* device, std::byte* staging) override {
     steps_.vectors().use(device, staging);
-    this->state_.move_residual(device);
+    state_.move_residual(device);
   }
   result<const sparse_job*> prepare(std::uint32_t number, round_no round, const function_input& source,
                                     const function_input&, const function_output& target) override {
     if (is_select(number)) return steps_.vectors().select(source.data);
     const sparse_job* const job = steps_.prepare_to_settle(sent_, sum_of(source), target.data);
-    (void)this->finish(round);
+    (void)finish(round);
     return job;
   }
 
@@ -118,7 +106,6 @@ class gather_functions : public functions_of_steps<Steps> {
     return found.count;
   }
 
-  using functions_of_steps<Steps>::steps_;
   std::vector<item_list> lists_;  ///< lists of all ranks, by rank
   std::size_t width_;             ///< bytes of an item
   std::vector<std::byte> result_;
