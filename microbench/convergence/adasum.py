@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from libsched.torch._parameters import Parameters
-from result import Figure, Result, lines_of_ranks, progress
+from result import Figure, Result, Rule, checked, lines_of_ranks, progress, trainings_of
 from tasks import Fashion, Microbatches
 
 HOW = ("sum", "mean", "adasum")
@@ -63,7 +63,7 @@ class Sizes(Figure):
     task: Any
     ranks: tuple[int, ...]  # numbers of ranks for the sum, the mean and the adaptive sum
     other_ranks: tuple[int, ...]  # more numbers of ranks, for the adaptive sum only
-    rules: Any  # a function: accuracies by (how, ranks) -> [(text, holds)]
+    rules: tuple[Rule, ...]  # of accuracies by (how, ranks)
     fast: tuple[tuple[str, int], ...]
     fast_share: int = 1  # divisor of the number of steps in a fast training
     dtype: torch.dtype = torch.float64
@@ -75,15 +75,12 @@ class Sizes(Figure):
             return self._run_by_ranks(seeds)
         if is_fast:
             cells = self.fast
-        found: dict[tuple[str, int], list[float]] = {}
-        for done, (how, ranks) in enumerate(cells):
-            found[how, ranks] = [self._train(seed, ranks, how, self.fast_share if is_fast else 1)
-                                 for seed in range(seeds)]
-            progress(done + 1, len(cells), f"{how}, {ranks} ranks")
+        share = self.fast_share if is_fast else 1
+        found = trainings_of(cells, seeds, lambda cell, seed: self._train(seed, *cell, share))
         means = {cell: statistics.mean(all) for cell, all in found.items()}
-        return self._result(found, [(text, holds) for text, needs, holds in self.rules(means) if needs <= set(means)])
+        return self._result(found, checked(self.rules, means))
 
-    def _train(self, seed: int, ranks: int, how: str, share: int) -> float:
+    def _train(self, seed: int, how: str, ranks: int, share: int) -> float:
         task = self.task(seed, self.dtype, ranks)
         task.steps //= share
         return train(task, how)
@@ -111,41 +108,43 @@ class Sizes(Figure):
                       axes=("ranks", "accuracy"), are_curves=True)
 
 
-def _rules_of_digits(of: dict[tuple[str, int], float]) -> Any:
-    for ranks in (4, 8, 16, 32):
-        yield (f"adasum on {ranks} ranks: at least 95.5 %", {("adasum", ranks)},
-               of.get(("adasum", ranks), 0) >= 0.955)
-    yield "sum on 16 ranks: at most 75 %", {("sum", 16)}, of.get(("sum", 16), 0) <= 0.75
-    yield "sum on 32 ranks: at most 40 %", {("sum", 32)}, of.get(("sum", 32), 0) <= 0.40
-    yield ("mean on 32 ranks: at least 4 points below adasum", {("mean", 32), ("adasum", 32)},
-           of.get(("mean", 32), 1) <= of.get(("adasum", 32), 0) - 0.04)
-    for ranks, near in ((3, 4), (6, 8), (7, 8), (12, 16)):
-        yield (f"adasum on {ranks} ranks: within 1.5 points of {near}", {("adasum", ranks), ("adasum", near)},
-               abs(of.get(("adasum", ranks), 0) - of.get(("adasum", near), 1)) <= 0.015)
+def _at_least(how: str, ranks: int, least: float) -> Rule:
+    return Rule(f"{how} on {ranks} ranks: at least {100 * least:g} %", ((how, ranks),), lambda one: one >= least)
 
 
-def _rules_of_fashion(of: dict[tuple[str, int], float]) -> Any:
-    def at(how: str, ranks: int) -> float:
-        return of.get((how, ranks), 0.0)
+def _at_most(how: str, ranks: int, most: float) -> Rule:
+    return Rule(f"{how} on {ranks} ranks: at most {100 * most:g} %", ((how, ranks),), lambda one: one <= most)
 
-    for ranks, most in ((4, 0.03), (8, 0.08)):
-        yield (f"adasum on {ranks} ranks: at most {100 * most:.0f} points below one rank",
-               {("adasum", ranks), ("one rank", 1)}, at("adasum", ranks) >= at("one rank", 1) - most)
-    for ranks, least in ((4, 0.03), (8, 0.03), (16, 0.06), (32, 0.09)):
-        yield (f"adasum on {ranks} ranks: at least {100 * least:.0f} points above the mean",
-               {("adasum", ranks), ("mean", ranks)}, at("adasum", ranks) - at("mean", ranks) >= least)
-    for ranks in (4, 8):
-        yield (f"sum on {ranks} ranks: at least 8 points below adasum", {("sum", ranks), ("adasum", ranks)},
-               at("sum", ranks) <= at("adasum", ranks) - 0.08)
-    for ranks in (16, 32):
-        yield f"sum on {ranks} ranks: at most 30 %", {("sum", ranks)}, at("sum", ranks) <= 0.30
+
+def _is_below(how: str, ranks: int, least: float) -> Rule:
+    return Rule(f"{how} on {ranks} ranks: at least {100 * least:g} points below adasum",
+                ((how, ranks), ("adasum", ranks)), lambda one, ours: one <= ours - least)
+
+
+def _is_near(ranks: int, other: int) -> Rule:
+    return Rule(f"adasum on {ranks} ranks: within 1.5 points of {other}", (("adasum", ranks), ("adasum", other)),
+                lambda one, two: abs(one - two) <= 0.015)
+
+
+def _keeps(ranks: int, most: float) -> Rule:
+    return Rule(f"adasum on {ranks} ranks: at most {100 * most:g} points below one rank",
+                (("adasum", ranks), ("one rank", 1)), lambda ours, one: ours >= one - most)
+
+
+DIGITS_RULES = (*(_at_least("adasum", ranks, 0.955) for ranks in (4, 8, 16, 32)),
+                _at_most("sum", 16, 0.75), _at_most("sum", 32, 0.40), _is_below("mean", 32, 0.04),
+                *(_is_near(*pair) for pair in ((3, 4), (6, 8), (7, 8), (12, 16))))
+FASHION_RULES = (_keeps(4, 0.03), _keeps(8, 0.08),
+                 *(_is_below("mean", ranks, least) for ranks, least in ((4, 0.03), (8, 0.03), (16, 0.06), (32, 0.09))),
+                 _is_below("sum", 4, 0.08), _is_below("sum", 8, 0.08), _at_most("sum", 16, 0.30),
+                 _at_most("sum", 32, 0.30))
 
 
 PAPER = ("Maleki et al., MLSys 2021, Fig. 4: LeNet-5 on MNIST at the rate of one rank; the sum fails beyond 8 ranks, "
          "Adasum still converges on 32")
 FIGURES = {
     "x4": Sizes("digits, the sum, the mean and Adasum by number of ranks", PAPER, 4, Microbatches, (4, 8, 16, 32),
-                (3, 6, 7, 12), _rules_of_digits, tuple((how, ranks) for how in HOW for ranks in (16, 32))),
+                (3, 6, 7, 12), DIGITS_RULES, tuple((how, ranks) for how in HOW for ranks in (16, 32))),
     "x5": Sizes("Fashion-MNIST, a LeNet, the sum, the mean and Adasum by number of ranks", PAPER, 2, Fashion,
-                (4, 8, 16, 32), (), _rules_of_fashion, (("mean", 16), ("adasum", 16)), 2, torch.float32),
+                (4, 8, 16, 32), (), FASHION_RULES, (("mean", 16), ("adasum", 16)), 2, torch.float32),
 }

@@ -15,7 +15,7 @@ import torch
 
 from partial import AVERAGED, FULL, MAJORITY_PAST, PAST, SOLO
 from policy import Outcome, Policy
-from result import Figure, Result, progress
+from result import Figure, Result, Rule, checked, trainings_of
 from tasks import TASKS, Task
 from twin import COMMUNICATION, Rank, Twin
 
@@ -158,28 +158,32 @@ def train(row: Row, seed: int, is_fast: bool) -> dict[str, float]:
             "spread": twin.spread.mean()}
 
 
-def _rules(of: dict[Row, dict[str, float]]) -> list[tuple[str, bool]]:
-    rules = [(f"{row}: at least {times} times as fast as {other}", {row, other},
-              lambda row=row, other=other, times=times: of[row]["speed"] >= times * of[other]["speed"])
-             for row, other, times in ((RING, FULL, 1.1), (AVERAGED, RING, 1.1), (LATE_PUSH, PUSH, 1.05),
-                                       (PAST, LATE_PUSH, 1.05))]
-    rules += [(f"{row}: at most {100 * most:.1f} points below full", {row, FULL},
-               lambda row=row, most=most: of[FULL]["accuracy"] - of[row]["accuracy"] <= most)
-              for row, most in ((RING, 0.010), (PUSH, 0.010), (LATE_PUSH, 0.010), (AVERAGED, 0.015))]
-    rules += [(f"{row}: replicas at most a third as far apart as those of {SOLO}", {row, SOLO},
-               lambda row=row: 3 * of[row]["spread"] <= of[SOLO]["spread"]) for row in (RING, PUSH, LATE_PUSH)]
-    return [(text, holds()) for text, needs, holds in rules if needs <= set(of)]
+def _is_faster(row: Row, other: Row, times: float) -> Rule:
+    return Rule(f"{row}: at least {times} times as fast as {other}", (row, other),
+                lambda one, two: one["speed"] >= times * two["speed"])
+
+
+def _keeps(row: Row, most: float) -> Rule:
+    return Rule(f"{row}: at most {100 * most:.1f} points below full", (FULL, row),
+                lambda full, one: full["accuracy"] - one["accuracy"] <= most)
+
+
+def _is_close(row: Row) -> Rule:
+    return Rule(f"{row}: replicas at most a third as far apart as those of {SOLO}", (row, SOLO),
+                lambda one, solo: 3 * one["spread"] <= solo["spread"])
+
+
+RULES = (_is_faster(RING, FULL, 1.1), _is_faster(AVERAGED, RING, 1.1), _is_faster(LATE_PUSH, PUSH, 1.05),
+         _is_faster(PAST, LATE_PUSH, 1.05), _keeps(RING, 0.010), _keeps(PUSH, 0.010), _keeps(LATE_PUSH, 0.010),
+         _keeps(AVERAGED, 0.015), _is_close(RING), _is_close(PUSH), _is_close(LATE_PUSH))
 
 
 class Decentralised(Figure):
     def run(self, seeds: int, by_ranks: bool, is_fast: bool) -> Result:
-        found: dict[Row, list[dict[str, float]]] = {row: [] for row in ((FULL, RING, AVERAGED) if is_fast else ROWS)}
-        for row, all in found.items():
-            for seed in range(seeds):
-                all.append(train(row, seed, is_fast))
-                progress(sum(map(len, found.values())), len(found) * seeds, str(row))
+        found = trainings_of((FULL, RING, AVERAGED) if is_fast else ROWS, seeds,
+                             lambda row, seed: train(row, seed, is_fast))
         of = {row: self._summary(all, found[FULL]) for row, all in found.items()}
-        return Result({str(row): each for row, each in of.items()}, _rules(of),
+        return Result({str(row): each for row, each in of.items()}, checked(RULES, of),
                       {str(row): all for row, all in found.items()}, axes=("speed", "accuracy"))
 
     @staticmethod

@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 import torch
 
-from result import Figure, Result, progress
+from result import Figure, Result, trainings_of
 from sparse import DENSE, Row, trained
 from text_task import ShortSpeakers, ShortText, Speakers, Text
 
@@ -37,12 +37,12 @@ class Language(Figure):
 
     def run(self, seeds: int, by_ranks: bool, is_fast: bool) -> Result:
         scale = self.fast if is_fast else self.full
-        found: dict[Row, list[dict[str, float]]] = {row: [] for row in scale.rows}
-        for seed in range(seeds):
-            for row in scale.rows:
-                task = scale.task(seed, self.dtype)
-                found[row].append(task.measures(trained(task, row)))
-                progress(sum(map(len, found.values())), len(scale.rows) * seeds, str(row))
+
+        def train(row: Row, seed: int) -> dict[str, float]:
+            task = scale.task(seed, self.dtype)
+            return task.measures(trained(task, row))
+
+        found = trainings_of(scale.rows, seeds, train)
         means = {row: {name: statistics.mean(each[name] for each in all) for name in all[0]}
                  for row, all in found.items()}
         return Result({str(row): columns for row, columns in means.items()}, scale.rules(means),

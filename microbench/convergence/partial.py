@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from typing import Any, Callable, Iterator
+from typing import Any, Iterator
 
 import torch
 
 from policy import Outcome, Policy
-from result import Figure, Result, lines_of_ranks, progress
+from result import Figure, Result, Rule, checked, lines_of_ranks, progress
 from tasks import TASKS
 from twin import Twin
 
@@ -51,13 +51,6 @@ def summary(outcomes: list[Outcome], first: list[Outcome]) -> Summary:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
-    text: str
-    of: tuple[Policy, ...]
-    holds: Callable[..., bool]  # takes the summaries of these policies
-
-
-@dataclasses.dataclass(frozen=True)
 class Policies(Figure):
     has_ranks = True
     task: str
@@ -76,8 +69,7 @@ class Policies(Figure):
             progress(done + 1, len(jobs), str(policy))
         of = {policy: summary(all, outcomes[policies[0]]) for policy, all in outcomes.items()}
         return Result(rows={str(policy): each.columns() for policy, each in of.items()},
-                      rules=[*((each.text, each.holds(*(of[policy] for policy in each.of))) for each in self.rules
-                               if of.keys() >= set(each.of)), (EXACT, all(each.is_exact for each in of.values()))],
+                      rules=[*checked(self.rules, of), (EXACT, all(each.is_exact for each in of.values()))],
                       trainings={str(policy): [vars(each) for each in all] for policy, all in outcomes.items()},
                       axes=("speed", "accuracy"))
 

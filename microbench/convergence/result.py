@@ -1,4 +1,4 @@
-"""The result of an experiment, and a function that runs ranks as processes."""
+"""The result of an experiment, its rules, and functions that run trainings and ranks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from typing import Any, ClassVar, Iterator
+from typing import Any, Callable, ClassVar, Iterable, Iterator
 
 HERE = pathlib.Path(__file__).parent
 
@@ -38,6 +38,31 @@ class Figure:
 
     def run(self, seeds: int, by_ranks: bool, is_fast: bool) -> Result:
         raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """An expected relation between the results of some rows."""
+
+    text: str
+    of: tuple[Any, ...]  # keys of the rows
+    holds: Callable[..., bool]  # takes the results of these rows
+
+
+def checked(rules: Iterable[Rule], results: dict[Any, Any]) -> list[tuple[str, bool]]:
+    """Returns the text and the outcome of each rule whose rows all have results."""
+    return [(rule.text, rule.holds(*(results[key] for key in rule.of))) for rule in rules
+            if results.keys() >= set(rule.of)]
+
+
+def trainings_of(rows: Iterable[Any], seeds: int, train: Callable[[Any, int], Any]) -> dict[Any, list[Any]]:
+    """Calls train(row, seed) for each row and seed, and returns the outcomes of each row."""
+    found: dict[Any, list[Any]] = {row: [] for row in rows}
+    for row, all in found.items():
+        for seed in range(seeds):
+            all.append(train(row, seed))
+            progress(sum(map(len, found.values())), len(found) * seeds, str(row))
+    return found
 
 
 def progress(done: int, all: int, what: str) -> None:

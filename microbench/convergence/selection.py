@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from result import Figure, Result, progress
+from result import Figure, Result, progress, trainings_of
 from sparse import Row, largest, trained
 from tasks import Sparse
 
@@ -37,22 +37,19 @@ class Filled:
 
 @dataclasses.dataclass(frozen=True)
 class FillIn(Figure):
-    cells = ((16, 0.01), (32, 0.02))  # (ranks, density of a list)
-    published = (0.132, 0.345)
+    published = {(16, 0.01): 0.132, (32, 0.02): 0.345}  # density of the sum, by (ranks, density of a list)
 
     def run(self, seeds: int, by_ranks: bool, is_fast: bool) -> Result:
-        rows, told = {}, {}
-        cells = self.cells[:1] if is_fast else self.cells
-        for done, (ranks, density) in enumerate(cells):
-            name = f"{ranks} ranks, {100 * density:g} %"
-            told[name] = [self._train(seed, ranks, density, FAST if is_fast else 1) for seed in range(seeds)]
-            rows[name] = {"ranks": ranks, "density": density, "sum": statistics.mean(map(statistics.mean, told[name])),
-                          "independent": 1 - (1 - density) ** ranks,
-                          "published": self.published[done]}
-            progress(done + 1, len(cells), name)
+        cells = dict(list(self.published.items())[:1]) if is_fast else self.published
+        share = FAST if is_fast else 1
+        found = trainings_of(cells, seeds, lambda cell, seed: self._train(seed, *cell, share))
+        names = {cell: f"{cell[0]} ranks, {100 * cell[1]:g} %" for cell in cells}
+        rows = {names[cell]: {"ranks": cell[0], "density": cell[1],
+                              "sum": statistics.mean(map(statistics.mean, found[cell])),
+                              "independent": 1 - (1 - cell[1]) ** cell[0], "published": cells[cell]} for cell in cells}
         rules = [(f"{name}: between the density of one list and that of independent lists",
                   row["density"] <= row["sum"] <= row["independent"]) for name, row in rows.items()]
-        return Result(rows, rules, told, axes=("ranks", "sum"))
+        return Result(rows, rules, {names[cell]: all for cell, all in found.items()}, axes=("ranks", "sum"))
 
     @staticmethod
     def _train(seed: int, ranks: int, density: float, share: int) -> list[float]:

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import torch
 
 from libsched.torch._parameters import Parameters
-from result import Figure, Result, lines_of_ranks, progress
+from result import Figure, Result, lines_of_ranks, trainings_of
 from tasks import Sparse, Task
 
 RANKS = 8
@@ -77,12 +77,6 @@ def trained(task: Task, row: Row, selectors: list[Selector] | None = None) -> to
     return model
 
 
-def train(task: Sparse, row: Row) -> tuple[float, float]:
-    """Returns the accuracy, and the loss over all training data."""
-    model = trained(task, row)
-    return task.accuracy(model), loss_of_all(task, model)
-
-
 @torch.no_grad()
 def loss_of_all(task: Sparse, model: torch.nn.Module) -> float:
     return task.loss_of(model, slice(None)).item()
@@ -99,19 +93,19 @@ class Densities(Figure):
         rows = (DENSE, TWO, ONE) if by_ranks else (DENSE, TWO, ONE, TENTH, TOPKA, DROPPED)
         if is_fast and not by_ranks:
             rows = (DENSE, ONE, DROPPED)
-        found: dict[Row, list[tuple[float, float]]] = {row: [] for row in rows}
         told: list[dict[str, Any]] = []
-        for seed in range(seeds):
-            for row in rows:
-                if by_ranks:
-                    wanted = {"seed": seed, "density": 0.0 if row is DENSE else row.density}
-                    told += lines_of_ranks(RANKS, "sparse_ranks.py", wanted)
-                    found[row].append((told[-1]["accuracy"], told[-1]["loss"]))
-                else:
-                    task = Sparse(seed, torch.float64)
-                    task.steps //= 2 if is_fast else 1
-                    found[row].append(train(task, row))
-                progress(sum(map(len, found.values())), len(rows) * seeds, str(row))
+
+        def train(row: Row, seed: int) -> tuple[float, float]:
+            if by_ranks:
+                wanted = {"seed": seed, "density": 0.0 if row is DENSE else row.density}
+                told.extend(lines_of_ranks(RANKS, "sparse_ranks.py", wanted))
+                return told[-1]["accuracy"], told[-1]["loss"]
+            task = Sparse(seed, torch.float64)
+            task.steps //= 2 if is_fast else 1
+            model = trained(task, row)
+            return task.accuracy(model), loss_of_all(task, model)
+
+        found = trainings_of(rows, seeds, train)
         accuracy = {row: statistics.mean(each for each, _ in all) for row, all in found.items()}
         loss = {row: statistics.mean(each for _, each in all) for row, all in found.items()}
         rules = [(f"{row}: at most 1 point below dense", accuracy[row] >= accuracy[DENSE] - 0.010)
