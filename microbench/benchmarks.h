@@ -61,8 +61,7 @@ int run_cost(lsched_world* runtime, const cost_options& options);
 
 /// Costs of the engine inside one process (microbench/engine/engine_parts.h). The benchmark creates its own worlds.
 struct engine_options : output_options {
-  std::string only;           ///< one of engine_parts(); empty: all parts
-  double cell_seconds = 0.2;  ///< time for each kernel, type and memory level (part "kernels")
+  std::string only;  ///< one of engine_parts(); empty: all parts
 };
 std::vector<std::string> engine_parts();
 int run_engine(const engine_options& options);
@@ -79,13 +78,6 @@ struct coll_options : output_options {
   bool has_in_place = true;  ///< true: also measures rounds in place
 };
 int run_coll(lsched_world* runtime, const coll_options& options);
-
-/// Messages between two ranks, and an alltoallv with changing counts, compared with MPI.
-struct messages_options : output_options {
-  std::vector<std::uint64_t> sizes{8, 1024, 65536, 1048576};  ///< bytes of a message, multiples of 4
-  double cell_seconds = 0.5;
-};
-int run_messages(lsched_world* runtime, const messages_options& options);
 
 /// The adaptive sum, compared with the sums of this library and of MPI, and its expected extra cost.
 struct adasum_options : output_options {

@@ -110,7 +110,7 @@ room(microbench/command ops collectives/baselines bindings bindings/cli/common b
   microbench/coll)
 room(microbench/soak ops libsched/schedule bindings bindings/c bindings/cli/common bindings/cli/program)
 room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
-room(microbench/engine ops ops/adasum ops/sparse collectives collectives/baselines offload microbench microbench/lockstep)
+room(microbench/engine ops collectives offload microbench)
 room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload bindings/requests
   bindings/simulation microbench microbench/coll)
 room(microbench/sparse ops libsched/schedule collectives collectives/sparse/steps collectives/sparse bindings/c

@@ -16,7 +16,6 @@
 // equal vectors is that vector. For sums, all inputs are zeroed after the first round.
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "microbench/adasum/adasum_answer.h"
 #include "microbench/coll/coll.h"
@@ -212,42 +211,6 @@ class contest {
   std::vector<cell> cells_;
 };
 
-// ---- the picture ----
-
-std::string curve_of(const result& row) {
-  if (row.at("what") == "mpi") return "MPI_Allreduce, sum";
-  if (row.at("what") == "sum") return "sum";
-  const auto tensors = row.at("tensors").get<unsigned>();
-  return text("adasum, %u tensor%s", tensors, tensors == 1 ? "" : "s");
-}
-
-/// Draws two diagrams. The first shows the median time over the size, with a curve for the sum, for MPI, and for adasum
-/// with each number of tensors. A curve has the fastest of its rows. The second diagram shows the ratio to the sum.
-void draw_figure(int ranks, reporter& out) {
-  std::map<std::string, std::map<std::uint64_t, double>> best;
-  for (const result& row : out.results()) {
-    if (row.at("wrong") > 0) continue;
-    const double us = row.at("us_median");
-    const auto [place, is_new] = best[curve_of(row)].try_emplace(row.at("bytes"), us);
-    if (!is_new) place->second = std::min(place->second, us);
-  }
-  const std::string style = "linespoints linewidth 2";
-  std::vector<plot_diagram> both{
-      {"set logscale x 2\nset format x '%.0b%B'\nset logscale y 10\n"
-       "set ylabel 'median of the slowest rank [µs]'\n"},
-      {"unset logscale y\nset yrange [0:*]\nset ylabel 'relative to our sum'\nset xlabel 'size [B]'\n"}};
-  for (plot_diagram& each : both) each.shares_x = true;
-  const auto sums = best["sum"];
-  for (const auto& [name, line] : best)
-    for (const auto& [bytes, us] : line) {
-      both[0].named(name, style).points.emplace_back(bytes, us);
-      if (sums.contains(bytes)) both[1].named(name, style).points.emplace_back(bytes, us / sums.at(bytes));
-    }
-  out.draw(
-      text("Adaptive sum of floats, %d ranks", ranks), both,
-      "Medians over rounds of the slowest rank, no skew; the fastest variant of each kind (in place or not, buffers).");
-}
-
 }  // namespace
 
 int run_adasum(lsched_world* runtime, const adasum_options& options) {
@@ -268,7 +231,6 @@ int run_adasum(lsched_world* runtime, const adasum_options& options) {
       "beyond: extra time of adasum over our sum on the same buffers, in dot passes and exchanges (target 1.3). /sum: "
       "relative to our sum (the paper: at most 1.45 of NCCL's). /MPI: relative to the fastest form of MPI_Allreduce. "
       "Medians over rounds of the slowest rank.");
-  draw_figure(ranks.size(), out);
   ranks.barrier();
   return out.finish();
 }

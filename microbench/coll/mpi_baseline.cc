@@ -37,11 +37,6 @@ void mpi_baseline::run() {}
 void mpi_baseline::start() {}
 void mpi_baseline::finish() {}
 bool has_form(mpi_form, const exercise_kind&) { return false; }
-void mpi_send(int, const std::vector<float>&) { throw failed("MPI is not in this build"); }
-void mpi_receive(int, std::vector<float>&) { throw failed("MPI is not in this build"); }
-void mpi_alltoallv(const float*, const mpi_blocks&, float*, const mpi_blocks&) {
-  throw failed("MPI is not in this build");
-}
 std::string why_no_mpi(int) { return "MPI is not in this build"; }
 std::string mpi_if_measured(const team&, reporter& out) {
   out.say("MPI rows: none, MPI is not in this build");
@@ -298,20 +293,6 @@ void mpi_baseline::finish() {
     if (is_done != 0) return;
     sched_yield();
   }
-}
-
-void mpi_send(int to, const std::vector<float>& data) {
-  expect_mpi(MPI_Send(data.data(), as_int(data.size()), float_type(), to, 0, world()), "MPI_Send");
-}
-
-void mpi_receive(int from, std::vector<float>& data) {
-  expect_mpi(MPI_Recv(data.data(), as_int(data.size()), float_type(), from, 0, world(), no_status()), "MPI_Recv");
-}
-
-void mpi_alltoallv(const float* input, const mpi_blocks& sent, float* output, const mpi_blocks& received) {
-  expect_mpi(MPI_Alltoallv(input, sent.counts.data(), sent.displacements.data(), float_type(), output,
-                           received.counts.data(), received.displacements.data(), float_type(), world()),
-             "MPI_Alltoallv");
 }
 
 #endif

@@ -4,8 +4,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "microbench/exercise.h"
 #include "microbench/report.h"
@@ -60,16 +58,5 @@ class mpi_baseline {
   struct state;
   std::unique_ptr<state> state_;
 };
-
-/// Send a message to a rank of MPI_COMM_WORLD, and receive a message from a rank. Throw `failed` like mpi_baseline.
-void mpi_send(int to, const std::vector<float>& data);
-void mpi_receive(int from, std::vector<float>& data);
-
-/// Counts and displacements of MPI_Alltoallv, in floats.
-struct mpi_blocks {
-  std::vector<int> counts, displacements;
-};
-/// Runs MPI_Alltoallv. Throws `failed` like mpi_baseline.
-void mpi_alltoallv(const float* input, const mpi_blocks& sent, float* output, const mpi_blocks& received);
 
 }  // namespace lsched::bench

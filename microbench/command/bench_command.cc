@@ -34,7 +34,8 @@ void add_fig9(CLI::App& bench, command_context& context) {
       ->check(one_of({"mpi", "solo", "majority"}));
   add_value(command, "--buckets", options->buckets, "Parts of the vector for solo and majority, all in one round",
             whole_number(1, 4096));
-  add_output_options(command, *options, k_plots);
+  command.add_option("--plot", options->plot, "Draw the results with gnuplot, into a .png file")->type_name("FILE");
+  add_output_options(command, *options);
   command.footer("Example:  mpiexec.mpich -n 32 lsched bench fig9 --plot fig9.png --json fig9.jsonl");
   run_in_world(command, context, world, options, bench::run_fig9);
 }
@@ -66,13 +67,13 @@ void add_partial(CLI::App& bench, command_context& context) {
                    "No barrier between rounds, so that ranks lag and run ahead");
   command.add_flag("--stats", options->shows_arrivals,
                    "Also print when each rank called, which shows the rank that the others wait for");
-  add_output_options(command, *options, k_plots);
+  add_output_options(command, *options);
   command.parse_complete_callback([world, options] {
     if (find_origin() != origin::alone) return;
     for (const std::string& each : options->policies)
       expect_in_world("partial_allreduce", each, {}, world->ranks == 0 ? world->default_ranks : world->ranks);
   });
-  command.footer("Example:  mpiexec.mpich -n 8 lsched bench partial --skew rotating --skew-us 2000 --plot partial.png");
+  command.footer("Example:  mpiexec.mpich -n 8 lsched bench partial --skew rotating --skew-us 2000");
   run_in_world(command, context, world, options, bench::run_partial);
 }
 
@@ -91,7 +92,7 @@ void add_cost(CLI::App& bench, command_context& context) {
   add_seconds_option(
       command, "--seconds", options->seconds,
       "Time for which ranks compute with rounds, and without, for each size; also the delay of the last rank");
-  add_output_options(command, *options, k_pins);
+  add_output_options(command, *options, true);
   command.footer("Example:  lsched bench cost -n 2 --pin --bytes 8,64K,4M --json cost.jsonl");
   run_in_world(command, context, world, options, bench::run_cost);
 }
@@ -131,7 +132,7 @@ void add_coll(CLI::App& bench, command_context& context) {
   add_value(command, "--iterations", options->iterations, "Maximum rounds of each cell", whole_number(1));
   add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Maximum time for each cell");
   add_seconds_option(command, "--seconds", options->seconds, "Time for each collective, shared by its cells");
-  add_output_options(command, *options, k_pins);
+  add_output_options(command, *options, true);
   command.footer(
       "Example:  mpiexec.mpich -n 2 lsched bench coll --collective all --pin --json coll.jsonl\n"
       "          lsched bench coll docs/examples/my_ring.alg -n 3");
@@ -159,15 +160,14 @@ void add_adasum(CLI::App& bench, command_context& context) {
             "Algorithm of the adaptive sum; several are measured side by side", one_of(algorithm_names("adasum")))
       ->delimiter(',');
   add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each row");
-  add_output_options(command, *options, k_pins | k_plots);
-  command.footer("Example:  mpiexec.mpich -n 2 lsched bench adasum --pin --json adasum.jsonl --plot adasum.png");
+  add_output_options(command, *options, true);
+  command.footer("Example:  mpiexec.mpich -n 2 lsched bench adasum --pin --json adasum.jsonl");
   run_in_world(command, context, world, options, bench::run_adasum);
 }
 
 /// Returns the default options of the figure, with the values that the command line overrides.
 bench::balance_options figure_of(const CLI::App& command, const bench::sparse_options& options) {
   bench::balance_options drawn;
-  drawn.plot = options.plot;
   drawn.json = options.json;
   if (command.count("--count") > 0) drawn.n = options.n;
   if (command.count("--generator") > 0) drawn.generator = options.generator;
@@ -206,13 +206,11 @@ void add_sparse(CLI::App& bench, command_context& context) {
   add_value(command, "--compute-us", options->compute_us,
             "Time of computing in every round, while gradients become ready, the last bucket first; needs a launcher",
             number(0, 1e7));
-  auto* drawn = command.add_option("--figure", *figure, "Count a figure of the Ok-Topk paper instead")
-                    ->check(one_of({"balance"}));
-  add_output_options(command, *options, k_plots);
-  command.get_option("--plot")->needs(drawn);
+  command.add_option("--figure", *figure, "Count a figure of the Ok-Topk paper instead")->check(one_of({"balance"}));
+  add_output_options(command, *options);
   command.footer(
       "Examples:  lsched bench sparse --ranks 64 --generator layered\n"
-      "           lsched bench sparse --figure balance --plot balance.png\n"
+      "           lsched bench sparse --figure balance\n"
       "           mpiexec.mpich -n 4 lsched bench sparse --density 0.01 --json sparse.jsonl");
   command.callback([&context, &command, world, options, figure] {
     if (find_origin() == origin::alone && options->compute_us > 0)
@@ -231,19 +229,6 @@ void add_sparse(CLI::App& bench, command_context& context) {
       });
     };
   });
-}
-
-void add_messages(CLI::App& bench, command_context& context) {
-  CLI::App& command = *bench.add_subcommand(
-      "messages", "Messages between two ranks, and an alltoallv with changing counts, compared with MPI");
-  const auto world = add_ranks_option(command, 2, true);
-  const auto options = std::make_shared<bench::messages_options>();
-  add_sizes_option(command, options->sizes);
-  add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each cell");
-  add_transport_option(command, *world);
-  add_output_options(command, *options, k_pins);
-  command.footer("Example:  mpiexec.mpich -n 2 lsched bench messages --pin --json messages.jsonl");
-  run_in_world(command, context, world, options, bench::run_messages);
 }
 
 void add_tune(CLI::App& bench, command_context& context) {
@@ -332,7 +317,7 @@ void add_overlap(CLI::App& bench, command_context& context) {
   add_transport_option(command, *world);
   command.add_option("--label", options->transport, "Name of the transport in the results");
   add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each cell");
-  add_output_options(command, *options, k_pins);
+  add_output_options(command, *options, true);
   command.footer("Example:  mpiexec.mpich -n 2 lsched bench overlap --bytes 64K,1M --json overlap.jsonl");
   command.callback([&context, world, options, progress] {
     context.action = [&context, world, options, progress] {
@@ -345,10 +330,9 @@ void add_overlap(CLI::App& bench, command_context& context) {
 
 void add_engine(CLI::App& bench, command_context& context) {
   CLI::App& command = *bench.add_subcommand(
-      "engine", "Costs within one process: ops, creating schedules, a lane, kernels; and the limits of memory");
+      "engine", "Costs within one process: ops, creating schedules, a lane; and the limits of memory");
   const auto options = std::make_shared<bench::engine_options>();
   command.add_option("--only", options->only, "Measure one part")->check(one_of(bench::engine_parts()));
-  add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each kernel, type and level");
   add_output_options(command, *options);
   command.footer("Example:  lsched bench engine --only graphs --json engine.jsonl");
   command.callback([&context, options] {
@@ -367,8 +351,8 @@ void add_commands(CLI::App& app, command_context& context) {
   add_sparse_baselines();
   add_linear_adasum();
   context.flaws_of_files = load_algorithm_files();  // before commands list the names of algorithms
-  for (auto* add : {add_fig9, add_partial, add_cost, add_coll, add_messages, add_adasum, add_sparse, add_tune,
-                    add_compare, add_overlap, add_engine, add_cuda})
+  for (auto* add : {add_fig9, add_partial, add_cost, add_coll, add_adasum, add_sparse, add_tune, add_compare,
+                    add_overlap, add_engine, add_cuda})
     add(app, context);
 }
 

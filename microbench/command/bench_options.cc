@@ -27,11 +27,8 @@ void add_transport_option(CLI::App& command, session_options& world) {
       ->capture_default_str();
 }
 
-void add_output_options(CLI::App& command, bench::output_options& options, unsigned which) {
-  if ((which & k_pins) != 0)
-    command.add_flag("--pin", options.pin, "Pin rank r to the r-th core this process may use, round robin");
-  if ((which & k_plots) != 0)
-    command.add_option("--plot", options.plot, "Draw the results with gnuplot, into a .png file")->type_name("FILE");
+void add_output_options(CLI::App& command, bench::output_options& options, bool can_pin) {
+  if (can_pin) command.add_flag("--pin", options.pin, "Pin rank r to the r-th core this process may use, round robin");
   command
       .add_option("--json", options.json,
                   "Write one JSON line per result to FILE; with - to standard output, and tables to standard error")

@@ -20,10 +20,8 @@ std::shared_ptr<session_options> add_ranks_option(CLI::App& command, std::int32_
                                                   bool is_beside_mpi = false);
 void add_transport_option(CLI::App& command, session_options& world);
 
-/// Adds `--json` ("-" is standard output). Adds `--pin` if `which` has the bit k_pins, and `--plot` if `which` has the
-/// bit k_plots.
-enum : unsigned { k_pins = 1, k_plots = 2 };
-void add_output_options(CLI::App& command, bench::output_options& options, unsigned which = 0);
+/// Adds `--json` ("-" is standard output), and `--pin` if the benchmark can pin its ranks.
+void add_output_options(CLI::App& command, bench::output_options& options, bool can_pin = false);
 
 /// Adds an option whose help text shows the default.
 template <class Value>

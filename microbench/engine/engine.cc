@@ -15,9 +15,9 @@ runtime_handle open_world_of_one(const lsched_config* config) {
 
 std::vector<std::string> engine_parts() {
 #if LSCHED_HAVE_TBB
-  return {"graphs", "commit", "lane", "kernels", "limits"};
+  return {"graphs", "commit", "lane", "limits"};
 #else
-  return {"graphs", "commit", "kernels", "limits"};
+  return {"graphs", "commit", "limits"};
 #endif
 }
 
@@ -29,7 +29,6 @@ int run_engine(const engine_options& options) {
 #if LSCHED_HAVE_TBB
   if (wants("lane")) measure_lane(out);
 #endif
-  if (wants("kernels")) measure_kernels(options.cell_seconds, out);
   if (wants("limits")) measure_limits(out);
   return out.finish();
 }

@@ -26,9 +26,6 @@ void measure_commit(reporter& out);
 /// Measures one large reduction, in the calling thread and with the help of a oneTBB worker.
 void measure_lane(reporter& out);
 
-/// Measures the kernels that process whole vectors, compared with the limits of memory and arithmetic.
-void measure_kernels(double cell_seconds, reporter& out);
-
 /// Measures the limits of two cores that share memory, which are lower bounds for collectives of two ranks.
 void measure_limits(reporter& out);
 

@@ -27,22 +27,6 @@ constexpr std::uint64_t k_warm_up = 2;
 
 // --- delays ----------------------------------------------------------------------------------------------------------
 
-/// The distribution of the durations of steps in a measured workload (Li et al., §2). A duration is a constant plus a
-/// log-normal number. All members are multiples of the mean.
-struct workload {
-  double least, median, sigma, most;
-};
-constexpr workload k_ucf101{0, 0.868, 0.532, 2.76}, k_cloud{0.879, 0.0519, 1.302, 4.17};
-
-start_skew skew_of(const workload& moments, picoseconds mean) {
-  const auto part = [mean](double share) { return rounded(share * static_cast<double>(mean)); };
-  return {.kind = skew_kind::lognormal,
-          .scale = part(moments.median),
-          .sigma = moments.sigma,
-          .shift = part(moments.least),
-          .most = part(moments.most)};
-}
-
 /// Returns a model of delays whose mean over ranks and rounds is `mean_ms`.
 start_skew skew_named(std::string_view name, double mean_ms, int ranks) {
   const picoseconds mean = rounded(mean_ms * k_ps_per_ms);
@@ -51,9 +35,11 @@ start_skew skew_named(std::string_view name, double mean_ms, int ranks) {
   if (name == "linear") skew = {.kind = skew_kind::linear, .scale = 2 * mean / steps};
   if (name == "rotating") skew = {.kind = skew_kind::rotating, .scale = 2 * mean / steps};
   if (name == "k_of_p") skew = {.kind = skew_kind::straggler, .scale = mean * ranks};
-  if (name == "lognormal") skew = skew_of({0, std::exp(-0.5), 1, 20}, mean);
-  if (name == "ucf101") skew = skew_of(k_ucf101, mean);
-  if (name == "cloud") skew = skew_of(k_cloud, mean);
+  if (name == "lognormal")
+    skew = {.kind = skew_kind::lognormal,
+            .scale = rounded(std::exp(-0.5) * mean_ms * k_ps_per_ms),
+            .sigma = 1,
+            .most = 20 * mean};
   skew.seed = partial_call::k_seed;
   return skew;
 }
@@ -261,28 +247,6 @@ void print_arrivals(const partial_options& options, reporter& out) {
       options.has_barrier ? " Includes two rounds without a time." : "");
 }
 
-void draw_figure(int ranks, const partial_options& options, reporter& out) {
-  std::string unsimulated;
-  plot_diagram figure{text("set xlabel 'contributors of a round'\nset xrange [0:%g]\n", ranks + 1.0) +
-                      "set ylabel 'latency, mean over ranks [ms]'\nset yrange [0:*]\n"};
-  for (const result& row : out.results()) {
-    const double contributors = row.at("nap_mean"), ms = row.at("ms_mean");
-    figure.named("measured", "points pointtype 7 pointsize 1.4").points.emplace_back(contributors, ms);
-    if (const result& simulated = row.at("ms_simulated"); simulated.is_null())
-      unsimulated += (unsimulated.empty() ? "" : ", ") + row.at("policy").get<std::string>();
-    else
-      figure.named("simulated", "points pointtype 6 pointsize 1.8").points.emplace_back(contributors, simulated);
-    figure.settings += text("set label '%s' at %.4f,%.6f left offset 0.8,0.5 rotate by 25 font 'sans,8'\n",
-                            row.at("policy").get<std::string>().c_str(), contributors, ms);
-  }
-  out.draw(text("Partial allreduce, %d ranks: latency by contributors", ranks), std::span(&figure, 1),
-           text("%s a rank, delays %s, %g us on average, %llu rounds of each policy; means. Simulated: on a model of "
-                "shared memory%s.",
-                size_text(options.bytes).c_str(), options.skew.c_str(), options.skew_ms * 1e3,
-                static_cast<unsigned long long>(options.rounds),
-                unsimulated.empty() ? "" : (", without " + unsimulated).c_str()));
-}
-
 /// Returns policies in the order of the number of ranks that a round waits for, from "solo" to "full".
 std::vector<std::string> spectrum_of(int ranks) {
   std::vector<std::string> all{"solo"};
@@ -303,8 +267,7 @@ void expect_sense(const partial_options& options, int ranks) {
 }  // namespace
 
 std::span<const std::string_view> partial_skews() {
-  static constexpr std::string_view k_names[] = {"none",      "linear", "k_of_p", "rotating",
-                                                 "lognormal", "ucf101", "cloud"};
+  static constexpr std::string_view k_names[] = {"none", "linear", "k_of_p", "rotating", "lognormal"};
   return k_names;
 }
 
@@ -318,7 +281,6 @@ int run_partial(lsched_world* runtime, const partial_options& wanted) {
   for (const std::string& policy : options.policies) all.measure(policy);
   print_table(options, out);
   if (options.shows_arrivals) print_arrivals(options, out);
-  draw_figure(ranks.size(), options, out);
   ranks.barrier();
   return out.finish();
 }

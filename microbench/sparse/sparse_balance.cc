@@ -231,25 +231,6 @@ const char* paper_ratio(const result& row) {
   return row.at("rule") == "published" && row.at("regions") == "equal" ? "1.12-1.43" : "";
 }
 
-void draw_figure(const balance_options& options, reporter& out) {
-  const std::string by_ranks = "set logscale x 2\nset xlabel 'ranks'\n";
-  std::vector<plot_diagram> both{{by_ranks + "set ylabel 'split: words received / k'\n"},
-                                 {by_ranks + "set ylabel 'gather: words / k'\n"}};
-  for (const result& row : out.results()) {
-    const bool is_split = row.at("phase") == "split";
-    std::string name = row.at("regions");
-    if (!is_split) name += " regions, balance: " + row.at("rule").get<std::string>();
-    both[is_split ? 0 : 1]
-        .named(name, "linespoints linewidth 1.5")
-        .points.emplace_back(row.at("ranks"), row.at("words_mean").get<double>() / row.at("k").get<double>());
-  }
-  for (plot_diagram& each : both) each.shares_x = true;
-  out.draw(text("Words of the busiest rank, mean over rounds: %s, d = %g", options.generator.c_str(), options.density),
-           both,
-           text("Counted, not measured: n = %zu, mean of rounds %zu to %zu, with residuals.", std::size_t{options.n},
-                std::size_t{options.iterations / 2 + 1}, std::size_t{options.iterations}));
-}
-
 }  // namespace
 
 int run_balance(const balance_options& options) {
@@ -264,7 +245,6 @@ int run_balance(const balance_options& options) {
              column("balance", "rule"), per_k("words/k", "words_mean"), column("naive/this", "naive_ratio", 2),
              column("paper, time", "paper"), column("violations", "violations")});
   out.say("paper: speed-up of split, and of the iterations that balance, on 16 to 64 GPUs, growing with their number");
-  draw_figure(options, out);
   return out.finish();
 }
 

@@ -358,7 +358,6 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "overlap", "--compute-by", "magic"}, "--compute-by"},
       {{"bench", "cost", "--only", "something"}, "--only"},
       {{"bench", "engine", "--only", "something"}, "--only"},
-      {{"bench", "engine", "--cell-seconds", "0"}, "--cell-seconds"},
       {{"bench", "adasum", "--algorithm", "ring"}, "--algorithm"},
       {{"bench", "adasum", "--tensors", "0"}, "--tensors"},
       {{"bench", "sparse", "--generator", "flat"}, "--generator"},
@@ -368,7 +367,6 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "sparse", "--buckets", "0"}, "--buckets"},
       {{"bench", "sparse", "--compute-us", "10"}, "--compute-us"},
       {{"bench", "sparse", "--figure", "1"}, "--figure"},
-      {{"bench", "sparse", "--plot", "sparse.png"}, "--figure"},
       {{"simulate", "--count", "5"}, "sparse_allreduce"},
       {{"simulate", "sparse_allreduce", "--bytes", "8"}, "--bytes"},
       {{"verify", "allreduce", "--k", "5"}, "--k"},
@@ -386,10 +384,10 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
 TEST(Command, a_benchmark_that_cannot_write_says_so_once_before_it_measures) {
   for (const words& arguments : {words{"bench", "fig9", "-n", "3", "--json", "/no/such/folder/file"},
                                  words{"bench", "fig9", "-n", "3", "--plot", "/no/such/folder/file.png"},
-                                 words{"bench", "partial", "-n", "3", "--plot", "/no/such/folder/file.png"},
+                                 words{"bench", "partial", "-n", "3", "--json", "/no/such/folder/file"},
                                  words{"bench", "coll", "-n", "3", "--json", "/no/such/folder/file"},
                                  words{"bench", "overlap", "-n", "3", "--json", "/no/such/folder/file"},
-                                 words{"bench", "adasum", "-n", "3", "--plot", "/no/such/folder/file.png"},
+                                 words{"bench", "adasum", "-n", "3", "--json", "/no/such/folder/file"},
                                  words{"bench", "cost", "-n", "3", "--json", "/no/such/folder/file"}}) {
     const outcome it = run(lsched(arguments));
     EXPECT_EQ(it.status, 1);
@@ -570,33 +568,12 @@ TEST(CommandBench, launches_of_overlap_are_compared_in_one_table) {
 }
 
 TEST(CommandBench, ends_quietly_when_its_reader_has_gone) {
-  const std::string ask = LSCHED_TEST_COMMAND " bench messages -n 3 --cell-seconds 0.01 | head -1";
+  const std::string ask = LSCHED_TEST_COMMAND " bench coll -n 3 --bytes 8 --cell-seconds 0.01 | head -1";
   for (int i = 0; i < 5; ++i) {
     const outcome it = run({"/bin/sh", "-c", ask});
-    EXPECT_TRUE(contains(it.out, "messages: ")) << it.out;
+    EXPECT_TRUE(contains(it.out, "coll: ")) << it.out;
     EXPECT_EQ(it.err, "");
   }
-}
-
-TEST(CommandBench, messages_are_measured_and_right) {
-  const words ask{"bench", "messages", "--bytes", "4,1K,100K", "--cell-seconds", "0.005", "--json", "-"};
-  for (const char* ranks : {"2", "3"}) {
-    words alone = ask;
-    alone.insert(alone.end(), {"-n", ranks});
-    const outcome it = run(lsched(alone));
-    ASSERT_EQ(it.status, 0) << it.err;
-    std::map<std::string, int> rows;
-    for (const json& line : lines_of(it.out)) {
-      EXPECT_EQ(line["wrong"], 0) << line;
-      EXPECT_GT(line["us_median"], 0) << line;
-      ++rows[line["what"]];
-    }
-    EXPECT_EQ(rows["ping-pong"], 3);
-    EXPECT_EQ(rows["alltoallv"], 1);
-  }
-  const outcome alone = run(lsched({"bench", "messages", "-n", "1"}));
-  EXPECT_EQ(alone.status, 1);
-  EXPECT_TRUE(contains(alone.err, "two ranks")) << alone.err;
 }
 
 TEST(CommandBench, adasum_is_measured_beside_the_sum_and_is_right) {
@@ -664,13 +641,12 @@ TEST(CommandBench, sparse_counts_alone_and_measures_with_ranks) {
       EXPECT_GT(line["words_recv_max"], 0) << line;
       EXPECT_EQ(line["counted"], launcher.empty());
       const bool is_dense = line["algorithm"] == "dense" || line["algorithm"] == "denseovlp";  // short: few steps
-      const bool is_bound = line["algorithm"] != "gaussiank" && !is_dense;
-      EXPECT_TRUE(!is_bound || line["over_bound"] == 0) << line;
+      EXPECT_TRUE(is_dense || line["over_bound"] == 0) << line;
       EXPECT_EQ(line["buckets"], line["algorithm"] == "denseovlp" ? 8 : 1);
       ++rows[line["algorithm"]];
     }
     EXPECT_EQ(rows["oktopk"], 2);
-    EXPECT_EQ(rows.size(), 7u) << it.out;
+    EXPECT_EQ(rows.size(), 6u) << it.out;
   }
 }
 
@@ -785,24 +761,6 @@ TEST(CommandBench, without_barriers_every_contribution_arrives_once) {
   EXPECT_LE(lines[1]["staleness_max"], 4);
 }
 
-TEST(CommandBench, kernels_have_a_line_for_every_type_and_level) {
-  const outcome it = run(lsched({"bench", "engine", "--only", "kernels", "--cell-seconds", "0.001", "--json", "-"}));
-  ASSERT_EQ(it.status, 0) << it.err;
-  std::map<std::string, int> cells;
-  for (const json& line : lines_of(it.out)) {
-    EXPECT_EQ(line.size(), line.contains("density") ? 7u : 6u) << line;
-    EXPECT_EQ(line["bench"], "kernel");
-    EXPECT_GT(line["gbps"], 0) << line;
-    EXPECT_GT(line["limit_gbps"], 0) << line;
-    for (const char* key : {"name", "dtype", "level"}) ++cells[line[key]];
-  }
-  const std::map<std::string, int> wanted{{"dot_norms", 12},   {"scaled_add", 12}, {"sum", 12},    {"f16", 33},
-                                          {"bf16", 33},        {"f32", 33},        {"f64", 33},    {"L2", 44},
-                                          {"L3", 44},          {"DRAM", 44},       {"select", 24}, {"exact_kth", 24},
-                                          {"scatter_add", 24}, {"merge_add", 24}};
-  EXPECT_EQ(cells, wanted);
-}
-
 TEST(CommandBench, engine_has_a_line_for_every_graph_and_every_way_to_commit) {
   std::map<std::string, int> lines;
   for (const char* part : {"graphs", "commit"}) {
@@ -858,20 +816,6 @@ TEST(CommandBench, a_sweep_under_an_mpi_launcher_can_be_compared) {
   unlink(path.c_str());
   ASSERT_EQ(it.status, 0) << it.err;
   for (const char* part : {"allreduce", "barrier", "1 of 1", "MPI"}) EXPECT_TRUE(contains(it.out, part)) << it.out;
-}
-
-TEST(CommandBench, messages_of_mpi_are_measured_beside_ours) {
-  const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "3", LSCHED_TEST_COMMAND, "bench", "messages", "--bytes", "4",
-                          "--cell-seconds", "0.01", "--json", "-"});
-  ASSERT_EQ(it.status, 0) << it.err;
-  std::map<std::string, int> rows;
-  for (const json& line : lines_of(it.out)) {
-    EXPECT_EQ(line["wrong"], 0) << line;
-    ++rows[line["impl"].get<std::string>() + " " + line["what"].get<std::string>()];
-  }
-  EXPECT_EQ(rows,
-            (std::map<std::string, int>{
-                {"libsched ping-pong", 1}, {"libsched alltoallv", 1}, {"mpi ping-pong", 1}, {"mpi alltoallv", 1}}));
 }
 
 TEST(CommandBench, all_ways_to_progress_are_measured_in_one_launch_of_mpi) {
@@ -1212,7 +1156,7 @@ TEST(CommandVerify, proves_sparse_allreduces) {
   EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/oktopk, 3 ranks, count 100, k 7, defer: ")) << it.out;
   EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/gtopk, 2 ranks, count 100, k 7: ")) << it.out;
   EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/oktopk, 3 ranks, count 100, k 7, reused: ")) << it.out;
-  EXPECT_TRUE(contains(it.out, "\n16 worlds proved, 0 failed\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n14 worlds proved, 0 failed\n")) << it.out;
   const outcome one = run(lsched({"verify", "sparse_allreduce", "--algorithm", "topka", "--ranks", "5", "--count", "9",
                                   "--k", "0,3", "--json", "-"}));
   EXPECT_TRUE(contains(one.out, R"("count":9,"k":3,"defers":false,"reuses":false,"holds":true)")) << one.out;
@@ -1227,7 +1171,7 @@ TEST(CommandVerify, proves_partial_sparse_allreduces) {
       << it.out;
   EXPECT_TRUE(contains(it.out, "proved  partial_sparse_allreduce/gtopk quorum(1), 2 ranks, count 100, k 7: "))
       << it.out;
-  EXPECT_TRUE(contains(it.out, "\n96 worlds proved, 0 failed\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n84 worlds proved, 0 failed\n")) << it.out;
   const outcome one = run(lsched(
       {"verify", name, "--algorithm", "topka", "--ranks", "5", "--activation", "quorum(3)+every(4)", "--json", "-"}));
   EXPECT_TRUE(contains(one.out, R"_("activation":"quorum(3)+every(4)")_")) << one.out;

@@ -16,7 +16,7 @@ struct tool {
   const char* summary;
 };
 
-inline constexpr tool k_bench{"bench", "Measure this machine: collectives, messages, costs, figures of papers"};
+inline constexpr tool k_bench{"bench", "Measure this machine: collectives, costs, figures of papers"};
 inline constexpr tool k_soak{"soak", "Run partial allreduces for a long time, and check every result"};
 
 /// If the command line is that of a tool, replaces this process by the tool. Such a command line begins with the name
