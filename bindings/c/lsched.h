@@ -1190,6 +1190,8 @@ typedef struct lsched_report {
                          and the round that contains the contribution */
   int32_t has_result; /* 0: the result is unchanged, because no rank contributed or there is no new round. In a
                          sparse_allreduce: because there is no new round */
+  const void* result; /* the result in the memory of the schedule, after an lsched_collect without `buckets`; NULL after
+                         all other calls, and if has_result is 0 */
 } lsched_report;
 
 /** Creates a partial collective, which need not wait for the slowest rank (Li et al., PPoPP 2020). The schedule owns
@@ -1205,6 +1207,9 @@ typedef struct lsched_report {
 LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const lsched_partial_desc* desc,
                                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
+/* The vectors of contributions and results are passed as one pointer for each bucket. Buckets may lie in separate
+ * memory. A schedule without buckets has one bucket, the whole vector. The pointer to an empty bucket may be NULL. */
+
 /** Offers a contribution to the schedule, and calls for a round: the c-th call of a rank calls for round c. Let E be
  * the open round, the first round that is not over.
  *   - If c < E, round c is over, and the contribution goes into the next round that captures it.
@@ -1215,18 +1220,12 @@ LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const ls
  * exactly once.
  * Thread: any, one at a time per schedule.
  * Blocks: never. Makes one pass over the data, or two if a round captures this rank's offers at the same time.
- * Memory: `contribution` is copied, and belongs to the caller again at return. NULL means a call without a
+ * Memory: the buckets are copied, and belong to the caller again at return. NULL for `buckets` means a call without a
  * contribution, for example if the rank's gradients have overflowed or the rank has no data in this step. Earlier
  * offers that are pending still go into the round.
- * Errors: ARGUMENT; UNSUPPORTED (device memory); STATE (an ordinary schedule, after lsched_leave, or while lsched_flush
- * or lsched_model_sync is incomplete). */
-LSCHED_CHECKED lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket);
-
-/** Acts as lsched_offer for a contribution whose buckets lie in separate memory, with one pointer for each bucket. A
- * schedule without buckets has one bucket.
- * Thread, Blocks, Memory, Errors: as lsched_offer. */
-LSCHED_CHECKED lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const* buckets,
-                                                  lsched_ticket* ticket);
+ * Errors: ARGUMENT (also a NULL pointer to a bucket that is not empty); UNSUPPORTED (device memory); STATE (an ordinary
+ * schedule, after lsched_leave, or while lsched_flush or lsched_model_sync is incomplete). */
+LSCHED_CHECKED lsched_status lsched_offer(lsched_schedule* schedule, const void* const* buckets, lsched_ticket* ticket);
 
 /** Copies one bucket of a contribution while other buckets are still computed. The order of the buckets is free. A
  * second copy of a bucket replaces the first. When all buckets that are not empty have been copied, call
@@ -1264,27 +1263,18 @@ LSCHED_CHECKED lsched_status lsched_pending_load(lsched_schedule* schedule, cons
 
 /** Waits until the ticket's round is over, and copies the result if it has not been collected yet. With LSCHED_HISTORY
  * each call copies the oldest result that is kept.
+ * If `buckets` is NULL, the call copies nothing. report->result then points to the whole result in the memory of the
+ * schedule, one bucket after the other. A schedule with a divisor first writes the quotient to separate memory. While
+ * lsched_flush or lsched_model_sync is incomplete, report->result is NULL, and the data is dropped.
  * Thread: any, one at a time per schedule; another thread may offer meanwhile.
  * Blocks: at most timeout_ns.
- * Memory: `result` has the size of the result. NULL drops the data. `report` may be NULL.
- * Errors: TIMEOUT (as lsched_wait); ARGUMENT; UNSUPPORTED (device memory); STATE (a ticket of an ordinary schedule). */
-LSCHED_CHECKED lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns,
+ * Memory: `report` may be NULL. The caller may read report->result until the schedule ends, or until lsched_collect,
+ * lsched_flush or lsched_model_sync returns a new result. The caller must not write to this memory: after the death of
+ * a rank, other ranks may copy the result from it.
+ * Errors: TIMEOUT (as lsched_wait); ARGUMENT (also a NULL pointer to a bucket that is not empty); UNSUPPORTED (device
+ * memory); STATE (a ticket of an ordinary schedule). */
+LSCHED_CHECKED lsched_status lsched_collect(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
                                             lsched_report* report, lsched_diagnostic* diagnostic);
-
-/** Acts as lsched_collect for buckets that lie in separate memory, with one pointer for each bucket.
- * Thread, Blocks, Memory, Errors: as lsched_collect. */
-LSCHED_CHECKED lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
-                                                    lsched_report* report, lsched_diagnostic* diagnostic);
-
-/** Acts as lsched_collect without a copy: *result points to the result in the schedule's memory, or is NULL if no
- * result exists. If the schedule has a divisor, the call first writes the quotient to separate memory of the schedule.
- * Thread, Blocks: as lsched_collect.
- * Memory: the caller may read the result until the schedule ends, or until a collect call, lsched_flush or
- * lsched_model_sync returns a new result. The caller must not write to this memory: after the death of a rank, other
- * ranks may copy the result from it.
- * Errors: as lsched_collect; STATE (lsched_flush or lsched_model_sync is incomplete). */
-LSCHED_CHECKED lsched_status lsched_collect_view(lsched_ticket ticket, const void** result, uint64_t timeout_ns,
-                                                 lsched_report* report, lsched_diagnostic* diagnostic);
 
 /** Discards the pending offers of this rank. *offers (optional) receives the number of these offers.
  * Thread: as lsched_offer. Blocks: never.
@@ -1298,16 +1288,11 @@ LSCHED_CHECKED lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t
  * Thread: as lsched_offer and lsched_collect.
  * Blocks: at most timeout_ns. After TIMEOUT the call must be repeated. Until the repeated call returns OK, offers and
  * lsched_withdraw return STATE, but lsched_collect and lsched_leave are allowed.
- * Memory: `result` is written only if the call returns OK. NULL drops the data.
- * Errors: TIMEOUT; ARGUMENT; UNSUPPORTED (device memory); STATE (an ordinary schedule, after lsched_leave, while
- * lsched_model_sync is incomplete, or between lsched_offer_bucket and lsched_offer_end). */
-LSCHED_CHECKED lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns,
+ * Memory: `buckets` are written only if the call returns OK. NULL drops the data.
+ * Errors: TIMEOUT; ARGUMENT (as lsched_collect); UNSUPPORTED (device memory); STATE (an ordinary schedule, after
+ * lsched_leave, while lsched_model_sync is incomplete, or between lsched_offer_bucket and lsched_offer_end). */
+LSCHED_CHECKED lsched_status lsched_flush(lsched_schedule* schedule, void* const* buckets, uint64_t timeout_ns,
                                           lsched_report* report, lsched_diagnostic* diagnostic);
-
-/** Acts as lsched_flush for buckets that lie in separate memory, with one pointer for each bucket.
- * Thread, Blocks, Memory, Errors: as lsched_flush. */
-LSCHED_CHECKED lsched_status lsched_flush_buckets(lsched_schedule* schedule, void* const* buckets, uint64_t timeout_ns,
-                                                  lsched_report* report, lsched_diagnostic* diagnostic);
 
 /** Replaces `weights` by their mean over the participating ranks, with the same bits on all ranks. Pending offers and
  * uncollected results are dropped. Collective over the ranks that have not called lsched_leave. This is the periodic

@@ -228,7 +228,7 @@ bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr &&
 constexpr const char k_no_ticket[] = "the ticket is not from a partial schedule";
 constexpr const char k_no_schedule[] = "the schedule is not partial";
 
-lsched_report report_of(const collect_report& report) {
+lsched_report report_of(const collect_report& report, const void* in_place) {
   const delivered& result = report.what;
   return {.last = {.round = result.to,
                    .contributors = result.contributors,
@@ -240,11 +240,13 @@ lsched_report report_of(const collect_report& report) {
           .offers = result.offers,
           .mine = result.mine,
           .staleness = result.staleness,
-          .has_result = result.null ? 0 : 1};
+          .has_result = result.null ? 0 : 1,
+          .result = in_place};
 }
 
 /// Makes a call of the schedule's session, waits until the call is done, and fills in the report if the caller wants
-/// one. `wanted` is the error text for a schedule without session.
+/// one. The call sets a pointer for lsched_report::result, or leaves it null. `wanted` is the error text for a schedule
+/// without session.
 template <class Call>
 lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::uint64_t timeout_ns,
                            lsched_report* report_to, lsched_diagnostic* diagnostic, const Call& call) {
@@ -252,24 +254,13 @@ lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::u
   if (report_to != nullptr && !is_there(report_to)) return report(diagnostic, refusal_of(report_to));
   return guarded(diagnostic, [&] {
     collect_report report;
-    const auto once = [&] { return call(*schedule->session, &report); };
+    const void* in_place = nullptr;
+    const auto once = [&] { return call(*schedule->session, &report, &in_place); };
     if (const lsched_status why = complete(*schedule, timeout_ns, diagnostic, once); why != LSCHED_OK) return why;
-    if (report_to != nullptr) write_struct(report_to, report_of(report));
+    if (report_to != nullptr) write_struct(report_to, report_of(report, in_place));
     return LSCHED_OK;
   });
 }
-
-/// The caller's memory for a whole result, which is not divided into buckets. If the memory is null, the data is
-/// dropped.
-class whole_result {
- public:
-  whole_result(const session& from, void* result)
-      : whole_{static_cast<std::byte*>(result), from.result_buffer().count} {}
-  std::span<const target_part> parts() const { return std::span(&whole_, whole_.data == nullptr ? 0 : 1); }
-
- private:
-  target_part whole_;
-};
 
 /// Reports a failed offer to lsched_last_failure(), and returns its status.
 lsched_status explain_offer(const lsched_schedule& schedule, status answer) {
@@ -288,24 +279,37 @@ lsched_status deposit(lsched_schedule& schedule, std::span<const source_part> co
   return explain_offer(schedule, answer);
 }
 
-/// Returns the call_progress of a call that failed because of an invalid argument.
-call_progress wrong_argument(std::string_view reason) { return {.answer = status::argument, .reason = reason}; }
-
 /// The error text for device memory, which is refused because the host copies contributions and results.
 constexpr const char k_on_device[] = "a partial schedule's data cannot be in device memory";
+constexpr const char k_no_bucket[] = "the pointer to a bucket with elements is null";
 
-/// Makes a session's call over `parts` pointers to the caller's memory. Returns UNSUPPORTED for device memory.
-template <class Call>
-lsched_status call_over(lsched_schedule* schedule, const char* wanted, void* const* memory, std::size_t parts,
-                        std::uint64_t timeout_ns, lsched_report* report_to, lsched_diagnostic* diagnostic,
-                        const Call& call) {
-  if (is_partial(schedule) && is_any_on_device(memory, parts))
-    return report(diagnostic, {status::unsupported, k_on_device});
-  return call_session(schedule, wanted, timeout_ns, report_to, diagnostic, call);
+/// Returns whether any bucket is in device memory. False if `buckets` is null, or the schedule is not partial.
+bool is_any_bucket_on_device(const lsched_schedule* schedule, const void* const* buckets) {
+  return is_partial(schedule) && is_any_on_device(buckets, schedule->session->number_of_parts());
 }
 
-std::size_t parts_of(const lsched_schedule* schedule) {
-  return is_partial(schedule) ? schedule->session->number_of_parts() : 0;
+/// Makes a session's call, with the caller's memory for the buckets of a result. Without memory, the call drops the
+/// result. Returns UNSUPPORTED for device memory.
+template <class Call>
+lsched_status call_over(lsched_schedule* schedule, const char* wanted, void* const* buckets, std::uint64_t timeout_ns,
+                        lsched_report* report_to, lsched_diagnostic* diagnostic, const Call& call) {
+  if (is_any_bucket_on_device(schedule, buckets)) return report(diagnostic, {status::unsupported, k_on_device});
+  return call_session(schedule, wanted, timeout_ns, report_to, diagnostic,
+                      [&](session& one, collect_report* into, const void**) -> call_progress {
+                        std::span<const target_part> parts;
+                        if (buckets != nullptr && one.parts_of(buckets, &parts) != status::ok)
+                          return {.answer = status::argument, .reason = k_no_bucket};
+                        return call(one, parts, into);
+                      });
+}
+
+/// Collects a result without a copy. During an incomplete flush or model_sync, drops the result.
+call_progress collect_in_place(session& one, round_no round, const void** result, collect_report* into) {
+  if (one.is_in_common_call()) return one.collect(round, {}, into);
+  const std::byte* data = nullptr;
+  const call_progress made = one.collect_view(round, &data, into);
+  *result = data;
+  return made;
 }
 
 }  // namespace
@@ -320,22 +324,13 @@ lsched_status lsched_partial_create(lsched_world* world, const lsched_partial_de
   return guarded(diagnostic, [&] { return create_partial(world, read_struct(desc), schedule, diagnostic); });
 }
 
-lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket) {
+lsched_status lsched_offer(lsched_schedule* schedule, const void* const* buckets, lsched_ticket* ticket) {
   if (!is_partial(schedule)) return refuse_offer(schedule);
   if (ticket == nullptr) return report(kept_diagnostic(), argument("ticket is null"));
-  const source_part whole{static_cast<const std::byte*>(contribution), schedule->session->contribution_buffer().count};
-  const bool is_null = contribution == nullptr && whole.count > 0;
-  if (is_on_device(contribution)) return report(kept_diagnostic(), {status::unsupported, k_on_device});
-  return deposit(*schedule, std::span(&whole, is_null ? 0 : 1), ticket);
-}
-
-lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const* buckets, lsched_ticket* ticket) {
-  if (!is_partial(schedule)) return refuse_offer(schedule);
+  if (is_any_bucket_on_device(schedule, buckets)) return report(kept_diagnostic(), {status::unsupported, k_on_device});
   std::span<const source_part> parts;
-  if (ticket == nullptr || buckets == nullptr || schedule->session->parts_of(buckets, &parts) != status::ok)
-    return report(kept_diagnostic(), argument("ticket, buckets or the pointer to a bucket with elements is null"));
-  if (is_any_on_device(buckets, parts_of(schedule)))
-    return report(kept_diagnostic(), {status::unsupported, k_on_device});
+  if (buckets != nullptr && schedule->session->parts_of(buckets, &parts) != status::ok)
+    return report(kept_diagnostic(), argument(k_no_bucket));
   return deposit(*schedule, parts, ticket);
 }
 
@@ -389,34 +384,17 @@ lsched_status lsched_pending_load(lsched_schedule* schedule, const void* image, 
   });
 }
 
-lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report_to,
+lsched_status lsched_collect(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns, lsched_report* report_to,
                              lsched_diagnostic* diagnostic) {
-  return call_over(ticket.schedule, k_no_ticket, &result, 1, timeout_ns, report_to, diagnostic,
-                   [&](session& one, collect_report* into) {
-                     return one.collect(ticket.round, whole_result(one, result).parts(), into);
-                   });
-}
-
-lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
-                                     lsched_report* report_to, lsched_diagnostic* diagnostic) {
-  return call_over(ticket.schedule, k_no_ticket, buckets, parts_of(ticket.schedule), timeout_ns, report_to, diagnostic,
-                   [&](session& one, collect_report* into) {
-                     std::span<const target_part> parts;
-                     if (buckets == nullptr || one.parts_of(buckets, &parts) != status::ok)
-                       return wrong_argument("buckets is null, or the pointer to a bucket with elements is null");
+  if (buckets == nullptr && report_to != nullptr)
+    return call_session(ticket.schedule, k_no_ticket, timeout_ns, report_to, diagnostic,
+                        [&](session& one, collect_report* into, const void** result) {
+                          return collect_in_place(one, ticket.round, result, into);
+                        });
+  return call_over(ticket.schedule, k_no_ticket, buckets, timeout_ns, report_to, diagnostic,
+                   [&](session& one, std::span<const target_part> parts, collect_report* into) {
                      return one.collect(ticket.round, parts, into);
                    });
-}
-
-lsched_status lsched_collect_view(lsched_ticket ticket, const void** result, uint64_t timeout_ns,
-                                  lsched_report* report_to, lsched_diagnostic* diagnostic) {
-  if (result == nullptr) return report(diagnostic, {status::argument, "result is null"});
-  const std::byte* data = nullptr;
-  const lsched_status answer =
-      call_session(ticket.schedule, k_no_ticket, timeout_ns, report_to, diagnostic,
-                   [&](session& one, collect_report* into) { return one.collect_view(ticket.round, &data, into); });
-  if (answer == LSCHED_OK) *result = data;
-  return answer;
 }
 
 lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {
@@ -427,32 +405,23 @@ lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {
   return explain_offer(*schedule, answer);
 }
 
-lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns, lsched_report* report_to,
-                           lsched_diagnostic* diagnostic) {
+lsched_status lsched_flush(lsched_schedule* schedule, void* const* buckets, uint64_t timeout_ns,
+                           lsched_report* report_to, lsched_diagnostic* diagnostic) {
   return call_over(
-      schedule, k_no_schedule, &result, 1, timeout_ns, report_to, diagnostic,
-      [&](session& one, collect_report* into) { return one.flush(whole_result(one, result).parts(), into); });
-}
-
-lsched_status lsched_flush_buckets(lsched_schedule* schedule, void* const* buckets, uint64_t timeout_ns,
-                                   lsched_report* report_to, lsched_diagnostic* diagnostic) {
-  return call_over(schedule, k_no_schedule, buckets, parts_of(schedule), timeout_ns, report_to, diagnostic,
-                   [&](session& one, collect_report* into) {
-                     std::span<const target_part> parts;
-                     if (buckets == nullptr || one.parts_of(buckets, &parts) != status::ok)
-                       return wrong_argument("buckets is null, or the pointer to a bucket with elements is null");
-                     return one.flush(parts, into);
-                   });
+      schedule, k_no_schedule, buckets, timeout_ns, report_to, diagnostic,
+      [](session& one, std::span<const target_part> parts, collect_report* into) { return one.flush(parts, into); });
 }
 
 lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns, lsched_report* report_to,
                                 lsched_diagnostic* diagnostic) {
-  return call_over(schedule, k_no_schedule, &weights, 1, timeout_ns, report_to, diagnostic,
-                   [&](session& one, collect_report* into) {
-                     const bool may_be_null = !one.averages_weights() || one.contribution_buffer().count == 0;
-                     if (weights == nullptr && !may_be_null) return wrong_argument("weights is null");
-                     return one.model_sync(weights, into);
-                   });
+  if (is_partial(schedule) && is_on_device(weights)) return report(diagnostic, {status::unsupported, k_on_device});
+  return call_session(schedule, k_no_schedule, timeout_ns, report_to, diagnostic,
+                      [&](session& one, collect_report* into, const void**) -> call_progress {
+                        const bool may_be_null = !one.averages_weights() || one.contribution_buffer().count == 0;
+                        if (weights == nullptr && !may_be_null)
+                          return {.answer = status::argument, .reason = "weights is null"};
+                        return one.model_sync(weights, into);
+                      });
 }
 
 lsched_status lsched_leave(lsched_schedule* schedule) {

@@ -389,24 +389,14 @@ class [[nodiscard]] partial_collective : public partial_base {
 
   ticket offer(std::span<const T> contribution) {
     expect_count(contribution.size(), contribution_);
-    lsched_ticket offered{};
-    detail::expect(lsched_offer(this->handle(), contribution.data(), &offered));
-    return ticket(offered);
+    return over<const void>(contribution, [this](const void* const* buckets) { return offered(buckets); });
   }
 
   /// Offers a contribution whose buckets lie in separate memory. Number and sizes of the buckets must be as at create.
-  ticket offer_buckets(std::span<const std::span<const T>> buckets) {
-    lsched_ticket offered{};
-    detail::expect(lsched_offer_buckets(this->handle(), pointers_to<const void>(buckets).data(), &offered));
-    return ticket(offered);
-  }
+  ticket offer(std::span<const std::span<const T>> buckets) { return offered(pointers_to<const void>(buckets).data()); }
 
   /// Calls for the next round without a contribution.
-  ticket offer_nothing() {
-    lsched_ticket offered{};
-    detail::expect(lsched_offer(this->handle(), nullptr, &offered));
-    return ticket(offered);
-  }
+  ticket offer_nothing() { return offered(nullptr); }
 
   /// Copies one bucket, so that other buckets can still be computed. After all buckets have been copied, call
   /// offer_end() to offer the contribution.
@@ -415,42 +405,37 @@ class [[nodiscard]] partial_collective : public partial_base {
     detail::expect(lsched_offer_bucket(this->handle(), index, bucket.data()));
   }
   ticket offer_end() {
-    lsched_ticket offered{};
-    detail::expect(lsched_offer_end(this->handle(), &offered));
-    return ticket(offered);
+    lsched_ticket made{};
+    detail::expect(lsched_offer_end(this->handle(), &made));
+    return ticket(made);
   }
 
   /// Waits for the round, and copies its result. `result` is unchanged if the report has no result.
   report collect(ticket which, std::span<T> result, timeout limit = timeout::forever()) {
     expect_count(result.size(), result_);
-    return reported([&](lsched_report* filled, lsched_diagnostic* why) {
-      return lsched_collect(which.handle(), result.data(), limit.ns(), filled, why);
-    });
+    return over<void>(result, [&](void* const* buckets) { return collected(which, buckets, limit); });
   }
 
-  report collect_buckets(ticket which, std::span<const std::span<T>> buckets, timeout limit = timeout::forever()) {
-    const auto pointers = pointers_to<void>(buckets);
-    return reported([&](lsched_report* filled, lsched_diagnostic* why) {
-      return lsched_collect_buckets(which.handle(), pointers.data(), limit.ns(), filled, why);
-    });
+  /// Acts as collect for buckets that lie in separate memory.
+  report collect(ticket which, std::span<const std::span<T>> buckets, timeout limit = timeout::forever()) {
+    return collected(which, pointers_to<void>(buckets).data(), limit);
   }
 
   /// Acts as collect without a copy. `result` points to the result until the next collect, or is empty if no
   /// result exists.
   report collect_view(ticket which, std::span<const T>& result, timeout limit = timeout::forever()) {
-    const void* lies_at = nullptr;
-    const report told = reported([&](lsched_report* filled, lsched_diagnostic* why) {
-      return lsched_collect_view(which.handle(), &lies_at, limit.ns(), filled, why);
-    });
-    result = {static_cast<const T*>(lies_at), lies_at == nullptr ? 0 : result_};
+    const report told = collected(which, nullptr, limit);
+    result = {static_cast<const T*>(told.result), told.result == nullptr ? 0 : result_};
     return told;
   }
 
   /// Runs a round that contains all earlier offers. Collective. May be repeated after a timeout.
   report flush(std::span<T> result, timeout limit = timeout::forever()) {
     expect_count(result.size(), result_);
-    return reported([&](lsched_report* filled, lsched_diagnostic* why) {
-      return lsched_flush(this->handle(), result.data(), limit.ns(), filled, why);
+    return over<void>(result, [&](void* const* buckets) {
+      return reported([&](lsched_report* filled, lsched_diagnostic* why) {
+        return lsched_flush(this->handle(), buckets, limit.ns(), filled, why);
+      });
     });
   }
 
@@ -463,6 +448,16 @@ class [[nodiscard]] partial_collective : public partial_base {
   }
 
  private:
+  ticket offered(const void* const* buckets) {
+    lsched_ticket made{};
+    detail::expect(lsched_offer(this->handle(), buckets, &made));
+    return ticket(made);
+  }
+  static report collected(ticket which, void* const* buckets, timeout limit) {
+    return reported([&](lsched_report* filled, lsched_diagnostic* why) {
+      return lsched_collect(which.handle(), buckets, limit.ns(), filled, why);
+    });
+  }
   template <class Call>
   static report reported(Call&& ask) {
     report filled{};
@@ -474,6 +469,19 @@ class [[nodiscard]] partial_collective : public partial_base {
   static void expect_count(std::size_t size, std::uint64_t count) {
     if (size != count)
       throw std::invalid_argument("lsched: the size of the buffer differs from the count of the schedule");
+  }
+  /// Calls `call` with one pointer for each bucket of a whole vector. Does not allocate if the vector is one bucket.
+  template <class Untyped, class Item, class Call>
+  auto over(std::span<Item> whole, Call&& call) const {
+    Untyped* const first = whole.data();
+    if (buckets_.size() == 1) return call(&first);
+    std::vector<Untyped*> pointers;
+    Item* next = whole.data();
+    for (const std::uint64_t count : buckets_) {
+      pointers.push_back(next);
+      next += count;
+    }
+    return call(pointers.data());
   }
   template <class Untyped, class Buckets>
   std::vector<Untyped*> pointers_to(const Buckets& buckets) const {

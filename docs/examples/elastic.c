@@ -89,15 +89,15 @@ int main(int argc, char** argv) {
     thrd_sleep(&(struct timespec){.tv_nsec = k_step_ms * k_millisecond}, NULL); /* the forward and backward pass */
     if (step == last_step) raise(SIGKILL);
     for (int d = 0; d < k_dimensions; ++d) gradient[d] = weights[d] - rank;
-    while (has_gone_on(&it, lsched_offer(it.exchange, gradient, &ticket), "offer")) continue;
-    while (has_gone_on(&it, lsched_collect(ticket, sum, k_timeout_ns, &report, &why), "collect")) continue;
+    while (has_gone_on(&it, lsched_offer(it.exchange, (const void*[]){gradient}, &ticket), "offer")) continue;
+    while (has_gone_on(&it, lsched_collect(ticket, (void*[]){sum}, k_timeout_ns, &report, &why), "collect")) continue;
     if (report.has_result) descend(weights, sum, report.offers);
     if (lsched_rank(it.world) == 0 && step % 10 == 0)
       printf("step %d: %d ranks, distance to the point of rank %d: %.2f\n", step, (int)lsched_size(it.world), rank,
              distance(weights, rank)),
           fflush(stdout);
   }
-  while (has_gone_on(&it, lsched_flush(it.exchange, sum, k_timeout_ns, &report, &why), "flush")) continue;
+  while (has_gone_on(&it, lsched_flush(it.exchange, (void*[]){sum}, k_timeout_ns, &report, &why), "flush")) continue;
   if (report.has_result) descend(weights, sum, report.offers);
 
   /* All ranks have applied the same results, but maybe with different sums per step. */

@@ -43,8 +43,8 @@ int main(void) {
   for (int step = 1; step <= k_steps; ++step) {
     lsched_ticket ticket;
     compute_for(is_slow ? 20 : 2);
-    must(lsched_offer(partial, &gradient, &ticket), "offer", &why);
-    must(lsched_collect(ticket, &result, k_timeout_ns, &report, &why), "collect", &why);
+    must(lsched_offer(partial, (const void*[]){&gradient}, &ticket), "offer", &why);
+    must(lsched_collect(ticket, (void*[]){&result}, k_timeout_ns, &report, &why), "collect", &why);
     if (report.has_result) total += result;
     if (rank == 0)
       printf("step %2d: rounds %d to %d, %d of %d ranks in the last one, %d gradients, %d of them mine\n", step,
@@ -61,7 +61,7 @@ int main(void) {
   /* Pending offers are still sent after a rank leaves. The last round ends when every rank has left. */
   const lsched_ticket last = {partial, UINT64_MAX};
   must(lsched_leave(partial), "leave", &why);
-  must(lsched_collect(last, &result, k_timeout_ns, &report, &why), "collect", &why);
+  must(lsched_collect(last, (void*[]){&result}, k_timeout_ns, &report, &why), "collect", &why);
   if (report.has_result) total += result;
   must(lsched_schedule_destroy(partial, k_timeout_ns, &why), "destroy", &why);
   must(lsched_world_close(world), "close", &why);

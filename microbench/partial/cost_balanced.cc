@@ -4,7 +4,7 @@
 //     sync      lsched_run on malloc'd memory that does not change
 //     copy      one memcpy of the gradient
 //     fresh     both together: the gradient is copied to the input, then lsched_run
-//     partial   lsched_offer, lsched_collect_view
+//     partial   lsched_offer, lsched_collect without a copy
 //
 // Only one schedule exists at a time, because the engine polls every open schedule, which makes rounds slower. With
 // solo and majority a rank may continue before all ranks have called. Therefore a barrier of the library separates the

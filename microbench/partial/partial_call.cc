@@ -9,6 +9,11 @@ partial_call::partial_call(lsched_world* runtime, const std::string& policy, std
                            std::uint32_t buckets)
     : ones_(bytes / sizeof(float), 1.0f) {
   const std::vector<std::uint64_t> parts = equal_parts(ones_.size(), buckets);
+  std::uint64_t begin = 0;
+  for (const std::uint64_t part : parts) {
+    given_.push_back(ones_.data() + begin);
+    begin += part;
+  }
   const lsched_partial_desc desc{.struct_size = sizeof desc,
                                  .count = ones_.size(),
                                  .buckets = buckets > 1 ? parts.data() : nullptr,
@@ -23,19 +28,21 @@ partial_call::partial_call(lsched_world* runtime, const std::string& policy, std
 
 void partial_call::fill() { std::ranges::fill(ones_, 1.0f); }
 
-void partial_call::offer() { expect_ok(lsched_offer(schedule_.get(), ones_.data(), &ticket_), "lsched_offer"); }
+void partial_call::offer() { expect_ok(lsched_offer(schedule_.get(), given_.data(), &ticket_), "lsched_offer"); }
 
 void partial_call::collect(std::uint64_t round, std::uint64_t patience_ns) {
   const lsched_ticket ticket{schedule_.get(), round};
-  const void* view = nullptr;
-  expect_ok(lsched_collect_view(ticket, &view, patience_ns, &report_, &why_), "lsched_collect_view", why_);
-  result_ = view;
+  expect_ok(lsched_collect(ticket, nullptr, patience_ns, &report_, &why_), "lsched_collect", why_);
+  result_ = report_.result;
 }
 
 void partial_call::offer_and_copy() {
   copy_.resize(ones_.size());
+  taken_.clear();
+  for (const void* const bucket : given_)
+    taken_.push_back(copy_.data() + (static_cast<const float*>(bucket) - ones_.data()));
   offer();
-  expect_ok(lsched_collect(ticket_, copy_.data(), k_patience_ns, &report_, &why_), "lsched_collect", why_);
+  expect_ok(lsched_collect(ticket_, taken_.data(), k_patience_ns, &report_, &why_), "lsched_collect", why_);
   result_ = copy_.data();
 }
 

@@ -46,6 +46,8 @@ class partial_call {
 
  private:
   std::vector<float> ones_, copy_;
+  std::vector<const void*> given_{};  ///< buckets of ones_
+  std::vector<void*> taken_{};        ///< buckets of copy_
   const void* result_ = nullptr;
   schedule_handle schedule_;
   lsched_ticket ticket_{};

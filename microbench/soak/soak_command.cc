@@ -190,14 +190,16 @@ void soak::create() {
 
 void soak::play_round() {
   lsched_ticket ticket{};
-  expect(lsched_offer(schedule_, ledger_.contribute().data(), &ticket), "lsched_offer");
+  const void* const contribution = ledger_.contribute().data();
+  expect(lsched_offer(schedule_, &contribution, &ticket), "lsched_offer");
   collect(ticket, ticket.round);
 }
 
 lsched_status soak::try_collect(lsched_ticket ticket, std::uint64_t checked_round) {
   lsched_report report{};
   report.struct_size = sizeof report;
-  const lsched_status answer = lsched_collect(ticket, ledger_.result(), timeout_ns_, &report, &detail_);
+  void* const result = ledger_.result();
+  const lsched_status answer = lsched_collect(ticket, &result, timeout_ns_, &report, &detail_);
   if (answer == LSCHED_OK) ledger_.check(report, checked_round);
   return answer;
 }

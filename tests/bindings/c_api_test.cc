@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "build_options.h"
+#include "tests/support/one_bucket.h"
 #include "tests/support/thread_ranks.h"
 
 namespace {
@@ -629,7 +630,7 @@ TEST(c_running, null_schedules_and_tickets_are_errors) {
   EXPECT_EQ(lsched_rebind(nullptr, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_schedule_destroy(nullptr, 0, nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_schedule_print(nullptr, LSCHED_PRINT_TEXT, nullptr, 0, nullptr), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_offer(nullptr, &ticket, &ticket), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_offer(nullptr, one_bucket(&ticket), &ticket), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_collect(ticket, nullptr, 0, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_withdraw(nullptr, nullptr), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_skip(nullptr, 0, nullptr), LSCHED_ERR_ARGUMENT);
@@ -867,12 +868,12 @@ TEST(c_partial, ordinary_and_partial_functions_refuse_each_others_schedules) {
   EXPECT_EQ(lsched_start(partial, &ticket), LSCHED_ERR_STATE);
   EXPECT_EQ(lsched_run(partial, 0, nullptr), LSCHED_ERR_STATE);
   EXPECT_EQ(lsched_rebind(partial, inputs, outputs), LSCHED_ERR_UNSUPPORTED);
-  EXPECT_EQ(lsched_offer(ordinary, input.data(), &ticket), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_offer(ordinary, one_bucket(input.data()), &ticket), LSCHED_ERR_STATE);
   EXPECT_EQ(lsched_withdraw(ordinary, nullptr), LSCHED_ERR_STATE);
   EXPECT_EQ(lsched_skip(ordinary, 0, nullptr), LSCHED_ERR_STATE);
   EXPECT_EQ(lsched_leave(ordinary), LSCHED_ERR_STATE);
   EXPECT_EQ(lsched_start(ordinary, &ticket), LSCHED_OK);
-  EXPECT_EQ(lsched_collect(ticket, output.data(), 0, nullptr, nullptr), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_collect(ticket, one_bucket(output.data()), 0, nullptr, nullptr), LSCHED_ERR_STATE);
   EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
   destroy(ordinary);
   destroy(partial);
@@ -883,13 +884,13 @@ TEST(c_partial, what_is_offered_is_collected_once) {
   lsched_schedule* schedule = create(world.at(0), describe_partial(4, "solo"));
   integers gradient(4, 5), result(4, -1);
   lsched_ticket ticket{};
-  EXPECT_EQ(lsched_offer(schedule, gradient.data(), nullptr), LSCHED_ERR_ARGUMENT);
-  ASSERT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+  EXPECT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), nullptr), LSCHED_ERR_ARGUMENT);
+  ASSERT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), &ticket), LSCHED_OK);
   lsched_report report{};
-  EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_ERR_ARGUMENT)
+  EXPECT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, &report, nullptr), LSCHED_ERR_ARGUMENT)
       << "struct_size is not set";
   report = empty_report();
-  ASSERT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+  ASSERT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, &report, nullptr), LSCHED_OK);
   EXPECT_EQ(result, gradient);
   EXPECT_EQ(report.from, 0u);
   EXPECT_EQ(report.to, 1u);
@@ -900,7 +901,7 @@ TEST(c_partial, what_is_offered_is_collected_once) {
   EXPECT_EQ(report.has_result, 1);
 
   std::ranges::fill(result, -1);
-  ASSERT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+  ASSERT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, &report, nullptr), LSCHED_OK);
   EXPECT_EQ(report.from, report.to);
   EXPECT_EQ(report.to, 1u);
   EXPECT_EQ(report.has_result, 0);
@@ -919,17 +920,17 @@ TEST(c_partial, everything_offered_arrives_on_every_rank) {
       lsched_ticket ticket{};
       const auto collect = [&] {
         lsched_report report = empty_report();
-        EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+        EXPECT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, &report, nullptr), LSCHED_OK);
         if (report.has_result != 0) totals[static_cast<std::size_t>(r)] += result[0];
       };
       for (int i = 0; i < 50; ++i) {
-        EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+        EXPECT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), &ticket), LSCHED_OK);
         collect();
       }
       EXPECT_EQ(lsched_leave(schedule), LSCHED_OK);
       EXPECT_EQ(lsched_leave(schedule), LSCHED_OK);
       lsched_ticket none{};
-      EXPECT_EQ(lsched_offer(schedule, gradient.data(), &none), LSCHED_ERR_STATE);
+      EXPECT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), &none), LSCHED_ERR_STATE);
       ticket.round = UINT64_MAX;  // the largest round number stands for all rounds
       collect();
       destroy(schedule);
@@ -955,12 +956,12 @@ struct trainee {
   lsched_ticket offer(std::int64_t value) {
     const integers gradient(2, value);
     lsched_ticket ticket{};
-    EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+    EXPECT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), &ticket), LSCHED_OK);
     return ticket;
   }
   bool collect(lsched_ticket ticket) {
     lsched_report report = empty_report();
-    EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, &report, nullptr), LSCHED_OK);
     take(report);
     return report.to != report.from;
   }
@@ -968,7 +969,7 @@ struct trainee {
   std::uint64_t flush() {
     lsched_report report = empty_report();
     diagnostic why;
-    EXPECT_EQ(lsched_flush(schedule, result.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(lsched_flush(schedule, one_bucket(result.data()), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
     take(report);
     while (last < report.round) EXPECT_TRUE(collect({schedule, report.round}));  // there may be several results
     return report.round;
@@ -1018,8 +1019,8 @@ TEST(c_partial, a_flush_waits_for_every_rank_and_goes_on_after_a_timeout) {
   lsched_ticket ticket{};
   for (int again = 0; again < 3; ++again) {
     diagnostic why;
-    EXPECT_EQ(lsched_flush(schedules[0], result.data(), k_short_ns, nullptr, &why), LSCHED_ERR_TIMEOUT);
-    EXPECT_EQ(lsched_offer(schedules[0], result.data(), &ticket), LSCHED_ERR_STATE);
+    EXPECT_EQ(lsched_flush(schedules[0], one_bucket(result.data()), k_short_ns, nullptr, &why), LSCHED_ERR_TIMEOUT);
+    EXPECT_EQ(lsched_offer(schedules[0], one_bucket(result.data()), &ticket), LSCHED_ERR_STATE);
     EXPECT_EQ(lsched_withdraw(schedules[0], nullptr), LSCHED_ERR_STATE);
     EXPECT_EQ(lsched_model_sync(schedules[0], result.data(), k_short_ns, nullptr, &why), LSCHED_ERR_STATE);
   }
@@ -1066,7 +1067,8 @@ TEST(c_partial, model_sync_averages_the_weights_and_forgets_what_is_pending) {
       std::vector<double>& mine = weights[static_cast<std::size_t>(r)];
       for (int epoch = 1; epoch <= 5; ++epoch) {
         lsched_ticket ticket{};
-        for (int i = 0; i < 3 * r + 1; ++i) EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+        for (int i = 0; i < 3 * r + 1; ++i)
+          EXPECT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), &ticket), LSCHED_OK);
         mine.assign(4, epoch * 3.0 * r);
         lsched_report report = empty_report();
         diagnostic why;
@@ -1092,10 +1094,10 @@ TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
     integers result(k_long);
     lsched_ticket ticket{};
     for (int i = 0; i < 30; ++i) {
-      EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+      EXPECT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), &ticket), LSCHED_OK);
       lsched_report report = empty_report();
       if (r == 1) {
-        EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+        EXPECT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, &report, nullptr), LSCHED_OK);
       }
       EXPECT_EQ(report.staleness, 0u);
       if (i == 0 && r == 1) {
@@ -1103,7 +1105,7 @@ TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
       }
     }
     for (lsched_report report = empty_report(); report.to < 30;) {
-      EXPECT_EQ(lsched_collect({schedule, 30}, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+      EXPECT_EQ(lsched_collect({schedule, 30}, one_bucket(result.data()), k_limit_ns, &report, nullptr), LSCHED_OK);
       EXPECT_EQ(report.staleness, 0u);
       if (report.to == report.from) break;
     }
@@ -1125,8 +1127,8 @@ TEST(c_partial, weights_are_averaged_right_though_a_rank_leaves_in_the_middle) {
     std::vector<std::vector<double>> weights{{10, 10}, {20, 20}, {30, 30}};
     std::vector<double> sum(2);
     lsched_ticket ticket{};
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &ticket), LSCHED_OK);
-    EXPECT_EQ(lsched_offer(schedules[2], gradient.data(), &ticket), LSCHED_OK);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(lsched_offer(schedules[0], one_bucket(gradient.data()), &ticket), LSCHED_OK);
+    EXPECT_EQ(lsched_offer(schedules[2], one_bucket(gradient.data()), &ticket), LSCHED_OK);
     for (const std::size_t r : {1u, 2u})
       EXPECT_EQ(lsched_model_sync(schedules[r], weights[r].data(), 0, nullptr, nullptr), LSCHED_ERR_TIMEOUT);
     world.each([&](lsched_world*, int32_t r) {
@@ -1160,7 +1162,7 @@ TEST(c_partial, what_a_flush_has_taken_can_be_collected) {
   std::jthread other([&] { second.flush(); });
   lsched_status answer = LSCHED_ERR_TIMEOUT;
   while (answer == LSCHED_ERR_TIMEOUT) {
-    answer = lsched_flush(schedules[0], result.data(), 1000, nullptr, nullptr);
+    answer = lsched_flush(schedules[0], one_bucket(result.data()), 1000, nullptr, nullptr);
     if (answer == LSCHED_ERR_TIMEOUT) {
       EXPECT_EQ(result, integers(2, -1));
     }
@@ -1226,10 +1228,10 @@ TEST(c_partial, results_are_divided_and_what_a_round_was_is_told_in_the_same_byt
       lsched_schedule* const schedule = create(runtime, desc);
       const std::vector<double> mine(2, 2.0 + r);
       lsched_ticket ticket{};
-      EXPECT_EQ(lsched_offer(schedule, mine.data(), &ticket), LSCHED_OK);
+      EXPECT_EQ(lsched_offer(schedule, one_bucket(mine.data()), &ticket), LSCHED_OK);
       std::vector<double> result(2, -1);
       lsched_report report{.struct_size = sizeof report};
-      EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+      EXPECT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, &report, nullptr), LSCHED_OK);
       EXPECT_EQ(result, std::vector<double>(2, wanted));
       told[static_cast<std::size_t>(r)] = report.last;
       destroy(schedule);
@@ -1259,24 +1261,24 @@ TEST(c_partial, one_rank_divides_what_it_has_offered) {
       lsched_schedule* const schedule = create(world.at(0), desc);
       const double one = 1, three = 3;
       lsched_ticket ticket{};
-      EXPECT_EQ(lsched_offer(schedule, &one, &ticket), LSCHED_OK);
+      EXPECT_EQ(lsched_offer(schedule, one_bucket(&one), &ticket), LSCHED_OK);
       double result = -1;
-      EXPECT_EQ(lsched_collect(ticket, &result, k_limit_ns, nullptr, nullptr), LSCHED_OK);
+      EXPECT_EQ(lsched_collect(ticket, one_bucket(&result), k_limit_ns, nullptr, nullptr), LSCHED_OK);
       EXPECT_EQ(result, 1);
       for (int i = 0; i < 2; ++i) {
-        EXPECT_EQ(lsched_offer(schedule, &three, &ticket), LSCHED_OK);
+        EXPECT_EQ(lsched_offer(schedule, one_bucket(&three), &ticket), LSCHED_OK);
         EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
       }
       lsched_report report{.struct_size = sizeof report};
-      EXPECT_EQ(lsched_collect(ticket, &result, k_limit_ns, &report, nullptr), LSCHED_OK);
+      EXPECT_EQ(lsched_collect(ticket, one_bucket(&result), k_limit_ns, &report, nullptr), LSCHED_OK);
       EXPECT_EQ(result, lag == LSCHED_LATEST || by == LSCHED_DIVIDE_BY_OFFERS ? three : 2 * three);
       EXPECT_EQ(report.last.contributors, 1u);
       EXPECT_EQ(report.last.offers, 1u);
       EXPECT_EQ(report.offers, lag == LSCHED_LATEST ? 1u : 2u);
 
-      EXPECT_EQ(lsched_offer(schedule, &three, &ticket), LSCHED_OK);
+      EXPECT_EQ(lsched_offer(schedule, one_bucket(&three), &ticket), LSCHED_OK);
       EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
-      EXPECT_EQ(lsched_flush(schedule, &result, k_limit_ns, &report, nullptr), LSCHED_OK);
+      EXPECT_EQ(lsched_flush(schedule, one_bucket(&result), k_limit_ns, &report, nullptr), LSCHED_OK);
       EXPECT_EQ(result, three);
       EXPECT_EQ(report.last.contributors, 0u)
           << "the round of the flush itself: the result is that of the previous round";
@@ -1290,13 +1292,12 @@ TEST(c_partial, a_view_is_this_ranks_until_it_collects_something_newer) {
     lsched_partial_desc desc = describe_partial(2, "solo", lag);
     desc.history = lag == LSCHED_HISTORY ? 3 : 0;
     trainee it{create(world.at(0), desc)};
-    const void* view = nullptr;
+    lsched_report report{.struct_size = sizeof report};
     diagnostic why;
-    EXPECT_EQ(lsched_collect_view({}, &view, 0, nullptr, &why), LSCHED_ERR_ARGUMENT);
-    EXPECT_EQ(lsched_collect_view({it.schedule, 0}, nullptr, 0, nullptr, &why), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_collect({}, nullptr, 0, &report, &why), LSCHED_ERR_ARGUMENT);
     for (std::int64_t value = 1; value <= 20; ++value) {
-      ASSERT_EQ(lsched_collect_view(it.offer(value), &view, k_limit_ns, nullptr, nullptr), LSCHED_OK);
-      auto* const lies_at = static_cast<const std::int64_t*>(view);
+      ASSERT_EQ(lsched_collect(it.offer(value), nullptr, k_limit_ns, &report, nullptr), LSCHED_OK);
+      auto* const lies_at = static_cast<const std::int64_t*>(report.result);
       ASSERT_NE(lies_at, nullptr);
       EXPECT_EQ(lies_at[0], value);
       const lsched_ticket later = it.offer(100);
@@ -1304,11 +1305,11 @@ TEST(c_partial, a_view_is_this_ranks_until_it_collects_something_newer) {
       EXPECT_EQ(lies_at[0], value) << "a lent result was overwritten";
       EXPECT_EQ(lies_at[1], value);
       integers result(2);
-      ASSERT_EQ(lsched_collect(later, result.data(), k_limit_ns, nullptr, nullptr), LSCHED_OK);
+      ASSERT_EQ(lsched_collect(later, one_bucket(result.data()), k_limit_ns, &report, nullptr), LSCHED_OK);
       EXPECT_EQ(result, integers(2, 100));
-      lsched_report report{.struct_size = sizeof report};
-      ASSERT_EQ(lsched_collect_view(later, &view, k_limit_ns, &report, nullptr), LSCHED_OK);
-      EXPECT_EQ(view, nullptr) << "there is no new result";
+      EXPECT_EQ(report.result, nullptr) << "the result was copied";
+      ASSERT_EQ(lsched_collect(later, nullptr, k_limit_ns, &report, nullptr), LSCHED_OK);
+      EXPECT_EQ(report.result, nullptr) << "there is no new result";
       EXPECT_EQ(report.from, report.to);
     }
     destroy(it.schedule);
@@ -1329,19 +1330,20 @@ TEST(c_partial, buckets_in_memory_of_their_own_are_one_vector) {
       const integers first{r + 1, 10}, last{100, 1000, r};
       const void* const given[] = {first.data(), nullptr, last.data()};
       lsched_ticket ticket{};
-      ASSERT_EQ(lsched_offer_buckets(schedule, given, &ticket), LSCHED_OK);
+      ASSERT_EQ(lsched_offer(schedule, given, &ticket), LSCHED_OK);
       lsched_report report{.struct_size = sizeof report};
       integers whole(5, -1);
-      ASSERT_EQ(lsched_flush(schedule, whole.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+      void* const flushed[] = {whole.data(), nullptr, whole.data() + 2};
+      ASSERT_EQ(lsched_flush(schedule, flushed, k_limit_ns, &report, nullptr), LSCHED_OK);
       if (std::string_view(start) == "full") {
         EXPECT_EQ(whole, (integers{1 + 2 + 3, 30, 300, 3000, 0 + 1 + 2}));
       }
 
-      ASSERT_EQ(lsched_offer_buckets(schedule, given, &ticket), LSCHED_OK);
+      ASSERT_EQ(lsched_offer(schedule, given, &ticket), LSCHED_OK);
       integers front(2, -1), back(3, -1);
       void* const taken[] = {front.data(), nullptr, back.data()};
       report = {.struct_size = sizeof report};
-      ASSERT_EQ(lsched_collect_buckets(ticket, taken, k_limit_ns, &report, nullptr), LSCHED_OK);
+      ASSERT_EQ(lsched_collect(ticket, taken, k_limit_ns, &report, nullptr), LSCHED_OK);
       if (report.has_result) {
         const auto all = static_cast<std::int64_t>(report.offers);
         EXPECT_EQ(front[1], 10 * all);
@@ -1395,20 +1397,17 @@ TEST(c_partial, bad_buckets_are_refused_and_change_nothing) {
   const integers value(5, 1);
   const void* const half[] = {value.data(), nullptr};
   lsched_ticket ticket{};
-  EXPECT_EQ(lsched_offer_buckets(schedule, half, &ticket), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_offer_buckets(schedule, nullptr, &ticket), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_offer_buckets(nullptr, half, &ticket), LSCHED_ERR_ARGUMENT);
-  const lsched_ticket first = [&] {
-    lsched_ticket made{};
-    EXPECT_EQ(lsched_offer(schedule, value.data(), &made), LSCHED_OK);
-    return made;
-  }();
+  EXPECT_EQ(lsched_offer(schedule, half, &ticket), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_offer(nullptr, half, &ticket), LSCHED_ERR_ARGUMENT);
+  const void* const given[] = {value.data(), value.data() + counts[0]};
+  EXPECT_EQ(lsched_offer(schedule, given, &ticket), LSCHED_OK);
   diagnostic why;
-  void* const nowhere[] = {nullptr, nullptr};
-  EXPECT_EQ(lsched_collect_buckets(first, nowhere, k_limit_ns, nullptr, &why), LSCHED_ERR_ARGUMENT);
-  EXPECT_SAYS(why, "buckets is null");
   integers result(5);
-  EXPECT_EQ(lsched_collect(first, result.data(), k_limit_ns, nullptr, nullptr), LSCHED_OK);
+  void* const missing[] = {result.data(), nullptr};
+  EXPECT_EQ(lsched_collect(ticket, missing, k_limit_ns, nullptr, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_SAYS(why, "the pointer to a bucket with elements is null");
+  void* const taken[] = {result.data(), result.data() + counts[0]};
+  EXPECT_EQ(lsched_collect(ticket, taken, k_limit_ns, nullptr, nullptr), LSCHED_OK);
   EXPECT_EQ(result, value);
   destroy(schedule);
 }
@@ -1421,19 +1420,19 @@ TEST(c_partial, an_allgather_and_a_reduce_scatter_start_by_policy_too) {
     lsched_schedule* const gather = create(runtime, desc);
     const integers mine{r, 7};
     lsched_ticket ticket{};
-    ASSERT_EQ(lsched_offer(gather, mine.data(), &ticket), LSCHED_OK);
+    ASSERT_EQ(lsched_offer(gather, one_bucket(mine.data()), &ticket), LSCHED_OK);
     integers all(6, -1);
     lsched_report report{.struct_size = sizeof report};
-    ASSERT_EQ(lsched_collect(ticket, all.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+    ASSERT_EQ(lsched_collect(ticket, one_bucket(all.data()), k_limit_ns, &report, nullptr), LSCHED_OK);
     EXPECT_EQ(all, (integers{0, 7, 1, 7, 2, 7}));
     EXPECT_EQ(report.last.contributors, 3u);
 
     desc.collective = "reduce_scatter_block";
     lsched_schedule* const scatter = create(runtime, desc);
     const integers blocks{1, r, 2, r, 3, r};
-    ASSERT_EQ(lsched_offer(scatter, blocks.data(), &ticket), LSCHED_OK);
+    ASSERT_EQ(lsched_offer(scatter, one_bucket(blocks.data()), &ticket), LSCHED_OK);
     integers part(2, -1);
-    ASSERT_EQ(lsched_flush(scatter, part.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+    ASSERT_EQ(lsched_flush(scatter, one_bucket(part.data()), k_limit_ns, &report, nullptr), LSCHED_OK);
     EXPECT_EQ(part, (integers{3 * (r + 1), 3}));
     EXPECT_EQ(report.offers, 3u);
     destroy(gather);
@@ -1449,9 +1448,9 @@ TEST(c_partial, a_pending_offer_may_be_withdrawn) {
   world.each([&](lsched_world* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, "full")); });
   const integers gradient(2, 4);
   lsched_ticket first{}, ticket{};
-  EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &first),
+  EXPECT_EQ(lsched_offer(schedules[0], one_bucket(gradient.data()), &first),
             LSCHED_OK);  // the round takes this offer at once
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &ticket), LSCHED_OK);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(lsched_offer(schedules[0], one_bucket(gradient.data()), &ticket), LSCHED_OK);
   diagnostic why;
   EXPECT_EQ(lsched_collect(first, nullptr, k_short_ns, nullptr, &why), LSCHED_ERR_TIMEOUT);
   EXPECT_EQ(why.rank, 1);
@@ -1475,8 +1474,9 @@ TEST(c_partial, destroying_times_out_until_everybody_has_left_and_then_succeeds)
   const integers gradient(2, 4);
   integers result(2);
   lsched_ticket ticket{};
-  EXPECT_EQ(lsched_offer(schedules[1], gradient.data(), &ticket), LSCHED_OK);  // rank 0 still takes part in rounds
-  EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, nullptr, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_offer(schedules[1], one_bucket(gradient.data()), &ticket),
+            LSCHED_OK);  // rank 0 still takes part in rounds
+  EXPECT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, nullptr, nullptr), LSCHED_OK);
   world.each([&](lsched_world*, int32_t r) { destroy(schedules[r]); });
 }
 
@@ -1489,7 +1489,7 @@ TEST(c_partial, callers_drive_a_solo_schedule_if_they_ask_for_it) {
     const integers gradient(2, 4);
     lsched_ticket ticket{};
     for (int i = 0; i < 20; ++i) {
-      EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+      EXPECT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), &ticket), LSCHED_OK);
       EXPECT_EQ(lsched_collect(ticket, nullptr, k_limit_ns, nullptr, nullptr), LSCHED_OK);
     }
     destroy(schedule);
@@ -1542,7 +1542,8 @@ struct one_rank_behind {
     for (int round = 1; round <= 3; ++round) arrive(0);
     EXPECT_EQ(lsched_wait({schedules[1], 3}, k_limit_ns, nullptr), LSCHED_OK);
     before = stats_of(schedules[1]);
-    for (int call = 1; call <= 3; ++call) EXPECT_EQ(lsched_offer(schedules[1], gradient.data(), &ticket), LSCHED_OK);
+    for (int call = 1; call <= 3; ++call)
+      EXPECT_EQ(lsched_offer(schedules[1], one_bucket(gradient.data()), &ticket), LSCHED_OK);
     between = stats_of(schedules[1]);
     arrive(1);
     EXPECT_EQ(lsched_wait({schedules[0], 4}, k_limit_ns, nullptr), LSCHED_OK);
@@ -1552,7 +1553,7 @@ struct one_rank_behind {
   }
   void arrive(int r) {
     lsched_ticket ticket{};
-    EXPECT_EQ(lsched_offer(schedules[r], gradient.data(), &ticket), LSCHED_OK);
+    EXPECT_EQ(lsched_offer(schedules[r], one_bucket(gradient.data()), &ticket), LSCHED_OK);
     EXPECT_EQ(lsched_collect(ticket, nullptr, k_limit_ns, nullptr, nullptr), LSCHED_OK);
   }
   world_of_threads world{2};
@@ -1680,7 +1681,7 @@ TEST(c_partial_stats, add_up_while_rounds_go_on) {
     const integers gradient(2, 4);
     lsched_ticket ticket{};
     for (int i = 0; i < 300; ++i) {
-      EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+      EXPECT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), &ticket), LSCHED_OK);
       if (i % (r + 1) == 0) {
         EXPECT_EQ(lsched_collect(ticket, nullptr, k_limit_ns, nullptr, nullptr), LSCHED_OK);
       }

@@ -14,6 +14,7 @@
 #include "bindings/requests/requests.h"
 #include "collectives/registry.h"
 #include "tests/support/c_request.h"
+#include "tests/support/one_bucket.h"
 #include "tests/support/promised_outputs.h"
 #include "tests/support/thread_ranks.h"
 
@@ -485,8 +486,8 @@ TEST(c_collective, a_partial_adasum_combines_who_is_there) {
     lsched_ticket ticket;
     lsched_report report{.struct_size = sizeof report};
     if (r == 1) std::ranges::fill(vector, 0.0f);  // zeros do not change the sum
-    EXPECT_EQ(lsched_offer(schedule, vector.data(), &ticket), LSCHED_OK);
-    EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(lsched_offer(schedule, one_bucket(vector.data()), &ticket), LSCHED_OK);
+    EXPECT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(report.last.contributors, 3u);
     EXPECT_EQ(result, (std::vector<float>{1, 0, 3, 5, 5, 5}));
     EXPECT_EQ(lsched_leave(schedule), LSCHED_OK);

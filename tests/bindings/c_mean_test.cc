@@ -12,6 +12,7 @@
 
 #include "bindings/c/lsched.h"
 #include "collectives/registry.h"
+#include "tests/support/one_bucket.h"
 #include "tests/support/thread_ranks.h"
 
 namespace {
@@ -45,12 +46,12 @@ std::vector<T> mean_of(std::int32_t ranks, std::uint64_t calls, lsched_dtype typ
     ASSERT_EQ(lsched_partial_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
     lsched_ticket ticket{};
     for (std::uint64_t call = 1; call <= calls; ++call) {
-      ASSERT_EQ(lsched_offer(schedule, offered(r, call).data(), &ticket), LSCHED_OK);
+      ASSERT_EQ(lsched_offer(schedule, one_bucket(offered(r, call).data()), &ticket), LSCHED_OK);
       ASSERT_EQ(lsched_wait(ticket, k_limit_ns, &why), LSCHED_OK) << why.text;
     }
     lsched_report report{.struct_size = sizeof report};
     std::vector<T> result(count);
-    ASSERT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(report.offers, calls * static_cast<std::uint64_t>(ranks));
     if (r == 0) mean = result;
     EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;

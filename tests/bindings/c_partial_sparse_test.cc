@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "tests/support/one_bucket.h"
 #include "tests/support/thread_ranks.h"
 
 namespace {
@@ -116,12 +117,14 @@ TEST(c_partial_sparse, what_is_offered_is_in_updates_or_residuals) {
           for (std::uint64_t round = 1; round <= 6; ++round) {
             const vector gradient = drawn(r, round);
             lsched_ticket ticket{};
-            ASSERT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+            ASSERT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), &ticket), LSCHED_OK);
             add(all[r].given, gradient);
-            ASSERT_EQ(lsched_collect(ticket, update.data(), k_limit_ns, &report, &why), LSCHED_OK) << where << why.text;
+            ASSERT_EQ(lsched_collect(ticket, one_bucket(update.data()), k_limit_ns, &report, &why), LSCHED_OK)
+                << where << why.text;
             take();
           }
-          ASSERT_EQ(lsched_flush(schedule, update.data(), k_limit_ns, &report, &why), LSCHED_OK) << where << why.text;
+          ASSERT_EQ(lsched_flush(schedule, one_bucket(update.data()), k_limit_ns, &report, &why), LSCHED_OK)
+              << where << why.text;
           take();
           add(all[r].kept, residual_of(schedule));
           lsched_sparse_stats stats{.struct_size = sizeof stats};
@@ -152,9 +155,9 @@ TEST(c_partial_sparse, who_sleeps_is_not_waited_for_and_not_counted) {
     if (r == 0) {
       for (std::uint64_t round = 1; round <= 10; ++round) {
         const vector gradient = drawn(0, round);
-        ASSERT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+        ASSERT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), &ticket), LSCHED_OK);
         add(all[r].given, gradient);
-        ASSERT_EQ(lsched_collect(ticket, update.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+        ASSERT_EQ(lsched_collect(ticket, one_bucket(update.data()), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
         EXPECT_EQ(report.last.round, round);
         EXPECT_EQ(report.last.contributors, 1u);
         EXPECT_EQ(std::count_if(update.begin(), update.end(), [](float it) { return it != 0; }), 20);
@@ -171,14 +174,14 @@ TEST(c_partial_sparse, who_sleeps_is_not_waited_for_and_not_counted) {
       while (lsched_sparse_residual(schedule, &residual, &type) != LSCHED_OK)
         ASSERT_LT(std::chrono::steady_clock::now(), limit) << "rounds without a call of this rank must end, too";
       const vector gradient = drawn(r, 1);
-      ASSERT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+      ASSERT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), &ticket), LSCHED_OK);
       add(all[r].given, gradient);
-      ASSERT_EQ(lsched_collect(ticket, update.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+      ASSERT_EQ(lsched_collect(ticket, one_bucket(update.data()), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
       EXPECT_GE(report.to, 9u);
       EXPECT_LE(report.to, 10u);
       add(all[r].taken, update);
     }
-    ASSERT_EQ(lsched_flush(schedule, update.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_flush(schedule, one_bucket(update.data()), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(report.last.contributors, 2u);
     EXPECT_EQ(report.last.offers, 2u);
     EXPECT_EQ(report.mine, r == 0 ? 0u : 1u);
@@ -200,7 +203,7 @@ TEST(c_partial_sparse, what_lives_on_is_saved_between_rounds_and_brought_back) {
     diagnostic why;
     lsched_ticket ticket{};
     for (std::uint64_t round = 1; round <= 3; ++round)
-      ASSERT_EQ(lsched_offer(one, drawn(r, round).data(), &ticket), LSCHED_OK);
+      ASSERT_EQ(lsched_offer(one, one_bucket(drawn(r, round).data()), &ticket), LSCHED_OK);
     ASSERT_EQ(lsched_flush(one, nullptr, k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
     std::size_t needed = 0;
     ASSERT_EQ(lsched_sparse_save(one, nullptr, 0, &needed), LSCHED_OK);
@@ -216,8 +219,8 @@ TEST(c_partial_sparse, what_lives_on_is_saved_between_rounds_and_brought_back) {
     EXPECT_TRUE(std::ranges::equal(residual_of(one), residual_of(other)));
     in_step.arrive_and_wait();
     vector first(k_count), second(k_count);
-    ASSERT_EQ(lsched_flush(one, first.data(), k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
-    ASSERT_EQ(lsched_flush(other, second.data(), k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_flush(one, one_bucket(first.data()), k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_flush(other, one_bucket(second.data()), k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(first, second);
     destroy(one);
     destroy(other);
@@ -239,7 +242,7 @@ TEST(c_partial_sparse, while_a_round_is_under_way_nobody_looks) {
     its[0] = create(world[0], request("oktopk", "solo"));
   }
   lsched_ticket ticket{};
-  ASSERT_EQ(lsched_offer(its[0], drawn(0, 1).data(), &ticket), LSCHED_OK);
+  ASSERT_EQ(lsched_offer(its[0], one_bucket(drawn(0, 1).data()), &ticket), LSCHED_OK);
   EXPECT_EQ(lsched_test(ticket), LSCHED_PENDING);
   void* residual = nullptr;
   lsched_dtype type{};
@@ -252,7 +255,7 @@ TEST(c_partial_sparse, while_a_round_is_under_way_nobody_looks) {
   {
     std::jthread other([&] {
       lsched_ticket mine{};
-      EXPECT_EQ(lsched_offer(its[1], drawn(1, 1).data(), &mine), LSCHED_OK);
+      EXPECT_EQ(lsched_offer(its[1], one_bucket(drawn(1, 1).data()), &mine), LSCHED_OK);
       EXPECT_EQ(lsched_collect(mine, nullptr, k_limit_ns, nullptr, nullptr), LSCHED_OK);
       while (!is_over) (void)lsched_test(mine);
     });

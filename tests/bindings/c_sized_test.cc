@@ -16,6 +16,7 @@
 
 #include "bindings/c/lsched.h"
 #include "bindings/c/sized.h"
+#include "tests/support/one_bucket.h"
 
 namespace lsched::testing {
 
@@ -271,7 +272,7 @@ const sized_struct k_structs[] = {
     }),
     filled_in<lsched_report>([](in world, lsched_report* it, lsched_diagnostic* why) {
       lsched_ticket ticket{};
-      EXPECT_EQ(lsched_offer(world.partial, world.in, &ticket), LSCHED_OK);
+      EXPECT_EQ(lsched_offer(world.partial, one_bucket(world.in), &ticket), LSCHED_OK);
       return lsched_collect(ticket, nullptr, k_limit_ns, it, why);
     }),
     filled_in<lsched_partial_stats>([](in world, lsched_partial_stats* it, lsched_diagnostic*) {

@@ -108,9 +108,9 @@ static void run_partial(lsched_world* world) {
   lsched_schedule* partial = NULL;
   lsched_ticket ticket;
   EXPECT(LSCHED_OK, lsched_partial_create(world, &desc, &partial, &why));
-  EXPECT(LSCHED_OK, lsched_offer(partial, &input, &ticket));
-  EXPECT(LSCHED_OK, lsched_collect(ticket, &output, k_limit_ns, NULL, &why));
-  EXPECT(LSCHED_OK, lsched_flush(partial, &output, k_limit_ns, NULL, &why));
+  EXPECT(LSCHED_OK, lsched_offer(partial, (const void* const[]){&input}, &ticket));
+  EXPECT(LSCHED_OK, lsched_collect(ticket, (void* const[]){&output}, k_limit_ns, NULL, &why));
+  EXPECT(LSCHED_OK, lsched_flush(partial, (void* const[]){&output}, k_limit_ns, NULL, &why));
   EXPECT(LSCHED_OK, lsched_schedule_destroy(partial, k_limit_ns, &why));
   atomic_store(&line, 0);
 }

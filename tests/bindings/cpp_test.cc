@@ -205,13 +205,13 @@ TEST(CppHeader, partial_collectives_take_buckets_and_know_their_sizes) {
     const std::array<std::span<const std::int64_t>, 2> given{std::span(mine).first(1), std::span(mine).last(2)};
     std::array<std::int64_t, 3> sum{};
     const std::array<std::span<std::int64_t>, 2> taken{std::span(sum).last(1), std::span(sum).first(2)};
-    sums.collect_buckets(sums.offer_buckets(given), taken, k_limit);
+    sums.collect(sums.offer(given), taken, k_limit);
     EXPECT_EQ(sum, (std::array<std::int64_t, 3>{3, 6, 3}));
     std::span<const std::int64_t> view;
     EXPECT_TRUE(sums.collect_view(sums.offer(mine), view, k_limit).has_result);
     EXPECT_EQ((std::vector<std::int64_t>{view.begin(), view.end()}), (std::vector<std::int64_t>{3, 3, 6}));
-    EXPECT_THROW(sums.offer_buckets(std::span(given).first(1)), std::invalid_argument);
-    EXPECT_THROW(sums.collect_buckets({}, std::array{taken[1], taken[0]}, k_limit), std::invalid_argument);
+    EXPECT_THROW(sums.offer(std::span(given).first(1)), std::invalid_argument);
+    EXPECT_THROW(sums.collect({}, std::array{taken[1], taken[0]}, k_limit), std::invalid_argument);
     auto gather = world.partial<std::int64_t>(2, {.collective = "allgather"});
     EXPECT_EQ(gather.contribution_count(), 2u);
     EXPECT_EQ(gather.result_count(), 6u);

@@ -26,6 +26,7 @@
 #include "libsched/transport/shm/shm_segment.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
+#include "tests/support/one_bucket.h"
 #include "tests/support/sampling.h"
 #include "tests/support/shared_memory_names.h"
 #include "tests/support/shared_object.h"
@@ -180,12 +181,13 @@ lsched_schedule* create(lsched_world* runtime, work what, buffers& memory) {
 lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsched_diagnostic* why) {
   if (what == work::allreduce) return lsched_run(schedule, k_limit_ns, why);
   lsched_ticket ticket{};
-  const lsched_status answer = lsched_offer(schedule, memory.input.data(), &ticket);
+  const lsched_status answer = lsched_offer(schedule, one_bucket(memory.input.data()), &ticket);
   if (answer == LSCHED_ERR_PEER) {  // the death was noticed in the background; a wait returns the dead rank
     ticket = {schedule, UINT64_MAX};
     return lsched_wait(ticket, k_limit_ns, why);
   }
-  return answer != LSCHED_OK ? answer : lsched_collect(ticket, memory.output.data(), k_limit_ns, nullptr, why);
+  return answer != LSCHED_OK ? answer
+                             : lsched_collect(ticket, one_bucket(memory.output.data()), k_limit_ns, nullptr, why);
 }
 
 /// The way in which the victim ends.
@@ -430,8 +432,8 @@ int wait_for_a_stopped_rank(const shm_segment& segment, rank self, const family&
       answer = lsched_run(schedule, 400'000'000, &why);
     } else {
       lsched_ticket ticket{};
-      if (lsched_offer(schedule, memory.input.data(), &ticket) != LSCHED_OK) return 12;
-      answer = lsched_collect(ticket, memory.output.data(), 400'000'000, nullptr, &why);
+      if (lsched_offer(schedule, one_bucket(memory.input.data()), &ticket) != LSCHED_OK) return 12;
+      answer = lsched_collect(ticket, one_bucket(memory.output.data()), 400'000'000, nullptr, &why);
     }
     common->rounds[self].fetch_add(1);
   }

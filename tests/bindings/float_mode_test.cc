@@ -17,6 +17,7 @@
 #include "collectives/registry.h"
 #include "tests/support/c_request.h"
 #include "tests/support/float_modes.h"
+#include "tests/support/one_bucket.h"
 #include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
@@ -230,7 +231,8 @@ TEST(float_mode, of_the_application_changes_no_bit_of_offers_that_are_merged) {
       lsched_ticket of_round{schedule, 0};
       const auto offer = [&](rank as) {
         lsched_ticket called_for{};
-        EXPECT_EQ(lsched_offer(schedule, gradients[static_cast<std::size_t>(as)].data(), &called_for), LSCHED_OK);
+        EXPECT_EQ(lsched_offer(schedule, one_bucket(gradients[static_cast<std::size_t>(as)].data()), &called_for),
+                  LSCHED_OK);
       };
       const auto round = [&] {
         if (self == 0) offer(0), offer(3), offer(4);
@@ -238,7 +240,8 @@ TEST(float_mode, of_the_application_changes_no_bit_of_offers_that_are_merged) {
         if (self != 0) offer(self);
         floats result(k_count);
         ++of_round.round;
-        EXPECT_EQ(lsched_collect(of_round, result.data(), k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
+        EXPECT_EQ(lsched_collect(of_round, one_bucket(result.data()), k_limit_ns, nullptr, &why), LSCHED_OK)
+            << why.text;
         EXPECT_EQ(lsched_run(turn, k_limit_ns, &why), LSCHED_OK) << why.text;
         return result;
       };

@@ -62,7 +62,6 @@ std::map<std::string, refused_call> calls_with_null() {
       {"lsched_sparse_save", [] { return lsched_sparse_save(nullptr, nullptr, 0, nullptr); }},
       {"lsched_convert", [] { return lsched_convert(LSCHED_F32, nullptr, 1, 1, LSCHED_F32, nullptr); }},
       {"lsched_offer", [] { return lsched_offer(nullptr, nullptr, nullptr); }},
-      {"lsched_offer_buckets", [] { return lsched_offer_buckets(nullptr, nullptr, nullptr); }},
       {"lsched_offer_bucket", [] { return lsched_offer_bucket(nullptr, 0, nullptr); }},
       {"lsched_offer_end", [] { return lsched_offer_end(nullptr, nullptr); }},
       {"lsched_skip", [] { return lsched_skip(nullptr, 1, nullptr); }},

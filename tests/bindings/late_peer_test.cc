@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/one_bucket.h"
 #include "tests/support/sampling.h"
 #include "tests/support/thread_ranks.h"
 
@@ -131,10 +132,10 @@ struct partial : subject {
     EXPECT_EQ(lsched_partial_create(world, &desc, &schedule, &why), LSCHED_OK) << why.text;
   }
   void contribute(std::uint64_t round) override { in = static_cast<double>(round); }
-  void start() override { ASSERT_EQ(lsched_offer(schedule, &in, &ticket), LSCHED_OK); }
+  void start() override { ASSERT_EQ(lsched_offer(schedule, one_bucket(&in), &ticket), LSCHED_OK); }
   lsched_status wait(std::uint64_t timeout_ns, lsched_diagnostic* why) override {
     lsched_report report{.struct_size = sizeof report};
-    const lsched_status answer = lsched_collect(ticket, &out, timeout_ns, &report, why);
+    const lsched_status answer = lsched_collect(ticket, one_bucket(&out), timeout_ns, &report, why);
     if (answer == LSCHED_OK) {
       EXPECT_EQ(report.to, ticket.round);
     }

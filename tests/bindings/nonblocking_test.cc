@@ -11,6 +11,7 @@
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
 #include "tests/support/process_status.h"
+#include "tests/support/one_bucket.h"
 #include "tests/support/sampling.h"
 #include "tests/support/thread_ranks.h"
 
@@ -202,13 +203,13 @@ TEST(nonblocking_creates, of_partial_schedules_take_offers_at_once) {
     diagnostic why;
     ASSERT_EQ(lsched_partial_create(mine, &desc, &schedule, &why), LSCHED_OK) << why.text;
     lsched_ticket ticket;
-    ASSERT_EQ(lsched_offer(schedule, &one, &ticket), LSCHED_OK);
+    ASSERT_EQ(lsched_offer(schedule, one_bucket(&one), &ticket), LSCHED_OK);
     if (r == 0) {
-      EXPECT_EQ(lsched_collect(ticket, &sum, k_soon_ns, nullptr, &why), LSCHED_ERR_TIMEOUT);
+      EXPECT_EQ(lsched_collect(ticket, one_bucket(&sum), k_soon_ns, nullptr, &why), LSCHED_ERR_TIMEOUT);
       EXPECT_NE(why.rank, -1) << why.text;
       first_is_done.count_down();
     }
-    EXPECT_EQ(lsched_collect(ticket, &sum, k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(lsched_collect(ticket, one_bucket(&sum), k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(sum, 3);
     EXPECT_EQ(lsched_model_sync(schedule, &one, k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "tests/support/one_bucket.h"
 
 namespace lsched {
 namespace {
@@ -56,13 +57,14 @@ class partial_world {
 
 lsched_report collect(const lsched_ticket& ticket, integers& result) {
   lsched_report report{.struct_size = sizeof report};
-  EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, &report, nullptr), LSCHED_OK);
   return report;
 }
 
 lsched_ticket offer(lsched_schedule* one, const integers* gradient) {
   lsched_ticket ticket{};
-  EXPECT_EQ(lsched_offer(one, gradient == nullptr ? nullptr : gradient->data(), &ticket), LSCHED_OK);
+  const void* const place = gradient == nullptr ? nullptr : gradient->data();
+  EXPECT_EQ(lsched_offer(one, gradient == nullptr ? nullptr : &place, &ticket), LSCHED_OK);
   return ticket;
 }
 
@@ -130,7 +132,8 @@ TEST(offer, after_skips_calls_for_the_open_round) {
       for (std::size_t r = 0; r < world.its.size(); ++r) {
         integers result(1);
         lsched_report report{.struct_size = sizeof report};
-        if (has_flushed[r] || lsched_flush(world.its[r], result.data(), 1'000'000, &report, nullptr) != LSCHED_OK)
+        if (has_flushed[r] ||
+            lsched_flush(world.its[r], one_bucket(result.data()), 1'000'000, &report, nullptr) != LSCHED_OK)
           continue;
         has_flushed[r] = true;
         take(r, report, result);
@@ -161,7 +164,7 @@ TEST(offer, may_come_bucket_by_bucket_in_any_order) {
   partial_world world(2, desc);
   integers mine(6);
   std::iota(mine.begin(), mine.end(), 1);
-  const std::array<const std::int64_t*, 4> places{mine.data(), nullptr, mine.data() + 3, mine.data() + 4};
+  const std::array<const void*, 4> places{mine.data(), nullptr, mine.data() + 3, mine.data() + 4};
   for (int turn = 0; turn < 20; ++turn) {
     std::array<lsched_ticket, 2> tickets{};
     for (std::size_t r = 0; r < 2; ++r) {
@@ -172,7 +175,7 @@ TEST(offer, may_come_bucket_by_bucket_in_any_order) {
       EXPECT_EQ(lsched_offer_bucket(one, 2, nullptr), LSCHED_ERR_ARGUMENT);
       EXPECT_EQ(lsched_offer_bucket(one, 4, mine.data()), LSCHED_ERR_ARGUMENT);
       EXPECT_EQ(lsched_offer_end(one, &tickets[r]), LSCHED_ERR_STATE) << "bucket 2 is missing";
-      EXPECT_EQ(lsched_offer(one, mine.data(), &tickets[r]), LSCHED_ERR_STATE);
+      EXPECT_EQ(lsched_offer(one, places.data(), &tickets[r]), LSCHED_ERR_STATE);
       EXPECT_EQ(lsched_flush(one, nullptr, 0, nullptr, nullptr), LSCHED_ERR_STATE);
       EXPECT_EQ(lsched_offer_bucket(one, 2, places[2]), LSCHED_OK);
       EXPECT_EQ(lsched_offer_bucket(one, 0, places[0]), LSCHED_OK);
@@ -180,7 +183,10 @@ TEST(offer, may_come_bucket_by_bucket_in_any_order) {
     }
     for (const lsched_ticket& one : tickets) {
       integers sum(6);
-      EXPECT_EQ(collect(one, sum).offers, 2u);
+      const std::array<void*, 4> parts{sum.data(), nullptr, sum.data() + 3, sum.data() + 4};
+      lsched_report report{.struct_size = sizeof report};
+      EXPECT_EQ(lsched_collect(one, parts.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+      EXPECT_EQ(report.offers, 2u);
       EXPECT_EQ(sum, (integers{2, 4, 6, 8, 10, 12}));
     }
   }
@@ -261,13 +267,15 @@ TEST(offer, a_flush_may_have_buckets) {
   desc.bucket_count = 2;
   partial_world world(1, desc);
   const integers mine{1, 2, 3};
-  (void)offer(world.its[0], &mine);
+  const void* const given[]{&mine[0], &mine[1]};
+  lsched_ticket ticket{};
+  EXPECT_EQ(lsched_offer(world.its[0], given, &ticket), LSCHED_OK);
   std::int64_t first = 0;
   std::array<std::int64_t, 2> rest{};
   void* const places[]{&first, rest.data()};
   void* const missing[]{&first, nullptr};
-  EXPECT_EQ(lsched_flush_buckets(world.its[0], missing, k_limit_ns, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_flush_buckets(world.its[0], places, k_limit_ns, nullptr, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_flush(world.its[0], missing, k_limit_ns, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_flush(world.its[0], places, k_limit_ns, nullptr, nullptr), LSCHED_OK);
   EXPECT_EQ(first, 1);
   EXPECT_EQ(rest, (std::array<std::int64_t, 2>{2, 3}));
 }

@@ -10,6 +10,7 @@
 
 #include "bindings/c/lsched.h"
 #include "libsched/schedule/draw.h"
+#include "tests/support/one_bucket.h"
 #include "tests/support/sampling.h"
 #include "tests/support/shared_memory_names.h"
 #include "tests/support/shrink_trials.h"
@@ -184,16 +185,16 @@ TEST(carry, what_was_cancelled_goes_on_with_what_was_pending) {
   const std::int64_t one[2]{1, 10};
   std::array<lsched_ticket, 3> tickets{};
   for (std::size_t r : {0u, 1u}) {  // rank 2 does not call, so that the round does not end
-    ASSERT_EQ(lsched_offer(its[r].schedule, one, &tickets[r]), LSCHED_OK);
+    ASSERT_EQ(lsched_offer(its[r].schedule, one_bucket(one), &tickets[r]), LSCHED_OK);
   }
   ASSERT_EQ(lsched_cancel(its[2].schedule, nullptr), LSCHED_OK);
   for (std::size_t r : {0u, 1u}) EXPECT_EQ(lsched_wait(tickets[r], k_limit_ns, nullptr), LSCHED_ERR_CANCELLED);
   each([](carried& my, lsched_world* w) { EXPECT_EQ(my.carry(w), LSCHED_OK); });
-  ASSERT_EQ(lsched_offer(its[2].schedule, one, &tickets[2]), LSCHED_OK);
+  ASSERT_EQ(lsched_offer(its[2].schedule, one_bucket(one), &tickets[2]), LSCHED_OK);
   all.by({0, 1, 2}, [&](std::size_t r, lsched_world*) {
     std::int64_t sum[2]{};
     lsched_report report{.struct_size = sizeof report};
-    EXPECT_EQ(lsched_collect(tickets[r], sum, k_limit_ns, &report, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_collect(tickets[r], one_bucket(sum), k_limit_ns, &report, nullptr), LSCHED_OK);
     EXPECT_EQ(sum[0], 3);
     EXPECT_EQ(sum[1], 30);
     EXPECT_EQ(report.to, 1u);
@@ -220,9 +221,9 @@ TEST(carry, rounds_are_counted_on) {
         EXPECT_EQ(lsched_world_close(my.survivors), LSCHED_OK);
         my.survivors = next;
       }
-      ASSERT_EQ(lsched_offer(my.schedule, one, &ticket), LSCHED_OK);
+      ASSERT_EQ(lsched_offer(my.schedule, one_bucket(one), &ticket), LSCHED_OK);
       EXPECT_EQ(ticket.round, round);
-      EXPECT_EQ(lsched_collect(ticket, sum, k_limit_ns, &report, nullptr), LSCHED_OK);
+      EXPECT_EQ(lsched_collect(ticket, one_bucket(sum), k_limit_ns, &report, nullptr), LSCHED_OK);
       EXPECT_EQ(report.from, round - 1);
       EXPECT_EQ(report.to, round);
       EXPECT_EQ(report.mine, 1u);
@@ -271,24 +272,24 @@ TEST(carry, rounds_that_wait_for_all_come_as_often_as_before) {
   std::int64_t sum[2]{};
   lsched_ticket ticket{};
   for (int round = 1; round <= 3; ++round) {
-    ASSERT_EQ(lsched_offer(its[0].schedule, one, &ticket), LSCHED_OK);
-    ASSERT_EQ(lsched_collect(ticket, sum, k_limit_ns, nullptr, nullptr), LSCHED_OK);
+    ASSERT_EQ(lsched_offer(its[0].schedule, one_bucket(one), &ticket), LSCHED_OK);
+    ASSERT_EQ(lsched_collect(ticket, one_bucket(sum), k_limit_ns, nullptr, nullptr), LSCHED_OK);
   }
   EXPECT_EQ(lsched_cancel(its[2].schedule, nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_schedule_destroy(its[2].schedule, k_limit_ns, nullptr), LSCHED_OK);
   all.leave(2);
   all.by({0, 1}, [&](std::size_t r, lsched_world* w) { EXPECT_EQ(its[r].carry(w), LSCHED_OK); });
   lsched_report report{.struct_size = sizeof report};
-  EXPECT_EQ(lsched_collect({its[1].schedule, 3}, sum, k_limit_ns, &report, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_collect({its[1].schedule, 3}, one_bucket(sum), k_limit_ns, &report, nullptr), LSCHED_OK);
   EXPECT_EQ(report.last.ranks, 3u);
-  ASSERT_EQ(lsched_offer(its[0].schedule, one, &ticket), LSCHED_OK);
+  ASSERT_EQ(lsched_offer(its[0].schedule, one_bucket(one), &ticket), LSCHED_OK);
   EXPECT_EQ(ticket.round, 4u);
-  EXPECT_EQ(lsched_collect(ticket, sum, k_short_ns, nullptr, nullptr), LSCHED_ERR_TIMEOUT);
+  EXPECT_EQ(lsched_collect(ticket, one_bucket(sum), k_short_ns, nullptr, nullptr), LSCHED_ERR_TIMEOUT);
   for (int call = 1; call <= 4; ++call) {
     lsched_ticket theirs{};
-    ASSERT_EQ(lsched_offer(its[1].schedule, one, &theirs), LSCHED_OK);
+    ASSERT_EQ(lsched_offer(its[1].schedule, one_bucket(one), &theirs), LSCHED_OK);
   }
-  EXPECT_EQ(lsched_collect(ticket, sum, k_limit_ns, &report, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_collect(ticket, one_bucket(sum), k_limit_ns, &report, nullptr), LSCHED_OK);
   EXPECT_EQ(report.last.ranks, 2u);
   all.by({0, 1}, [&](std::size_t r, lsched_world*) { its[r].end(); });
 }
@@ -344,8 +345,8 @@ TEST(carry, a_quorum_becomes_as_many_as_there_are) {
     std::int64_t sum[2]{};
     lsched_ticket ticket{};
     lsched_report report{.struct_size = sizeof report};
-    ASSERT_EQ(lsched_offer(its[r].schedule, one, &ticket), LSCHED_OK);
-    EXPECT_EQ(lsched_flush(its[r].schedule, sum, k_limit_ns, &report, nullptr), LSCHED_OK);
+    ASSERT_EQ(lsched_offer(its[r].schedule, one_bucket(one), &ticket), LSCHED_OK);
+    EXPECT_EQ(lsched_flush(its[r].schedule, one_bucket(sum), k_limit_ns, &report, nullptr), LSCHED_OK);
     EXPECT_EQ(report.last.ranks, 3u);
     its[r].end();
   });

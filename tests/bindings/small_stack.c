@@ -53,8 +53,8 @@ static void run_partial(lsched_world* world) {
   lsched_schedule* schedule = NULL;
   lsched_ticket ticket;
   if (!CALL(lsched_partial_create(world, &desc, &schedule, &why))) return;
-  CALL(lsched_offer(schedule, input, &ticket));
-  CALL(lsched_collect(ticket, output, k_limit_ns, NULL, &why));
+  CALL(lsched_offer(schedule, (const void* const[]){input}, &ticket));
+  CALL(lsched_collect(ticket, (void* const[]){output}, k_limit_ns, NULL, &why));
   CALL(lsched_schedule_destroy(schedule, k_limit_ns, &why));
 }
 

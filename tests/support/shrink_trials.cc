@@ -1,3 +1,4 @@
+#include "tests/support/one_bucket.h"
 #include "tests/support/shrink_trials.h"
 
 #include <signal.h>
@@ -137,21 +138,21 @@ class exchange {
   }
 
   lsched_status offer() {
-    const lsched_status answer = lsched_offer(schedule, gradient_.data(), &ticket_);
+    const lsched_status answer = lsched_offer(schedule, one_bucket(gradient_.data()), &ticket_);
     if (answer == LSCHED_OK) account_.offered.fetch_add(1);
     return answer;
   }
 
   lsched_status collect(lsched_diagnostic* why) {
-    if (!what_.has_views) return lsched_collect(ticket_, result_.data(), k_limit_ns, &report_, why);
-    const void* view = nullptr;
-    const lsched_status answer = lsched_collect_view(ticket_, &view, k_limit_ns, &report_, why);
-    if (answer == LSCHED_OK && view != nullptr) std::memcpy(result_.data(), view, what_.count * sizeof(double));
+    if (!what_.has_views) return lsched_collect(ticket_, one_bucket(result_.data()), k_limit_ns, &report_, why);
+    const lsched_status answer = lsched_collect(ticket_, nullptr, k_limit_ns, &report_, why);
+    if (answer == LSCHED_OK && report_.result != nullptr)
+      std::memcpy(result_.data(), report_.result, what_.count * sizeof(double));
     return answer;
   }
 
   lsched_status flush(lsched_diagnostic* why) {
-    const lsched_status answer = lsched_flush(schedule, result_.data(), k_limit_ns, &report_, why);
+    const lsched_status answer = lsched_flush(schedule, one_bucket(result_.data()), k_limit_ns, &report_, why);
     ticket_ = {schedule, report_.round};
     return answer;
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from array import array
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Sequence, TypeVar
@@ -150,19 +151,14 @@ class Partial(Schedule):
     def offer(self, contribution: Any = None) -> Ticket:
         """Deposits a copy of an array and calls for this rank's next round.
 
-        With None, calls without a contribution. Does not block. If the array is refused, this rank has made no call,
-        and no other rank raises. Then call offer() again. A contribution that has missed its round is combined with
-        later contributions: every contribution is in the results exactly once.
+        A list or tuple has one array for each bucket. With None, calls without a contribution. Does not block. If an
+        array is refused, this rank has made no call, and no other rank raises. Then call offer() again. A contribution
+        that has missed its round is combined with later contributions: every contribution is in the results exactly
+        once.
         """
-        memory = self._looked_at(contribution, self._count, False, "contribution")
+        buckets, _keeps = self._looked_at_vector(contribution, self._count, False, "contribution")
         self._begin_offer()
-        return _core.offer(self, memory.address)
-
-    def offer_buckets(self, buckets: Sequence[Any]) -> Ticket:
-        """Makes an offer, as offer() does. Each bucket of the contribution is in an array of its own."""
-        memories = self._looked_at_buckets(buckets, False)
-        self._begin_offer()
-        return _core.offer_buckets(self, [each.address for each in memories])
+        return _core.offer(self, buckets)
 
     def offer_bucket(self, index: int, bucket: Any) -> None:
         """Copies one bucket of a contribution. Buckets may be given in any order, as soon as they are computed.
@@ -182,18 +178,12 @@ class Partial(Schedule):
     def collect(self, ticket: Ticket, result: Any = None, timeout: float | None = None) -> Report:
         """Waits until the ticket's round is over, then copies the result that was not collected yet.
 
-        With None, drops the result. Blocks for at most `timeout` seconds, then raises Timeout. With lag="history",
-        copies the oldest result that was not collected yet.
+        A list or tuple has one array for each bucket. With None, drops the result. Blocks for at most `timeout`
+        seconds, then raises Timeout. With lag="history", copies the oldest result that was not collected yet.
         """
         self._expect_mine(ticket)
-        memory = self._looked_at(result, self._result_count, True, "result")
-        return self._reported(_core.collect(ticket, memory.address, timeout))
-
-    def collect_buckets(self, ticket: Ticket, buckets: Sequence[Any], timeout: float | None = None) -> Report:
-        """Collects the result, as collect() does, into one array for each bucket."""
-        self._expect_mine(ticket)
-        memories = self._looked_at_buckets(buckets, True)
-        return self._reported(_core.collect_buckets(ticket, [each.address for each in memories], timeout))
+        buckets, _keeps = self._looked_at_vector(result, self._result_count, True, "result")
+        return self._reported(_core.collect(ticket, buckets, timeout))
 
     def collect_view(self, ticket: Ticket, timeout: float | None = None) -> tuple[memoryview | None, Report]:
         """Collects the result without a copy. Returns (bytes of the result or None, report).
@@ -221,15 +211,12 @@ class Partial(Schedule):
     def flush(self, result: Any = None, timeout: float | None = None) -> Report:
         """Runs a round with all earlier offers of all ranks, and collects it. Collective. After a Timeout, call again.
 
-        A rank whose array is refused raises and cancels the schedule, so that the other ranks raise Cancelled.
+        `result` is as for collect(). A rank whose array is refused raises and cancels the schedule, so that the other
+        ranks raise Cancelled.
         """
-        memory = self._or_cancelled(lambda: self._looked_at(result, self._result_count, True, "result"))
-        return self._reported(_core.flush(self, memory.address, timeout))
-
-    def flush_buckets(self, buckets: Sequence[Any], timeout: float | None = None) -> Report:
-        """Flushes, as flush() does, into one array for each bucket."""
-        memories = self._or_cancelled(lambda: self._looked_at_buckets(buckets, True))
-        return self._reported(_core.flush_buckets(self, [each.address for each in memories], timeout))
+        buckets, _keeps = self._or_cancelled(
+            lambda: self._looked_at_vector(result, self._result_count, True, "result"))
+        return self._reported(_core.flush(self, buckets, timeout))
 
     def model_sync(self, weights: Any, timeout: float | None = None) -> Report:
         """Replaces the weights by their mean, with the same bits on all ranks, and drops pending offers. Collective.
@@ -296,11 +283,23 @@ class Partial(Schedule):
                                 "LSCHED_ERR_ARGUMENT")
         return memory
 
-    def _looked_at_buckets(self, buckets: Sequence[Any], is_written: bool) -> list[Memory]:
-        if len(buckets) != len(self._buckets):
-            raise ArgumentError(f"{len(buckets)} buckets: expected {len(self._buckets)}", "LSCHED_ERR_ARGUMENT")
-        return [self._looked_at(each, count, is_written, f"bucket {i}")
-                for i, (each, count) in enumerate(zip(buckets, self._buckets))]
+    def _looked_at_vector(self, vector: Any, count: int, is_written: bool,
+                          name: str) -> tuple[list[int] | None, list[Memory]]:
+        """Returns the address of each bucket, and the memories that keep the buckets alive.
+
+        `vector` is one array, a list of one array for each bucket, or None.
+        """
+        if vector is None:
+            return None, []
+        if not isinstance(vector, (list, tuple)):
+            whole = self._looked_at(vector, count, is_written, name)
+            begins = [0, *itertools.accumulate(self._buckets)][:-1]
+            return [whole.address + begin * self._item_bytes for begin in begins], [whole]
+        if len(vector) != len(self._buckets):
+            raise ArgumentError(f"{len(vector)} buckets: expected {len(self._buckets)}", "LSCHED_ERR_ARGUMENT")
+        memories = [self._looked_at(each, bucket, is_written, f"bucket {i}")
+                    for i, (each, bucket) in enumerate(zip(vector, self._buckets))]
+        return [each.address for each in memories], memories
 
 
 def _samplers_of(batches: Any) -> Iterator[Any]:

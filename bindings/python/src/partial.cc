@@ -51,14 +51,10 @@ ticket offered(nb::handle_t<schedule> self, Offer&& offer) {
   return made;
 }
 
-ticket offer(nb::handle_t<schedule> self, address contribution) {
-  return offered(
-      self, [&](lsched_schedule* one, lsched_ticket* round) { return lsched_offer(one, at(contribution), round); });
-}
-
-ticket offer_buckets(nb::handle_t<schedule> self, const addresses& buckets) {
+/// Offers the given buckets. None: calls without a contribution.
+ticket offer(nb::handle_t<schedule> self, const std::optional<addresses>& buckets) {
   return offered(self, [&](lsched_schedule* one, lsched_ticket* round) {
-    return lsched_offer_buckets(one, reinterpret_cast<const void* const*>(buckets.data()), round);
+    return lsched_offer(one, buckets ? reinterpret_cast<const void* const*>(buckets->data()) : nullptr, round);
   });
 }
 
@@ -74,52 +70,41 @@ nb::tuple told_of(const lsched_report& of) {
 
 /// Calls wait() with `attempt(timeout_ns, report, diagnostic)`, and returns the report.
 template <class Attempt>
-nb::tuple reported(limit timeout, Attempt&& attempt) {
+lsched_report reported(limit timeout, Attempt&& attempt) {
   lsched_report report{.struct_size = sizeof report};
   wait(nanoseconds(timeout), [&](std::uint64_t slice, lsched_diagnostic* why) { return attempt(slice, &report, why); });
-  return told_of(report);
+  return report;
 }
 
-nb::tuple collect(const ticket& of, address result, limit timeout) {
-  return reported(timeout, [&, round = of.use()](std::uint64_t slice, lsched_report* report, auto* why) {
-    return lsched_collect(round, at(result), slice, report, why);
-  });
+/// Returns the memory of the buckets of a result. None: the result is not copied.
+void* const* results_of(const std::optional<addresses>& buckets) {
+  return buckets ? reinterpret_cast<void* const*>(const_cast<address*>(buckets->data())) : nullptr;
 }
 
-nb::tuple collect_buckets(const ticket& of, const addresses& buckets, limit timeout) {
-  return reported(timeout, [&, round = of.use()](std::uint64_t slice, lsched_report* report, auto* why) {
-    return lsched_collect_buckets(round, reinterpret_cast<void* const*>(const_cast<address*>(buckets.data())), slice,
-                                  report, why);
-  });
+nb::tuple collect(const ticket& of, const std::optional<addresses>& buckets, limit timeout) {
+  return told_of(reported(timeout, [&, round = of.use()](std::uint64_t slice, lsched_report* report, auto* why) {
+    return lsched_collect(round, results_of(buckets), slice, report, why);
+  }));
 }
 
 /// Returns the tuple (address of the result or 0, report).
 nb::tuple collect_view(const ticket& of, limit timeout) {
-  const void* result = nullptr;
-  const nb::tuple report =
-      reported(timeout, [&, round = of.use()](std::uint64_t slice, lsched_report* filled, auto* why) {
-        return lsched_collect_view(round, &result, slice, filled, why);
-      });
-  return nb::make_tuple(reinterpret_cast<address>(result), report);
+  const lsched_report report = reported(timeout, [&, round = of.use()](std::uint64_t slice, auto* filled, auto* why) {
+    return lsched_collect(round, nullptr, slice, filled, why);
+  });
+  return nb::make_tuple(reinterpret_cast<address>(report.result), told_of(report));
 }
 
-nb::tuple flush(const schedule& of, address result, limit timeout) {
-  return reported(timeout, [&, one = of.get()](std::uint64_t slice, lsched_report* report, auto* why) {
-    return lsched_flush(one, at(result), slice, report, why);
-  });
-}
-
-nb::tuple flush_buckets(const schedule& of, const addresses& buckets, limit timeout) {
-  return reported(timeout, [&, one = of.get()](std::uint64_t slice, lsched_report* report, auto* why) {
-    return lsched_flush_buckets(one, reinterpret_cast<void* const*>(const_cast<address*>(buckets.data())), slice,
-                                report, why);
-  });
+nb::tuple flush(const schedule& of, const std::optional<addresses>& buckets, limit timeout) {
+  return told_of(reported(timeout, [&, one = of.get()](std::uint64_t slice, lsched_report* report, auto* why) {
+    return lsched_flush(one, results_of(buckets), slice, report, why);
+  }));
 }
 
 nb::tuple model_sync(const schedule& of, address weights, limit timeout) {
-  return reported(timeout, [&, one = of.get()](std::uint64_t slice, lsched_report* report, auto* why) {
+  return told_of(reported(timeout, [&, one = of.get()](std::uint64_t slice, lsched_report* report, auto* why) {
     return lsched_model_sync(one, at(weights), slice, report, why);
-  });
+  }));
 }
 
 std::uint64_t withdraw(const schedule& of) {
@@ -152,17 +137,14 @@ void add_partial(nb::module_& module) {
   module.def("partial", create, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none(),
              nb::arg());
-  module.def("offer", offer);
-  module.def("offer_buckets", offer_buckets);
+  module.def("offer", offer, nb::arg(), nb::arg().none());
   module.def("offer_bucket", [](const schedule& of, std::uint32_t index, address bucket) {
     expect(unlocked([&, one = of.get()] { return lsched_offer_bucket(one, index, at(bucket)); }));
   });
   module.def("offer_end", offer_end);
-  module.def("collect", collect, nb::arg(), nb::arg(), nb::arg().none());
-  module.def("collect_buckets", collect_buckets, nb::arg(), nb::arg(), nb::arg().none());
+  module.def("collect", collect, nb::arg(), nb::arg().none(), nb::arg().none());
   module.def("collect_view", collect_view, nb::arg(), nb::arg().none());
-  module.def("flush", flush, nb::arg(), nb::arg(), nb::arg().none());
-  module.def("flush_buckets", flush_buckets, nb::arg(), nb::arg(), nb::arg().none());
+  module.def("flush", flush, nb::arg(), nb::arg().none(), nb::arg().none());
   module.def("model_sync", model_sync, nb::arg(), nb::arg(), nb::arg().none());
   module.def("withdraw", withdraw);
   module.def("skip", skip);

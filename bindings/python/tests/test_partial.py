@@ -126,8 +126,8 @@ def test_a_loop_ends_with_the_same_number_on_all_ranks(activation):
     as_threads(3, body)
 
 
-@pytest.mark.parametrize("call", ["flush", "flush_buckets", "model_sync"])
-def test_the_other_ranks_do_not_wait_for_a_rank_whose_array_is_refused(call):
+@pytest.mark.parametrize("call, has_buckets", [("flush", False), ("flush", True), ("model_sync", False)])
+def test_the_other_ranks_do_not_wait_for_a_rank_whose_array_is_refused(call, has_buckets):
     """The other ranks raise seconds before their timeout."""
 
     def body(world):
@@ -137,7 +137,7 @@ def test_the_other_ranks_do_not_wait_for_a_rank_whose_array_is_refused(call):
         array = np.zeros(5 if world.rank == 1 else 4, "f4")
         wanted = libsched.ArgumentError if world.rank == 1 else libsched.Cancelled
         with pytest.raises(wanted) as caught:
-            getattr(sums, call)([array] if call == "flush_buckets" else array, timeout=LIMIT)
+            getattr(sums, call)([array] if has_buckets else array, timeout=LIMIT)
         assert caught.value.rank == (None if world.rank == 1 else 1)
         sums.close(LIMIT)
 
@@ -179,10 +179,10 @@ def test_calls_without_a_contribution_buckets_and_what_is_pending():
                 sums.offer_bucket(0, np.full(2, 2.0))
                 ticket = sums.offer_end()
             parts = [np.zeros(2), np.zeros(0), np.zeros(3)]
-            report = sums.collect_buckets(ticket, parts, LIMIT)
+            report = sums.collect(ticket, parts, LIMIT)
             assert report.contributors == 2 and report.ranks == 3
             assert (parts[0] == 4).all() and (parts[2] == 6).all()
-            ticket = sums.offer_buckets([np.ones(2), np.zeros(0), np.ones(3)])
+            ticket = sums.offer([np.ones(2), np.zeros(0), np.ones(3)])
             view, report = sums.collect_view(ticket, LIMIT)
             assert list(view.cast("d")) == [3.0] * 5
             del view

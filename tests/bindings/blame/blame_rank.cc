@@ -20,6 +20,7 @@
 #include "libsched/schedule/draw.h"
 #include "tests/bindings/blame/blame_ground.h"
 #include "tests/bindings/blame/sandbox.h"
+#include "tests/support/one_bucket.h"
 
 namespace lsched::testing {
 namespace {
@@ -178,9 +179,9 @@ class rank_of_job {
       if (lsched_partial_create(world_, &desc, &schedule_, &why_) != LSCHED_OK) return false;
     }
     lsched_ticket ticket{};
-    const lsched_status answer = lsched_offer(schedule_, memory_.input.data(), &ticket);
+    const lsched_status answer = lsched_offer(schedule_, one_bucket(memory_.input.data()), &ticket);
     if (answer == LSCHED_OK)
-      return lsched_collect(ticket, memory_.output.data(), job_.timeout_ns(), nullptr, &why_) == LSCHED_OK;
+      return lsched_collect(ticket, one_bucket(memory_.output.data()), job_.timeout_ns(), nullptr, &why_) == LSCHED_OK;
     return lsched_wait({schedule_, UINT64_MAX}, job_.timeout_ns(), &why_) == LSCHED_OK;  // names the rank that has died
   }
 
