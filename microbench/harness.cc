@@ -72,24 +72,26 @@ shared_floats allocate_shared(lsched_world* runtime, std::size_t count) {
 }
 
 schedule_handle make_allreduce(lsched_world* runtime, const float* input, float* output, std::uint64_t count) {
-  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                   .input = input,
-                                   .output = output,
-                                   .count = count,
-                                   .dtype = LSCHED_F32,
-                                   .reduction = LSCHED_SUM};
-  return created("lsched_allreduce_create", lsched_allreduce_create, runtime, &desc);
+  const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                    .collective = "allreduce",
+                                    .input = input,
+                                    .output = output,
+                                    .count = count,
+                                    .dtype = LSCHED_F32,
+                                    .reduction = LSCHED_SUM};
+  return created("lsched_collective_create", lsched_collective_create, runtime, &desc);
 }
 
 schedule_handle make_allreduce(lsched_world* runtime, const double* input, double* output, std::uint64_t count,
                                lsched_reduction reduction) {
-  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                   .input = input,
-                                   .output = output,
-                                   .count = count,
-                                   .dtype = LSCHED_F64,
-                                   .reduction = reduction};
-  return created("lsched_allreduce_create", lsched_allreduce_create, runtime, &desc);
+  const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                    .collective = "allreduce",
+                                    .input = input,
+                                    .output = output,
+                                    .count = count,
+                                    .dtype = LSCHED_F64,
+                                    .reduction = reduction};
+  return created("lsched_collective_create", lsched_collective_create, runtime, &desc);
 }
 
 void run(lsched_schedule* schedule) { expect_ok(lsched_run(schedule, k_patience_ns, nullptr), "lsched_run"); }
@@ -121,7 +123,8 @@ double machine_number() {
 
 team::team(lsched_world* runtime)
     : runtime_(runtime), rank_(lsched_rank(runtime)), size_(lsched_size(runtime)), word_(std::make_unique<double>(0)) {
-  barrier_ = created("lsched_barrier_create", lsched_barrier_create, runtime_);
+  const lsched_collective_desc desc{.struct_size = sizeof desc, .collective = "barrier"};
+  barrier_ = created("lsched_collective_create", lsched_collective_create, runtime_, &desc);
   agree_ = make_allreduce(runtime_, word_.get(), word_.get(), 1, LSCHED_MAX);
   find_machine();
 }

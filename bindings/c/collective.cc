@@ -307,11 +307,6 @@ using namespace lsched;
 
 extern "C" {
 
-lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
-  return create(world, schedule, diagnostic,
-                [](lsched_world& w) { return describe(w, lsched_collective_desc{.collective = "barrier"}); });
-}
-
 lsched_status lsched_refuse(lsched_world* world, lsched_status code, const char* text, lsched_diagnostic* diagnostic) {
   lsched_schedule* none = nullptr;
   return create(world, &none, diagnostic, [&](lsched_world&) -> result<creation> {
@@ -320,43 +315,9 @@ lsched_status lsched_refuse(lsched_world* world, lsched_status code, const char*
   });
 }
 
-lsched_status lsched_allreduce_create(lsched_world* world, const lsched_allreduce_desc* desc,
-                                      lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
-  return create(world, schedule, diagnostic, [&](lsched_world& w) -> result<creation> {
-    const auto known = read_struct(desc);
-    if (!known) return known.error();
-    return describe(w, lsched_collective_desc{.collective = "allreduce",
-                                              .input = known->input,
-                                              .output = known->output,
-                                              .count = known->count,
-                                              .dtype = known->dtype,
-                                              .reduction = known->reduction,
-                                              .algorithm = known->algorithm,
-                                              .segment_bytes = known->segment_bytes,
-                                              .divisor = known->divisor});
-  });
-}
-
 lsched_status lsched_collective_create(lsched_world* world, const lsched_collective_desc* desc,
                                        lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return create(world, schedule, diagnostic, [&](lsched_world& w) { return describe(w, read_struct(desc)); });
-}
-
-lsched_status lsched_once(lsched_world* world, const lsched_collective_desc* desc, uint64_t timeout_ns,
-                          lsched_diagnostic* diagnostic) {
-  lsched_schedule* schedule = nullptr;
-  const lsched_status created = create(world, &schedule, diagnostic, [&](lsched_world& w) -> result<creation> {
-    auto known = read_struct(desc);
-    if (known && (known->capacity != 0 || known->depth > 1))
-      known = argument("lsched_once takes neither a capacity nor a depth: leave both members 0");
-    return describe(w, known);
-  });
-  if (created != LSCHED_OK) return created;
-  const lsched_status ran = lsched_run(schedule, timeout_ns, diagnostic);
-  if (ran != LSCHED_OK) (void)lsched_cancel(schedule, nullptr);
-  const lsched_status destroyed =
-      lsched_schedule_destroy(schedule, LSCHED_FOREVER, ran == LSCHED_OK ? diagnostic : nullptr);
-  return ran != LSCHED_OK ? ran : destroyed;
 }
 
 }  // extern "C"

@@ -317,9 +317,9 @@ LSCHED_CHECKED lsched_status lsched_world_open_threads_abi(int abi, int32_t rank
  * A new world is used like a world that was opened. Its ranks are numbered from 0. Its schedules, errors and creates do
  * not affect `world`, which may be closed before the new world. All worlds of a process share engine, progress thread
  * and memory. A new world needs about 5 KiB, and no thread or file descriptor.
- * Thread, Blocks: as lsched_barrier_create.
+ * Thread, Blocks: as lsched_collective_create.
  * Memory: the caller owns *made until lsched_world_close.
- * Errors: ARGUMENT, and as lsched_barrier_create. */
+ * Errors: ARGUMENT, and as lsched_collective_create. */
 LSCHED_CHECKED lsched_status lsched_split(lsched_world* world, int32_t color, int32_t key, lsched_world** made,
                                           lsched_diagnostic* diagnostic);
 
@@ -502,51 +502,14 @@ LSCHED_CHECKED lsched_status lsched_set_verify(lsched_world* world, int32_t on);
 LSCHED_CHECKED lsched_status lsched_create_wait(lsched_schedule* schedule, uint64_t timeout_ns,
                                                 lsched_diagnostic* diagnostic);
 
-/** Creates a barrier, which can run any number of times. Collective.
- * Thread: any, one collective create at a time per world.
- * Blocks: until all ranks have committed, at most commit_timeout_ns. Never after lsched_set_nonblocking(world, 1).
- * Memory: the caller owns *schedule until lsched_schedule_destroy.
- * Errors: MISMATCH; PEER (names a rank that died); NOMEM; TIMEOUT (on all ranks; names a rank that did not call; the
- * world stays usable). Over MPI a TIMEOUT may name no rank. If rank 0 called too late, the schedule may exist on rank
- * 0, but is cancelled. */
-LSCHED_CHECKED lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** schedule,
-                                                   lsched_diagnostic* diagnostic);
-
 /** Takes part in the next collective call of the other ranks, and makes that call fail on all ranks. A language binding
  * calls this function if the binding's own checks of the arguments have failed. Every rank returns `code`. The
  * diagnostics of the other ranks name this rank and the reason `text`. Later collective calls are not affected.
  * Collective, in the order of the world's creates.
- * Thread, Blocks: as lsched_barrier_create.
+ * Thread, Blocks: as lsched_collective_create.
  * Errors: always `code`, or ARGUMENT on all ranks if `code` is no error or `text` is NULL. */
 LSCHED_API lsched_status lsched_refuse(lsched_world* world, lsched_status code, const char* text,
                                        lsched_diagnostic* diagnostic);
-
-typedef struct lsched_allreduce_desc {
-  size_t struct_size;
-  const void* input; /* `count` elements; equal to `output`: in place */
-  void* output;      /* count elements */
-  uint64_t count;
-  lsched_dtype dtype;
-  lsched_reduction reduction;
-  const char* algorithm;  /* a name that `lsched list` shows; NULL or "auto": chosen by the library */
-  lsched_divisor divisor; /* LSCHED_DIVIDE_BY_RANKS: the result is the mean over all ranks instead of the sum; 0: no
-                             division */
-  int32_t reserved;       /* 0 */
-  uint64_t segment_bytes; /* segment size of pipelined algorithms, the same on all ranks; 0: chosen by the library */
-} lsched_allreduce_desc;
-
-/** Creates an allreduce: output[i] on every rank is the reduction of input[i] over all ranks, with the same bits on
- * every rank. Collective.
- * Thread, Blocks: as lsched_barrier_create.
- * Memory: the caller owns input and output, and must keep both until the schedule is destroyed or lsched_rebind has
- * bound other memory. While a round runs, the caller may neither write to the input nor use the output.
- * Errors: ARGUMENT (a null buffer with count > 0, no dtype or reduction, partly overlapping buffers, or an unknown
- * algorithm); CONSTRAINT; MISMATCH (the ranks differ in count, dtype, reduction or algorithm); and as
- * lsched_barrier_create. */
-LSCHED_CHECKED lsched_status lsched_allreduce_create(lsched_world* world, const lsched_allreduce_desc* desc,
-                                                     lsched_schedule** schedule, lsched_diagnostic* diagnostic);
-
-/* ---- Any collective -------------------------------------------------------------------------------------- */
 
 /** A part of a vector. An adaptive sum combines each such part separately. */
 typedef struct lsched_tensor {
@@ -639,23 +602,19 @@ typedef struct lsched_collective_desc {
 #define LSCHED_ANY_COUNT UINT64_MAX
 
 /** Creates a persistent collective, which can run any number of times. Collective.
- * Thread, Blocks, Memory: as lsched_allreduce_create. Arrays of counts and ranks are not needed after the call.
- * Errors: as lsched_allreduce_create; MISMATCH (a member that must be equal on all ranks differs); UNMATCHED (the two
- * ends of a block have different counts); CONSTRAINT also if user_op does not commute and the named algorithm does not
- * keep the order of ranks. */
+ * Thread: any, one collective create at a time per world.
+ * Blocks: until all ranks have committed, at most commit_timeout_ns. Never after lsched_set_nonblocking(world, 1).
+ * Memory: the caller owns *schedule until lsched_schedule_destroy. The caller owns input and output, and must keep both
+ * until the schedule is destroyed or lsched_rebind has bound other memory. While a round runs, the caller may neither
+ * write to the input nor use the output. Arrays of counts and ranks are not needed after the call.
+ * Errors: ARGUMENT (a null buffer with count > 0, no dtype or reduction, partly overlapping buffers, or an unknown
+ * algorithm); CONSTRAINT (also if user_op does not commute and the named algorithm does not keep the order of ranks);
+ * MISMATCH (a member that must be equal on all ranks differs); UNMATCHED (the two ends of a block have different
+ * counts); PEER (names a rank that died); NOMEM; TIMEOUT (on all ranks; names a rank that did not call; the world stays
+ * usable). Over MPI a TIMEOUT may name no rank. If rank 0 called too late, the schedule may exist on rank 0, but is
+ * cancelled. */
 LSCHED_CHECKED lsched_status lsched_collective_create(lsched_world* world, const lsched_collective_desc* desc,
                                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic);
-
-/** Creates a collective, runs one round, and destroys the schedule. Use this function for a collective that runs only
- * once. In a loop, create a schedule once and run it often, which is faster: each create exchanges messages between all
- * ranks. Collective.
- * Thread: as lsched_collective_create.
- * Blocks: until all ranks have called, at most commit_timeout_ns, and then at most timeout_ns for the round.
- * Memory: desc, input and output belong to the caller again at return, also after a failure.
- * Errors: as lsched_collective_create and lsched_run; ARGUMENT if `capacity` or `depth` is set. If the round fails, for
- * example by TIMEOUT, the collective is cancelled on all ranks, and the other ranks return CANCELLED. */
-LSCHED_CHECKED lsched_status lsched_once(lsched_world* world, const lsched_collective_desc* desc, uint64_t timeout_ns,
-                                         lsched_diagnostic* diagnostic);
 
 /* ---- Running --------------------------------------------------------------------------------------------- */
 
@@ -832,7 +791,7 @@ typedef struct lsched_arrival {
 /** Creates a mailbox. Collective: every rank of the world gets one. If creates do not wait (lsched_set_nonblocking),
  * messages may be posted before the other ranks have created the mailbox. Messages of different mailboxes are
  * independent of each other.
- * Thread, Blocks, Errors: as lsched_barrier_create.
+ * Thread, Blocks, Errors: as lsched_collective_create.
  * Memory: the caller owns *mailbox until lsched_mailbox_destroy. A mailbox reserves about 17 KB for each other rank (48
  * KB over MPI). Only the pages that it uses occupy physical memory. */
 LSCHED_CHECKED lsched_status lsched_mailbox_create(lsched_world* world, lsched_mailbox** mailbox,
@@ -979,8 +938,8 @@ typedef struct lsched_sparse_desc {
  * The schedule runs as any other schedule (lsched_start, lsched_wait, lsched_run, lsched_rebind). If every rank passes
  * an image of the same round, the new schedule continues the saved one, and equal gradients give equal bits.
  * docs/reference/sparse.md has the details. Collective.
- * Thread, Blocks: as lsched_barrier_create.
- * Memory: as lsched_allreduce_create. The first round, and the first round after lsched_rebind, write the whole update.
+ * Thread, Blocks: as lsched_collective_create.
+ * Memory: as lsched_collective_create. The first round, and the first round after lsched_rebind, write the whole update.
  * Other rounds write only the elements that change, so the caller must not write to the update. Besides the residual
  * the schedule allocates a dense vector for sums, and lists of about 2 P k items (LSCHED_DEFER: a few times k). Sums of
  * F16 and BF16 are sent in `dtype`. The error of this rounding is lost, and a sum that overflows `dtype` is infinite,
@@ -988,7 +947,7 @@ typedef struct lsched_sparse_desc {
  * Errors: ARGUMENT (also for a nonzero member that the algorithm does not use, and for an invalid image); VERSION (the
  * image is of another version); MISMATCH (the ranks differ in a member other than memory and scale, the ranks have
  * images of different rounds, or the image is of another dtype, count or number of ranks); and as
- * lsched_barrier_create. */
+ * lsched_collective_create. */
 LSCHED_CHECKED lsched_status lsched_sparse_create(lsched_world* world, const lsched_sparse_desc* desc,
                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
@@ -1080,13 +1039,13 @@ typedef struct lsched_coo_desc {
  *
  * For lsched_rebind the inputs are indices, values and item_count. The outputs are out_indices, out_values, out_count
  * and, if not NULL, dense. lsched_sparse_get_stats returns the data sent and received. Collective.
- * Thread, Blocks: as lsched_barrier_create.
- * Memory: as lsched_allreduce_create. Outputs must not overlap each other or the inputs. The schedule allocates
+ * Thread, Blocks: as lsched_collective_create.
+ * Memory: as lsched_collective_create. Outputs must not overlap each other or the inputs. The schedule allocates
  * P * min(room, ceil(count / P)) items for received lists (about 2 * room items if balanced), at least 16 * room bytes
  * for this rank's items, and 3 * out_room items for sums. An item is an index and an f32 or f64 value.
  * Errors: ARGUMENT; NOMEM; UNSUPPORTED (count exceeds P * 2^32, or 2^32 if balanced); CONSTRAINT (an integer dtype);
  * MISMATCH (the ranks differ in room, out_room, count, dtype or regions; dense is each rank's own choice); and as
- * lsched_barrier_create. */
+ * lsched_collective_create. */
 LSCHED_CHECKED lsched_status lsched_coo_allreduce_create(lsched_world* world, const lsched_coo_desc* desc,
                                                          lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
@@ -1201,8 +1160,8 @@ typedef struct lsched_report {
  * In a sparse allreduce a rank that has offered nothing sends from its residual (lsched_sparse_create), so that every
  * round has an update. A round with 0 contributors has an update that contains no new gradient.
  * lsched_sparse_get_stats, lsched_sparse_residual and lsched_sparse_save work on the schedule.
- * Thread, Blocks, Memory: as lsched_barrier_create.
- * Errors: as lsched_allreduce_create; UNSUPPORTED (an activation other than "full" without a progress thread, unless
+ * Thread, Blocks, Memory: as lsched_collective_create.
+ * Errors: as lsched_collective_create; UNSUPPORTED (an activation other than "full" without a progress thread, unless
  * lsched_config asks for LSCHED_PROGRESS_CALLER). */
 LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const lsched_partial_desc* desc,
                                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic);
@@ -1320,12 +1279,12 @@ LSCHED_CHECKED lsched_status lsched_leave(lsched_schedule* schedule);
  * exceeds the size of `survivors` is reduced to that size. Results are still divided by the number of ranks with which
  * the schedule was created.
  * Thread: any, while no other thread uses the schedule.
- * Blocks: as lsched_barrier_create.
+ * Blocks: as lsched_collective_create.
  * Memory: the schedule's old world may be closed once all its schedules have been carried or destroyed.
  * Errors: PEER (another rank has died: shrink the first world again); UNSUPPORTED (an ordinary or sparse schedule, a
  * reduce_scatter_block or an allgather); STATE (`survivors` has all ranks of a schedule that has not failed, or all
  * ranks have left the schedule); BUSY (a rank still uses the memory of another rank); ARGUMENT (a rank of `survivors`
- * is not in the schedule's world); and as lsched_barrier_create. All members return the same error, except for
+ * is not in the schedule's world); and as lsched_collective_create. All members return the same error, except for
  * ARGUMENT. After an error nothing has changed, and the schedule may be carried to another world. */
 LSCHED_CHECKED lsched_status lsched_carry(lsched_schedule* schedule, lsched_world* survivors,
                                           lsched_diagnostic* diagnostic);
@@ -1463,11 +1422,11 @@ LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32
  * Outputs must not overlap with other memory, except in place. In place, either the first input lies within the first
  * output or the reverse. Each further input begins at the same address as the output of the same number. (lsched_verify
  * proves whether a schedule is correct in place.)
- * Thread, Blocks, Memory: as lsched_allreduce_create; `inputs` and `outputs` hold one pointer per slot.
+ * Thread, Blocks, Memory: as lsched_collective_create; `inputs` and `outputs` hold one pointer per slot.
  * Errors: the builder's first error; CYCLE; BOUNDS; ARGUMENT (also for other overlaps); UNMATCHED (sends and receives
  * of the ranks do not match in peer, tag, dtype and size; the diagnostic names an unmatched send or receive); MISMATCH
  * (for example, ranks combine by different reductions); the errors of a proof (lsched_set_verify); and as
- * lsched_barrier_create. */
+ * lsched_collective_create. */
 LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs,
                                                    void* const* outputs, lsched_schedule** schedule,
                                                    lsched_diagnostic* diagnostic);
@@ -1490,7 +1449,7 @@ LSCHED_CHECKED lsched_status lsched_builder_print(const lsched_builder* builder,
  * needs no NUL, and is not kept.
  * Errors: ARGUMENT (also a text with a user-defined reduction, which a text cannot contain); BOUNDS (the diagnostic
  * names line, column and reason); MISMATCH (the text of another rank or another world, or texts with different names);
- * UNMATCHED; UNSUPPORTED (another version of the text, or a partial schedule); and as lsched_barrier_create. */
+ * UNMATCHED; UNSUPPORTED (another version of the text, or a partial schedule); and as lsched_collective_create. */
 LSCHED_CHECKED lsched_status lsched_schedule_load(lsched_world* world, const char* text, uint64_t bytes,
                                                   const void* const* inputs, void* const* outputs,
                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);

@@ -7,7 +7,7 @@
  * lsched_rebind and lsched_start_with recognise such pointers. Results have the same bits as in host memory. Some ranks
  * of a schedule may use device memory while others use host memory. By default, pipelined algorithms use segments of 4
  * MiB in device memory, and shorter segments in host memory. If both kinds of memory meet in such an algorithm, all
- * ranks must set the same segment_bytes (lsched_collective_desc, lsched_allreduce_desc). Otherwise the create function
+ * ranks must set the same segment_bytes (lsched_collective_desc). Otherwise the create function
  * returns MISMATCH. A rank can read a peer's device memory directly only if the peer attached its device before the
  * rank created the schedule. So attach the devices of all ranks before any rank creates a schedule.
  *

@@ -29,7 +29,6 @@ constexpr published published_as(const lsched_user_op*) { return {"lsched_user_o
 constexpr published published_as(const lsched_config*) { return {"lsched_config", 40}; }
 constexpr published published_as(const lsched_node*) { return {"lsched_node", 32}; }
 constexpr published published_as(const lsched_stats*) { return {"lsched_stats", 64}; }
-constexpr published published_as(const lsched_allreduce_desc*) { return {"lsched_allreduce_desc", 48}; }
 constexpr published published_as(const lsched_collective_desc*) { return {"lsched_collective_desc", 144}; }
 constexpr published published_as(const lsched_counts*) { return {"lsched_counts", 48}; }
 constexpr published published_as(const lsched_arrival*) { return {"lsched_arrival", 24}; }

@@ -784,7 +784,11 @@ class [[nodiscard]] world {
     detail::expect(lsched_free(handle(), memory.data()));
   }
 
-  schedule barrier() { return schedule(detail::created(lsched_barrier_create, handle())); }
+  schedule barrier() {
+    lsched_collective_desc desc{};
+    desc.collective = "barrier";
+    return collective(desc);
+  }
 
   /// Creates an allreduce. `output` receives the reduction of all ranks' inputs. Both spans must have the same size. In
   /// place, both are the same memory. Collective.
@@ -824,13 +828,6 @@ class [[nodiscard]] world {
   schedule collective(lsched_collective_desc desc) {
     desc.struct_size = sizeof desc;
     return schedule(detail::created(lsched_collective_create, handle(), &desc));
-  }
-
-  /// Creates a collective, runs one round, and destroys the schedule (lsched_once). Collective.
-  void once(lsched_collective_desc desc, timeout limit = timeout::forever()) {
-    desc.struct_size = sizeof desc;
-    detail::call call;
-    call(lsched_once(handle(), &desc, limit.ns(), call.diagnostic()));
   }
 
   /// Creates a broadcast of the root's buffer to all ranks. Collective.

@@ -16,14 +16,15 @@ static void must(lsched_status code, const char* what) {
 }
 
 static lsched_schedule* create(lsched_world* world, const float* input, float* output, lsched_reduction reduction) {
-  lsched_allreduce_desc desc = {.struct_size = sizeof desc,
-                                .input = input,
-                                .output = output,
-                                .count = COUNT,
-                                .dtype = LSCHED_F32,
-                                .reduction = reduction};
+  lsched_collective_desc desc = {.struct_size = sizeof desc,
+                                 .collective = "allreduce",
+                                 .input = input,
+                                 .output = output,
+                                 .count = COUNT,
+                                 .dtype = LSCHED_F32,
+                                 .reduction = reduction};
   lsched_schedule* made;
-  must(lsched_allreduce_create(world, &desc, &made, &why), "create");
+  must(lsched_collective_create(world, &desc, &made, &why), "create");
   return made;
 }
 

@@ -102,21 +102,23 @@ int main(int argc, char** argv) {
 
   /* All ranks have applied the same results, but maybe with different sums per step. */
   double least = 0, most = 0;
-  const lsched_allreduce_desc lowest = {.struct_size = sizeof lowest,
-                                        .input = weights,
-                                        .output = &least,
-                                        .count = 1,
-                                        .dtype = LSCHED_F64,
-                                        .reduction = LSCHED_MIN};
-  const lsched_allreduce_desc highest = {.struct_size = sizeof highest,
+  const lsched_collective_desc lowest = {.struct_size = sizeof lowest,
+                                         .collective = "allreduce",
                                          .input = weights,
-                                         .output = &most,
+                                         .output = &least,
                                          .count = 1,
                                          .dtype = LSCHED_F64,
-                                         .reduction = LSCHED_MAX};
+                                         .reduction = LSCHED_MIN};
+  const lsched_collective_desc highest = {.struct_size = sizeof highest,
+                                          .collective = "allreduce",
+                                          .input = weights,
+                                          .output = &most,
+                                          .count = 1,
+                                          .dtype = LSCHED_F64,
+                                          .reduction = LSCHED_MAX};
   lsched_schedule *min = NULL, *max = NULL;
-  must(lsched_allreduce_create(it.world, &lowest, &min, &why), "create min");
-  must(lsched_allreduce_create(it.world, &highest, &max, &why), "create max");
+  must(lsched_collective_create(it.world, &lowest, &min, &why), "create min");
+  must(lsched_collective_create(it.world, &highest, &max, &why), "create max");
   must(lsched_run(min, k_timeout_ns, &why), "min");
   must(lsched_run(max, k_timeout_ns, &why), "max");
   if (lsched_rank(it.world) == 0)

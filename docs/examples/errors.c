@@ -19,8 +19,15 @@ static void combine(const void* lower, const void* higher, void* target, uint64_
 
 static lsched_schedule* sum_of(uint64_t count, const char* algorithm) {
   lsched_schedule* sum = NULL;
-  lsched_allreduce_desc desc = {sizeof desc, input, output, count, LSCHED_F32, LSCHED_SUM, .algorithm = algorithm};
-  lsched_must(lsched_allreduce_create(world, &desc, &sum, lsched_why()));
+  lsched_collective_desc desc = {.struct_size = sizeof desc,
+                                 .collective = "allreduce",
+                                 .input = input,
+                                 .output = output,
+                                 .count = count,
+                                 .dtype = LSCHED_F32,
+                                 .reduction = LSCHED_SUM,
+                                 .algorithm = algorithm};
+  lsched_must(lsched_collective_create(world, &desc, &sum, lsched_why()));
   return sum;
 }
 
@@ -28,8 +35,9 @@ static void argument(void) { sum_of(4, "rign"); }
 
 static void overlap(void) {
   lsched_schedule* sum = NULL;
-  lsched_allreduce_desc desc = {sizeof desc, input, input + 2, 4, LSCHED_F32, .reduction = LSCHED_SUM};
-  lsched_must(lsched_allreduce_create(world, &desc, &sum, lsched_why()));
+  lsched_collective_desc desc = {sizeof desc, "allreduce", input, input + 2, 4, .dtype = LSCHED_F32};
+  desc.reduction = LSCHED_SUM;
+  lsched_must(lsched_collective_create(world, &desc, &sum, lsched_why()));
 }
 
 static void message(void) {
@@ -77,7 +85,8 @@ static void mismatch(void) { sum_of(rank == 1 ? 5 : 4, "ring"); }
 
 static void order(void) {
   lsched_schedule* barrier = NULL;
-  if (rank == 1) lsched_must(lsched_barrier_create(world, &barrier, lsched_why()));
+  const lsched_collective_desc desc = {.struct_size = sizeof desc, .collective = "barrier"};
+  if (rank == 1) lsched_must(lsched_collective_create(world, &desc, &barrier, lsched_why()));
   sum_of(4, "ring");
 }
 

@@ -9,10 +9,11 @@ int main(void) {
   lsched_must(lsched_split(world, rank / 2, rank, &row, lsched_why()));
   lsched_must(lsched_split(world, rank % 2, rank, &column, lsched_why()));
   int64_t mine = rank, sums[2];
-  lsched_allreduce_desc desc = {sizeof desc, &mine, &sums[0], 1, LSCHED_I64, .reduction = LSCHED_SUM};
-  lsched_must(lsched_allreduce_create(row, &desc, &across, lsched_why()));
+  lsched_collective_desc desc = {sizeof desc, "allreduce", &mine, &sums[0], 1, .dtype = LSCHED_I64};
+  desc.reduction = LSCHED_SUM;
+  lsched_must(lsched_collective_create(row, &desc, &across, lsched_why()));
   desc.output = &sums[1];
-  lsched_must(lsched_allreduce_create(column, &desc, &down, lsched_why()));
+  lsched_must(lsched_collective_create(column, &desc, &down, lsched_why()));
   lsched_must(lsched_run(across, LSCHED_FOREVER, lsched_why()));
   lsched_must(lsched_run(down, LSCHED_FOREVER, lsched_why()));
   printf("rank %d: row %d, column %d\n", rank, (int)sums[0], (int)sums[1]);

@@ -9,9 +9,10 @@ int main(void) {
   lsched_ticket rounds[4];
   lsched_must(lsched_world_open(NULL, &world, lsched_why()));
   for (int layer = 0; layer < 4; ++layer) {
-    lsched_allreduce_desc desc = {sizeof desc, gradients[layer], gradients[layer],
-                                  1 << 16,     LSCHED_F32,       .reduction = LSCHED_SUM};
-    lsched_must(lsched_allreduce_create(world, &desc, &sums[layer], lsched_why()));
+    float* const vector = gradients[layer];
+    lsched_collective_desc desc = {sizeof desc, "allreduce", vector, vector, 1 << 16, .dtype = LSCHED_F32};
+    desc.reduction = LSCHED_SUM;
+    lsched_must(lsched_collective_create(world, &desc, &sums[layer], lsched_why()));
   }
   for (int step = 0; step < 10; ++step) {
     for (int layer = 3; layer >= 0; --layer) {

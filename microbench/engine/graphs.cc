@@ -181,18 +181,19 @@ class crowd {
     std::vector<std::thread> creators;
     for (std::size_t r = 0; r < made.size(); ++r)
       creators.emplace_back([this, r, algorithm, &made] {
-        const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                         .input = &input_,
-                                         .output = &outputs_[r],
-                                         .count = 1,
-                                         .dtype = LSCHED_F32,
-                                         .reduction = LSCHED_SUM,
-                                         .algorithm = algorithm};
-        (void)lsched_allreduce_create(runtimes_[r], &desc, &made[r], nullptr);  // null if it fails
+        const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                          .collective = "allreduce",
+                                          .input = &input_,
+                                          .output = &outputs_[r],
+                                          .count = 1,
+                                          .dtype = LSCHED_F32,
+                                          .reduction = LSCHED_SUM,
+                                          .algorithm = algorithm};
+        (void)lsched_collective_create(runtimes_[r], &desc, &made[r], nullptr);  // null if it fails
       });
     for (std::thread& creator : creators) creator.join();
     for (lsched_schedule* schedule : made) schedules_.emplace_back(schedule);
-    if (std::ranges::count(made, nullptr) != 0) throw failed("lsched_allreduce_create failed");
+    if (std::ranges::count(made, nullptr) != 0) throw failed("lsched_collective_create failed");
   }
 
   void run_round() {

@@ -233,15 +233,16 @@ void soak::destroy() {
 
 /// Combines the values of all ranks by an ordinary allreduce in place. Collective.
 std::vector<std::uint64_t> soak::combine(std::vector<std::uint64_t> values, lsched_reduction how) {
-  lsched_allreduce_desc desc{};
+  lsched_collective_desc desc{};
   desc.struct_size = sizeof desc;
+  desc.collective = "allreduce";
   desc.input = values.data();
   desc.output = values.data();
   desc.count = values.size();
   desc.dtype = LSCHED_U64;
   desc.reduction = how;
   lsched_schedule* schedule = nullptr;
-  expect(lsched_allreduce_create(here_.runtime(), &desc, &schedule, &detail_), "lsched_allreduce_create");
+  expect(lsched_collective_create(here_.runtime(), &desc, &schedule, &detail_), "lsched_collective_create");
   expect(lsched_run(schedule, timeout_ns_, &detail_), "lsched_run");
   expect(lsched_schedule_destroy(schedule, timeout_ns_, &detail_), "lsched_schedule_destroy");
   return values;

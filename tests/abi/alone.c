@@ -44,9 +44,14 @@ static int use_library(void) {
   lsched_diagnostic why = {.struct_size = sizeof why};
   if (lsched_world_open(NULL, &world, &why) != LSCHED_OK) return puts(why.text), 1;
   double mine = 3, total = 0;
-  lsched_allreduce_desc desc = {.struct_size = sizeof desc, .input = &mine, .output = &total, .count = 1,
-                                .dtype = LSCHED_F64, .reduction = LSCHED_SUM};
-  if (lsched_allreduce_create(world, &desc, &sum, &why) != LSCHED_OK) return puts(why.text), 1;
+  lsched_collective_desc desc = {.struct_size = sizeof desc,
+                                 .collective = "allreduce",
+                                 .input = &mine,
+                                 .output = &total,
+                                 .count = 1,
+                                 .dtype = LSCHED_F64,
+                                 .reduction = LSCHED_SUM};
+  if (lsched_collective_create(world, &desc, &sum, &why) != LSCHED_OK) return puts(why.text), 1;
   const int failed = lsched_run(sum, UINT64_C(20000000000), &why) != LSCHED_OK || total < 3 || total > 3;
   return lsched_schedule_destroy(sum, 0, NULL) != LSCHED_OK || lsched_world_close(world) != LSCHED_OK || failed;
 }

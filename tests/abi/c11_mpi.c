@@ -14,9 +14,14 @@ static int is_right_sum(lsched_world* world, lsched_diagnostic* why) {
   lsched_schedule* sum;
   const double size = lsched_size(world);
   double mine = 1 + lsched_rank(world), total = 0;
-  lsched_allreduce_desc desc = {.struct_size = sizeof desc, .input = &mine, .output = &total, .count = 1,
-                                .dtype = LSCHED_F64, .reduction = LSCHED_SUM};
-  if (lsched_allreduce_create(world, &desc, &sum, why) != LSCHED_OK) return 0;
+  lsched_collective_desc desc = {.struct_size = sizeof desc,
+                                 .collective = "allreduce",
+                                 .input = &mine,
+                                 .output = &total,
+                                 .count = 1,
+                                 .dtype = LSCHED_F64,
+                                 .reduction = LSCHED_SUM};
+  if (lsched_collective_create(world, &desc, &sum, why) != LSCHED_OK) return 0;
   const lsched_status ran = lsched_run(sum, UINT64_C(20000000000), why);
   return lsched_schedule_destroy(sum, UINT64_C(20000000000), why) == LSCHED_OK && ran == LSCHED_OK &&
          2 * total == size * (size + 1);

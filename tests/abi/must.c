@@ -7,13 +7,14 @@ int main(int count, char** words) {
   const char* const what = count == 2 ? words[1] : "";
   lsched_world* world = NULL;
   lsched_schedule* sum = NULL;
-  lsched_allreduce_desc desc;
+  lsched_collective_desc desc;
   memset(&desc, 0, sizeof desc);
   desc.struct_size = sizeof desc;
+  desc.collective = "allreduce";
   lsched_must(lsched_world_open(NULL, &world, lsched_why()));
-  if (strcmp(what, "text") == 0) lsched_must(lsched_allreduce_create(world, &desc, &sum, lsched_why()));
+  if (strcmp(what, "text") == 0) lsched_must(lsched_collective_create(world, &desc, &sum, lsched_why()));
   if (strcmp(what, "bare") == 0) {
-    const lsched_status refused = lsched_allreduce_create(world, &desc, &sum, lsched_why());
+    const lsched_status refused = lsched_collective_create(world, &desc, &sum, lsched_why());
     lsched_must(refused == LSCHED_ERR_ARGUMENT ? LSCHED_ERR_STATE : LSCHED_OK); /* lsched_why() has another status */
   }
   if (strcmp(what, "of") == 0) {
@@ -23,7 +24,7 @@ int main(int count, char** words) {
     desc.count = 1;
     desc.dtype = LSCHED_F64;
     desc.reduction = LSCHED_SUM;
-    lsched_must(lsched_allreduce_create(world, &desc, &sum, lsched_why()));
+    lsched_must(lsched_collective_create(world, &desc, &sum, lsched_why()));
     lsched_must(lsched_start(sum, &round));
     lsched_must(lsched_wait(round, LSCHED_FOREVER, lsched_why()));
     lsched_must(lsched_cancel(sum, lsched_why()));

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "build_options.h"
+#include "tests/support/barrier.h"
 #include "tests/support/one_bucket.h"
 #include "tests/support/thread_ranks.h"
 
@@ -43,9 +44,10 @@ Enum any_value(int number) {
 
 #define EXPECT_SAYS(what, word) EXPECT_TRUE((what).says(word)) << "the text is: " << (what).text
 
-lsched_allreduce_desc describe(const integers& input, integers& output) {
-  lsched_allreduce_desc desc{};
+lsched_collective_desc describe(const integers& input, integers& output) {
+  lsched_collective_desc desc{};
   desc.struct_size = sizeof desc;
+  desc.collective = "allreduce";
   desc.input = input.data();
   desc.output = output.data();
   desc.count = output.size();
@@ -65,10 +67,10 @@ lsched_partial_desc describe_partial(std::uint64_t count, const char* activation
   return desc;
 }
 
-lsched_schedule* create(lsched_world* runtime, const lsched_allreduce_desc& desc) {
+lsched_schedule* create(lsched_world* runtime, const lsched_collective_desc& desc) {
   lsched_schedule* schedule = nullptr;
   diagnostic why;
-  EXPECT_EQ(lsched_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+  EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
   return schedule;
 }
 
@@ -353,9 +355,8 @@ TEST(c_runtime, memory_is_aligned_given_back_and_refused_when_there_is_none) {
 TEST(c_runtime, is_not_closed_while_it_has_schedules) {
   const world_of_threads world(2);
   lsched_schedule* barriers[2]{};
-  world.each([&](lsched_world* runtime, int32_t r) {
-    EXPECT_EQ(lsched_barrier_create(runtime, &barriers[r], nullptr), LSCHED_OK);
-  });
+  world.each(
+      [&](lsched_world* runtime, int32_t r) { EXPECT_EQ(create_barrier(runtime, &barriers[r], nullptr), LSCHED_OK); });
   EXPECT_EQ(lsched_world_close(world.at(0)), LSCHED_ERR_BUSY);
   world.each([&](lsched_world*, int32_t r) { EXPECT_EQ(lsched_run(barriers[r], k_limit_ns, nullptr), LSCHED_OK); });
   for (lsched_schedule* one : barriers) destroy(one);
@@ -387,16 +388,16 @@ TEST(c_allreduce, bad_arguments_are_named_and_change_nothing) {
   const world_of_threads world(1);
   integers memory(10, 1);
   integers output(10);
-  const auto expect_refusal = [&](const char* word, const std::function<void(lsched_allreduce_desc&)>& spoil) {
-    lsched_allreduce_desc desc = describe(memory, output);
+  const auto expect_refusal = [&](const char* word, const std::function<void(lsched_collective_desc&)>& spoil) {
+    lsched_collective_desc desc = describe(memory, output);
     spoil(desc);
     lsched_schedule* schedule = nullptr;
     diagnostic why;
-    EXPECT_EQ(lsched_allreduce_create(world.at(0), &desc, &schedule, &why), LSCHED_ERR_ARGUMENT) << word;
+    EXPECT_EQ(lsched_collective_create(world.at(0), &desc, &schedule, &why), LSCHED_ERR_ARGUMENT) << word;
     EXPECT_EQ(schedule, nullptr);
     EXPECT_SAYS(why, word);
   };
-  using desc = lsched_allreduce_desc;
+  using desc = lsched_collective_desc;
   expect_refusal("struct_size", [](desc& d) { d.struct_size = 0; });
   expect_refusal("null", [](desc& d) { d.input = nullptr; });
   expect_refusal("null", [](desc& d) { d.output = nullptr; });
@@ -417,14 +418,14 @@ TEST(c_allreduce, bad_arguments_are_named_and_change_nothing) {
 TEST(c_allreduce, null_pointers_are_errors) {
   const world_of_threads world(1);
   integers memory(4), output(4);
-  const lsched_allreduce_desc desc = describe(memory, output);
+  const lsched_collective_desc desc = describe(memory, output);
   lsched_schedule* schedule = nullptr;
   diagnostic why;
-  EXPECT_EQ(lsched_allreduce_create(nullptr, &desc, &schedule, &why), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_allreduce_create(world.at(0), nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_allreduce_create(world.at(0), &desc, nullptr, &why), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_barrier_create(nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_barrier_create(world.at(0), nullptr, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_collective_create(nullptr, &desc, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_collective_create(world.at(0), nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_collective_create(world.at(0), &desc, nullptr, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(create_barrier(nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(create_barrier(world.at(0), nullptr, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_partial_create(nullptr, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_partial_create(world.at(0), nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
   expect_works(world.at(0));
@@ -433,7 +434,7 @@ TEST(c_allreduce, null_pointers_are_errors) {
 TEST(c_allreduce, neighbouring_buffers_do_not_overlap_and_empty_ones_may_be_null) {
   const world_of_threads world(1);
   integers memory(10, 7);
-  lsched_allreduce_desc desc = describe(memory, memory);
+  lsched_collective_desc desc = describe(memory, memory);
   desc.count = 5;
   desc.output = memory.data() + 5;
   destroy(create(world.at(0), desc));
@@ -452,11 +453,11 @@ TEST(c_allreduce, more_than_the_region_holds_is_no_memory_on_every_rank) {
   const world_of_threads world(3);
   world.each([](lsched_world* runtime, int32_t) {
     integers memory(1);
-    lsched_allreduce_desc desc = describe(memory, memory);
+    lsched_collective_desc desc = describe(memory, memory);
     desc.count = (std::uint64_t{1} << 48) - 1;
     lsched_schedule* schedule = nullptr;
     diagnostic why;
-    EXPECT_EQ(lsched_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_ERR_NOMEM) << why.text;
+    EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_ERR_NOMEM) << why.text;
     expect_works(runtime);
   });
 }
@@ -483,34 +484,34 @@ void expect_disagreement(
 }
 
 void expect_allreduce_mismatch(const std::vector<std::string>& words,
-                               const std::function<void(lsched_allreduce_desc&)>& change) {
+                               const std::function<void(lsched_collective_desc&)>& change) {
   for (int32_t odd = 0; odd < 3; ++odd)
     expect_disagreement(LSCHED_ERR_MISMATCH, words,
                         [&](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                           integers input(8), output(8);
-                          lsched_allreduce_desc desc = describe(input, output);
+                          lsched_collective_desc desc = describe(input, output);
                           if (r == odd) change(desc);
-                          return lsched_allreduce_create(runtime, &desc, schedule, why);
+                          return lsched_collective_create(runtime, &desc, schedule, why);
                         });
 }
 
 TEST(c_mismatch, counts) {
-  expect_allreduce_mismatch({"count 8", "count 7"}, [](lsched_allreduce_desc& d) { d.count = 7; });
+  expect_allreduce_mismatch({"count 8", "count 7"}, [](lsched_collective_desc& d) { d.count = 7; });
 }
 TEST(c_mismatch, dtypes) {
-  expect_allreduce_mismatch({"i64", "f64"}, [](lsched_allreduce_desc& d) { d.dtype = LSCHED_F64; });
+  expect_allreduce_mismatch({"i64", "f64"}, [](lsched_collective_desc& d) { d.dtype = LSCHED_F64; });
 }
 TEST(c_mismatch, reductions) {
-  expect_allreduce_mismatch({"sum", "max"}, [](lsched_allreduce_desc& d) { d.reduction = LSCHED_MAX; });
+  expect_allreduce_mismatch({"sum", "max"}, [](lsched_collective_desc& d) { d.reduction = LSCHED_MAX; });
 }
 
 TEST(c_mismatch, order) {
   expect_disagreement(LSCHED_ERR_MISMATCH, {"barrier", "allreduce"},
                       [](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                         integers input(8), output(8);
-                        const lsched_allreduce_desc desc = describe(input, output);
-                        return r == 1 ? lsched_barrier_create(runtime, schedule, why)
-                                      : lsched_allreduce_create(runtime, &desc, schedule, why);
+                        const lsched_collective_desc desc = describe(input, output);
+                        return r == 1 ? create_barrier(runtime, schedule, why)
+                                      : lsched_collective_create(runtime, &desc, schedule, why);
                       });
 }
 
@@ -530,11 +531,11 @@ TEST(c_mismatch, bad_arguments_of_one_rank_are_told_to_all) {
   world.each([](lsched_world* runtime, int32_t r) {
     for (int32_t bad = 0; bad < 3; ++bad) {
       integers input(8), output(8);
-      lsched_allreduce_desc desc = describe(input, output);
+      lsched_collective_desc desc = describe(input, output);
       if (r == bad) desc.input = nullptr;
       lsched_schedule* schedule = nullptr;
       diagnostic why;
-      EXPECT_EQ(lsched_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_ERR_ARGUMENT);
+      EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_ERR_ARGUMENT);
       EXPECT_SAYS(why, "null");
       if (r != bad) {
         EXPECT_EQ(why.rank, bad);
@@ -548,7 +549,7 @@ TEST(c_mismatch, bad_arguments_of_one_rank_are_told_to_all) {
 /// If one rank passes a null pointer for the result, the create fails on all ranks, and no rank waits for this rank.
 TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
   integers input(4), output(4);
-  const lsched_allreduce_desc sum = describe(input, output);
+  const lsched_collective_desc sum = describe(input, output);
   const lsched_partial_desc partial = describe_partial(4, "solo");
   const auto by_hand = [](lsched_world* runtime, lsched_schedule** schedule, lsched_diagnostic* why) {
     lsched_builder* b = nullptr;
@@ -556,13 +557,13 @@ TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
     return lsched_builder_commit(b, nullptr, nullptr, schedule, why);
   };
   using create_call = std::function<lsched_status(lsched_world*, lsched_schedule**, lsched_diagnostic*)>;
-  for (const create_call& call : {create_call(lsched_barrier_create), create_call(by_hand),
-                                  create_call([&](auto*runtime, auto**schedule, auto*why) {
-                                    return lsched_allreduce_create(runtime, &sum, schedule, why);
-                                  }),
-                                  create_call([&](auto*runtime, auto**schedule, auto*why) {
-                                    return lsched_partial_create(runtime, &partial, schedule, why);
-                                  })})
+  for (const create_call& call :
+       {create_call(create_barrier), create_call(by_hand), create_call([&](auto*runtime, auto**schedule, auto*why) {
+          return lsched_collective_create(runtime, &sum, schedule, why);
+        }),
+        create_call([&](auto*runtime, auto**schedule, auto*why) {
+          return lsched_partial_create(runtime, &partial, schedule, why);
+        })})
     expect_disagreement(LSCHED_ERR_ARGUMENT, {"schedule is null"},
                         [&](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                           return call(runtime, r == 1 ? nullptr : schedule, why);
@@ -577,7 +578,7 @@ TEST(c_mismatch, a_rank_that_does_not_come_is_named_each_time) {
     for (int attempt = 0; r != 1 && attempt < 3; ++attempt) {
       lsched_schedule* schedule = nullptr;
       diagnostic why;
-      EXPECT_EQ(lsched_barrier_create(runtime, &schedule, &why), LSCHED_ERR_TIMEOUT);
+      EXPECT_EQ(create_barrier(runtime, &schedule, &why), LSCHED_ERR_TIMEOUT);
       EXPECT_EQ(why.rank, 1);
       EXPECT_SAYS(why, "rank 1");
       EXPECT_EQ(schedule, nullptr);
@@ -593,7 +594,7 @@ TEST(c_mismatch, a_rank_that_has_closed_is_named_at_once) {
   EXPECT_EQ(lsched_world_close(pair[1]), LSCHED_OK);
   lsched_schedule* schedule = nullptr;
   diagnostic why;
-  EXPECT_EQ(lsched_barrier_create(pair[0], &schedule, &why), LSCHED_ERR_PEER);
+  EXPECT_EQ(create_barrier(pair[0], &schedule, &why), LSCHED_ERR_PEER);
   EXPECT_EQ(why.rank, 1);
   EXPECT_SAYS(why, "closed");
   EXPECT_EQ(lsched_world_close(pair[0]), LSCHED_OK);
@@ -605,8 +606,8 @@ TEST(c_mismatch, a_commit_that_finds_a_rank_gone_ends_what_was_running) {
   ASSERT_EQ(lsched_world_open_threads(2, &config, pair.data(), nullptr), LSCHED_OK);
   lsched_schedule* barriers[2]{};
   {
-    std::jthread other([&] { EXPECT_EQ(lsched_barrier_create(pair[1], &barriers[1], nullptr), LSCHED_OK); });
-    EXPECT_EQ(lsched_barrier_create(pair[0], &barriers[0], nullptr), LSCHED_OK);
+    std::jthread other([&] { EXPECT_EQ(create_barrier(pair[1], &barriers[1], nullptr), LSCHED_OK); });
+    EXPECT_EQ(create_barrier(pair[0], &barriers[0], nullptr), LSCHED_OK);
   }
   EXPECT_EQ(lsched_schedule_destroy(barriers[1], 0, nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_world_close(pair[1]), LSCHED_OK);
@@ -614,7 +615,7 @@ TEST(c_mismatch, a_commit_that_finds_a_rank_gone_ends_what_was_running) {
   const lsched_status started = lsched_start(barriers[0], &ticket);  // a progress thread may already know
   EXPECT_TRUE(started == LSCHED_OK || started == LSCHED_ERR_PEER);
   lsched_schedule* another = nullptr;
-  EXPECT_EQ(lsched_barrier_create(pair[0], &another, nullptr), LSCHED_ERR_PEER);
+  EXPECT_EQ(create_barrier(pair[0], &another, nullptr), LSCHED_ERR_PEER);
   EXPECT_EQ(lsched_schedule_destroy(barriers[0], 0, nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_world_close(pair[0]), LSCHED_OK);
 }
@@ -740,7 +741,7 @@ TEST(c_running, shared_memory_buffers_and_large_vectors) {
     ASSERT_EQ(lsched_alloc(runtime, count * sizeof(std::int64_t), &memory), LSCHED_OK);
     auto* values = static_cast<std::int64_t*>(memory);
     integers unused(1);
-    lsched_allreduce_desc desc = describe(unused, unused);
+    lsched_collective_desc desc = describe(unused, unused);
     desc.input = desc.output = memory;
     desc.count = count;
     lsched_schedule* schedule = create(runtime, desc);
@@ -763,7 +764,7 @@ TEST(c_running, nobody_passes_a_barrier_alone) {
   std::atomic<int> entered{0};
   world.each([&](lsched_world* runtime, int32_t) {
     lsched_schedule* barrier = nullptr;
-    EXPECT_EQ(lsched_barrier_create(runtime, &barrier, nullptr), LSCHED_OK);
+    EXPECT_EQ(create_barrier(runtime, &barrier, nullptr), LSCHED_OK);
     for (int round = 1; round <= 20; ++round) {
       ++entered;
       EXPECT_EQ(lsched_run(barrier, k_limit_ns, nullptr), LSCHED_OK);
@@ -2141,7 +2142,13 @@ TEST(large_message_soak, an_allreduce_of_more_than_two_gibibytes_gets_every_byte
     const std::uint64_t factor = r == 0 ? 0x9e3779b97f4a7c15u : 0xbf58476d1ce4e5b9u;
     const auto value = [](std::uint64_t by, std::uint64_t i) { return static_cast<std::uint8_t>((i * by) >> 56); };
     for (std::uint64_t i = 0; i < count; ++i) input[i] = value(factor, i);
-    lsched_allreduce_desc desc{sizeof desc, input.data(), output.data(), count, LSCHED_U8, LSCHED_SUM, nullptr};
+    lsched_collective_desc desc{.struct_size = sizeof desc,
+                                .collective = "allreduce",
+                                .input = input.data(),
+                                .output = output.data(),
+                                .count = count,
+                                .dtype = LSCHED_U8,
+                                .reduction = LSCHED_SUM};
     lsched_schedule* schedule = create(runtime, desc);
     if (schedule == nullptr) return;
     diagnostic why;

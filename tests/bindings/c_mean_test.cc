@@ -188,16 +188,17 @@ TEST(c_mean, is_for_sums_of_collectives_that_have_means) {
 TEST(c_mean, is_agreed_upon) {
   as_ranks(2, [](lsched_world* world, std::size_t r) {
     float numbers[2]{};
-    const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                     .input = numbers,
-                                     .output = numbers,
-                                     .count = 2,
-                                     .dtype = LSCHED_F32,
-                                     .reduction = LSCHED_SUM,
-                                     .divisor = r == 0 ? LSCHED_DIVIDE_BY_NONE : LSCHED_DIVIDE_BY_RANKS};
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = numbers,
+                                      .output = numbers,
+                                      .count = 2,
+                                      .dtype = LSCHED_F32,
+                                      .reduction = LSCHED_SUM,
+                                      .divisor = r == 0 ? LSCHED_DIVIDE_BY_NONE : LSCHED_DIVIDE_BY_RANKS};
     lsched_schedule* schedule = nullptr;
     diagnostic why;
-    EXPECT_EQ(lsched_allreduce_create(world, &desc, &schedule, &why), LSCHED_ERR_MISMATCH);
+    EXPECT_EQ(lsched_collective_create(world, &desc, &schedule, &why), LSCHED_ERR_MISMATCH);
     EXPECT_TRUE(why.says("divided by ranks")) << why.text;
   });
 }

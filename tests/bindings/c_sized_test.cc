@@ -86,12 +86,6 @@ struct world_of_one {
                                .combine = [](const void*, const void*, void*, std::uint64_t, void*) {},
                                .dtype = LSCHED_F32,
                                .unit = 1};
-  const lsched_allreduce_desc allreduce_desc{.struct_size = sizeof allreduce_desc,
-                                             .input = in,
-                                             .output = out,
-                                             .count = 4,
-                                             .dtype = LSCHED_F32,
-                                             .reduction = LSCHED_SUM};
   const lsched_collective_desc collective_desc{
       .struct_size = sizeof collective_desc, .collective = "bcast", .output = out, .count = 4, .dtype = LSCHED_F32};
   const lsched_sparse_desc sparse_desc{
@@ -180,10 +174,6 @@ const sized_struct k_structs[] = {
                                 desc.user_op = it;
                                 return world.create(lsched_collective_create, &desc, why);
                               }),
-    passed_in<lsched_allreduce_desc>([](in world) { return world.allreduce_desc; },
-                                     [](in world, const lsched_allreduce_desc* it, lsched_diagnostic* why) {
-                                       return world.create(lsched_allreduce_create, it, why);
-                                     }),
     passed_in<lsched_collective_desc>([](in world) { return world.collective_desc; },
                                       [](in world, const lsched_collective_desc* it, lsched_diagnostic* why) {
                                         return world.create(lsched_collective_create, it, why);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "tests/support/barrier.h"
 #include "tests/support/thread_ranks.h"
 
 namespace {
@@ -384,7 +385,7 @@ TEST(c_sparse, a_wrong_desc_is_told_what_is_wrong) {
     lsched_schedule* schedule = nullptr;
     EXPECT_EQ(lsched_sparse_create(runtime, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
     EXPECT_EQ(lsched_sparse_create(nullptr, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
-    ASSERT_EQ(lsched_barrier_create(runtime, &schedule, &why), LSCHED_OK);
+    ASSERT_EQ(create_barrier(runtime, &schedule, &why), LSCHED_OK);
     lsched_sparse_stats stats{.struct_size = sizeof stats};
     EXPECT_EQ(lsched_sparse_get_stats(schedule, &stats), LSCHED_ERR_ARGUMENT) << "a barrier";
     EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);

@@ -24,6 +24,7 @@
 #include "bindings/c/lsched.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/transport/shm/shm_segment.h"
+#include "tests/support/barrier.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
 #include "tests/support/one_bucket.h"
@@ -159,9 +160,14 @@ struct buffers {
 lsched_status create(lsched_world* runtime, work what, buffers& memory, lsched_schedule** schedule,
                      lsched_diagnostic* why) {
   if (what == work::allreduce) {
-    const lsched_allreduce_desc desc{
-        sizeof desc, memory.input.data(), memory.output.data(), k_count, LSCHED_F64, LSCHED_SUM, nullptr};
-    return lsched_allreduce_create(runtime, &desc, schedule, why);
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = memory.input.data(),
+                                      .output = memory.output.data(),
+                                      .count = k_count,
+                                      .dtype = LSCHED_F64,
+                                      .reduction = LSCHED_SUM};
+    return lsched_collective_create(runtime, &desc, schedule, why);
   }
   const lsched_partial_desc desc{.struct_size = sizeof desc,
                                  .count = k_count,
@@ -400,7 +406,7 @@ lsched_schedule* create(lsched_world* world, const family& what, family_buffers&
                                   .algorithm = what.algorithm};
     answer = lsched_sparse_create(world, &desc, &schedule, &why);
   } else if (name == "barrier") {
-    answer = lsched_barrier_create(world, &schedule, &why);
+    answer = create_barrier(world, &schedule, &why);
   } else {
     const lsched_collective_desc desc{.struct_size = sizeof desc,
                                       .collective = what.collective,
@@ -541,7 +547,7 @@ TEST(death, a_rank_that_dies_before_it_commits_ends_the_commit_of_the_others) {
     lsched_schedule* schedule = nullptr;
     lsched_diagnostic why;
     lsched_diagnostic_init(&why);
-    if (lsched_barrier_create(runtime, &schedule, &why) != LSCHED_ERR_PEER) return 11;
+    if (create_barrier(runtime, &schedule, &why) != LSCHED_ERR_PEER) return 11;
     if (why.rank != 1) return 12;
     return lsched_world_close(runtime) == LSCHED_OK ? 0 : 13;
   });
@@ -565,7 +571,7 @@ TEST(death, ranks_that_are_lost_are_listed_in_the_numbering_of_each_world) {
     if (lsched_split(home, self % 2, -self, &half, nullptr) != LSCHED_OK) return 11;
     if (self == 3) raise(SIGKILL);
     lsched_schedule* barrier = nullptr;
-    if (lsched_barrier_create(home, &barrier, nullptr) != LSCHED_ERR_PEER) return 12;
+    if (create_barrier(home, &barrier, nullptr) != LSCHED_ERR_PEER) return 12;
     if (lost_in(home).front() != 3) return 13;  // the list may also have rank 0
     if (self != 2 && lost_in(half) != (self == 1 ? std::vector<std::int32_t>{0} : std::vector<std::int32_t>{}))
       return 14;
@@ -647,7 +653,7 @@ TEST(death, where_no_thread_can_be_started_no_world_opens) {
     const lsched_status answer = join(**segment, self, &runtime, &why);
     if (self == 1) return answer == LSCHED_ERR_NOMEM && runtime == nullptr ? 0 : 21;
     lsched_schedule* schedule = nullptr;
-    if (answer == LSCHED_OK) return lsched_barrier_create(runtime, &schedule, &why) == LSCHED_ERR_PEER ? 0 : 22;
+    if (answer == LSCHED_OK) return create_barrier(runtime, &schedule, &why) == LSCHED_ERR_PEER ? 0 : 22;
     return answer == LSCHED_ERR_PEER && why.rank == 1 ? 0 : 23;
   });
   EXPECT_EQ(children.wait(), "");

@@ -52,13 +52,14 @@ bool open_and_sum(late_world& it) {
   diagnostic why;
   bool is_right = lsched_world_open_mpi(MPI_COMM_WORLD, it.transport, &config, &it.world, &why) == LSCHED_OK;
   unsetenv("LSCHED_RANKS_PER_NODE");
-  lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                             .input = &it.mine,
-                             .output = &it.total,
-                             .count = 1,
-                             .dtype = LSCHED_F64,
-                             .reduction = LSCHED_SUM};
-  is_right = is_right && lsched_allreduce_create(it.world, &desc, &it.sum, &why) == LSCHED_OK &&
+  lsched_collective_desc desc{.struct_size = sizeof desc,
+                              .collective = "allreduce",
+                              .input = &it.mine,
+                              .output = &it.total,
+                              .count = 1,
+                              .dtype = LSCHED_F64,
+                              .reduction = LSCHED_SUM};
+  is_right = is_right && lsched_collective_create(it.world, &desc, &it.sum, &why) == LSCHED_OK &&
              lsched_run(it.sum, k_limit_ns, &why) == LSCHED_OK && it.total == ranks_of_mpi() &&
              lsched_split(it.world, 0, 0, &it.split, &why) == LSCHED_OK;
   if (!is_right) std::fprintf(stderr, "%s: %s\n", it.name, why.text);

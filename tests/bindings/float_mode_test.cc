@@ -15,6 +15,7 @@
 #include "bindings/requests/requests.h"
 #include "build_options.h"
 #include "collectives/registry.h"
+#include "tests/support/barrier.h"
 #include "tests/support/c_request.h"
 #include "tests/support/float_modes.h"
 #include "tests/support/one_bucket.h"
@@ -123,17 +124,17 @@ void expect_same_bits_of(lsched_world* runtime, world place, const reduction_cas
   constexpr std::uint64_t k_count = 300;
   const floats input = awkward_floats(place.self, k_count);
   floats output(k_count);
-  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                   .input = input.data(),
-                                   .output = output.data(),
-                                   .count = k_count,
-                                   .dtype = LSCHED_F32,
-                                   .reduction = one.how,
-                                   .algorithm = nullptr,
-                                   .divisor = one.by};
+  const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                    .collective = "allreduce",
+                                    .input = input.data(),
+                                    .output = output.data(),
+                                    .count = k_count,
+                                    .dtype = LSCHED_F32,
+                                    .reduction = one.how,
+                                    .divisor = one.by};
   lsched_schedule* schedule = nullptr;
   diagnostic why;
-  ASSERT_EQ(lsched_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+  ASSERT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
   const auto round = [&] {
     EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
     return output;
@@ -170,16 +171,17 @@ std::vector<floats> sums_in_mode(std::uint64_t control, const char* algorithm, s
   const float_mode_of_caller here(control);  // inherited by the threads that lsched_world_open starts
   world_of_threads(k_ranks, config).each([&](lsched_world* runtime, rank self) {
     const float_mode_of_caller of_rank(control);
-    const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                     .input = inputs[static_cast<std::size_t>(self)].data(),
-                                     .output = sums[static_cast<std::size_t>(self)].data(),
-                                     .count = k_count,
-                                     .dtype = LSCHED_F32,
-                                     .reduction = LSCHED_SUM,
-                                     .algorithm = algorithm};
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = inputs[static_cast<std::size_t>(self)].data(),
+                                      .output = sums[static_cast<std::size_t>(self)].data(),
+                                      .count = k_count,
+                                      .dtype = LSCHED_F32,
+                                      .reduction = LSCHED_SUM,
+                                      .algorithm = algorithm};
     lsched_schedule* schedule = nullptr;
     diagnostic why;
-    ASSERT_EQ(lsched_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
     if (self == 0) *lane_jobs = runtime->process.engine().counters().lane_jobs;
     EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
@@ -227,7 +229,7 @@ TEST(float_mode, of_the_application_changes_no_bit_of_offers_that_are_merged) {
       lsched_schedule *schedule = nullptr, *turn = nullptr;
       diagnostic why;
       ASSERT_EQ(lsched_partial_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
-      ASSERT_EQ(lsched_barrier_create(runtime, &turn, &why), LSCHED_OK) << why.text;
+      ASSERT_EQ(create_barrier(runtime, &turn, &why), LSCHED_OK) << why.text;
       lsched_ticket of_round{schedule, 0};
       const auto offer = [&](rank as) {
         lsched_ticket called_for{};
@@ -318,16 +320,17 @@ TEST(float_mode, keeps_flags_and_traps_of_the_application) {
   as_ranks(2, [](lsched_world* runtime, rank self) {
     const floats input(4, self == 0 ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity());
     floats output(4);
-    const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                     .input = input.data(),
-                                     .output = output.data(),
-                                     .count = 4,
-                                     .dtype = LSCHED_F32,
-                                     .reduction = LSCHED_SUM,
-                                     .algorithm = "recursive_doubling"};
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = input.data(),
+                                      .output = output.data(),
+                                      .count = 4,
+                                      .dtype = LSCHED_F32,
+                                      .reduction = LSCHED_SUM,
+                                      .algorithm = "recursive_doubling"};
     lsched_schedule* schedule = nullptr;
     diagnostic why;
-    ASSERT_EQ(lsched_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
     std::feclearexcept(FE_ALL_EXCEPT);
     std::feraiseexcept(FE_DIVBYZERO);
 #if defined(__x86_64__)

@@ -38,9 +38,16 @@ int blame(const char* what, const lsched_diagnostic& why) {
   const std::int64_t ranks = segment.ranks();
   for (const std::uint64_t count : {0u, 1u, 1000u, 300'001u}) {
     std::vector<std::int64_t> input(count), output(count);
-    lsched_allreduce_desc desc{sizeof desc, input.data(), output.data(), count, LSCHED_I64, LSCHED_SUM, algorithm};
+    lsched_collective_desc desc{.struct_size = sizeof desc,
+                                .collective = "allreduce",
+                                .input = input.data(),
+                                .output = output.data(),
+                                .count = count,
+                                .dtype = LSCHED_I64,
+                                .reduction = LSCHED_SUM,
+                                .algorithm = algorithm};
     lsched_schedule* sum = nullptr;
-    if (lsched_allreduce_create(runtime, &desc, &sum, &why) != LSCHED_OK) return blame("create", why);
+    if (lsched_collective_create(runtime, &desc, &sum, &why) != LSCHED_OK) return blame("create", why);
     for (std::int64_t round = 1; round <= 4; ++round) {
       for (std::uint64_t i = 0; i < count; ++i) input[i] = round * (self + 1) + static_cast<std::int64_t>(i % 1000);
       lsched_ticket ticket{};

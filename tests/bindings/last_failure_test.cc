@@ -18,6 +18,7 @@
 
 #include "bindings/c/lsched.h"
 #include "bindings/c/lsched_cuda.h"
+#include "tests/support/barrier.h"
 #include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
@@ -131,7 +132,7 @@ TEST(last_failure, names_what_is_open_when_a_world_is_closed) {
   lsched_world* world = nullptr;
   ASSERT_EQ(lsched_split(one.at(0), 0, 0, &world, nullptr), LSCHED_OK);
   lsched_schedule* barrier = nullptr;
-  ASSERT_EQ(lsched_barrier_create(world, &barrier, nullptr), LSCHED_OK);
+  ASSERT_EQ(create_barrier(world, &barrier, nullptr), LSCHED_OK);
   lsched_mailbox* mailbox = nullptr;
   ASSERT_EQ(lsched_mailbox_create(world, &mailbox, nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_world_close(world), LSCHED_ERR_BUSY);
@@ -196,7 +197,7 @@ TEST(last_failure, has_the_outcome_of_a_schedule_that_failed_before_the_start) {
   as_ranks(3, [](lsched_world* world, std::int32_t) {
     lsched_schedule* barrier = nullptr;
     diagnostic why;
-    ASSERT_EQ(lsched_barrier_create(world, &barrier, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(create_barrier(world, &barrier, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(lsched_cancel(barrier, &why), LSCHED_OK) << why.text;
     lsched_ticket round;
     EXPECT_EQ(lsched_start(barrier, &round), LSCHED_ERR_CANCELLED);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/barrier.h"
 #include "tests/support/one_bucket.h"
 #include "tests/support/sampling.h"
 #include "tests/support/thread_ranks.h"
@@ -208,7 +209,7 @@ void play_create(lsched_world* world, aim& at, bool is_first, bool is_late) {
   diagnostic why;
   at.meet();
   if (is_late) at.delay();
-  ASSERT_EQ(lsched_barrier_create(world, &made, &why), LSCHED_OK) << why.text;
+  ASSERT_EQ(create_barrier(world, &made, &why), LSCHED_OK) << why.text;
   if (is_first) at.wait_begins();
   lsched_status answer = lsched_create_wait(made, is_late ? k_limit_ns : k_short_wait_ns, &why);
   if (answer == LSCHED_ERR_TIMEOUT) {

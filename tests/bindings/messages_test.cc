@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "libsched/transport/shm/shm_segment.h"
+#include "tests/support/barrier.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
 #include "tests/support/message_programs.h"
@@ -304,7 +305,7 @@ TEST(messages, may_be_posted_before_anybody_else_has_a_mailbox) {
     EXPECT_EQ(here.wait(sent), LSCHED_OK) << here.why.text;
     EXPECT_EQ(others, 1 - r);
     lsched_schedule* barrier = nullptr;
-    ASSERT_EQ(lsched_barrier_create(mine, &barrier, &here.why), LSCHED_OK);
+    ASSERT_EQ(create_barrier(mine, &barrier, &here.why), LSCHED_OK);
     EXPECT_EQ(lsched_run(barrier, k_limit_ns, &here.why), LSCHED_OK) << here.why.text;
     EXPECT_EQ(lsched_schedule_destroy(barrier, k_limit_ns, &here.why), LSCHED_OK);
   });
@@ -360,7 +361,7 @@ TEST(messages, of_a_mailbox_that_the_ranks_do_not_agree_upon_end_with_the_reason
       EXPECT_EQ(lsched_mailbox_destroy(its), LSCHED_OK);
     } else {
       lsched_schedule* barrier = nullptr;
-      ASSERT_EQ(lsched_barrier_create(mine, &barrier, &why), LSCHED_OK);
+      ASSERT_EQ(create_barrier(mine, &barrier, &why), LSCHED_OK);
       EXPECT_EQ(lsched_create_wait(barrier, k_limit_ns, &why), LSCHED_ERR_MISMATCH);
       EXPECT_EQ(lsched_schedule_destroy(barrier, k_limit_ns, &why), LSCHED_OK);
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libsched/transport/shm/shm_segment.h"
+#include "tests/support/barrier.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
 #include "tests/support/process_status.h"
@@ -27,14 +28,15 @@ struct sum_of_one {
 
   lsched_status create(lsched_world* world, diagnostic& why, lsched_reduction reduction = LSCHED_SUM,
                        const char* algorithm = nullptr) {
-    const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                     .input = &mine,
-                                     .output = &sum,
-                                     .count = 1,
-                                     .dtype = LSCHED_I64,
-                                     .reduction = reduction,
-                                     .algorithm = algorithm};
-    return lsched_allreduce_create(world, &desc, &schedule, &why);
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = &mine,
+                                      .output = &sum,
+                                      .count = 1,
+                                      .dtype = LSCHED_I64,
+                                      .reduction = reduction,
+                                      .algorithm = algorithm};
+    return lsched_collective_create(world, &desc, &schedule, &why);
   }
   void create_and_start(lsched_world* world, std::int64_t value) {
     diagnostic why;
@@ -223,7 +225,7 @@ TEST(nonblocking_creates, fail_where_a_rank_dies_instead) {
     lsched_world* opened = nullptr;
     if (lsched_world_open(nullptr, &opened, nullptr) != LSCHED_OK) return 9;
     lsched_schedule* barrier = nullptr;  // the create returns after all ranks have opened the world
-    if (lsched_barrier_create(opened, &barrier, nullptr) != LSCHED_OK) return 15;
+    if (create_barrier(opened, &barrier, nullptr) != LSCHED_OK) return 15;
     if (self == 1) raise(SIGKILL);
     if (lsched_schedule_destroy(barrier, k_limit_ns, nullptr) != LSCHED_OK) return 16;
     if (lsched_set_nonblocking(opened, 1) != LSCHED_OK) return 10;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "libsched/transport/shm/shm_segment.h"
+#include "tests/support/barrier.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/tcp_store.h"
 #include "tests/support/thread_ranks.h"
@@ -21,14 +22,15 @@ namespace {
 bool computes(lsched_world* world) {
   const std::int64_t mine = lsched_rank(world) + 1, size = lsched_size(world);
   std::int64_t sum = 0;
-  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                   .input = &mine,
-                                   .output = &sum,
-                                   .count = 1,
-                                   .dtype = LSCHED_I64,
-                                   .reduction = LSCHED_SUM};
+  const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                    .collective = "allreduce",
+                                    .input = &mine,
+                                    .output = &sum,
+                                    .count = 1,
+                                    .dtype = LSCHED_I64,
+                                    .reduction = LSCHED_SUM};
   lsched_schedule* schedule = nullptr;
-  return lsched_allreduce_create(world, &desc, &schedule, nullptr) == LSCHED_OK &&
+  return lsched_collective_create(world, &desc, &schedule, nullptr) == LSCHED_OK &&
          lsched_run(schedule, k_limit_ns, nullptr) == LSCHED_OK && sum == size * (size + 1) / 2 &&
          lsched_schedule_destroy(schedule, k_limit_ns, nullptr) == LSCHED_OK;
 }
@@ -128,7 +130,7 @@ TEST(open_with, a_killed_rank_is_named) {
                            if (lsched_world_open_with(self, 3, tcp_store::client::exchange, &mine, nullptr, &world,
                                                       &why) != LSCHED_OK)
                              return 1;
-                           if (lsched_barrier_create(world, &barrier, &why) != LSCHED_OK) return 2;
+                           if (create_barrier(world, &barrier, &why) != LSCHED_OK) return 2;
                            if (self == 1) raise(SIGKILL);
                            lsched_status answer = LSCHED_OK;
                            while (answer == LSCHED_OK) answer = lsched_run(barrier, k_limit_ns, &why);

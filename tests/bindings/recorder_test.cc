@@ -27,9 +27,15 @@ struct sum {
   lsched_schedule* schedule = nullptr;
 
   lsched_status create(lsched_world* world, const char* algorithm) {
-    const lsched_allreduce_desc desc{sizeof desc, data.data(), data.data(), data.size(),
-                                     LSCHED_F64,  LSCHED_SUM,  algorithm};
-    return lsched_allreduce_create(world, &desc, &schedule, nullptr);
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = data.data(),
+                                      .output = data.data(),
+                                      .count = data.size(),
+                                      .dtype = LSCHED_F64,
+                                      .reduction = LSCHED_SUM,
+                                      .algorithm = algorithm};
+    return lsched_collective_create(world, &desc, &schedule, nullptr);
   }
   lsched_status run() const { return lsched_run(schedule, k_limit_ns, nullptr); }
 };

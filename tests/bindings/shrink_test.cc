@@ -52,9 +52,15 @@ class threads_world {
 
 std::int64_t sum_over(lsched_world* world, std::int64_t mine) {
   std::int64_t sum = -1;
-  const lsched_allreduce_desc desc{sizeof desc, &mine, &sum, 1, LSCHED_I64, LSCHED_SUM, nullptr};
+  const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                    .collective = "allreduce",
+                                    .input = &mine,
+                                    .output = &sum,
+                                    .count = 1,
+                                    .dtype = LSCHED_I64,
+                                    .reduction = LSCHED_SUM};
   lsched_schedule* schedule = nullptr;
-  EXPECT_EQ(lsched_allreduce_create(world, &desc, &schedule, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_collective_create(world, &desc, &schedule, nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
   return sum;

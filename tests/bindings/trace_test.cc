@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "tests/support/barrier.h"
 #include "tests/support/thread_ranks.h"
 
 namespace {
@@ -54,7 +55,7 @@ void run_world(std::int32_t ranks, const std::function<void(lsched_world*, bool 
   lsched::testing::as_ranks(ranks, [&](lsched_world* mine, std::int32_t) {
     around(mine, true);
     lsched_schedule* schedule = nullptr;
-    EXPECT_EQ(lsched_barrier_create(mine, &schedule, nullptr), LSCHED_OK);
+    EXPECT_EQ(create_barrier(mine, &schedule, nullptr), LSCHED_OK);
     for (int round = 0; round < 4; ++round) EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
     EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
     around(mine, false);

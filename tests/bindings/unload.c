@@ -28,7 +28,7 @@ static int complain(const char* about, const char* why) {
 
 static void* live(void* argument) {
   static char said_so;
-  LOAD(lsched_allreduce_create);
+  LOAD(lsched_collective_create);
   LOAD(lsched_run);
   LOAD(lsched_schedule_destroy);
   LOAD(lsched_world_close);
@@ -36,10 +36,16 @@ static void* live(void* argument) {
   lsched_diagnostic why = {.struct_size = sizeof why};
   double* const input = calloc(k_count, sizeof *input);
   double* const output = calloc(k_count, sizeof *output);
-  lsched_allreduce_desc desc = {.struct_size = sizeof desc, .input = input, .output = output, .count = k_count,
-                                .dtype = LSCHED_F64, .reduction = LSCHED_SUM, .algorithm = "recursive_doubling"};
+  lsched_collective_desc desc = {.struct_size = sizeof desc,
+                                 .collective = "allreduce",
+                                 .input = input,
+                                 .output = output,
+                                 .count = k_count,
+                                 .dtype = LSCHED_F64,
+                                 .reduction = LSCHED_SUM,
+                                 .algorithm = "recursive_doubling"};
   lsched_schedule* sum;
-  int failed = lsched_allreduce_create_(world, &desc, &sum, &why) != LSCHED_OK;
+  int failed = lsched_collective_create_(world, &desc, &sum, &why) != LSCHED_OK;
   for (int round = 0; round < k_rounds && !failed; ++round) failed = lsched_run_(sum, k_limit_ns, &why) != LSCHED_OK;
   failed = failed || lsched_schedule_destroy_(sum, k_limit_ns, &why) != LSCHED_OK;
   if (failed) complain("a rank", why.text);

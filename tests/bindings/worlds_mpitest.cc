@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bindings/c/lsched_mpi.h"
+#include "tests/support/barrier.h"
 #include "tests/support/list_programs.h"
 #include "tests/support/message_programs.h"
 #include "tests/support/process_limit.h"
@@ -68,7 +69,7 @@ TEST(worlds_over_mpi, a_commit_that_times_out_does_so_for_all_and_the_world_goes
     if (self == late) MPI_Barrier(MPI_COMM_WORLD);  // waits until the commits of the other ranks have timed out
     diagnostic why;
     lsched_schedule* barrier = nullptr;
-    const lsched_status answer = lsched_barrier_create(world, &barrier, &why);
+    const lsched_status answer = create_barrier(world, &barrier, &why);
     if (self != late) MPI_Barrier(MPI_COMM_WORLD);
     if (self == 0 && late == 0 && answer == LSCHED_OK)
       EXPECT_EQ(lsched_run(barrier, k_limit_ns, &why), LSCHED_ERR_CANCELLED) << why.text;
@@ -76,7 +77,7 @@ TEST(worlds_over_mpi, a_commit_that_times_out_does_so_for_all_and_the_world_goes
       EXPECT_EQ(answer, LSCHED_ERR_TIMEOUT) << why.text;
     EXPECT_EQ(lsched_schedule_destroy(barrier, k_limit_ns, &why), LSCHED_OK) << why.text;
     MPI_Barrier(MPI_COMM_WORLD);
-    ASSERT_EQ(lsched_barrier_create(world, &barrier, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(create_barrier(world, &barrier, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(lsched_run(barrier, k_limit_ns, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(lsched_schedule_destroy(barrier, k_limit_ns, &why), LSCHED_OK) << why.text;
   }

@@ -16,6 +16,7 @@
 
 #include "build_options.h"
 #include "libsched/transport/shm/shm_segment.h"
+#include "tests/support/barrier.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
 #include "tests/support/process_ranks.h"
@@ -68,14 +69,15 @@ TEST(worlds, random_programs_of_processes_compute_what_they_promise) { run_as_pr
 std::int64_t sum_of_ranks(lsched_world* world, diagnostic& why) {
   const std::int64_t mine = lsched_rank(world) + 1;
   std::int64_t sum = -1;
-  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                   .input = &mine,
-                                   .output = &sum,
-                                   .count = 1,
-                                   .dtype = LSCHED_I64,
-                                   .reduction = LSCHED_SUM};
+  const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                    .collective = "allreduce",
+                                    .input = &mine,
+                                    .output = &sum,
+                                    .count = 1,
+                                    .dtype = LSCHED_I64,
+                                    .reduction = LSCHED_SUM};
   lsched_schedule* schedule = nullptr;
-  if (lsched_allreduce_create(world, &desc, &schedule, &why) != LSCHED_OK) return -1;
+  if (lsched_collective_create(world, &desc, &schedule, &why) != LSCHED_OK) return -1;
   EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
   return sum;
@@ -118,13 +120,14 @@ TEST(worlds, that_disagree_leave_the_others_alone) {
     ASSERT_EQ(lsched_split(mine, 0, -r, &all, &why), LSCHED_OK) << why.text;
     lsched_schedule* refused = nullptr;
     std::int64_t value = 0;
-    const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                     .input = &value,
-                                     .output = &value,
-                                     .count = 1,
-                                     .dtype = LSCHED_I64,
-                                     .reduction = r == 0 ? LSCHED_MAX : LSCHED_SUM};
-    const lsched_status answer = lsched_allreduce_create(left, &desc, &refused, &why);
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = &value,
+                                      .output = &value,
+                                      .count = 1,
+                                      .dtype = LSCHED_I64,
+                                      .reduction = r == 0 ? LSCHED_MAX : LSCHED_SUM};
+    const lsched_status answer = lsched_collective_create(left, &desc, &refused, &why);
     EXPECT_EQ(answer, r / 2 == 0 ? LSCHED_ERR_MISMATCH : LSCHED_OK) << why.text;
     if (r / 2 == 0) {
       EXPECT_EQ(why.rank, 1 - r % 2) << why.text;  // the number of the rank in the split world
@@ -150,7 +153,7 @@ TEST(worlds, a_commit_that_times_out_does_so_for_all_and_the_world_goes_on) {
         diagnostic why;
         lsched_schedule* barrier = nullptr;
         if (r == late) others.wait();
-        EXPECT_EQ(lsched_barrier_create(ranks.at(r), &barrier, &why), LSCHED_ERR_TIMEOUT) << "rank " << r;
+        EXPECT_EQ(create_barrier(ranks.at(r), &barrier, &why), LSCHED_ERR_TIMEOUT) << "rank " << r;
         EXPECT_TRUE(why.says("rank " + std::to_string(late))) << why.text;
         EXPECT_EQ(why.rank, late);
         if (r != late) others.count_down();
@@ -172,7 +175,7 @@ TEST(worlds, that_were_closed_are_missed_by_their_members_alone) {
       EXPECT_EQ(lsched_world_close(made), LSCHED_OK);
     } else {
       lsched_schedule* barrier = nullptr;
-      EXPECT_EQ(lsched_barrier_create(made, &barrier, &why), LSCHED_ERR_PEER) << why.text;
+      EXPECT_EQ(create_barrier(made, &barrier, &why), LSCHED_ERR_PEER) << why.text;
       EXPECT_EQ(why.rank, 1) << why.text;
       EXPECT_EQ(lsched_world_close(made), LSCHED_OK);
     }
@@ -225,7 +228,7 @@ int outlive(lsched_world* opened) {
   if (lsched_split(opened, self < 2 ? -1 : 0, -self, &of_two, &why) != LSCHED_OK) return 11;
   std::map<lsched_world*, lsched_schedule*> barriers;
   for (lsched_world* one : {opened, without_3, of_two})
-    if (one != nullptr && lsched_barrier_create(one, &barriers[one], &why) != LSCHED_OK) return 12;
+    if (one != nullptr && create_barrier(one, &barriers[one], &why) != LSCHED_OK) return 12;
   if (self == 3) raise(SIGKILL);
   const std::pair of_3(LSCHED_ERR_PEER, 3), of_3_of_two(LSCHED_ERR_PEER, 0), of_1(LSCHED_ERR_PEER, 1);
   if (fail_in(opened, barriers[opened]) != of_3) return 13;
@@ -239,8 +242,8 @@ int outlive(lsched_world* opened) {
   if (self == 1) raise(SIGKILL);
   if (fail_in(without_3, barriers[without_3]) != of_1) return 19;
   lsched_schedule* none = nullptr;
-  if (lsched_barrier_create(again, &none, &why) != LSCHED_ERR_PEER || why.rank != 1) return 20;
-  if (lsched_barrier_create(opened, &none, &why) != LSCHED_ERR_PEER || why.rank != 3) return 21;
+  if (create_barrier(again, &none, &why) != LSCHED_ERR_PEER || why.rank != 1) return 20;
+  if (create_barrier(opened, &none, &why) != LSCHED_ERR_PEER || why.rank != 3) return 21;
   return 0;
 }
 
@@ -354,7 +357,7 @@ TEST(worlds, of_listed_ranks_hear_of_one_that_is_killed) {
       diagnostic why;
       if (lsched_world_open(nullptr, &opened, nullptr) != LSCHED_OK) return 9;
       lsched_schedule* barrier = nullptr;  // the create returns after all ranks have opened the world
-      if (lsched_barrier_create(opened, &barrier, &why) != LSCHED_OK) return 13;
+      if (create_barrier(opened, &barrier, &why) != LSCHED_OK) return 13;
       if (self == dies) raise(SIGKILL);
       constexpr std::int32_t all[] = {0, 1, 2};
       if (lsched_split_ranks(opened, all, 3, 1, &made, &why) != LSCHED_ERR_PEER || why.rank != dies) return 10;
@@ -433,7 +436,7 @@ lsched_status open_under_file_limit(std::uint64_t limit_bytes, std::uint64_t reg
   const lsched_status opened = lsched_world_open(&config, &world, &why);
   if (opened != LSCHED_OK) return opened;
   lsched_schedule* barrier = nullptr;
-  if (lsched_barrier_create(world, &barrier, nullptr) != LSCHED_OK) return LSCHED_ERR_INTERNAL;
+  if (create_barrier(world, &barrier, nullptr) != LSCHED_OK) return LSCHED_ERR_INTERNAL;
   if (lsched_run(barrier, k_limit_ns, nullptr) != LSCHED_OK) return LSCHED_ERR_INTERNAL;
   if (lsched_schedule_destroy(barrier, k_limit_ns, nullptr) != LSCHED_OK) return LSCHED_ERR_INTERNAL;
   return lsched_world_close(world);

@@ -463,16 +463,17 @@ float sum_in(lsched_dtype type) {
     const float term = self == 0 ? 1.0F : 0x1p-9F;
     float input = 0, output = 0, result = 0;  // large enough for either type
     ASSERT_EQ(lsched_convert(LSCHED_F32, &term, 1, 1, type, &input), LSCHED_OK);
-    const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                     .input = &input,
-                                     .output = &output,
-                                     .count = 1,
-                                     .dtype = type,
-                                     .reduction = LSCHED_SUM,
-                                     .algorithm = "direct"};
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = &input,
+                                      .output = &output,
+                                      .count = 1,
+                                      .dtype = type,
+                                      .reduction = LSCHED_SUM,
+                                      .algorithm = "direct"};
     lsched_schedule* schedule = nullptr;
     diagnostic why;
-    ASSERT_EQ(lsched_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
     std::uint16_t rounded = 0;

@@ -1,3 +1,4 @@
+#include "tests/support/barrier.h"
 #include "tests/support/message_programs.h"
 
 #include <algorithm>
@@ -74,7 +75,7 @@ class rank_of_program {
     diagnostic why;
     if (lsched_mailbox_create(world_, &box_, &why) != LSCHED_OK) return why.text;
     lsched_schedule* barrier = nullptr;
-    if (lsched_barrier_create(world_, &barrier, &why) != LSCHED_OK) return why.text;
+    if (create_barrier(world_, &barrier, &why) != LSCHED_OK) return why.text;
     std::string wrong;
     for (std::size_t phase = 0; phase < plan_.phases.size() && wrong.empty(); ++phase) {
       wrong = perform_phase(phase);

@@ -284,9 +284,15 @@ class mortal {
   /// succeeded on some ranks and failed on others.
   lsched_status agree() {
     value next = 0;
-    const lsched_allreduce_desc desc{sizeof desc, &next_, &next, 1, LSCHED_I64, LSCHED_MAX, nullptr};
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = &next_,
+                                      .output = &next,
+                                      .count = 1,
+                                      .dtype = LSCHED_I64,
+                                      .reduction = LSCHED_MAX};
     lsched_schedule* schedule = nullptr;
-    lsched_status answer = lsched_allreduce_create(world_, &desc, &schedule, nullptr);
+    lsched_status answer = lsched_collective_create(world_, &desc, &schedule, nullptr);
     if (answer != LSCHED_OK) return answer;
     answer = lsched_run(schedule, k_limit_ns, nullptr);
     const lsched_status end = lsched_schedule_destroy(schedule, k_limit_ns, nullptr);

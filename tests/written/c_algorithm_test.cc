@@ -25,15 +25,16 @@ void expect_sums(const world_of_threads& world, const char* algorithm) {
   world.each([&](lsched_world* mine, std::int32_t r) {
     diagnostic why;
     std::vector<double> in(5, r + 1.0), out(5);
-    const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                     .input = in.data(),
-                                     .output = out.data(),
-                                     .count = in.size(),
-                                     .dtype = LSCHED_F64,
-                                     .reduction = LSCHED_SUM,
-                                     .algorithm = algorithm};
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = in.data(),
+                                      .output = out.data(),
+                                      .count = in.size(),
+                                      .dtype = LSCHED_F64,
+                                      .reduction = LSCHED_SUM,
+                                      .algorithm = algorithm};
     lsched_schedule* made = nullptr;
-    ASSERT_EQ(lsched_allreduce_create(mine, &desc, &made, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_collective_create(mine, &desc, &made, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(lsched_run(made, k_limit_ns, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(out, std::vector<double>(5, world.size() * (world.size() + 1) / 2.0));
     EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, &why), LSCHED_OK) << why.text;

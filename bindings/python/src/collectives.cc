@@ -74,8 +74,10 @@ address collective(const world& in, const std::string& name, address input, addr
 }
 
 address barrier(const world& in) {
+  const lsched_collective_desc desc{.struct_size = sizeof desc, .collective = "barrier"};
   lsched_schedule* made = nullptr;
-  blocking([&, all = committing(in)](lsched_diagnostic* why) { return lsched_barrier_create(all, &made, why); });
+  blocking(
+      [&, all = committing(in)](lsched_diagnostic* why) { return lsched_collective_create(all, &desc, &made, why); });
   return adopted(made);
 }
 

@@ -20,6 +20,7 @@
 #include "libsched/schedule/draw.h"
 #include "tests/bindings/blame/blame_ground.h"
 #include "tests/bindings/blame/sandbox.h"
+#include "tests/support/barrier.h"
 #include "tests/support/one_bucket.h"
 
 namespace lsched::testing {
@@ -116,7 +117,7 @@ class rank_of_job {
 
   bool create(const char* collective, const char* algorithm) {
     const std::string_view name = collective;
-    if (name == "barrier") return lsched_barrier_create(world_, &schedule_, &why_) == LSCHED_OK;
+    if (name == "barrier") return create_barrier(world_, &schedule_, &why_) == LSCHED_OK;
     const lsched_collective_desc desc{.struct_size = sizeof desc,
                                       .collective = collective,
                                       .input = memory_.input.data(),

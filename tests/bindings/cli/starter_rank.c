@@ -49,12 +49,13 @@ int main(int count, char** words) {
   if (strcmp(mode, "before") == 0) start_child(words[0]);
   lsched_world* world = NULL;
   lsched_schedule* barrier = NULL;
+  const lsched_collective_desc desc = {.struct_size = sizeof desc, .collective = "barrier"};
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
   lsched_status answer = lsched_world_open(NULL, &world, &why);
   if (answer == LSCHED_OK && strcmp(mode, "after") == 0) start_child(words[0]);
   if (answer == LSCHED_OK && strcmp(mode, "forked") == 0) fork_child();
-  if (answer == LSCHED_OK) answer = lsched_barrier_create(world, &barrier, &why);
+  if (answer == LSCHED_OK) answer = lsched_collective_create(world, &desc, &barrier, &why);
   if (answer == LSCHED_OK) answer = lsched_run(barrier, k_limit_ns, &why);
   if (answer == LSCHED_OK) answer = lsched_schedule_destroy(barrier, k_limit_ns, &why);
   if (answer == LSCHED_OK) answer = lsched_world_close(world);

@@ -21,14 +21,15 @@ constexpr std::uint64_t k_elements = 1 << 20;
 class host_sum {
  public:
   explicit host_sum(lsched_world* world) : ranks_(lsched_size(world)) {
-    const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                     .input = input_.data(),
-                                     .output = output_.data(),
-                                     .count = input_.size(),
-                                     .dtype = LSCHED_F32,
-                                     .reduction = LSCHED_SUM};
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = input_.data(),
+                                      .output = output_.data(),
+                                      .count = input_.size(),
+                                      .dtype = LSCHED_F32,
+                                      .reduction = LSCHED_SUM};
     diagnostic why;
-    EXPECT_EQ(lsched_allreduce_create(world, &desc, &sum_, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(lsched_collective_create(world, &desc, &sum_, &why), LSCHED_OK) << why.text;
   }
   ~host_sum() { EXPECT_EQ(lsched_schedule_destroy(sum_, k_limit_ns, nullptr), LSCHED_OK); }
   host_sum(const host_sum&) = delete;

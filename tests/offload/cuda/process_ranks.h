@@ -8,6 +8,7 @@
 #include "bindings/c/lsched_cuda.h"
 #include "libsched/transport/shm/shm_segment.h"
 #include "tests/offload/cuda/user_memory.h"
+#include "tests/support/barrier.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
 #include "tests/support/thread_ranks.h"
@@ -61,7 +62,7 @@ class rank_of_process {
   void meet() const {
     lsched_schedule* barrier = nullptr;
     diagnostic why;
-    EXPECT_EQ(lsched_barrier_create(world_, &barrier, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(create_barrier(world_, &barrier, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(lsched_run(barrier, k_limit_ns, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(lsched_schedule_destroy(barrier, k_limit_ns, &why), LSCHED_OK) << why.text;
   }

@@ -96,15 +96,16 @@ constexpr int k_last_round = 3;  ///< the round in which the rank is killed
 void run_until_killed(const rank_of_process& mine, const fake_device& gpu, rank killed) {
   const rank self = lsched_rank(mine.world());
   user_buffer input(gpu, true, numbers_of(k_count * 4, self)), output(gpu, true, floats(k_count));
-  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                   .input = input.data(),
-                                   .output = output.data(),
-                                   .count = k_count,
-                                   .dtype = LSCHED_F32,
-                                   .reduction = LSCHED_SUM};
+  const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                    .collective = "allreduce",
+                                    .input = input.data(),
+                                    .output = output.data(),
+                                    .count = k_count,
+                                    .dtype = LSCHED_F32,
+                                    .reduction = LSCHED_SUM};
   lsched_schedule* sum = nullptr;
   diagnostic why;
-  ASSERT_EQ(lsched_allreduce_create(mine.world(), &desc, &sum, &why), LSCHED_OK) << why.text;
+  ASSERT_EQ(lsched_collective_create(mine.world(), &desc, &sum, &why), LSCHED_OK) << why.text;
   lsched_status code = LSCHED_OK;
   for (int round = 1; code == LSCHED_OK && round <= k_last_round; ++round) {
     if (round < k_last_round || self != killed) {

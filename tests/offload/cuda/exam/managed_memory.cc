@@ -37,14 +37,15 @@ std::string add_up(lsched_world* world, const float* input, float* output) {
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
   if (attach_first_device(world, &why) != LSCHED_OK) return why.text;
-  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                   .input = input,
-                                   .output = output,
-                                   .count = k_count,
-                                   .dtype = LSCHED_F32,
-                                   .reduction = LSCHED_SUM};
+  const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                    .collective = "allreduce",
+                                    .input = input,
+                                    .output = output,
+                                    .count = k_count,
+                                    .dtype = LSCHED_F32,
+                                    .reduction = LSCHED_SUM};
   lsched_schedule* sum = nullptr;
-  if (lsched_allreduce_create(world, &desc, &sum, &why) != LSCHED_OK) return why.text;
+  if (lsched_collective_create(world, &desc, &sum, &why) != LSCHED_OK) return why.text;
   constexpr std::uint64_t k_limit_ns = 5'000'000'000;
   const bool has_run = lsched_run(sum, k_limit_ns, &why) == LSCHED_OK;
   const bool has_ended = lsched_schedule_destroy(sum, k_limit_ns, &why) == LSCHED_OK;
