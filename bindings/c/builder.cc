@@ -1,5 +1,9 @@
 // Schedules by hand: the C interface of the builder, of schedule_file.h and of algorithm files.
 #include "libsched/schedule/builder.h"
+
+#include <array>
+#include <span>
+
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
@@ -7,7 +11,6 @@
 #include "libsched/schedule/schedule_file.h"
 
 struct lsched_builder {
-  lsched_world* world;  ///< null: the builder was made by lsched_builder_create_at, and cannot be committed
   lsched::builder content;
   std::string name;
   std::optional<lsched::failure> refusal{};  ///< the builder's first error, if it was found in this file and not by
@@ -32,17 +35,13 @@ lsched_status refuse(lsched_builder& b, failure why) {
   return state_of(b);
 }
 
-lsched_status add_slot(lsched_builder* b, buffer_role role, lsched_dtype type, std::uint64_t count, lsched_slot* slot) {
-  if (b == nullptr) return fail(status::argument, "builder is null");
-  return guarded(kept_diagnostic(), [&] {
-    if (slot == nullptr) return refuse(*b, argument("slot is null"));
-    const auto element = read_dtype(type);
-    if (!element) return refuse(*b, argument("a slot's " + element.error().text));
-    const buffer_id id = b->content.declare(role, *element, count);
-    if (const lsched_status answer = state_of(*b); answer != LSCHED_OK) return answer;
-    slot->id = id;
-    return LSCHED_OK;
-  });
+result<buffer_role> read_use(lsched_slot_use use) {
+  switch (use) {
+    case LSCHED_INPUT: return buffer_role::input;
+    case LSCHED_OUTPUT: return buffer_role::output;
+    case LSCHED_SCRATCH: return buffer_role::scratch;
+  }
+  return argument("use is not an lsched_slot_use");
 }
 
 /// Returns ARGUMENT for regions in a slot that does not exist, regions above the maximum count, and regions of
@@ -85,7 +84,7 @@ bool is_whole(const lsched_region& where, std::uint64_t unit) {
 /// Returns the reason why an op cannot combine these regions by `user`, or null. All ops of a schedule use the same
 /// user_op.
 const char* validate_user(const lsched_builder& b, dtype type, const user_kernel& user,
-                          std::initializer_list<lsched_region> regions) {
+                          std::span<const lsched_region> regions) {
   const bool is_same = user.run == b.user.run && user.context == b.user.context && user.unit == b.user.unit;
   if (b.user.run != nullptr && !is_same) return "all reduces of a schedule must use the same user_op";
   for (const lsched_region& one : regions) {
@@ -96,7 +95,31 @@ const char* validate_user(const lsched_builder& b, dtype type, const user_kernel
   return nullptr;
 }
 
+/// Appends a reduce by the caller's user_op. `regions` are the lower operand, the higher operand and the target.
+result<op_id> reduce_by_user(lsched_builder& to, lsched_reduction reduction, const lsched_user_op& user_op,
+                             const std::array<lsched_region, 3>& regions) {
+  if (static_cast<int>(reduction) != 0) return argument("a reduce has both a reduction and a user_op");
+  const auto what = read_struct(&user_op);
+  if (!what) return what.error();
+  const auto user = read_user_op(*what);
+  if (!user) return user.error();
+  if (const char* why = validate_user(to, *read_dtype(what->dtype), *user, regions))
+    return failure{status::argument, why};
+  to.user = *user;
+  const auto& [lower, higher, target] = regions;
+  return to.content.reduce(kernel::user, packed(lower), packed(higher), packed(target), target.count);
+}
+
 result<schedule_ptr> compile(const lsched_builder& b) { return b.refusal ? *b.refusal : b.content.compile(); }
+
+/// Returns ARGUMENT if a builder is for another rank, or for another number of ranks, than the world.
+std::optional<failure> validate_place(const world& of_builder, const world& of_world) {
+  if (of_builder.self == of_world.self && of_builder.size == of_world.size) return std::nullopt;
+  const auto words = [](const world& place) {
+    return "rank " + std::to_string(place.self) + " of " + std::to_string(place.size);
+  };
+  return argument("the builder is of " + words(of_builder) + ", but this is " + words(of_world));
+}
 
 result<schedule_ptr> read(const char* text, std::uint64_t bytes, world place) {
   if (text == nullptr) return failure{status::argument, "text is null"};
@@ -113,37 +136,32 @@ using namespace lsched;
 
 extern "C" {
 
-lsched_status lsched_builder_create(lsched_world* world, const char* name, lsched_builder** builder) {
-  if (world == nullptr || builder == nullptr) return fail(status::argument, "world or builder is null");
-  return guarded(kept_diagnostic(), [&] {
-    const std::string called = name == nullptr ? "custom" : name;
-    *builder = new lsched_builder{world, lsched::builder(world->place(), called), called};
-    return LSCHED_OK;
-  });
-}
-
-lsched_status lsched_builder_create_at(int32_t rank, int32_t ranks, const char* name, lsched_builder** builder) {
+lsched_status lsched_builder_create(int32_t rank, int32_t ranks, const char* name, lsched_builder** builder) {
   if (builder == nullptr || rank < 0 || rank >= ranks)
     return fail(status::argument, "builder is null, or rank is not from 0 to ranks - 1");
   return guarded(kept_diagnostic(), [&] {
     const std::string called = name == nullptr ? "custom" : name;
-    *builder = new lsched_builder{nullptr, lsched::builder({.self = rank, .size = ranks}, called), called};
+    *builder = new lsched_builder{lsched::builder({.self = rank, .size = ranks}, called), called};
     return LSCHED_OK;
   });
 }
 
 void lsched_builder_destroy(lsched_builder* builder) { delete builder; }
 
-lsched_status lsched_slot_input(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot) {
-  return add_slot(b, buffer_role::input, dtype, count, slot);
-}
-
-lsched_status lsched_slot_output(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot) {
-  return add_slot(b, buffer_role::output, dtype, count, slot);
-}
-
-lsched_status lsched_slot_scratch(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot) {
-  return add_slot(b, buffer_role::scratch, dtype, count, slot);
+lsched_status lsched_add_slot(lsched_builder* b, lsched_slot_use use, lsched_dtype dtype, uint64_t count,
+                              lsched_slot* slot) {
+  if (b == nullptr) return fail(status::argument, "builder is null");
+  return guarded(kept_diagnostic(), [&] {
+    if (slot == nullptr) return refuse(*b, argument("slot is null"));
+    const auto role = read_use(use);
+    if (!role) return refuse(*b, role.error());
+    const auto element = read_dtype(dtype);
+    if (!element) return refuse(*b, argument("a slot's " + element.error().text));
+    const buffer_id id = b->content.declare(*role, *element, count);
+    if (const lsched_status answer = state_of(*b); answer != LSCHED_OK) return answer;
+    slot->id = id;
+    return LSCHED_OK;
+  });
 }
 
 lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op) {
@@ -160,26 +178,13 @@ lsched_status lsched_add_recv(lsched_builder* b, int32_t peer, uint32_t tag, lsc
                 [&](lsched_builder& to) { return to.content.recv(peer, tag, packed(target), target.count); });
 }
 
-lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower,
-                                lsched_region higher, lsched_region target, lsched_op* op) {
+lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, const lsched_user_op* user_op,
+                                lsched_region lower, lsched_region higher, lsched_region target, lsched_op* op) {
   return add_op(b, "a reduce", {lower, higher, target}, op, [&](lsched_builder& to) -> result<op_id> {
+    if (user_op != nullptr) return reduce_by_user(to, reduction, *user_op, {lower, higher, target});
     const auto what = read_reduction(reduction);
-    if (!what) return what.error();
+    if (!what) return argument(what.error().text + ", and user_op is null");
     return to.content.reduce(*what, packed(lower), packed(higher), packed(target), target.count);
-  });
-}
-
-lsched_status lsched_add_user_reduce(lsched_builder* b, const lsched_user_op* user_op, lsched_region lower,
-                                     lsched_region higher, lsched_region target, lsched_op* op) {
-  return add_op(b, "a reduce", {lower, higher, target}, op, [&](lsched_builder& to) -> result<op_id> {
-    const auto what = read_struct(user_op);
-    if (!what) return what.error();
-    const auto user = read_user_op(*what);
-    if (!user) return user.error();
-    if (const char* why = validate_user(to, *read_dtype(what->dtype), *user, {lower, higher, target}))
-      return failure{status::argument, why};
-    to.user = *user;
-    return to.content.reduce(kernel::user, packed(lower), packed(higher), packed(target), target.count);
   });
 }
 
@@ -216,16 +221,17 @@ lsched_status lsched_builder_print(const lsched_builder* builder, char* text, si
   });
 }
 
-lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs, void* const* outputs,
-                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
+lsched_status lsched_builder_commit(lsched_builder* builder, lsched_world* world, const void* const* inputs,
+                                    void* const* outputs, lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   if (builder == nullptr) return report(diagnostic, {status::argument, "builder is null"});
   const std::unique_ptr<lsched_builder> owned(builder);
-  if (owned->world == nullptr)
+  if (world == nullptr)
     return report(diagnostic, {status::argument, "a builder without a world cannot commit: load its text"});
-  return guarded(diagnostic, [&] {
+  return create(world, schedule, diagnostic, [&](lsched_world& w) -> result<creation> {
+    if (auto why = validate_place(owned->content.place(), w.place())) return *why;
     auto made = bind_program("hand-written schedule " + owned->name, compile(*owned), inputs, outputs);
     if (made) made->request.options.user = owned->user;
-    return commit(owned->world, std::move(made), schedule, diagnostic);
+    return made;
   });
 }
 

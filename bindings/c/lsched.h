@@ -1356,33 +1356,33 @@ typedef struct lsched_region {
   uint64_t count;
 } lsched_region;
 
-/** Creates an empty schedule of this rank. The builder keeps the first error of its lsched_slot_, lsched_add_ and
- * lsched_set_ functions, and commit returns that error. So a sequence of these functions needs one check only, at
- * commit. Each function also returns the error, and compilers do not warn if the status is ignored. `name` must be the
- * same on all ranks. NULL means "custom".
+/** Creates an empty schedule of rank `rank` in a world of `ranks` ranks. No world needs to exist: a schedule of any rank
+ * can be printed, and the text can be proved, simulated, drawn and loaded. `name` must be the same on all ranks. NULL
+ * means "custom".
+ * The builder keeps the first error of its lsched_add_ and lsched_set_ functions, and commit returns that error. So a
+ * sequence of these functions needs one check only, at commit. Each function also returns the error, and compilers do
+ * not warn if the status is ignored.
  * Thread: any thread, but only one at a time for each builder. This holds for all builder functions.
  * Blocks: never. This holds for all builder functions except commit.
  * Memory: the caller owns *builder until commit or destroy.
- * Errors: ARGUMENT. */
-LSCHED_CHECKED lsched_status lsched_builder_create(lsched_world* world, const char* name, lsched_builder** builder);
-
-/** Creates an empty schedule of rank `rank` in a world of `ranks` ranks that need not exist. The schedule can be
- * printed, and the text can be proved, simulated, drawn and loaded. lsched_builder_commit refuses this builder.
- * Thread, Blocks, Memory: as lsched_builder_create.
- * Errors: ARGUMENT (no such rank). */
-LSCHED_CHECKED lsched_status lsched_builder_create_at(int32_t rank, int32_t ranks, const char* name,
-                                                      lsched_builder** builder);
+ * Errors: ARGUMENT (also if `rank` is not below `ranks`). */
+LSCHED_CHECKED lsched_status lsched_builder_create(int32_t rank, int32_t ranks, const char* name,
+                                                   lsched_builder** builder);
 /** Destroys a builder that will not be committed. NULL is OK. */
 LSCHED_API void lsched_builder_destroy(lsched_builder* builder);
 
-/** Declares a buffer that the schedule only reads. lsched_builder_commit binds memory to inputs and outputs, in the
- * order of their declaration.
- * Errors: ARGUMENT (no dtype, or a count of 2^48 or more). */
-LSCHED_API lsched_status lsched_slot_input(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
-/** Declares a buffer that the schedule writes; see lsched_slot_input. */
-LSCHED_API lsched_status lsched_slot_output(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
-/** Declares a buffer that the schedule owns; see lsched_slot_input. */
-LSCHED_API lsched_status lsched_slot_scratch(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
+/** The use of a slot. */
+typedef enum lsched_slot_use {
+  LSCHED_INPUT = 0, /* memory of the caller, which the schedule only reads */
+  LSCHED_OUTPUT,    /* memory of the caller, which the schedule writes */
+  LSCHED_SCRATCH    /* memory of the schedule */
+} lsched_slot_use;
+
+/** Declares a buffer of `count` elements. lsched_builder_commit binds memory to inputs and outputs, in the order of their
+ * declaration.
+ * Errors: ARGUMENT (no such use, no dtype, or a count of 2^48 or more). */
+LSCHED_API lsched_status lsched_add_slot(lsched_builder* b, lsched_slot_use use, lsched_dtype dtype, uint64_t count,
+                                         lsched_slot* slot);
 
 /** Adds an op that does nothing. The following applies to all add functions. `op` (optional) receives the new op. A tag
  * may be used once per peer and direction. A peer must be another rank: lsched_add_copy moves data within a rank.
@@ -1397,13 +1397,12 @@ LSCHED_API lsched_status lsched_add_recv(lsched_builder* b, int32_t from, uint32
 /** Adds an op that computes target = lower (reduction) higher, elementwise. The three counts must be equal, and any two
  * regions must be equal or disjoint. Commit compares the reductions of ranks: if two ranks each use only one reduction
  * for a dtype, both reductions must be equal. A rank that combines no elements, or uses several reductions, is not
- * compared. */
-LSCHED_API lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower,
-                                           lsched_region higher, lsched_region target, lsched_op* op);
-/** Adds an op that combines by the caller's own reduction. All such ops of a schedule must use the same user_op.
- * Offsets and counts must be multiples of user_op->unit. */
-LSCHED_API lsched_status lsched_add_user_reduce(lsched_builder* b, const lsched_user_op* user_op, lsched_region lower,
-                                                lsched_region higher, lsched_region target, lsched_op* op);
+ * compared.
+ * If user_op is not NULL, the op combines by that reduction of the caller, and `reduction` must be 0. All such ops of a
+ * schedule must use the same user_op. Offsets and counts must be multiples of user_op->unit. */
+LSCHED_API lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, const lsched_user_op* user_op,
+                                           lsched_region lower, lsched_region higher, lsched_region target,
+                                           lsched_op* op);
 /** Adds an op that copies a region to another region of this rank. Counts and dtypes must be equal. */
 LSCHED_API lsched_status lsched_add_copy(lsched_builder* b, lsched_region source, lsched_region target, lsched_op* op);
 
@@ -1417,19 +1416,20 @@ LSCHED_API lsched_status lsched_add_dep(lsched_builder* b, lsched_op before, lsc
  * Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32_t tokens);
 
-/** Compiles, binds and connects a schedule. Consumes the builder, also on failure. Collective: ranks whose builder has
- * an error must call, too.
+/** Compiles the schedule of a builder, binds it, and connects it with the schedules of the other ranks of `world`.
+ * Consumes the builder, also on failure. Collective: ranks whose builder has an error must call, too.
  * Outputs must not overlap with other memory, except in place. In place, either the first input lies within the first
  * output or the reverse. Each further input begins at the same address as the output of the same number. (lsched_verify
  * proves whether a schedule is correct in place.)
  * Thread, Blocks, Memory: as lsched_collective_create; `inputs` and `outputs` hold one pointer per slot.
- * Errors: the builder's first error; CYCLE; BOUNDS; ARGUMENT (also for other overlaps); UNMATCHED (sends and receives
+ * Errors: the builder's first error; CYCLE; BOUNDS; ARGUMENT (also for other overlaps, and for a builder of another rank
+ * or another number of ranks); UNMATCHED (sends and receives
  * of the ranks do not match in peer, tag, dtype and size; the diagnostic names an unmatched send or receive); MISMATCH
  * (for example, ranks combine by different reductions); the errors of a proof (lsched_set_verify); and as
  * lsched_collective_create. */
-LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs,
-                                                   void* const* outputs, lsched_schedule** schedule,
-                                                   lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, lsched_world* world,
+                                                   const void* const* inputs, void* const* outputs,
+                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /** Writes the schedule that lsched_builder_commit would run as a schedule file (docs/reference/schedule_file.md). The
  * builder stays valid. The concatenated texts of all ranks are input for lsched_verify, lsched_simulate and

@@ -959,17 +959,15 @@ inline void partial_base::carry(const world& survivors) {
 /// rank that has caught such an error must still call commit(). Every rank then gets the error.
 class [[nodiscard]] builder {
  public:
-  explicit builder(world& place, const char* name = nullptr) {
-    lsched_builder* made = nullptr;
-    detail::expect(lsched_builder_create(place.handle(), name, &made));
-    handle_.reset(made);
+  explicit builder(world& place, const char* name = nullptr) : builder(place.rank(), place.size(), name) {
+    world_ = place.handle();
   }
 
   /// Creates a schedule of any rank of a world that need not exist. The schedule cannot be committed, but its text can
   /// be printed.
   builder(std::int32_t rank, std::int32_t ranks, const char* name = nullptr) {
     lsched_builder* made = nullptr;
-    detail::expect(lsched_builder_create_at(rank, ranks, name, &made));
+    detail::expect(lsched_builder_create(rank, ranks, name, &made));
     handle_.reset(made);
   }
 
@@ -986,15 +984,15 @@ class [[nodiscard]] builder {
 
   template <element T>
   lsched_slot input(std::uint64_t count) {
-    return slot(lsched_slot_input, dtype_of<T>::value, count);
+    return slot(LSCHED_INPUT, dtype_of<T>::value, count);
   }
   template <element T>
   lsched_slot output(std::uint64_t count) {
-    return slot(lsched_slot_output, dtype_of<T>::value, count);
+    return slot(LSCHED_OUTPUT, dtype_of<T>::value, count);
   }
   template <element T>
   lsched_slot scratch(std::uint64_t count) {
-    return slot(lsched_slot_scratch, dtype_of<T>::value, count);
+    return slot(LSCHED_SCRATCH, dtype_of<T>::value, count);
   }
 
   lsched_op nop() { return add(lsched_add_nop); }
@@ -1006,10 +1004,10 @@ class [[nodiscard]] builder {
   }
   lsched_op copy(lsched_region source, lsched_region target) { return add(lsched_add_copy, source, target); }
   lsched_op reduce(lsched_reduction reduction, lsched_region lower, lsched_region higher, lsched_region target) {
-    return add(lsched_add_reduce, reduction, lower, higher, target);
+    return add(lsched_add_reduce, reduction, nullptr, lower, higher, target);
   }
   lsched_op reduce(const lsched_user_op& how, lsched_region lower, lsched_region higher, lsched_region target) {
-    return add(lsched_add_user_reduce, &how, lower, higher, target);
+    return add(lsched_add_reduce, lsched_reduction{}, &how, lower, higher, target);
   }
 
   void dep(lsched_op before, lsched_op after) { detail::expect(lsched_add_dep(handle(), before, after)); }
@@ -1019,14 +1017,13 @@ class [[nodiscard]] builder {
   /// Commits the schedule, with one pointer per slot in the order of declaration. Consumes the builder, also if commit
   /// fails. Collective.
   schedule commit(std::span<const void* const> inputs, std::span<void* const> outputs) {
-    return schedule(detail::created(lsched_builder_commit, handle_.release(), inputs.data(), outputs.data()));
+    return schedule(detail::created(lsched_builder_commit, handle_.release(), world_, inputs.data(), outputs.data()));
   }
 
  private:
-  lsched_slot slot(lsched_status (*declare)(lsched_builder*, lsched_dtype, std::uint64_t, lsched_slot*),
-                   lsched_dtype type, std::uint64_t count) {
+  lsched_slot slot(lsched_slot_use use, lsched_dtype type, std::uint64_t count) {
     lsched_slot made{};
-    detail::expect(declare(handle(), type, count, &made));
+    detail::expect(lsched_add_slot(handle(), use, type, count, &made));
     return made;
   }
   template <class Append, class... Arguments>
@@ -1037,6 +1034,7 @@ class [[nodiscard]] builder {
   }
 
   detail::owner<lsched_builder> handle_{};
+  lsched_world* world_ = nullptr;  ///< null: the builder cannot be committed
 };
 
 /// Registers the algorithm of an algorithm file (docs/reference/algorithm_file.md).

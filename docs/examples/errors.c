@@ -56,16 +56,16 @@ static void shift(uint64_t offset, int is_cyclic, int is_complete) {
   lsched_schedule* made = NULL;
   lsched_slot in, out;
   lsched_op sent, idle;
-  lsched_must(lsched_builder_create(world, "shift", &b));
-  lsched_slot_input(b, LSCHED_F32, 4, &in);
-  lsched_slot_output(b, LSCHED_F32, 4, &out);
+  lsched_must(lsched_builder_create(rank, ranks, "shift", &b));
+  lsched_add_slot(b, LSCHED_INPUT, LSCHED_F32, 4, &in);
+  lsched_add_slot(b, LSCHED_OUTPUT, LSCHED_F32, 4, &out);
   lsched_add_send(b, (rank + 1) % ranks, 7, (lsched_region){in, 0, 4}, &sent);
   if (is_complete || rank != 1)
     lsched_add_recv(b, (rank + ranks - 1) % ranks, 7, (lsched_region){out, offset, 4}, NULL);
   lsched_add_nop(b, &idle);
   lsched_add_dep(b, sent, idle);
   if (is_cyclic) lsched_add_dep(b, idle, sent);
-  lsched_must(lsched_builder_commit(b, (const void*[]){input}, (void*[]){output}, &made, lsched_why()));
+  lsched_must(lsched_builder_commit(b, world, (const void*[]){input}, (void*[]){output}, &made, lsched_why()));
 }
 static void bounds(void) { shift(2, 0, 1); }
 static void cycle(void) { shift(0, 1, 1); }

@@ -11,13 +11,13 @@ int main(void) {
   int32_t rank = lsched_rank(world), ranks = lsched_size(world);
   int32_t left = (rank + ranks - 1) % ranks, right = (rank + 1) % ranks;
   double u[10] = {0, 8.0 * rank}, smooth[10]; /* u[0] and u[9] are copies of cells of the neighbours */
-  lsched_must(lsched_builder_create(world, "halo", &b));
-  lsched_slot_output(b, LSCHED_F64, 10, &cells);
+  lsched_must(lsched_builder_create(rank, ranks, "halo", &b));
+  lsched_add_slot(b, LSCHED_OUTPUT, LSCHED_F64, 10, &cells);
   lsched_add_send(b, left, 0, (lsched_region){cells, 1, 1}, NULL);
   lsched_add_send(b, right, 1, (lsched_region){cells, 8, 1}, NULL);
   lsched_add_recv(b, right, 0, (lsched_region){cells, 9, 1}, NULL);
   lsched_add_recv(b, left, 1, (lsched_region){cells, 0, 1}, NULL);
-  lsched_must(lsched_builder_commit(b, NULL, (void*[]){u}, &halo, lsched_why()));
+  lsched_must(lsched_builder_commit(b, world, NULL, (void*[]){u}, &halo, lsched_why()));
   for (int step = 0; step < 2000; ++step) {
     lsched_must(lsched_run(halo, LSCHED_FOREVER, lsched_why()));
     for (int i = 1; i <= 8; ++i) smooth[i] = (u[i - 1] + u[i] + u[i + 1]) / 3;

@@ -20,12 +20,12 @@ static lsched_schedule* make_ring(lsched_world* world, const int64_t* input, int
   const int32_t left = (rank + ranks - 1) % ranks;
   lsched_builder* b = NULL;
   lsched_schedule* ring = NULL;
-  if (lsched_builder_create(world, "ring", &b) != LSCHED_OK) return NULL;
+  if (lsched_builder_create(rank, ranks, "ring", &b) != LSCHED_OK) return NULL;
 
   /* A builder keeps its first error until commit, so nothing needs to be checked in between. */
   lsched_slot in = {0}, out = {0};
-  lsched_slot_input(b, LSCHED_I64, 1, &in);
-  lsched_slot_output(b, LSCHED_I64, 3, &out);
+  lsched_add_slot(b, LSCHED_INPUT, LSCHED_I64, 1, &in);
+  lsched_add_slot(b, LSCHED_OUTPUT, LSCHED_I64, 3, &out);
   const lsched_region mine = {in, 0, 1};
   lsched_op from_left = {0}, from_right = {0}, work = {0};
   lsched_add_send(b, right, k_rightward, mine, NULL);
@@ -39,7 +39,7 @@ static lsched_schedule* make_ring(lsched_world* world, const int64_t* input, int
 
   const void* inputs[] = {input};
   void* outputs[] = {output};
-  return lsched_builder_commit(b, inputs, outputs, &ring, why) == LSCHED_OK ? ring : NULL;
+  return lsched_builder_commit(b, world, inputs, outputs, &ring, why) == LSCHED_OK ? ring : NULL;
 }
 
 int main(void) {

@@ -31,7 +31,8 @@ enum class graph_kind {
 
 schedule_handle make_schedule(lsched_world* runtime, graph_kind kind) {
   lsched_builder* builder = nullptr;
-  expect_ok(lsched_builder_create(runtime, kind == graph_kind::chain ? "chain" : "fan", &builder),
+  expect_ok(lsched_builder_create(lsched_rank(runtime), lsched_size(runtime),
+                                  kind == graph_kind::chain ? "chain" : "fan", &builder),
             "lsched_builder_create");
   std::vector<lsched_op> ops(k_ops);
   for (lsched_op& op : ops) lsched_add_nop(builder, &op);  // the builder keeps its first error for the commit
@@ -42,7 +43,7 @@ schedule_handle make_schedule(lsched_world* runtime, graph_kind kind) {
       lsched_add_dep(builder, ops[0], ops[i]);
       lsched_add_dep(builder, ops[i], ops[k_ops - 1]);
     }
-  return created("lsched_builder_commit", lsched_builder_commit, builder, nullptr, nullptr);
+  return created("lsched_builder_commit", lsched_builder_commit, builder, runtime, nullptr, nullptr);
 }
 
 std::uint64_t ops_fired(lsched_world* runtime) {

@@ -30,16 +30,16 @@ class side {
     config.progress = LSCHED_PROGRESS_CALLER;
     runtime_ = open_world_of_one(&config);
     lsched_builder* to = nullptr;
-    expect_ok(lsched_builder_create(runtime_.get(), "one reduction", &to), "lsched_builder_create");
+    expect_ok(lsched_builder_create(0, 1, "one reduction", &to), "lsched_builder_create");
     const std::uint64_t count = target_.size();
     lsched_slot a{}, b{}, c{};
-    lsched_slot_input(to, LSCHED_F32, count, &a);  // the builder keeps its first error for the commit
-    lsched_slot_input(to, LSCHED_F32, count, &b);
-    lsched_slot_output(to, LSCHED_F32, count, &c);
-    lsched_add_reduce(to, LSCHED_SUM, {a, 0, count}, {b, 0, count}, {c, 0, count}, nullptr);
+    lsched_add_slot(to, LSCHED_INPUT, LSCHED_F32, count, &a);  // the builder keeps its first error for the commit
+    lsched_add_slot(to, LSCHED_INPUT, LSCHED_F32, count, &b);
+    lsched_add_slot(to, LSCHED_OUTPUT, LSCHED_F32, count, &c);
+    lsched_add_reduce(to, LSCHED_SUM, nullptr, {a, 0, count}, {b, 0, count}, {c, 0, count}, nullptr);
     const void* inputs[] = {from.a.data(), from.b.data()};
     void* outputs[] = {target_.data()};
-    schedule_ = created("lsched_builder_commit", lsched_builder_commit, to, inputs, outputs);
+    schedule_ = created("lsched_builder_commit", lsched_builder_commit, to, runtime_.get(), inputs, outputs);
   }
 
   void run() { expect_ok(lsched_run(schedule_.get(), k_patience_ns, nullptr), "lsched_run"); }

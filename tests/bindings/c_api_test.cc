@@ -553,8 +553,8 @@ TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
   const lsched_partial_desc partial = describe_partial(4, "solo");
   const auto by_hand = [](lsched_world* runtime, lsched_schedule** schedule, lsched_diagnostic* why) {
     lsched_builder* b = nullptr;
-    EXPECT_EQ(lsched_builder_create(runtime, "nothing", &b), LSCHED_OK);
-    return lsched_builder_commit(b, nullptr, nullptr, schedule, why);
+    EXPECT_EQ(lsched_builder_create(lsched_rank(runtime), lsched_size(runtime), "nothing", &b), LSCHED_OK);
+    return lsched_builder_commit(b, runtime, nullptr, nullptr, schedule, why);
   };
   using create_call = std::function<lsched_status(lsched_world*, lsched_schedule**, lsched_diagnostic*)>;
   for (const create_call& call :
@@ -1697,16 +1697,17 @@ TEST(c_partial_stats, add_up_while_rounds_go_on) {
 
 /// A builder of a schedule by hand, with one input and one output of four integers.
 struct hand {
-  explicit hand(lsched_world* runtime) {
-    EXPECT_EQ(lsched_builder_create(runtime, "by_hand", &b), LSCHED_OK);
-    EXPECT_EQ(lsched_slot_input(b, LSCHED_I64, 4, &in), LSCHED_OK);
-    EXPECT_EQ(lsched_slot_output(b, LSCHED_I64, 4, &out), LSCHED_OK);
+  explicit hand(lsched_world* world) : runtime(world) {
+    EXPECT_EQ(lsched_builder_create(lsched_rank(runtime), lsched_size(runtime), "by_hand", &b), LSCHED_OK);
+    EXPECT_EQ(lsched_add_slot(b, LSCHED_INPUT, LSCHED_I64, 4, &in), LSCHED_OK);
+    EXPECT_EQ(lsched_add_slot(b, LSCHED_OUTPUT, LSCHED_I64, 4, &out), LSCHED_OK);
   }
   lsched_status commit(lsched_schedule** schedule, lsched_diagnostic* why) {
     const void* inputs[] = {input.data()};
     void* outputs[] = {output.data()};
-    return lsched_builder_commit(b, inputs, outputs, schedule, why);
+    return lsched_builder_commit(b, runtime, inputs, outputs, schedule, why);
   }
+  lsched_world* runtime;
   lsched_builder* b = nullptr;
   lsched_slot in{}, out{};
   integers input = integers(4, 5), output = integers(4);
@@ -1730,37 +1731,37 @@ TEST(c_builder, null_arguments_are_errors) {
   lsched_builder* b = nullptr;
   lsched_slot slot{};
   lsched_schedule* schedule = nullptr;
-  EXPECT_EQ(lsched_builder_create(nullptr, nullptr, &b), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_builder_create(world.at(0), nullptr, nullptr), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_slot_input(nullptr, LSCHED_I64, 4, &slot), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_slot_output(nullptr, LSCHED_I64, 4, &slot), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_slot_scratch(nullptr, LSCHED_I64, 4, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_builder_create(-1, 0, nullptr, &b), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_builder_create(0, 1, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_add_slot(nullptr, LSCHED_INPUT, LSCHED_I64, 4, &slot), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_add_slot(nullptr, LSCHED_OUTPUT, LSCHED_I64, 4, &slot), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_add_slot(nullptr, LSCHED_SCRATCH, LSCHED_I64, 4, nullptr), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_add_nop(nullptr, nullptr), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_add_send(nullptr, 0, 0, {}, nullptr), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_add_recv(nullptr, 0, 0, {}, nullptr), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_add_reduce(nullptr, LSCHED_SUM, {}, {}, {}, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_add_reduce(nullptr, LSCHED_SUM, nullptr, {}, {}, {}, nullptr), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_add_copy(nullptr, {}, {}, nullptr), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_add_dep(nullptr, {}, {}), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_set_need(nullptr, {}, 1), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_builder_commit(nullptr, nullptr, nullptr, &schedule, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_builder_commit(nullptr, world.at(0), nullptr, nullptr, &schedule, nullptr), LSCHED_ERR_ARGUMENT);
   lsched_builder_destroy(nullptr);
-  ASSERT_EQ(lsched_builder_create(world.at(0), nullptr, &b), LSCHED_OK);
+  ASSERT_EQ(lsched_builder_create(0, 1, nullptr, &b), LSCHED_OK);
   lsched_builder_destroy(b);
 }
 
 TEST(c_builder, the_first_error_is_kept_until_commit) {
   expect_refused_commit(LSCHED_ERR_ARGUMENT, "dtype", [](hand& h) {
     lsched_slot slot{};
-    EXPECT_EQ(lsched_slot_scratch(h.b, any_value<lsched_dtype>(50), 4, &slot), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_add_slot(h.b, LSCHED_SCRATCH, any_value<lsched_dtype>(50), 4, &slot), LSCHED_ERR_ARGUMENT);
     EXPECT_EQ(lsched_add_nop(h.b, nullptr), LSCHED_ERR_ARGUMENT);
   });
   expect_refused_commit(LSCHED_ERR_ARGUMENT, "2^48", [](hand& h) {
     lsched_slot slot{};
-    EXPECT_EQ(lsched_slot_scratch(h.b, LSCHED_U8, std::uint64_t{1} << 48, &slot), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_add_slot(h.b, LSCHED_SCRATCH, LSCHED_U8, std::uint64_t{1} << 48, &slot), LSCHED_ERR_ARGUMENT);
   });
   expect_refused_commit(LSCHED_ERR_ARGUMENT, "a slot's dtype is not set", [](hand& h) {
     lsched_slot slot{};
-    EXPECT_EQ(lsched_slot_scratch(h.b, LSCHED_DTYPE_NONE, 4, &slot), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_add_slot(h.b, LSCHED_SCRATCH, LSCHED_DTYPE_NONE, 4, &slot), LSCHED_ERR_ARGUMENT);
   });
   for (const std::uint32_t unknown : {2u, 7u, 65535u, 70000u}) {
     const std::string text = "slot " + std::to_string(unknown) + " of a ";
@@ -1772,7 +1773,7 @@ TEST(c_builder, the_first_error_is_kept_until_commit) {
       return lsched_add_copy(h.b, {no, 0, 4}, {h.out, 0, 4}, nullptr);
     });
     expect_unknown("reduce", [](hand& h, lsched_slot no) {
-      return lsched_add_reduce(h.b, LSCHED_SUM, {h.in, 0, 4}, {h.in, 0, 4}, {no, 0, 4}, nullptr);
+      return lsched_add_reduce(h.b, LSCHED_SUM, nullptr, {h.in, 0, 4}, {h.in, 0, 4}, {no, 0, 4}, nullptr);
     });
     expect_unknown("send", [](hand& h, lsched_slot no) { return lsched_add_send(h.b, 1, 0, {no, 0, 4}, nullptr); });
     expect_unknown("receive", [](hand& h, lsched_slot no) { return lsched_add_recv(h.b, 1, 0, {no, 0, 4}, nullptr); });
@@ -1781,9 +1782,9 @@ TEST(c_builder, the_first_error_is_kept_until_commit) {
     EXPECT_EQ(lsched_add_copy(h.b, {h.in, 0, 3}, {h.out, 0, 4}, nullptr), LSCHED_ERR_ARGUMENT);
   });
   expect_refused_commit(LSCHED_ERR_ARGUMENT, "reduction", [](hand& h) {
-    EXPECT_EQ(
-        lsched_add_reduce(h.b, any_value<lsched_reduction>(0), {h.in, 0, 4}, {h.in, 0, 4}, {h.out, 0, 4}, nullptr),
-        LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_add_reduce(h.b, any_value<lsched_reduction>(0), nullptr, {h.in, 0, 4}, {h.in, 0, 4}, {h.out, 0, 4},
+                                nullptr),
+              LSCHED_ERR_ARGUMENT);
   });
   expect_refused_commit(LSCHED_ERR_ARGUMENT, "dep",
                         [](hand& h) { EXPECT_EQ(lsched_add_dep(h.b, {7}, {8}), LSCHED_ERR_ARGUMENT); });
@@ -1821,7 +1822,7 @@ TEST(c_builder, slots_need_memory) {
   const void* inputs[] = {h.input.data()};
   lsched_schedule* schedule = nullptr;
   diagnostic why;
-  EXPECT_EQ(lsched_builder_commit(h.b, inputs, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_builder_commit(h.b, h.runtime, inputs, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_SAYS(why, "memory");
 }
 
@@ -1833,7 +1834,7 @@ TEST(c_builder, outputs_overlap_with_nothing_but_in_place) {
     lsched_add_copy(h.b, {h.in, 0, 4}, {h.out, 0, 4}, nullptr);
     const void* inputs[] = {&all[input]};
     void* outputs[] = {&all[output]};
-    return lsched_builder_commit(h.b, inputs, outputs, schedule, &why);
+    return lsched_builder_commit(h.b, h.runtime, inputs, outputs, schedule, &why);
   };
   const auto rebind = [&](lsched_schedule* schedule, std::size_t input, std::size_t output) {
     const void* inputs[] = {&all[input]};
@@ -1881,24 +1882,24 @@ lsched_status commit_combination(lsched_world* runtime, lsched_dtype dtype, lsch
                                  lsched_schedule** schedule, lsched_diagnostic* why) {
   lsched_builder* b = nullptr;
   lsched_slot own{}, all{};
-  EXPECT_EQ(lsched_builder_create(runtime, "by_hand", &b), LSCHED_OK);
-  EXPECT_EQ(lsched_slot_scratch(b, dtype, 4, &own), LSCHED_OK);
-  EXPECT_EQ(lsched_slot_scratch(b, dtype, 4, &all), LSCHED_OK);
+  EXPECT_EQ(lsched_builder_create(lsched_rank(runtime), lsched_size(runtime), "by_hand", &b), LSCHED_OK);
+  EXPECT_EQ(lsched_add_slot(b, LSCHED_SCRATCH, dtype, 4, &own), LSCHED_OK);
+  EXPECT_EQ(lsched_add_slot(b, LSCHED_SCRATCH, dtype, 4, &all), LSCHED_OK);
   lsched_op last{};
   EXPECT_EQ(lsched_add_copy(b, {own, 0, 4}, {all, 0, 4}, &last), LSCHED_OK);
   for (int32_t r = 0; r < lsched_size(runtime); ++r) {
     if (r == lsched_rank(runtime)) continue;
     lsched_slot theirs{};
     lsched_op got{}, sum{};
-    EXPECT_EQ(lsched_slot_scratch(b, dtype, 4, &theirs), LSCHED_OK);
+    EXPECT_EQ(lsched_add_slot(b, LSCHED_SCRATCH, dtype, 4, &theirs), LSCHED_OK);
     EXPECT_EQ(lsched_add_send(b, r, 0, {own, 0, 4}, nullptr), LSCHED_OK);
     EXPECT_EQ(lsched_add_recv(b, r, 0, {theirs, 0, 4}, &got), LSCHED_OK);
-    EXPECT_EQ(lsched_add_reduce(b, by, {all, 0, 4}, {theirs, 0, 4}, {all, 0, 4}, &sum), LSCHED_OK);
+    EXPECT_EQ(lsched_add_reduce(b, by, nullptr, {all, 0, 4}, {theirs, 0, 4}, {all, 0, 4}, &sum), LSCHED_OK);
     EXPECT_EQ(lsched_add_dep(b, got, sum), LSCHED_OK);
     EXPECT_EQ(lsched_add_dep(b, last, sum), LSCHED_OK);
     last = sum;
   }
-  return lsched_builder_commit(b, nullptr, nullptr, schedule, why);
+  return lsched_builder_commit(b, runtime, nullptr, nullptr, schedule, why);
 }
 
 TEST(c_builder, dtypes_and_reductions_must_agree) {
@@ -1921,8 +1922,18 @@ TEST(c_builder, names_must_agree) {
                       [](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                         if (r != 2) return hand(runtime).commit(schedule, why);
                         lsched_builder* b = nullptr;
-                        EXPECT_EQ(lsched_builder_create(runtime, nullptr, &b), LSCHED_OK);
-                        return lsched_builder_commit(b, nullptr, nullptr, schedule, why);
+                        EXPECT_EQ(lsched_builder_create(lsched_rank(runtime), lsched_size(runtime), nullptr, &b),
+                                  LSCHED_OK);
+                        return lsched_builder_commit(b, runtime, nullptr, nullptr, schedule, why);
+                      });
+}
+
+TEST(c_builder, ranks_must_be_those_of_the_world) {
+  expect_disagreement(LSCHED_ERR_ARGUMENT, {"the builder is of rank 1 of 4, but this is rank 1 of 3"},
+                      [](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                        lsched_builder* b = nullptr;
+                        EXPECT_EQ(lsched_builder_create(r, r == 1 ? 4 : 3, nullptr, &b), LSCHED_OK);
+                        return lsched_builder_commit(b, runtime, nullptr, nullptr, schedule, why);
                       });
 }
 

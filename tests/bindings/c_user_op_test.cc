@@ -243,10 +243,10 @@ TEST(c_user_op, ranks_that_disagree_about_it_learn_both) {
 /// the result to the next rank.
 struct chain {
   chain(lsched_world* runtime, rank r, rank size, std::uint64_t count) {
-    EXPECT_EQ(lsched_builder_create(runtime, "chain", &b), LSCHED_OK);
-    EXPECT_EQ(lsched_slot_input(b, LSCHED_U64, count, &in), LSCHED_OK);
-    EXPECT_EQ(lsched_slot_output(b, LSCHED_U64, count, &out), LSCHED_OK);
-    EXPECT_EQ(lsched_slot_scratch(b, LSCHED_U64, count, &below), LSCHED_OK);
+    EXPECT_EQ(lsched_builder_create(lsched_rank(runtime), lsched_size(runtime), "chain", &b), LSCHED_OK);
+    EXPECT_EQ(lsched_add_slot(b, LSCHED_INPUT, LSCHED_U64, count, &in), LSCHED_OK);
+    EXPECT_EQ(lsched_add_slot(b, LSCHED_OUTPUT, LSCHED_U64, count, &out), LSCHED_OK);
+    EXPECT_EQ(lsched_add_slot(b, LSCHED_SCRATCH, LSCHED_U64, count, &below), LSCHED_OK);
     is_first = r == 0;
     EXPECT_EQ(is_first ? lsched_add_copy(b, {in, 0, count}, {out, 0, count}, &done)
                        : lsched_add_recv(b, r - 1, 0, {below, 0, count}, &got),
@@ -269,8 +269,9 @@ TEST(c_user_op, a_schedule_by_hand_calls_it) {
     numbers input = input_of(r, 6), output(6);
     chain it(runtime, r, k_size, 6);
     if (!it.is_first) {
-      EXPECT_EQ(lsched_add_user_reduce(it.b, &how, {it.below, 0, 6}, {it.in, 0, 6}, {it.out, 0, 6}, &it.done),
-                LSCHED_OK);
+      EXPECT_EQ(
+          lsched_add_reduce(it.b, lsched_reduction{}, &how, {it.below, 0, 6}, {it.in, 0, 6}, {it.out, 0, 6}, &it.done),
+          LSCHED_OK);
       EXPECT_EQ(lsched_add_dep(it.b, it.got, it.done), LSCHED_OK);
     }
     EXPECT_EQ(r + 1 < k_size ? lsched_add_dep(it.b, it.done, it.sent) : LSCHED_OK, LSCHED_OK);
@@ -278,7 +279,7 @@ TEST(c_user_op, a_schedule_by_hand_calls_it) {
     void* outs[] = {output.data()};
     lsched_schedule* schedule = nullptr;
     diagnostic why;
-    ASSERT_EQ(lsched_builder_commit(it.b, ins, outs, &schedule, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_builder_commit(it.b, runtime, ins, outs, &schedule, &why), LSCHED_OK) << why.text;
     ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
     promised_range wanted{.end = 6};
     for (rank below = 0; below <= r; ++below) wanted.among.push_back(below);
@@ -304,12 +305,12 @@ void expect_refused_by_hand(const std::function<lsched_status(lsched_builder*, l
     lsched_user_op how = composition(of);
     lsched_builder* b = nullptr;
     lsched_slot slot{};
-    EXPECT_EQ(lsched_builder_create(runtime, nullptr, &b), LSCHED_OK);
-    EXPECT_EQ(lsched_slot_scratch(b, LSCHED_U64, 8, &slot), LSCHED_OK);
+    EXPECT_EQ(lsched_builder_create(lsched_rank(runtime), lsched_size(runtime), nullptr, &b), LSCHED_OK);
+    EXPECT_EQ(lsched_add_slot(b, LSCHED_SCRATCH, LSCHED_U64, 8, &slot), LSCHED_OK);
     EXPECT_EQ(add(b, slot, how), LSCHED_ERR_ARGUMENT);
     lsched_schedule* schedule = nullptr;
     diagnostic why;
-    EXPECT_EQ(lsched_builder_commit(b, nullptr, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_builder_commit(b, runtime, nullptr, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
     EXPECT_NE(std::string(why.text).find(words), std::string::npos) << why.text;
   });
 }
@@ -317,7 +318,7 @@ void expect_refused_by_hand(const std::function<lsched_status(lsched_builder*, l
 TEST(c_user_op, what_a_builder_cannot_do_with_it) {
   const auto reduce = [](lsched_builder* b, lsched_slot s, const lsched_user_op* op, std::uint64_t from,
                          std::uint64_t count) {
-    return lsched_add_user_reduce(b, op, {s, from, count}, {s, from, count}, {s, from, count}, nullptr);
+    return lsched_add_reduce(b, lsched_reduction{}, op, {s, from, count}, {s, from, count}, {s, from, count}, nullptr);
   };
   expect_refused_by_hand([&](auto* b, auto s, auto&) { return reduce(b, s, nullptr, 0, 2); }, "user_op is null");
   expect_refused_by_hand([&](auto* b, auto s, auto& op) { return reduce(b, s, &op, 1, 2); }, "is not whole units");
@@ -333,7 +334,7 @@ TEST(c_user_op, what_a_builder_cannot_do_with_it) {
       "must use the same user_op");
   expect_refused_by_hand(
       [](auto* b, auto s, auto& op) {
-        return lsched_add_user_reduce(b, &op, {s, 0, 2}, {s, 0, 4}, {s, 0, 2}, nullptr);
+        return lsched_add_reduce(b, lsched_reduction{}, &op, {s, 0, 2}, {s, 0, 4}, {s, 0, 2}, nullptr);
       },
       "different counts");
 }

@@ -20,11 +20,11 @@ constexpr std::uint64_t k_count = 4;
 
 /// A builder of one rank with an input, an output and a scratch buffer of k_count elements.
 struct rank_builder {
-  rank_builder(lsched_world* world, const char* name) : self(lsched_rank(world)), ranks(lsched_size(world)) {
-    EXPECT_EQ(lsched_builder_create(world, name, &b), LSCHED_OK);
-    EXPECT_EQ(lsched_slot_input(b, LSCHED_I64, k_count, &in.slot), LSCHED_OK);
-    EXPECT_EQ(lsched_slot_output(b, LSCHED_I64, k_count, &out.slot), LSCHED_OK);
-    EXPECT_EQ(lsched_slot_scratch(b, LSCHED_I64, k_count, &scratch.slot), LSCHED_OK);
+  rank_builder(lsched_world* of, const char* name) : world(of), self(lsched_rank(of)), ranks(lsched_size(of)) {
+    EXPECT_EQ(lsched_builder_create(self, ranks, name, &b), LSCHED_OK);
+    EXPECT_EQ(lsched_add_slot(b, LSCHED_INPUT, LSCHED_I64, k_count, &in.slot), LSCHED_OK);
+    EXPECT_EQ(lsched_add_slot(b, LSCHED_OUTPUT, LSCHED_I64, k_count, &out.slot), LSCHED_OK);
+    EXPECT_EQ(lsched_add_slot(b, LSCHED_SCRATCH, LSCHED_I64, k_count, &scratch.slot), LSCHED_OK);
   }
   lsched_op send(std::int32_t to, std::uint32_t tag, lsched_region from) {
     lsched_op made{};
@@ -43,9 +43,10 @@ struct rank_builder {
   lsched_status commit(std::int64_t* input, std::int64_t* output, lsched_schedule** made, diagnostic& why) {
     const void* inputs[] = {input};
     void* outputs[] = {output};
-    return lsched_builder_commit(b, inputs, outputs, made, &why);
+    return lsched_builder_commit(b, world, inputs, outputs, made, &why);
   }
 
+  lsched_world* const world;
   const std::int32_t self, ranks;
   lsched_builder* b = nullptr;
   lsched_region in{{}, 0, k_count}, out{{}, 0, k_count}, scratch{{}, 0, k_count};

@@ -107,17 +107,17 @@ TEST(c_algorithm, a_builder_without_a_world_writes_text_that_is_proved_and_runs)
 TEST(c_algorithm, a_builder_without_a_world_is_of_a_rank_and_is_not_committed) {
   lsched_builder* made = nullptr;
   diagnostic why;
-  EXPECT_EQ(lsched_builder_create_at(3, 3, nullptr, &made), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_builder_create_at(-1, 3, nullptr, &made), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_builder_create_at(0, 1, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
-  ASSERT_EQ(lsched_builder_create_at(1, 3, nullptr, &made), LSCHED_OK);
+  EXPECT_EQ(lsched_builder_create(3, 3, nullptr, &made), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_builder_create(-1, 3, nullptr, &made), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_builder_create(0, 1, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  ASSERT_EQ(lsched_builder_create(1, 3, nullptr, &made), LSCHED_OK);
   EXPECT_EQ(lsched_builder_print(made, nullptr, 1, nullptr, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_add_send(made, 1, 0, {{0}, 0, 1}, nullptr), LSCHED_ERR_ARGUMENT);
   std::size_t needed = 0;
   EXPECT_EQ(lsched_builder_print(made, nullptr, 0, &needed, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_TRUE(why.says("slot 0 of a send does not exist")) << why.text;
   lsched_schedule* schedule = nullptr;
-  EXPECT_EQ(lsched_builder_commit(made, nullptr, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_builder_commit(made, nullptr, nullptr, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_TRUE(why.says("without a world")) << why.text;
 }
 

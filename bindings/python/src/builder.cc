@@ -31,12 +31,16 @@ struct builder : owned<lsched_builder> {
   std::optional<world::lease> of;
 };
 
-using slot_maker = lsched_status (*)(lsched_builder*, lsched_dtype, std::uint64_t, lsched_slot*);
+lsched_builder* created(std::int32_t rank, std::int32_t ranks, const std::optional<std::string>& name) {
+  lsched_builder* made = nullptr;
+  expect(lsched_builder_create(rank, ranks, name ? name->c_str() : nullptr, &made));
+  return made;
+}
 
-template <slot_maker Make>
+template <lsched_slot_use Use>
 std::uint32_t slot(const builder& to, int dtype, std::uint64_t count) {
   lsched_slot made{};
-  expect(Make(to.get(), static_cast<lsched_dtype>(dtype), count, &made));
+  expect(lsched_add_slot(to.get(), Use, static_cast<lsched_dtype>(dtype), count, &made));
   return made.id;
 }
 
@@ -57,7 +61,7 @@ address commit(builder& of, const world& in, const addresses& inputs, const addr
   (void)of.get();                                                // throws if the builder was committed before
   of.give_back([&, all = committing(in)](lsched_builder* one) {  // even a failed commit destroys it
     code = unlocked([&] {
-      return lsched_builder_commit(one, reinterpret_cast<const void* const*>(inputs.data()),
+      return lsched_builder_commit(one, all, reinterpret_cast<const void* const*>(inputs.data()),
                                    reinterpret_cast<void* const*>(const_cast<address*>(outputs.data())), &made, &why);
     });
   });
@@ -95,23 +99,20 @@ void add_builder(nb::module_& module) {
       .def(
           "__init__",
           [](builder* made, const world& in, const std::optional<std::string>& name) {
-            lsched_builder* handle = nullptr;
-            expect(lsched_builder_create(in.get(), name ? name->c_str() : nullptr, &handle));
-            new (made) builder(handle, in);
+            const world::lease of = in.get();
+            new (made) builder(created(lsched_rank(of), lsched_size(of), name), in);
           },
           nb::arg(), nb::arg().none())
       .def(
           "__init__",
           [](builder* made, std::int32_t rank, std::int32_t ranks, const std::optional<std::string>& name) {
-            lsched_builder* handle = nullptr;
-            expect(lsched_builder_create_at(rank, ranks, name ? name->c_str() : nullptr, &handle));
-            new (made) builder(handle);
+            new (made) builder(created(rank, ranks, name));
           },
           nb::arg(), nb::arg(), nb::arg().none())
       .def("text", text_of)
-      .def("_input", slot<lsched_slot_input>)
-      .def("_output", slot<lsched_slot_output>)
-      .def("_scratch", slot<lsched_slot_scratch>)
+      .def("_input", slot<LSCHED_INPUT>)
+      .def("_output", slot<LSCHED_OUTPUT>)
+      .def("_scratch", slot<LSCHED_SCRATCH>)
       .def("_nop", [](const builder& to) { return appended(to, lsched_add_nop); })
       .def("_send",
            [](const builder& to, std::int32_t peer, std::uint32_t tag, const part& source) {
@@ -128,8 +129,8 @@ void add_builder(nb::module_& module) {
       .def("_reduce",
            [](const builder& to, int how, const part& lower, const part& higher, const part& target) {
              return appended(to, [&](lsched_builder* b, lsched_op* op) {
-               return lsched_add_reduce(b, static_cast<lsched_reduction>(how), region_of(lower), region_of(higher),
-                                        region_of(target), op);
+               return lsched_add_reduce(b, static_cast<lsched_reduction>(how), nullptr, region_of(lower),
+                                        region_of(higher), region_of(target), op);
              });
            })
       .def("_copy",
