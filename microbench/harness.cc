@@ -29,11 +29,7 @@ double ns_between(clock::time_point from, clock::time_point to) {
 
 // ---- calls ----
 
-lsched_diagnostic fresh_diagnostic() {
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
-  return why;
-}
+lsched_diagnostic fresh_diagnostic() { return {.struct_size = sizeof(lsched_diagnostic)}; }
 
 void expect_ok(lsched_status answer, const char* call, const lsched_diagnostic& why) {
   if (answer == LSCHED_OK) return;

@@ -154,16 +154,6 @@ lsched_status lsched_cuda_free(lsched_world* world, void* memory) {
   });
 }
 
-lsched_status lsched_cuda_get_stats(lsched_world* world, lsched_cuda_stats* stats) {
-  if (world == nullptr) return fail(status::argument, "world is null");
-  if (!is_there(stats)) return report(kept_diagnostic(), refusal_of(stats));
-  return guarded(kept_diagnostic(), [&] {
-    const engine_counters now = world->process.counters();
-    write_struct(stats, lsched_cuda_stats{.jobs = now.device_jobs, .messages_shown = now.shown_sent});
-    return LSCHED_OK;
-  });
-}
-
 lsched_status lsched_start_on_stream(lsched_schedule* schedule, void* stream, lsched_ticket* ticket) {
   if (schedule == nullptr || ticket == nullptr) return fail(status::argument, "schedule or ticket is null");
   return guarded(kept_diagnostic(), [&] { return start_on_stream(*schedule, stream, *ticket); });

@@ -9,19 +9,18 @@
  *  2. Arguments. The order is object, inputs, options, outputs, and last an optional lsched_diagnostic (NULL allowed)
  *     that receives the details of a failure. Functions without a diagnostic parameter keep the details for
  *     lsched_last_failure(). An open or create function that succeeds may write status LSCHED_OK and a warning, for
- *     example that an adaptive sum is only a mean here. Otherwise it leaves the diagnostic unchanged, so initialise the
- *     diagnostic to tell the two cases apart.
+ *     example that an adaptive sum is only a mean here. Otherwise it leaves the diagnostic unchanged, so begin with an
+ *     empty text to tell the two cases apart: lsched_diagnostic why = {.struct_size = sizeof why}.
  *  3. Units. Counts are elements. Names with `_bytes` are bytes, and names with `_ns` are nanoseconds. Ranks are
  *     int32_t, counts and sizes have 64 bits. A timeout of LSCHED_FOREVER never expires, and a timeout of 0 makes one
  *     attempt.
  *  4. Structs. A struct that may grow begins with `struct_size`. Set it to sizeof(the struct), or call the _init
- *     function. The caller and the library may then be compiled with different headers of the same LSCHED_ABI.
- *     If the caller fills in the struct, members that lie beyond struct_size have their defaults (zero unless stated
- *     otherwise). Members that the library does not know must be zero, else the call returns LSCHED_ERR_VERSION.
- *     If the library fills in the struct, it writes nothing beyond struct_size, and sets members that it does not know
- *     to zero.
- *     A struct_size below the first published size or above 4096 causes LSCHED_ERR_ARGUMENT. A diagnostic with such a
- *     size is left unchanged. Structs without struct_size never change.
+ *     function if the struct has one. The caller and the library may then be compiled with different headers of the
+ *     same LSCHED_ABI. If the caller fills in the struct, members that lie beyond struct_size have their defaults (zero
+ *     unless stated otherwise). Members that the library does not know must be zero, else the call returns
+ *     LSCHED_ERR_VERSION. If the library fills in the struct, it writes nothing beyond struct_size, and sets members
+ *     that it does not know to zero. A struct_size below the first published size or above 4096 causes
+ *     LSCHED_ERR_ARGUMENT. A diagnostic with such a size is left unchanged. Structs without struct_size never change.
  *  5. Side effects. No function exits, aborts, forks, throws or installs a signal handler. The library prints log lines
  *     on standard error and nothing else. LSCHED_LOG sets their lowest level (default: warning).
  *  6. Reference. The comment of each function states which threads may call it (Thread) and how long it may block
@@ -79,10 +78,6 @@ extern "C" {
  * Thread: any. Blocks: never. Memory: static. */
 LSCHED_API const char* lsched_version(void);
 
-/** Returns the LSCHED_ABI with which the library was built.
- * Thread: any. Blocks: never. */
-LSCHED_API int lsched_abi(void);
-
 /* ---- Status -------------------------------------------------------------------------------------------------- */
 
 typedef enum lsched_status {
@@ -117,7 +112,7 @@ LSCHED_API const char* lsched_status_name(lsched_status status);
 LSCHED_API const char* lsched_status_text(lsched_status status);
 
 /** The details of a failure or a timeout, or the warning of a call that succeeded (status LSCHED_OK). A call that
- * succeeds without a warning leaves the struct unchanged. The caller owns the struct. */
+ * succeeds without a warning leaves the struct unchanged. The caller owns the struct, and sets struct_size. */
 typedef struct lsched_diagnostic {
   size_t struct_size;
   lsched_status status;
@@ -133,12 +128,6 @@ typedef struct lsched_diagnostic {
  * Thread: any. Blocks: never.
  * Memory: owned by the thread. The next failure in this thread overwrites the details. */
 LSCHED_API const lsched_diagnostic* lsched_last_failure(void);
-
-/** Initialises a diagnostic: status LSCHED_OK, no rank, no op, no round, no text. NULL is OK.
- * Thread: any. Blocks: never. */
-#define lsched_diagnostic_init(diagnostic) lsched_diagnostic_init_sized((diagnostic), sizeof(lsched_diagnostic))
-/** The function behind lsched_diagnostic_init. `bytes` is the size of the struct in the caller's header. */
-LSCHED_API void lsched_diagnostic_init_sized(lsched_diagnostic* diagnostic, size_t bytes);
 
 /* ---- Data types and reductions -------------------------------------------------------------------------------- */
 
@@ -419,7 +408,9 @@ typedef struct lsched_stats {
   uint64_t nulls_sent;    /* null messages: messages without payload, because there was no contribution */
   uint64_t bytes_sent;    /* payload bytes, without headers of transports (MPI adds 64 bytes per message) */
   uint64_t signals_sent;
-  uint64_t steps; /* passes of the engine */
+  uint64_t steps;                  /* passes of the engine */
+  uint64_t device_jobs;            /* copies and kernels of schedules on the attached device (lsched_cuda.h) */
+  uint64_t device_messages_shared; /* sent messages whose receivers read this rank's device memory directly */
 } lsched_stats;
 
 /** Returns the counters of the engine that serves this world, since the engine was started. All worlds that were split
@@ -733,12 +724,18 @@ LSCHED_CHECKED lsched_status lsched_cancel(lsched_schedule* schedule, lsched_dia
 LSCHED_CHECKED lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns,
                                                      lsched_diagnostic* diagnostic);
 
-typedef enum lsched_print_format { LSCHED_PRINT_TEXT = 0, LSCHED_PRINT_DOT = 1 } lsched_print_format;
+typedef enum lsched_print_format {
+  LSCHED_PRINT_TEXT = 0, /* the compiled schedule as a schedule file (docs/reference/schedule_file.md) */
+  LSCHED_PRINT_DOT,      /* the compiled schedule as a graph for Graphviz */
+  LSCHED_PRINT_STATS     /* the members of lsched_partial_stats as one JSON object, without trailing bins that are 0 */
+} lsched_print_format;
 
-/** Writes the compiled schedule of this rank as text. *needed (optional) receives the size of the text with its
- * terminator. At most `bytes` bytes are written, always terminated if bytes > 0.
- * Thread: any. Blocks: never.
- * Errors: ARGUMENT. */
+/** Writes the schedule of this rank, or its statistics, as text. *needed (optional) receives the size of the text with
+ * its terminator. At most `bytes` bytes are written, always terminated if bytes > 0. A later text with statistics may be
+ * longer.
+ * Thread: any.
+ * Blocks: never; LSCHED_PRINT_STATS: for at most one step of the engine.
+ * Errors: ARGUMENT; STATE (statistics of an ordinary schedule). */
 LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format,
                                                    char* text, size_t bytes, size_t* needed);
 
@@ -939,11 +936,11 @@ typedef struct lsched_sparse_desc {
  * an image of the same round, the new schedule continues the saved one, and equal gradients give equal bits.
  * docs/reference/sparse.md has the details. Collective.
  * Thread, Blocks: as lsched_collective_create.
- * Memory: as lsched_collective_create. The first round, and the first round after lsched_rebind, write the whole update.
- * Other rounds write only the elements that change, so the caller must not write to the update. Besides the residual
- * the schedule allocates a dense vector for sums, and lists of about 2 P k items (LSCHED_DEFER: a few times k). Sums of
- * F16 and BF16 are sent in `dtype`. The error of this rounding is lost, and a sum that overflows `dtype` is infinite,
- * even if the sum divided by P is not. Scale gradients accordingly.
+ * Memory: as lsched_collective_create. The first round, and the first round after lsched_rebind, write the whole
+ * update. Other rounds write only the elements that change, so the caller must not write to the update. Besides the
+ * residual the schedule allocates a dense vector for sums, and lists of about 2 P k items (LSCHED_DEFER: a few times
+ * k). Sums of F16 and BF16 are sent in `dtype`. The error of this rounding is lost, and a sum that overflows `dtype` is
+ * infinite, even if the sum divided by P is not. Scale gradients accordingly.
  * Errors: ARGUMENT (also for a nonzero member that the algorithm does not use, and for an invalid image); VERSION (the
  * image is of another version); MISMATCH (the ranks differ in a member other than memory and scale, the ranks have
  * images of different rounds, or the image is of another dtype, count or number of ranks); and as
@@ -1334,12 +1331,6 @@ typedef struct lsched_partial_stats {
  * Errors: ARGUMENT; STATE (an ordinary schedule). */
 LSCHED_CHECKED lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_partial_stats* stats);
 
-/** Writes the statistics of lsched_schedule_stats as one JSON object with the names of the members. Trailing bins that
- * are 0 are omitted. `bytes` and `needed` are as for lsched_schedule_print, but a later text may be longer.
- * Thread, Blocks, Errors: as lsched_schedule_stats. */
-LSCHED_CHECKED lsched_status lsched_schedule_stats_print(const lsched_schedule* schedule, char* text, size_t bytes,
-                                                         size_t* needed);
-
 /* ---- Schedules by hand: create, describe, commit --------------------------------------------------------- */
 
 typedef struct lsched_op {
@@ -1356,12 +1347,11 @@ typedef struct lsched_region {
   uint64_t count;
 } lsched_region;
 
-/** Creates an empty schedule of rank `rank` in a world of `ranks` ranks. No world needs to exist: a schedule of any rank
- * can be printed, and the text can be proved, simulated, drawn and loaded. `name` must be the same on all ranks. NULL
- * means "custom".
- * The builder keeps the first error of its lsched_add_ and lsched_set_ functions, and commit returns that error. So a
- * sequence of these functions needs one check only, at commit. Each function also returns the error, and compilers do
- * not warn if the status is ignored.
+/** Creates an empty schedule of rank `rank` in a world of `ranks` ranks. No world needs to exist: a schedule of any
+ * rank can be printed, and the text can be proved, simulated, drawn and loaded. `name` must be the same on all ranks.
+ * NULL means "custom". The builder keeps the first error of its lsched_add_ and lsched_set_ functions, and commit
+ * returns that error. So a sequence of these functions needs one check only, at commit. Each function also returns the
+ * error, and compilers do not warn if the status is ignored.
  * Thread: any thread, but only one at a time for each builder. This holds for all builder functions.
  * Blocks: never. This holds for all builder functions except commit.
  * Memory: the caller owns *builder until commit or destroy.
@@ -1378,8 +1368,8 @@ typedef enum lsched_slot_use {
   LSCHED_SCRATCH    /* memory of the schedule */
 } lsched_slot_use;
 
-/** Declares a buffer of `count` elements. lsched_builder_commit binds memory to inputs and outputs, in the order of their
- * declaration.
+/** Declares a buffer of `count` elements. lsched_builder_commit binds memory to inputs and outputs, in the order of
+ * their declaration.
  * Errors: ARGUMENT (no such use, no dtype, or a count of 2^48 or more). */
 LSCHED_API lsched_status lsched_add_slot(lsched_builder* b, lsched_slot_use use, lsched_dtype dtype, uint64_t count,
                                          lsched_slot* slot);
@@ -1422,11 +1412,10 @@ LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32
  * output or the reverse. Each further input begins at the same address as the output of the same number. (lsched_verify
  * proves whether a schedule is correct in place.)
  * Thread, Blocks, Memory: as lsched_collective_create; `inputs` and `outputs` hold one pointer per slot.
- * Errors: the builder's first error; CYCLE; BOUNDS; ARGUMENT (also for other overlaps, and for a builder of another rank
- * or another number of ranks); UNMATCHED (sends and receives
- * of the ranks do not match in peer, tag, dtype and size; the diagnostic names an unmatched send or receive); MISMATCH
- * (for example, ranks combine by different reductions); the errors of a proof (lsched_set_verify); and as
- * lsched_collective_create. */
+ * Errors: the builder's first error; CYCLE; BOUNDS; ARGUMENT (also for other overlaps, and for a builder of another
+ * rank or another number of ranks); UNMATCHED (sends and receives of the ranks do not match in peer, tag, dtype and
+ * size; the diagnostic names an unmatched send or receive); MISMATCH (for example, ranks combine by different
+ * reductions); the errors of a proof (lsched_set_verify); and as lsched_collective_create. */
 LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, lsched_world* world,
                                                    const void* const* inputs, void* const* outputs,
                                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic);

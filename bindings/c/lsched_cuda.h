@@ -122,18 +122,6 @@ LSCHED_CHECKED lsched_status lsched_start_on_stream(lsched_schedule* schedule, v
  * CONSTRAINT; ARGUMENT; NOMEM; DEVICE. */
 LSCHED_CHECKED lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream);
 
-typedef struct lsched_cuda_stats {
-  size_t struct_size;
-  uint64_t jobs;           /* number of copies and kernels of schedules */
-  uint64_t messages_shown; /* number of sent messages whose receivers read this rank's device memory directly */
-} lsched_cuda_stats;
-
-/** Returns the counters of this rank since the world was opened.
- * Thread: any.
- * Blocks: for at most one step of the engine.
- * Errors: ARGUMENT. */
-LSCHED_CHECKED lsched_status lsched_cuda_get_stats(lsched_world* world, lsched_cuda_stats* stats);
-
 #ifdef __cplusplus
 }
 #endif

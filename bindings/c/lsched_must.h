@@ -5,13 +5,14 @@
  *     lsched_must(lsched_world_open(NULL, &world, lsched_why()));
  *
  * Both functions are compiled into the program. The library itself never ends a program. C11, and also valid C++11.
- * C++ programs that throw exceptions use lsched::must of lsched.hpp. This header includes <lsched.h>, <stdio.h> and
- * <stdlib.h>. */
+ * C++ programs that throw exceptions use lsched::must of lsched.hpp. This header includes <lsched.h>, <stdio.h>,
+ * <stdlib.h> and <string.h>. */
 #ifndef LSCHED_MUST_H
 #define LSCHED_MUST_H
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lsched.h"
 
@@ -30,7 +31,8 @@ static inline lsched_diagnostic* lsched_why_kept(void) {
  * Memory: owned by the thread, valid until the thread ends. */
 static inline lsched_diagnostic* lsched_why(void) {
   lsched_diagnostic* const why = lsched_why_kept();
-  lsched_diagnostic_init(why);
+  memset(why, 0, sizeof *why);
+  why->struct_size = sizeof *why;
   return why;
 }
 

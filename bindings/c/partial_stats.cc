@@ -56,7 +56,10 @@ std::string json_of(const lsched_histogram& histogram) {
          ",\"bins\":" + json_of(std::span(histogram.bins)) + "}";
 }
 
-std::string json_of(const lsched_schedule& schedule, const lsched_partial_stats& stats) {
+}  // namespace
+
+std::string stats_json_of(const lsched_schedule& schedule) {
+  const lsched_partial_stats stats = stats_of(schedule);
   const auto [self, size] = schedule.world->place();
   std::string text = "{\"schedule\":\"" + schedule.instance->label + "\",\"rank\":" + std::to_string(self) +
                      ",\"ranks\":" + std::to_string(size);
@@ -82,7 +85,6 @@ std::string json_of(const lsched_schedule& schedule, const lsched_partial_stats&
   return text + "}";
 }
 
-}  // namespace
 }  // namespace lsched
 
 using namespace lsched;
@@ -95,16 +97,6 @@ lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_part
     return refuse(schedule, "only partial schedules have these statistics", kept_diagnostic());
   return guarded(kept_diagnostic(), [&] {
     write_struct(stats, stats_of(*schedule));
-    return LSCHED_OK;
-  });
-}
-
-lsched_status lsched_schedule_stats_print(const lsched_schedule* schedule, char* text, size_t bytes, size_t* needed) {
-  if (text == nullptr && bytes > 0) return fail(status::argument, "text is null, but bytes is not 0");
-  if (schedule == nullptr || !schedule->is_partial())
-    return refuse(schedule, "only partial schedules have these statistics", kept_diagnostic());
-  return guarded(kept_diagnostic(), [&] {
-    copy_out(json_of(*schedule, stats_of(*schedule)), text, bytes, needed);
     return LSCHED_OK;
   });
 }

@@ -377,11 +377,15 @@ lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_prin
                                     size_t bytes, size_t* needed) {
   if (schedule == nullptr || (text == nullptr && bytes > 0))
     return fail(status::argument, "schedule is null, or text is null and bytes is not 0");
-  if (format != LSCHED_PRINT_TEXT && format != LSCHED_PRINT_DOT)
+  if (!is_within(format, LSCHED_PRINT_TEXT, LSCHED_PRINT_STATS))
     return fail(status::argument, "format is not an lsched_print_format");
+  if (format == LSCHED_PRINT_STATS && !schedule->is_partial())
+    return refuse(schedule, "only partial schedules have these statistics", kept_diagnostic());
   return guarded(kept_diagnostic(), [&] {
     const lsched::schedule& program = *schedule->instance->program;
-    const std::string whole = format == LSCHED_PRINT_DOT ? to_dot(program) : to_text(program);
+    const std::string whole = format == LSCHED_PRINT_STATS ? stats_json_of(*schedule)
+                              : format == LSCHED_PRINT_DOT ? to_dot(program)
+                                                           : to_text(program);
     copy_out(whole, text, bytes, needed);
     return LSCHED_OK;
   });

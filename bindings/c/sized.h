@@ -42,7 +42,6 @@ constexpr published published_as(const lsched_verification*) { return {"lsched_v
 constexpr published published_as(const lsched_verify_desc*) { return {"lsched_verify_desc", 72}; }
 constexpr published published_as(const lsched_simulate_desc*) { return {"lsched_simulate_desc", 160}; }
 constexpr published published_as(const lsched_cuda_config*) { return {"lsched_cuda_config", 32}; }
-constexpr published published_as(const lsched_cuda_stats*) { return {"lsched_cuda_stats", 24}; }
 constexpr published published_as(const lsched_simulation*) { return {"lsched_simulation", 56}; }
 
 /// The maximum valid struct_size. A larger value means that the caller did not initialise struct_size.

@@ -306,17 +306,11 @@ extern "C" {
 
 const char* lsched_version(void) { return k_version; }
 
-int lsched_abi(void) { return LSCHED_ABI; }
-
 const char* lsched_status_name(lsched_status code) { return name_of(static_cast<status>(code)).data(); }
 
 const char* lsched_status_text(lsched_status code) { return text_of(static_cast<status>(code)).data(); }
 
 const lsched_diagnostic* lsched_last_failure(void) { return kept_diagnostic(); }
-
-void lsched_diagnostic_init_sized(lsched_diagnostic* diagnostic, size_t bytes) {
-  init_struct(diagnostic, bytes, {.rank = k_no_rank, .op = k_no_op});
-}
 
 void lsched_config_init_sized(lsched_config* config, size_t bytes) { init_struct(config, bytes, default_config()); }
 
@@ -445,7 +439,9 @@ lsched_status lsched_get_stats(lsched_world* world, lsched_stats* stats) {
                          .nulls_sent = now.nulls_sent,
                          .bytes_sent = now.bytes_sent,
                          .signals_sent = now.signals_sent,
-                         .steps = now.steps});
+                         .steps = now.steps,
+                         .device_jobs = now.device_jobs,
+                         .device_messages_shared = now.shown_sent});
     return LSCHED_OK;
   });
 }

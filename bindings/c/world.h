@@ -179,6 +179,9 @@ lsched_status complete(const lsched_schedule& schedule, std::uint64_t timeout_ns
 /// whole text with its terminator.
 void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size_t* needed);
 
+/// Returns the statistics of a partial schedule as a JSON object.
+std::string stats_json_of(const lsched_schedule& schedule);
+
 /// Returns the pointers to the schedule's instances, in the order in which the instances must be removed.
 std::vector<instance**> instances_of(lsched_schedule& schedule);
 

@@ -141,7 +141,7 @@ json describe_lane(unsigned ranks) {
 json describe(unsigned ranks) {
   json all;
   all["version"] = lsched_version();
-  all["abi"] = lsched_abi();
+  all["abi"] = LSCHED_ABI;
   all["build"] = describe_build();
   all["cores"] = {
       {"online", sysconf(_SC_NPROCESSORS_ONLN)}, {"affinity", allowed_cores().size()}, {"usable", usable_cores()}};

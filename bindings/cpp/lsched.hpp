@@ -76,7 +76,7 @@ namespace detail {
 /// The diagnostic of one call. operator() takes the status of that call, and throws lsched::error if it is an error.
 class call {
  public:
-  call() { lsched_diagnostic_init(&detail_); }
+  call() { detail_.struct_size = sizeof detail_; }
   lsched_diagnostic* diagnostic() { return &detail_; }
   void operator()(lsched_status status) const {
     if (status < 0) throw error(status, detail_);
@@ -361,13 +361,6 @@ class [[nodiscard]] partial_base : public schedule_base {
   [[nodiscard]] lsched_partial_stats stats() const {
     return detail::sized<lsched_partial_stats>(lsched_schedule_stats, handle());
   }
-  /// Returns the statistics as one JSON object.
-  [[nodiscard]] std::string print_stats() const {
-    return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
-      return lsched_schedule_stats_print(handle(), text, bytes, needed);
-    });
-  }
-
   /// Serves the other ranks until every rank has left, then ends the schedule. Collective. May be repeated after a
   /// timeout.
   void close(timeout limit = timeout::forever()) { end(limit.ns()); }

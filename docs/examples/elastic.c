@@ -14,7 +14,7 @@
 enum { k_dimensions = 4, k_step_ms = 20, k_millisecond = 1000000 };
 static const uint64_t k_timeout_ns = 20000000000u;
 
-static lsched_diagnostic why;
+static lsched_diagnostic why = {.struct_size = sizeof why};
 
 static void must(lsched_status status, const char* call) {
   if (status == LSCHED_OK) return;
@@ -66,7 +66,6 @@ static int steps_of(int argc, char** argv, int rank, int* last_step) {
 
 int main(int argc, char** argv) {
   training it = {NULL, NULL};
-  lsched_diagnostic_init(&why);
   must(lsched_world_open(NULL, &it.world, &why), "open");
   int last_step = 0;
   const int rank = lsched_rank(it.world), steps = steps_of(argc, argv, rank, &last_step);

@@ -30,8 +30,7 @@ static int is_right(const uint64_t* indices, const float* values, uint64_t count
 int main(void) {
   lsched_world* world = NULL;
   lsched_schedule* sum = NULL;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why = {.struct_size = sizeof why};
   if (lsched_world_open(NULL, &world, &why)) return fprintf(stderr, "%s\n", why.text), 1;
   const int32_t rank = lsched_rank(world), ranks = lsched_size(world);
   if (ranks < 2)

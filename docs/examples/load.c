@@ -13,8 +13,7 @@ int main(int count, char** words) {
   fclose(file);
 
   lsched_world* world = NULL;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why = {.struct_size = sizeof why};
   if (lsched_world_open(NULL, &world, &why) != LSCHED_OK) return fprintf(stderr, "%s\n", why.text), 1;
   const int32_t rank = lsched_rank(world);
 

@@ -23,8 +23,7 @@ static void compute_for(long ms) { thrd_sleep(&(struct timespec){.tv_nsec = ms *
 int main(void) {
   lsched_world* world = NULL;
   lsched_schedule* partial = NULL;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why = {.struct_size = sizeof why};
   must(lsched_world_open(NULL, &world, &why), "open", &why);
   const int32_t rank = lsched_rank(world);
   const int32_t ranks = lsched_size(world);

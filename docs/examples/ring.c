@@ -44,8 +44,7 @@ static lsched_schedule* make_ring(lsched_world* world, const int64_t* input, int
 
 int main(void) {
   lsched_world* world = NULL;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why = {.struct_size = sizeof why};
   if (lsched_world_open(NULL, &world, &why) != LSCHED_OK) return fprintf(stderr, "%s\n", why.text), 1;
   const int32_t rank = lsched_rank(world);
   const int32_t ranks = lsched_size(world);

@@ -9,8 +9,7 @@ enum { k_most_bytes = 1 << 16, k_most_ranks = 64 };
 static int time_it(const char* name, const lsched_simulate_desc* desc) {
   lsched_simulation answer = {.struct_size = sizeof answer};
   uint64_t finish_ps[k_most_ranks] = {0};
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why = {.struct_size = sizeof why};
   if (lsched_simulate(desc, &answer, finish_ps, k_most_ranks, &why) != LSCHED_OK)
     return fprintf(stderr, "%s: %s\n", name, why.text), 2;
   printf("%s, %d ranks: %d messages, rank 0 after %.3f us, the last after %.3f us\n", name, (int)answer.ranks,

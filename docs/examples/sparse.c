@@ -16,8 +16,7 @@ static float target_of(int i) { return (float)(i % 7 - 3); }
 int main(void) {
   lsched_world* world = NULL;
   lsched_schedule* mean = NULL;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why = {.struct_size = sizeof why};
   if (lsched_world_open(NULL, &world, &why)) return fprintf(stderr, "%s\n", why.text), 1;
   const int32_t rank = lsched_rank(world), ranks = lsched_size(world);
 

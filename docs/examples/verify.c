@@ -16,8 +16,7 @@ int main(int count, char** words) {
   const lsched_verify_desc world = {.struct_size = sizeof world, .text = text, .bytes = bytes};
   lsched_verification answer = {.struct_size = sizeof answer};
   lsched_finding found[k_most_findings];
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why = {.struct_size = sizeof why};
   if (lsched_verify(&world, &answer, found, k_most_findings, &why) != LSCHED_OK)
     return fprintf(stderr, "%s: %s\n", words[1], why.text), 2;
 

@@ -109,7 +109,6 @@ class soak {
         ledger_({.self = here.rank(), .size = here.size()}, options.count, options.seed,
                 require(read_activation(options.policy)), least_calls(options, here.size()),
                 [this](std::uint64_t call, const std::string& what) { complain(call, what); }) {
-    lsched_diagnostic_init(&detail_);
     if (here.rank() == 0)
       line_.emplace(options.progress ? progress_line::elsewhere::lines : progress_line::elsewhere::nothing);
   }
@@ -158,7 +157,7 @@ class soak {
   std::uint64_t calls_;
   soak_ledger ledger_;
   lsched_schedule* schedule_ = nullptr;
-  lsched_diagnostic detail_{};
+  lsched_diagnostic detail_{.struct_size = sizeof(lsched_diagnostic)};
   clock::time_point begin_{};
   double seconds_ = 0;
   std::uint64_t stops_ = 0;            ///< number of stops, summed over all ranks

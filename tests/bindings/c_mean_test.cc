@@ -20,6 +20,7 @@ namespace {
 using lsched::testing::as_ranks;
 using lsched::testing::diagnostic;
 using lsched::testing::k_limit_ns;
+using lsched::testing::one_bucket;
 
 template <class T>
 using contribution = std::function<std::vector<T>(std::size_t rank, std::uint64_t call)>;

@@ -24,6 +24,7 @@ namespace {
 using lsched::testing::as_ranks;
 using lsched::testing::diagnostic;
 using lsched::testing::k_limit_ns;
+using lsched::testing::one_bucket;
 
 constexpr std::uint64_t k_count = 300;
 

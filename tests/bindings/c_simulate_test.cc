@@ -24,13 +24,12 @@ struct answer {
   lsched_status status = LSCHED_ERR_INTERNAL;
   lsched_simulation figures{.struct_size = sizeof(lsched_simulation)};
   std::vector<std::uint64_t> finish_ps;
-  lsched_diagnostic why{};
+  lsched_diagnostic why{.struct_size = sizeof(lsched_diagnostic)};
 };
 
 answer ask(const lsched_simulate_desc& desc, std::size_t ranks = 8) {
   answer it;
   it.finish_ps.assign(ranks, 0);
-  lsched_diagnostic_init(&it.why);
   it.status = lsched_simulate(&desc, &it.figures, it.finish_ps.data(), ranks, &it.why);
   return it;
 }

@@ -282,7 +282,7 @@ const sized_struct k_structs[] = {
 };
 
 struct diagnostic : lsched_diagnostic {
-  diagnostic() { lsched_diagnostic_init(this); }
+  diagnostic() : lsched_diagnostic{.struct_size = sizeof(lsched_diagnostic)} {}
   bool says(std::string_view word) const { return std::string_view(text).find(word) != std::string_view::npos; }
 };
 
@@ -385,15 +385,7 @@ TEST(c_sized, what_init_leaves_is_of_the_callers_size) {
   EXPECT_EQ(config.as<lsched_config>()->struct_size, sizeof(lsched_config) + 24);
   EXPECT_EQ(config.as<lsched_config>()->progress_core, -1);
   EXPECT_TRUE(std::ranges::all_of(config.bytes().subspan(sizeof(lsched_config)), [](auto it) { return it == 0; }));
-  const caller_struct why(lsched_diagnostic{}, sizeof(lsched_diagnostic) + 24);
-  std::ranges::fill(why.bytes(), static_cast<unsigned char>(0xaa));
-  lsched_diagnostic_init_sized(why.as<lsched_diagnostic>(), sizeof(lsched_diagnostic) + 24);
-  EXPECT_EQ(why.as<lsched_diagnostic>()->rank, -1);
-  EXPECT_EQ(why.as<lsched_diagnostic>()->op, UINT32_MAX);
-  EXPECT_EQ(why.as<lsched_diagnostic>()->text[0], '\0');
-  EXPECT_EQ(why.bytes().back(), 0);
   lsched_config_init(nullptr);
-  lsched_diagnostic_init(nullptr);
 }
 
 TEST(c_sized, members_that_an_older_caller_lacks_have_their_defaults) {

@@ -20,6 +20,7 @@
 namespace {
 
 using lsched::testing::as_ranks;
+using lsched::testing::create_barrier;
 using lsched::testing::diagnostic;
 using lsched::testing::k_limit_ns;
 

@@ -64,7 +64,7 @@ struct verdict {
   lsched_status status = LSCHED_ERR_INTERNAL;
   lsched_verification figures{};
   std::array<lsched_finding, 4> found{};
-  lsched_diagnostic why{};
+  lsched_diagnostic why{.struct_size = sizeof(lsched_diagnostic)};
 };
 
 lsched_verify_desc describe(const std::string& text, const char* collective = nullptr) {
@@ -90,7 +90,6 @@ lsched_verify_desc describe(const char* collective, int32_t ranks, std::uint64_t
 verdict empty_verdict() {
   verdict answer;
   answer.figures.struct_size = sizeof answer.figures;
-  lsched_diagnostic_init(&answer.why);
   return answer;
 }
 

@@ -25,8 +25,7 @@ constexpr std::size_t k_most_copied = 1500;  ///< elements of the longest messag
 lsched::world open_nodes_of(int ranks_per_node) {
   setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
   lsched_world* world = nullptr;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   if (lsched_world_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_AUTO, nullptr, &world, &why) != LSCHED_OK) {
     ADD_FAILURE() << why.text;
     MPI_Abort(MPI_COMM_WORLD, 1);

@@ -27,11 +27,11 @@ static atomic_int has_ended; /* 1 if all calls have returned the expected status
 static lsched_diagnostic why;
 
 /* Makes a call. Returns from the function if the status is not `expected`. */
-#define EXPECT(expected, call)        \
-  do {                                \
-    atomic_store(&line, __LINE__);    \
-    lsched_diagnostic_init(&why);     \
-    if ((call) != (expected)) return; \
+#define EXPECT(expected, call)                            \
+  do {                                                    \
+    atomic_store(&line, __LINE__);                        \
+    why = (lsched_diagnostic){.struct_size = sizeof why}; \
+    if ((call) != (expected)) return;                     \
   } while (0)
 
 static uint64_t now_ns(void) {
@@ -178,8 +178,7 @@ static int judge(const char* mode, pthread_t thread) {
 }
 
 static void* wait_for_round(void* ticket) {
-  lsched_diagnostic own;
-  lsched_diagnostic_init(&own);
+  lsched_diagnostic own = {.struct_size = sizeof own};
   if (lsched_wait(*(lsched_ticket*)ticket, LSCHED_FOREVER, &own) == LSCHED_OK) atomic_store(&has_ended, 1);
   for (;;) pthread_testcancel();
   return NULL;

@@ -192,8 +192,8 @@ TEST(CppHeader, partial_allreduce_delivers_every_offer_once) {
     const lsched_partial_stats stats = partial.stats();
     EXPECT_GE(stats.rounds, 10u);
     EXPECT_EQ(stats.in_time + stats.late, 10u);
-    EXPECT_EQ(partial.print_stats().rfind("{\"schedule\":\"partial_allreduce", 0), 0u);
-    EXPECT_EQ(partial.print_stats().back(), '}');
+    EXPECT_EQ(partial.print(LSCHED_PRINT_STATS).rfind("{\"schedule\":\"partial_allreduce", 0), 0u);
+    EXPECT_EQ(partial.print(LSCHED_PRINT_STATS).back(), '}');
     partial.close(k_limit);
   });
 }
@@ -291,8 +291,7 @@ TEST(CppHeader, failures_throw_with_status_and_detail) {
 }
 
 TEST(CppHeader, must_throws_what_a_call_of_the_c_interface_says) {
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   lsched_world* world = nullptr;
   const lsched_status answer = lsched_world_open_threads_abi(LSCHED_ABI, 0, nullptr, &world, &why);
   try {

@@ -32,8 +32,7 @@ int blame(const char* what, const lsched_diagnostic& why) {
   setenv("LSCHED_LANE", "tbb:2", 1);
   setenv("LSCHED_PROGRESS", is_caller_driven ? "caller" : "thread", 1);
   lsched_world* runtime = nullptr;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   if (lsched_world_open(nullptr, &runtime, &why) != LSCHED_OK) return blame("open", why);
   const std::int64_t ranks = segment.ranks();
   for (const std::uint64_t count : {0u, 1u, 1000u, 300'001u}) {

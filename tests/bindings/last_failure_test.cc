@@ -71,7 +71,6 @@ std::map<std::string, refused_call> calls_with_null() {
       {"lsched_withdraw", [] { return lsched_withdraw(nullptr, nullptr); }},
       {"lsched_leave", [] { return lsched_leave(nullptr); }},
       {"lsched_schedule_stats", [] { return lsched_schedule_stats(nullptr, nullptr); }},
-      {"lsched_schedule_stats_print", [] { return lsched_schedule_stats_print(nullptr, nullptr, 0, nullptr); }},
       {"lsched_world_lost", [] { return lsched_world_lost(nullptr, nullptr, nullptr); }},
       {"lsched_builder_create", [] { return lsched_builder_create(0, 1, nullptr, nullptr); }},
       {"lsched_add_slot", [] { return lsched_add_slot(nullptr, LSCHED_INPUT, LSCHED_F32, 1, nullptr); }},
@@ -86,7 +85,6 @@ std::map<std::string, refused_call> calls_with_null() {
       {"lsched_cuda_free", [] { return lsched_cuda_free(nullptr, nullptr); }},
       {"lsched_start_on_stream", [] { return lsched_start_on_stream(nullptr, nullptr, nullptr); }},
       {"lsched_wait_on_stream", [] { return lsched_wait_on_stream(lsched_ticket{}, nullptr); }},
-      {"lsched_cuda_get_stats", [] { return lsched_cuda_get_stats(nullptr, nullptr); }},
   };
 }
 

@@ -50,12 +50,12 @@ context g_run;
 
 /// Checks the status of a call of the C interface that must succeed.
 struct expected {
-  explicit expected(std::string what) : where(std::move(what)) { lsched_diagnostic_init(&why); }
+  explicit expected(std::string what) : where(std::move(what)) {}
   void operator()(lsched_status answer) const {
     if (answer != LSCHED_OK) give_up(where, std::string(lsched_status_name(answer)) + " " + why.text);
   }
   std::string where;
-  lsched_diagnostic why;
+  lsched_diagnostic why{.struct_size = sizeof(lsched_diagnostic)};
 };
 
 // --- one collective ----------------------------------------------------------------------------------------

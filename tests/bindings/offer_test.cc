@@ -15,6 +15,8 @@
 namespace lsched {
 namespace {
 
+using testing::one_bucket;
+
 constexpr std::uint64_t k_limit_ns = 20'000'000'000;
 using integers = std::vector<std::int64_t>;
 

@@ -18,6 +18,8 @@
 namespace lsched {
 namespace {
 
+using testing::one_bucket;
+
 constexpr std::uint64_t k_limit_ns = 20'000'000'000;
 constexpr std::uint64_t k_short_ns = 50'000'000;
 
@@ -125,8 +127,7 @@ TEST(shrink, a_rank_that_does_not_call_is_named_and_not_left_out) {
   threads_world all(3);
   for (int again = 0; again < 4; ++again) {
     all.by({0, 2}, [](std::size_t, lsched_world* world) {
-      lsched_diagnostic why;
-      lsched_diagnostic_init(&why);
+      lsched_diagnostic why{.struct_size = sizeof why};
       lsched_world* survivors = nullptr;
       EXPECT_EQ(lsched_shrink(world, k_short_ns, &survivors, &why), LSCHED_ERR_TIMEOUT);
       EXPECT_EQ(why.rank, 1) << why.text;
@@ -323,8 +324,7 @@ TEST(shrink, is_answered_alike_on_all_ranks) {
     std::array<lsched_status, 3> answers{};
     all.by({0, 1, 2}, [&](std::size_t r, lsched_world* w) {
       lsched_world* same = nullptr;
-      lsched_diagnostic why;
-      lsched_diagnostic_init(&why);
+      lsched_diagnostic why{.struct_size = sizeof why};
       if (r == 2) std::this_thread::sleep_for(std::chrono::microseconds(50 + mix(static_cast<unsigned>(again)) % 200));
       answers[r] = lsched_shrink(w, r == 2 ? k_limit_ns : 200'000, &same, &why);
       if (answers[r] == LSCHED_ERR_TIMEOUT) {

@@ -9,7 +9,7 @@
 enum { k_count = 100000 };
 static const uint64_t k_limit_ns = UINT64_C(20000000000);
 static double input[k_count], output[k_count];
-static lsched_diagnostic why;
+static lsched_diagnostic why = {.struct_size = sizeof why};
 static int line; /* line of the first failed call */
 
 static int is_ok(lsched_status status, int where) {
@@ -94,7 +94,6 @@ int main(int count, char** words) {
   pthread_attr_t small;
   pthread_t thread;
   int i;
-  lsched_diagnostic_init(&why);
   for (i = 0; i < k_count; ++i) input[i] = (i * 7919) % 1009;
   if (pthread_attr_init(&small) != 0 || pthread_attr_setstacksize(&small, bytes) != 0 ||
       pthread_create(&thread, &small, make_calls, NULL) != 0 || pthread_join(thread, NULL) != 0) {

@@ -21,6 +21,7 @@ namespace {
 
 using nlohmann::json;
 
+using lsched::testing::create_barrier;
 using lsched::testing::k_limit_ns;
 
 /// A temporary folder. The destructor removes the folder.
@@ -106,8 +107,7 @@ TEST(Trace, of_everything_is_written_at_close_where_the_environment_asks_for_it)
 
 TEST(Trace, of_everything_that_could_not_be_written_is_refused_when_the_runtime_opens) {
   const scratch_folder folder;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   lsched_world* runtime = nullptr;
   setenv("LSCHED_TRACE", folder.file("no/such").c_str(), 1);
   EXPECT_EQ(lsched_world_open(nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT);
@@ -191,8 +191,7 @@ TEST(Trace, says_how_much_it_could_not_take) {
 
 TEST(Trace, objects_to_calls_that_do_not_fit) {
   const scratch_folder folder;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   EXPECT_EQ(lsched_trace_start(nullptr, 1), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_trace_write(nullptr, "x", nullptr), LSCHED_ERR_ARGUMENT);
   run_world(1, [&](lsched_world* mine, bool is_before) {

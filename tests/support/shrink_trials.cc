@@ -208,7 +208,6 @@ class trainee {
  public:
   trainee(const shrink_trial& what, rank self, common_board& common)
       : what_(what), self_(self), common_(common), death_(draw_deaths(what)[static_cast<std::size_t>(self)]) {
-    lsched_diagnostic_init(&why_);
     for (std::size_t i = 0; i < static_cast<std::size_t>(what.schedules); ++i)
       its_.emplace_back(what_, self, i, common.accounts[self][i]);
   }
@@ -356,7 +355,7 @@ class trainee {
   common_board& common_;
   death death_;
   std::vector<exchange> its_;
-  lsched_diagnostic why_{};
+  lsched_diagnostic why_{.struct_size = sizeof(lsched_diagnostic)};
   lsched_world* world_ = nullptr;
   lsched_world* between_ = nullptr;
   std::int64_t recoveries_ = 0;

@@ -16,7 +16,7 @@ namespace lsched::testing {
 constexpr std::uint64_t k_limit_ns = 30'000'000'000;
 
 struct diagnostic : lsched_diagnostic {
-  diagnostic() { lsched_diagnostic_init(this); }
+  diagnostic() : lsched_diagnostic{.struct_size = sizeof(lsched_diagnostic)} {}
   bool says(const std::string& word) const { return std::string(text).find(word) != std::string::npos; }
 };
 

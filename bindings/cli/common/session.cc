@@ -138,8 +138,7 @@ session::session(const session_options& options) : origin_(find_origin()), mpi_o
 }
 
 void session::open(const lsched_config* config) {
-  lsched_diagnostic detail;
-  lsched_diagnostic_init(&detail);
+  lsched_diagnostic detail{.struct_size = sizeof detail};
   require(launched_by_mpi() ? open_mpi_world(mpi_only_, config, &runtime_, &detail)
                             : lsched_world_open(config, &runtime_, &detail),
           "opening the world", &detail);

@@ -44,8 +44,7 @@ std::optional<std::uint64_t> limit_on(decltype(RLIMIT_AS) resource, bool is_hard
 /// Opens a world of two ranks and closes it. Writes the failure, or the warning of the library, to `out`.
 int try_world(int out) {
   std::array<lsched_world*, 2> worlds{};
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   const lsched_status answer = lsched_world_open_threads(2, nullptr, worlds.data(), &why);
   const ssize_t written = write(out, why.text, std::strlen(why.text));
   if (answer != LSCHED_OK || written < 0) return 1;

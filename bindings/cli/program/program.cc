@@ -28,7 +28,7 @@ constexpr int k_exit_failure = 1;
 constexpr int k_exit_usage = 2;
 
 std::string version_line() {
-  return std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(lsched_abi()) + ")";
+  return std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(LSCHED_ABI) + ")";
 }
 
 class described_help : public CLI::FormatterBase {

@@ -245,7 +245,7 @@ class Partial(Schedule):
 
     def statistics(self) -> dict[str, Any]:
         """Returns histograms of contributors, staleness and times of calls, named as in lsched_partial_stats."""
-        return json.loads(_core.partial_stats(self))
+        return json.loads(self._statistics())
 
     def _reported(self, members: tuple) -> Report:
         report = Report(*members)

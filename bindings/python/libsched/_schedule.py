@@ -171,11 +171,11 @@ class Schedule(_core.Schedule):
 
         docs/reference/schedule_file.md describes the format.
         """
-        return self._print(False)
+        return self._text()
 
     def dot(self) -> str:
         """Returns the compiled program of this rank as a graph in the language of Graphviz."""
-        return self._print(True)
+        return self._dot()
 
     # --- adaptive sums -------------------------------------------------------------------------------------------
 

@@ -55,8 +55,7 @@ std::uint32_t appended(const builder& to, Add&& add) {
 /// Commits the builder. `in` is the builder's world.
 address commit(builder& of, const world& in, const addresses& inputs, const addresses& outputs) {
   lsched_schedule* made = nullptr;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   lsched_status code = LSCHED_OK;
   (void)of.get();                                                // throws if the builder was committed before
   of.give_back([&, all = committing(in)](lsched_builder* one) {  // even a failed commit destroys it
@@ -78,16 +77,14 @@ void discard(builder& of) {
 
 std::string text_of(const builder& of) {
   return printed([&, one = of.get()](char* to, std::size_t room, std::size_t* needed) {
-    lsched_diagnostic why;
-    lsched_diagnostic_init(&why);
+    lsched_diagnostic why{.struct_size = sizeof why};
     expect(lsched_builder_print(one, to, room, needed, &why), why);
     return LSCHED_OK;
   });
 }
 
 void load_algorithm(const std::string& text) {
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   expect(lsched_algorithm_load(text.data(), text.size(), &why), why);
 }
 

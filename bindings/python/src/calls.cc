@@ -62,9 +62,10 @@ others_may_run::~others_may_run() {
 }
 
 lsched_diagnostic told(lsched_status code, const char* text) {
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   why.status = code;
+  why.rank = -1;
+  why.op = UINT32_MAX;
   std::snprintf(why.text, sizeof why.text, "%s", text);
   return why;
 }

@@ -74,8 +74,7 @@ void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
   std::optional<clock::time_point> begin, last;
   std::uint64_t left = timeout_ns;
   for (;;) {
-    lsched_diagnostic why;
-    lsched_diagnostic_init(&why);
+    lsched_diagnostic why{.struct_size = sizeof why};
     const std::uint64_t slice = std::min(left, slice_ns.load());
     const lsched_status code = unlocked([&] { return attempt(slice, &why); });
     if (code != LSCHED_ERR_TIMEOUT) return expect(code, why);
@@ -96,8 +95,7 @@ void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
 /// Throws call_failure for an error.
 template <class Attempt>
 void blocking(Attempt&& attempt) {
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   const lsched_status code = unlocked([&] { return attempt(&why); });
   expect(code, why);
 }

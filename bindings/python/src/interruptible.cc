@@ -43,8 +43,7 @@ bool call_in_thread::ask(std::function<void()> question) {
 void call_in_thread::make(attempt call, std::function<void()> undo) {
   undo_ = std::move(undo);
   std::thread([self = shared_from_this(), call = std::move(call)]() mutable {
-    lsched_diagnostic why;
-    lsched_diagnostic_init(&why);
+    lsched_diagnostic why{.struct_size = sizeof why};
     const lsched_status code = call(&why);
     call = nullptr;  // destroys the objects that the call owns
     const std::lock_guard hold(self->lock_);

@@ -125,12 +125,6 @@ void carry(const schedule& of, const world& survivors) {
       [] {});
 }
 
-std::string stats(const schedule& of) {
-  return printed([one = of.get()](char* to, std::size_t room, std::size_t* needed) {
-    return lsched_schedule_stats_print(one, to, room, needed);
-  });
-}
-
 }  // namespace
 
 void add_partial(nb::module_& module) {
@@ -150,7 +144,6 @@ void add_partial(nb::module_& module) {
   module.def("skip", skip);
   module.def("leave", [](const schedule& of) { expect(unlocked([one = of.get()] { return lsched_leave(one); })); });
   module.def("carry", carry);
-  module.def("partial_stats", stats);
 }
 
 }  // namespace lsched::python

@@ -101,8 +101,7 @@ nb::object run_at(nb::handle_t<schedule> self, address input, address output, li
   void* const to = at(output);
   const schedule::lease of = nb::inst_ptr<schedule>(self)->get();
   expect(lsched_rebind(of, &from, &to));
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   const std::uint64_t slice = std::min(nanoseconds(timeout), slice_ns.load());
   const lsched_status code = unlocked([&] { return lsched_run(of, slice, &why); });
   if (code != LSCHED_ERR_TIMEOUT || why.round == 0) return expect(code, why), nb::none();
@@ -155,9 +154,10 @@ void destroy(schedule& of, limit timeout) {
   if (freed) throw call_failure(*freed);
 }
 
-std::string print(const schedule& of, bool as_dot) {
-  return printed([&, one = of.get()](char* to, std::size_t room, std::size_t* needed) {
-    return lsched_schedule_print(one, as_dot ? LSCHED_PRINT_DOT : LSCHED_PRINT_TEXT, to, room, needed);
+template <lsched_print_format Format>
+std::string print(const schedule& of) {
+  return printed([one = of.get()](char* to, std::size_t room, std::size_t* needed) {
+    return lsched_schedule_print(one, Format, to, room, needed);
   });
 }
 
@@ -246,7 +246,9 @@ void add_schedules(nb::module_& module) {
            "The arrays belong to the application again. Blocks for at most 0.1 s. Raises Busy if a peer still reads an "
            "array.")
       .def("_destroy", destroy)
-      .def("_print", print)
+      .def("_text", print<LSCHED_PRINT_TEXT>)
+      .def("_dot", print<LSCHED_PRINT_DOT>)
+      .def("_statistics", print<LSCHED_PRINT_STATS>)
       .def("_non_finite_tensors", non_finite_tensors);
   nb::class_<ticket>(module, "Ticket", nb::type_slots(ticket_slots), "A round that was started.")
       .def_prop_ro(

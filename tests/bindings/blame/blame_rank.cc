@@ -42,7 +42,7 @@ struct job {
 };
 
 struct diagnosis : lsched_diagnostic {
-  diagnosis() { lsched_diagnostic_init(this); }
+  diagnosis() : lsched_diagnostic{.struct_size = sizeof(lsched_diagnostic)} {}
 };
 
 // --- the end of the victim -------------------------------------------------------------------------------------------

@@ -19,8 +19,7 @@ namespace {
 /// Opens a world in a sandbox. Returns the exit status of a child: 0 if opening fails as expected.
 int open_in_a_sandbox(const std::string& refused, const std::string& expected_words) {
   refuse_calls(refused);
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   lsched_world* world = nullptr;
   const lsched_status answer = lsched_world_open(nullptr, &world, &why);
   if (answer == LSCHED_ERR_UNSUPPORTED && std::string(why.text).find(expected_words) != std::string::npos) return 0;

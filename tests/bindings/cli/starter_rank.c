@@ -17,8 +17,7 @@ static const uint64_t k_limit_ns = UINT64_C(20000000000);
 
 static int open_and_close(void) {
   lsched_world* world = NULL;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why = {.struct_size = sizeof why};
   if (lsched_world_open(NULL, &world, &why) != LSCHED_OK) {
     printf("%s: %s\n", lsched_status_name((lsched_status)why.status), why.text);
     return k_failed;
@@ -50,8 +49,7 @@ int main(int count, char** words) {
   lsched_world* world = NULL;
   lsched_schedule* barrier = NULL;
   const lsched_collective_desc desc = {.struct_size = sizeof desc, .collective = "barrier"};
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why = {.struct_size = sizeof why};
   lsched_status answer = lsched_world_open(NULL, &world, &why);
   if (answer == LSCHED_OK && strcmp(mode, "after") == 0) start_child(words[0]);
   if (answer == LSCHED_OK && strcmp(mode, "forked") == 0) fork_child();

@@ -52,9 +52,9 @@ class rank_of_process {
   }
 
   std::uint64_t messages_shown() const {
-    lsched_cuda_stats stats{.struct_size = sizeof stats};
-    EXPECT_EQ(lsched_cuda_get_stats(world_, &stats), LSCHED_OK);
-    return stats.messages_shown;
+    lsched_stats stats{.struct_size = sizeof stats};
+    EXPECT_EQ(lsched_get_stats(world_, &stats), LSCHED_OK);
+    return stats.device_messages_shared;
   }
 
  private:

@@ -67,12 +67,13 @@ class CudaWorlds : public UnderTheFake {
       for (int round = 0; round < 3 && sum != nullptr; ++round)
         EXPECT_EQ(lsched_run(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
       EXPECT_EQ(lsched_schedule_destroy(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
-      lsched_cuda_stats stats{.struct_size = sizeof stats};
-      EXPECT_EQ(lsched_cuda_get_stats(mine, &stats), LSCHED_OK);
+      lsched_stats stats{.struct_size = sizeof stats};
+      EXPECT_EQ(lsched_get_stats(mine, &stats), LSCHED_OK);
       const bool is_long = count * sizeof(float) >= 1 << 20 && ranks > 1 && on_device[self];
-      EXPECT_EQ(stats.jobs > 0, on_device[self] && count > 0) << r;
-      EXPECT_TRUE(stats.messages_shown == 0 || peers != LSCHED_CUDA_PEERS_NEVER);
-      EXPECT_TRUE(stats.messages_shown > 0 || !is_long || peers != LSCHED_CUDA_PEERS_ALWAYS) << r << " of " << ranks;
+      EXPECT_EQ(stats.device_jobs > 0, on_device[self] && count > 0) << r;
+      EXPECT_TRUE(stats.device_messages_shared == 0 || peers != LSCHED_CUDA_PEERS_NEVER);
+      EXPECT_TRUE(stats.device_messages_shared > 0 || !is_long || peers != LSCHED_CUDA_PEERS_ALWAYS)
+          << r << " of " << ranks;
       results[self] = output.content();
     });
     return results;
@@ -122,9 +123,9 @@ TEST_F(CudaWorlds, ReadMemoryOfTheirOwnWhereItIs) {
     EXPECT_EQ(lsched_schedule_destroy(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(fake().read(sums.data(), reinterpret_cast<CUdeviceptr>(output), count * sizeof(float)), 1);
     EXPECT_TRUE(sums == floats(count, 6)) << "rank " << r;
-    lsched_cuda_stats stats{.struct_size = sizeof stats};
-    EXPECT_EQ(lsched_cuda_get_stats(mine, &stats), LSCHED_OK);
-    EXPECT_GT(stats.messages_shown, 0u);
+    lsched_stats stats{.struct_size = sizeof stats};
+    EXPECT_EQ(lsched_get_stats(mine, &stats), LSCHED_OK);
+    EXPECT_GT(stats.device_messages_shared, 0u);
     for (void* one : {input, output}) EXPECT_EQ(lsched_cuda_free(mine, one), LSCHED_OK);
     EXPECT_EQ(lsched_cuda_free(mine, input), LSCHED_ERR_ARGUMENT) << "the memory was freed before";
     EXPECT_EQ(lsched_cuda_free(mine, &stats), LSCHED_ERR_ARGUMENT) << "the memory is not from the library";

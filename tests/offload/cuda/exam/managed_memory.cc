@@ -34,8 +34,7 @@ class managed_memory {
 
 /// Sums both ranks' inputs by an allreduce of the library. Returns the error, or an empty text.
 std::string add_up(lsched_world* world, const float* input, float* output) {
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
+  lsched_diagnostic why{.struct_size = sizeof why};
   if (attach_first_device(world, &why) != LSCHED_OK) return why.text;
   const lsched_collective_desc desc{.struct_size = sizeof desc,
                                     .collective = "allreduce",
