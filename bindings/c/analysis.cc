@@ -157,32 +157,17 @@ lsched_verification figures_of(const question& posed, const verification& answer
 constexpr double k_longest_ns = 1e12;
 constexpr double k_ps_per_ns = 1e3, k_fs_per_ns = 1e6;
 
-lsched_simulate_desc default_desc() {
-  const machine where;
-  const loggops& cost = where.levels.front().cost;
-  const auto ns = [](picoseconds time) { return static_cast<double>(time) / k_ps_per_ns; };
-  const auto ns_per_byte = [](femtoseconds time) { return static_cast<double>(time) / k_fs_per_ns; };
-  return {.struct_size = sizeof(lsched_simulate_desc),
-          .round = 1,
-          .L = ns(cost.L),
-          .o = ns(cost.o),
-          .g = ns(cost.g),
-          .G = ns_per_byte(cost.G),
-          .O = ns_per_byte(cost.O),
-          .compute = ns_per_byte(where.compute),
-          .S = where.S};
-}
-
-result<machine> read_machine(const lsched_simulate_desc& desc) {
-  const std::array times{desc.L, desc.o, desc.g, desc.G, desc.O, desc.compute};
+result<machine> read_machine(const lsched_machine* given) {
+  const lsched_machine from = given == nullptr ? lsched_machine LSCHED_DEFAULT_MACHINE : *given;
+  const std::array times{from.L, from.o, from.g, from.G, from.O, from.compute};
   if (!std::ranges::all_of(times, [](double time) { return time >= 0 && time <= k_longest_ns; }))
     return argument("L, o, g, G, O or compute is not from 0 to 1e12 ns");
-  machine where{.S = desc.S, .compute = rounded(desc.compute * k_fs_per_ns)};
-  where.levels.front().cost = {.L = rounded(desc.L * k_ps_per_ns),
-                               .o = rounded(desc.o * k_ps_per_ns),
-                               .g = rounded(desc.g * k_ps_per_ns),
-                               .G = rounded(desc.G * k_fs_per_ns),
-                               .O = rounded(desc.O * k_fs_per_ns)};
+  machine where{.S = from.S, .compute = rounded(from.compute * k_fs_per_ns)};
+  where.levels.front().cost = {.L = rounded(from.L * k_ps_per_ns),
+                               .o = rounded(from.o * k_ps_per_ns),
+                               .g = rounded(from.g * k_ps_per_ns),
+                               .G = rounded(from.G * k_fs_per_ns),
+                               .O = rounded(from.O * k_fs_per_ns)};
   return where;
 }
 
@@ -229,7 +214,7 @@ std::optional<failure> validate_starts(const lsched_simulate_desc& desc, rank si
 result<simulation_report> simulated(const lsched_simulate_desc& desc) {
   if (desc.reserved != 0) return failure{status::version, "lsched_simulate_desc.reserved is not zero"};
   if (desc.round == 0 || desc.round >= k_last_round) return argument("round is 0, or too large");
-  const auto where = read_machine(desc);
+  const auto where = read_machine(desc.machine);
   if (!where) return where.error();
   const auto world = read_world(desc);
   if (!world) return world.error();
@@ -273,10 +258,6 @@ lsched_status lsched_verify(const lsched_verify_desc* desc, lsched_verification*
     write_struct(verification, figures);
     return LSCHED_OK;
   });
-}
-
-void lsched_simulate_desc_init_sized(lsched_simulate_desc* desc, size_t bytes) {
-  init_struct(desc, bytes, default_desc());
 }
 
 lsched_status lsched_simulate(const lsched_simulate_desc* desc, lsched_simulation* simulation, uint64_t* finish_ps,

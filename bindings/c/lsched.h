@@ -457,33 +457,32 @@ LSCHED_CHECKED lsched_status lsched_trace_write(lsched_world* world, const char*
 
 /* ---- Ready-made schedules -------------------------------------------------------------------------------- */
 
-/** Sets whether the collective create functions of this world wait for the other ranks. With on = 0, the default,
- * create functions wait. With on = 1 they return at once, as nonblocking collectives of MPI do, and the creates take
- * place in the order of the calls. A world that is split from this one begins with the same setting. A split itself
- * always waits.
- * With on = 1, a schedule accepts all calls before the ranks have agreed on its create. A round that was started runs
- * once all ranks have called the create function. Two ranks may create schedules in two worlds in opposite order. A
- * create function still returns errors in its own arguments. If the ranks do not agree, every later call on the
- * schedule returns the error. commit_timeout_ns does not apply to such a create.
- * Thread: any. Blocks: never.
- * Errors: ARGUMENT. */
-LSCHED_CHECKED lsched_status lsched_set_nonblocking(lsched_world* world, int32_t on);
+/** A setting of a world, 0 or 1. A world that is split from another world begins with the settings of that world. */
+typedef enum lsched_setting {
+  /** 0 (the default): the collective create functions wait for the other ranks. 1: they return at once, as nonblocking
+   * collectives of MPI do, and the creates take place in the order of the calls. A split itself always waits.
+   * With 1, a schedule accepts all calls before the ranks have agreed on its create. A round that was started runs once
+   * all ranks have called the create function. Two ranks may create schedules in two worlds in opposite order. A create
+   * function still returns errors in its own arguments. If the ranks do not agree, every later call on the schedule
+   * returns the error. commit_timeout_ns does not apply to such a create. */
+  LSCHED_NONBLOCKING = 0,
+  /** 1: each schedule is proved before it is committed. The default is 0, or 1 with LSCHED_VERIFY=1 in the environment.
+   * Without a proof, a commit checks the schedule of each rank separately, and checks that sends and receives match.
+   * With a proof all ranks also exchange their schedules as text, and each rank proves the schedules of all ranks as
+   * lsched_verify does: that there is no deadlock and no race, and that the outputs have the contents of the collective
+   * that the schedules are named after ("allreduce/mine"). All ranks prove if one rank asks. If the proof fails, all
+   * ranks refuse the schedule, and the diagnostic names the reason, the rank and the op. The status is UNMATCHED
+   * (messages), CYCLE (ranks wait for each other) or ARGUMENT (all other reasons). The status is UNSUPPORTED if all
+   * texts together exceed 16 MiB.
+   * The proof takes as much time and memory as lsched_verify. Rounds of other schedules wait while a rank proves. A
+   * proof does not slow down the rounds of the schedule. */
+  LSCHED_PROVED
+} lsched_setting;
 
-/** Asks for a proof of each schedule of this world before the schedule is committed (on = 1), or no longer asks (on =
- * 0). With LSCHED_VERIFY=1 in the environment, on = 1 is the default. A world that is split from this one begins with
- * the same setting.
- * Without a proof, a commit checks the schedule of each rank separately, and checks that sends and receives match. With
- * a proof all ranks also exchange their schedules as text, and each rank proves the schedules of all ranks as
- * lsched_verify does: that there is no deadlock and no race, and that the outputs have the contents of the collective
- * that the schedules are named after ("allreduce/mine"). All ranks prove if one rank asks. If the proof fails, all
- * ranks refuse the schedule, and the diagnostic names the reason, the rank and the op. The status is UNMATCHED
- * (messages), CYCLE (ranks wait for each other) or ARGUMENT (all other reasons). The status is UNSUPPORTED if all texts
- * together exceed 16 MiB.
- * The proof takes as much time and memory as lsched_verify. Rounds of other schedules wait while a rank proves. A proof
- * does not slow down the rounds of the schedule.
+/** Changes a setting of a world for later creates.
  * Thread: any. Blocks: never.
  * Errors: ARGUMENT. */
-LSCHED_CHECKED lsched_status lsched_set_verify(lsched_world* world, int32_t on);
+LSCHED_CHECKED lsched_status lsched_world_set(lsched_world* world, lsched_setting setting, int32_t value);
 
 /** Waits until all ranks have called the create function of a schedule, or until the create has failed.
  * Thread: any number.
@@ -594,7 +593,7 @@ typedef struct lsched_collective_desc {
 
 /** Creates a persistent collective, which can run any number of times. Collective.
  * Thread: any, one collective create at a time per world.
- * Blocks: until all ranks have committed, at most commit_timeout_ns. Never after lsched_set_nonblocking(world, 1).
+ * Blocks: until all ranks have committed, at most commit_timeout_ns. Never with LSCHED_NONBLOCKING.
  * Memory: the caller owns *schedule until lsched_schedule_destroy. The caller owns input and output, and must keep both
  * until the schedule is destroyed or lsched_rebind has bound other memory. While a round runs, the caller may neither
  * write to the input nor use the output. Arrays of counts and ranks are not needed after the call.
@@ -715,7 +714,7 @@ LSCHED_CHECKED lsched_status lsched_cancel(lsched_schedule* schedule, lsched_dia
  * leaves, unless lsched_leave was called before, and serves the other ranks until all ranks have left.
  * Thread: any, with no other call on this schedule.
  * Blocks: never (ordinary schedule); at most timeout_ns (partial schedule, or a schedule that still awaits the
- * agreement of the ranks: lsched_set_nonblocking); as lsched_cancel (failed schedule).
+ * agreement of the ranks: LSCHED_NONBLOCKING); as lsched_cancel (failed schedule).
  * Memory: the handle becomes invalid, and the buffers belong to the caller again.
  * Errors: BUSY (a round is outstanding: wait for it, or cancel the schedule; or the schedule has failed and a peer,
  * which is named, reads a buffer); TIMEOUT. After BUSY and TIMEOUT nothing has been destroyed, and the call may be
@@ -731,13 +730,32 @@ typedef enum lsched_print_format {
 } lsched_print_format;
 
 /** Writes the schedule of this rank, or its statistics, as text. *needed (optional) receives the size of the text with
- * its terminator. At most `bytes` bytes are written, always terminated if bytes > 0. A later text with statistics may be
- * longer.
+ * its terminator. At most `bytes` bytes are written, always terminated if bytes > 0. A later text with statistics may
+ * be longer.
  * Thread: any.
  * Blocks: never; LSCHED_PRINT_STATS: for at most one step of the engine.
  * Errors: ARGUMENT; STATE (statistics of an ordinary schedule). */
 LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format,
                                                    char* text, size_t bytes, size_t* needed);
+
+/** A part of the state that a schedule keeps between rounds. */
+typedef enum lsched_state {
+  LSCHED_STATE_PENDING = 0, /* the pending offers of a partial schedule, which no round has captured yet */
+  LSCHED_STATE_SPARSE       /* the residual, boundaries and thresholds of a sparse allreduce */
+} lsched_state;
+
+/** Saves a part of this rank's state for a checkpoint. *needed (optional) receives the size of the image. The image is
+ * written only if `bytes` is at least that size. lsched_pending_load adds pending offers to a schedule, and
+ * lsched_sparse_create continues from the state of a sparse allreduce.
+ * A round may capture pending offers at any time, so the image has the offers that are pending at the moment of the
+ * save. The images of sparse allreduces belong together only if no rank ran a round between the saves of any two ranks.
+ * For partial schedules see lsched_sparse_residual.
+ * Thread: any. LSCHED_STATE_PENDING: as lsched_offer. LSCHED_STATE_SPARSE: not while a round runs.
+ * Blocks: never. LSCHED_STATE_SPARSE: as lsched_sparse_residual, and for a copy from device memory.
+ * Errors: ARGUMENT (too little room, or no sparse allreduce); DEVICE; STATE (an ordinary schedule has no pending
+ * offers, or a round of a sparse allreduce is outstanding). */
+LSCHED_CHECKED lsched_status lsched_schedule_save(const lsched_schedule* schedule, lsched_state what, void* image,
+                                                  size_t bytes, size_t* needed);
 
 /* ---- Adaptive sums: non-finite tensors ----------------------------------------------------------------------- */
 
@@ -785,7 +803,7 @@ typedef struct lsched_arrival {
   uint64_t bytes; /* length of the message, even if that exceeds the receive's `room` */
 } lsched_arrival;
 
-/** Creates a mailbox. Collective: every rank of the world gets one. If creates do not wait (lsched_set_nonblocking),
+/** Creates a mailbox. Collective: every rank of the world gets one. If creates do not wait (LSCHED_NONBLOCKING),
  * messages may be posted before the other ranks have created the mailbox. Messages of different mailboxes are
  * independent of each other.
  * Thread, Blocks, Errors: as lsched_collective_create.
@@ -904,7 +922,7 @@ typedef struct lsched_sparse_desc {
   uint32_t reuse;  /* LSCHED_REUSED: rounds between two updates of the thresholds; 0: 32. Otherwise zero */
   uint32_t bucket; /* number of lists that a rank sends to owners before it waits to receive the same number of lists;
                       0: all lists */
-  /* An image that lsched_sparse_save has written, with the same number of ranks. The schedule continues from that
+  /* An image that lsched_schedule_save has written, with the same number of ranks. The schedule continues from that
    * state. The create function only reads the image. NULL: the residual begins as zero. */
   const void* image;
   size_t image_bytes;
@@ -981,16 +999,6 @@ LSCHED_CHECKED lsched_status lsched_sparse_get_stats(const lsched_schedule* sche
  * Errors: ARGUMENT; STATE (a round is outstanding). */
 LSCHED_CHECKED lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** residual,
                                                     lsched_dtype* dtype);
-
-/** Saves the state that the schedule keeps between rounds, for a checkpoint: residual, boundaries and thresholds.
- * *needed (optional) receives the size of the image. The image is written only if `bytes` is at least that size.
- * lsched_sparse_create continues from the image. The images of the ranks belong together only if no rank ran a round
- * between the saves of any two ranks. For partial schedules see lsched_sparse_residual.
- * Thread: any, not while a round runs.
- * Blocks: as lsched_sparse_residual, and for a copy from device memory.
- * Errors: ARGUMENT (too little room); DEVICE; STATE (a round is outstanding). */
-LSCHED_CHECKED lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes,
-                                                size_t* needed);
 
 /** The assignment of indices to owners. The owner of an index is the rank that adds up the values of this index. The
  * assignment affects time and memory, but not the sums. */
@@ -1156,7 +1164,7 @@ typedef struct lsched_report {
  * pending, the rank contributes nothing and its messages have no payload. Collective.
  * In a sparse allreduce a rank that has offered nothing sends from its residual (lsched_sparse_create), so that every
  * round has an update. A round with 0 contributors has an update that contains no new gradient.
- * lsched_sparse_get_stats, lsched_sparse_residual and lsched_sparse_save work on the schedule.
+ * lsched_sparse_get_stats, lsched_sparse_residual and lsched_schedule_save work on the schedule.
  * Thread, Blocks, Memory: as lsched_collective_create.
  * Errors: as lsched_collective_create; UNSUPPORTED (an activation other than "full" without a progress thread, unless
  * lsched_config asks for LSCHED_PROGRESS_CALLER). */
@@ -1204,14 +1212,7 @@ LSCHED_CHECKED lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_
  * Errors: as lsched_offer. */
 LSCHED_CHECKED lsched_status lsched_skip(lsched_schedule* schedule, uint64_t last, uint64_t* skipped);
 
-/** Saves the pending offers of this rank, which no round has captured yet, for a checkpoint. *needed (optional)
- * receives the size of the image. The image is written only if `bytes` is at least that size. A round may capture the
- * pending offers at any time, so the image has the offers that are pending at the moment of the save.
- * Thread: as lsched_offer. Blocks: never.
- * Errors: ARGUMENT (too little room); STATE (an ordinary schedule). */
-LSCHED_CHECKED lsched_status lsched_pending_save(const lsched_schedule* schedule, void* image, size_t bytes,
-                                                 size_t* needed);
-/** Adds the offers in an image of lsched_pending_save to the pending offers of a schedule with the same dtype and
+/** Adds the offers in an image of lsched_schedule_save to the pending offers of a schedule with the same dtype and
  * count. This does not count as a call. After an error nothing has changed.
  * Thread: as lsched_offer. Blocks: never.
  * Errors: ARGUMENT (an invalid image); VERSION; MISMATCH; and as lsched_offer. */
@@ -1415,7 +1416,7 @@ LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32
  * Errors: the builder's first error; CYCLE; BOUNDS; ARGUMENT (also for other overlaps, and for a builder of another
  * rank or another number of ranks); UNMATCHED (sends and receives of the ranks do not match in peer, tag, dtype and
  * size; the diagnostic names an unmatched send or receive); MISMATCH (for example, ranks combine by different
- * reductions); the errors of a proof (lsched_set_verify); and as lsched_collective_create. */
+ * reductions); the errors of a proof (LSCHED_PROVED); and as lsched_collective_create. */
 LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, lsched_world* world,
                                                    const void* const* inputs, void* const* outputs,
                                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic);
@@ -1566,6 +1567,17 @@ LSCHED_CHECKED lsched_status lsched_verify(const lsched_verify_desc* desc, lsche
  * simulation applies the rules of the engine to the schedules themselves. `lsched simulate` gives the same times.
  * Nothing runs, and no lsched_world is needed. */
 
+/** The parameters of a machine. */
+typedef struct lsched_machine {
+  double L, o, g;       /* in ns: latency of the wire, CPU time of a message at either end, gap between messages */
+  double G, O, compute; /* in ns per byte: gap, CPU time of a message, time of a reduction or copy */
+  uint64_t S;           /* maximum size of an eager message in bytes; longer messages use a rendezvous */
+} lsched_machine;
+
+/** The initialiser of the default machine of `lsched simulate` and of LogGOPSim. */
+#define LSCHED_DEFAULT_MACHINE \
+  { 2500, 1500, 1000, 6, 0, 0, 65535 }
+
 /** The request of lsched_simulate. Exactly one of `text`, `collective` and `sparse` is not NULL. */
 typedef struct lsched_simulate_desc {
   size_t struct_size;
@@ -1586,17 +1598,8 @@ typedef struct lsched_simulate_desc {
   uint64_t round;            /* number of the round, at least 1; a sparse allreduce does more work in some rounds than
                                 in others */
   const uint64_t* starts_ns; /* the time at which each rank begins the round, or calls for it; NULL: all times are 0 */
-  double L, o, g;            /* in ns: latency of the wire, CPU time of a message at either end, gap between messages */
-  double G, O, compute;      /* in ns per byte: gap, CPU time of a message, time of a reduction or copy */
-  uint64_t S;                /* maximum size of an eager message in bytes; longer messages use a rendezvous */
+  const lsched_machine* machine; /* the machine; NULL: LSCHED_DEFAULT_MACHINE */
 } lsched_simulate_desc;
-
-/** Fills in the defaults: round 1, and the default machine of `lsched simulate` and of LogGOPSim (L 2500, o 1500, g
- * 1000, G 6, O 0, compute 0, S 65535). All other members are zero. NULL is OK.
- * Thread: any. Blocks: never. */
-#define lsched_simulate_desc_init(desc) lsched_simulate_desc_init_sized((desc), sizeof(lsched_simulate_desc))
-/** The function behind lsched_simulate_desc_init. `bytes` is the size of the struct in the caller's header. */
-LSCHED_API void lsched_simulate_desc_init_sized(lsched_simulate_desc* desc, size_t bytes);
 
 typedef struct lsched_simulation {
   size_t struct_size;

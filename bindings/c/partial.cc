@@ -1,7 +1,6 @@
 // Partial collectives of the C interface: creation, offers, collect calls, and the calls that all ranks make together
 // (libsched/session/session.h).
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -359,20 +358,6 @@ lsched_status lsched_skip(lsched_schedule* schedule, uint64_t last, uint64_t* sk
   const status answer = schedule->session->skip(last, &rounds);
   if (answer == status::ok && skipped != nullptr) *skipped = rounds;
   return explain_offer(*schedule, answer);
-}
-
-lsched_status lsched_pending_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed) {
-  if (image == nullptr && bytes > 0) return fail(status::argument, "image is null, but bytes is not 0");
-  if (!is_partial(schedule)) return refuse_offer(schedule);
-  return guarded(kept_diagnostic(), [&] {
-    const std::vector<std::byte> whole = schedule->session->save_pending();
-    if (needed != nullptr) *needed = whole.size();
-    if (image == nullptr) return LSCHED_OK;
-    if (bytes < whole.size())
-      return fail(status::argument, "the room for the image is too small: *needed has the size");
-    std::memcpy(image, whole.data(), whole.size());
-    return LSCHED_OK;
-  });
 }
 
 lsched_status lsched_pending_load(lsched_schedule* schedule, const void* image, size_t bytes) {

@@ -40,7 +40,7 @@ constexpr published published_as(const lsched_report*) { return {"lsched_report"
 constexpr published published_as(const lsched_partial_stats*) { return {"lsched_partial_stats", 1960}; }
 constexpr published published_as(const lsched_verification*) { return {"lsched_verification", 112}; }
 constexpr published published_as(const lsched_verify_desc*) { return {"lsched_verify_desc", 72}; }
-constexpr published published_as(const lsched_simulate_desc*) { return {"lsched_simulate_desc", 160}; }
+constexpr published published_as(const lsched_simulate_desc*) { return {"lsched_simulate_desc", 112}; }
 constexpr published published_as(const lsched_cuda_config*) { return {"lsched_cuda_config", 32}; }
 constexpr published published_as(const lsched_simulation*) { return {"lsched_simulation", 56}; }
 

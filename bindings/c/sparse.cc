@@ -182,6 +182,34 @@ lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
   return answer;
 }
 
+/// The caller's memory for an image, and the size that the image needs.
+struct image_room {
+  void* image;
+  std::size_t bytes;
+  std::size_t* needed;
+};
+
+lsched_status copy_image(const std::vector<std::byte>& whole, const image_room& room) {
+  if (room.needed != nullptr) *room.needed = whole.size();
+  if (room.image == nullptr) return LSCHED_OK;
+  if (room.bytes < whole.size())
+    return fail(status::argument, "the room for the image is too small: *needed has the size");
+  std::memcpy(room.image, whole.data(), whole.size());
+  return LSCHED_OK;
+}
+
+lsched_status save_pending(const lsched_schedule* schedule, const image_room& room) {
+  if (schedule == nullptr || !schedule->is_partial())
+    return refuse(schedule, "only partial schedules have pending offers", kept_diagnostic());
+  return guarded(kept_diagnostic(), [&] { return copy_image(schedule->session->save_pending(), room); });
+}
+
+lsched_status save_sparse(const lsched_schedule& schedule, sparse_state& state, const image_room& room) {
+  const status fetched = room.image != nullptr ? fetch_residual(schedule, state) : status::ok;
+  if (fetched != status::ok) return fail(fetched, "the residual could not be copied from the device");
+  return copy_image(state.save(), room);
+}
+
 }  // namespace
 
 result<sparse_choice> read_choice(world place, const lsched_sparse_desc& desc) {
@@ -252,17 +280,15 @@ lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** res
   });
 }
 
-lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed) {
-  return between_rounds(schedule, [&](sparse_state& state) {
-    const status fetched = image != nullptr ? fetch_residual(*schedule, state) : status::ok;
-    if (fetched != status::ok) return fail(fetched, "the residual could not be copied from the device");
-    const std::vector<std::byte> all = state.save();
-    if (needed != nullptr) *needed = all.size();
-    if (image == nullptr) return needed != nullptr ? LSCHED_OK : fail(status::argument, "image and needed are null");
-    if (bytes < all.size()) return fail(status::argument, "the room for the image is too small: *needed has the size");
-    std::memcpy(image, all.data(), all.size());
-    return LSCHED_OK;
-  });
+lsched_status lsched_schedule_save(const lsched_schedule* schedule, lsched_state what, void* image, size_t bytes,
+                                   size_t* needed) {
+  const image_room room{image, bytes, needed};
+  if (image == nullptr && (needed == nullptr || bytes > 0))
+    return fail(status::argument, "image is null, but bytes is not 0 or needed is null");
+  if (what == LSCHED_STATE_PENDING) return save_pending(schedule, room);
+  if (what == LSCHED_STATE_SPARSE)
+    return between_rounds(schedule, [&](sparse_state& state) { return save_sparse(*schedule, state, room); });
+  return fail(status::argument, "what is not an lsched_state");
 }
 
 }  // extern "C"

@@ -351,17 +351,13 @@ int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const lsched_wor
   return other->joined.members().rank_of(world->joined.members().home_of(rank));
 }
 
-lsched_status lsched_set_nonblocking(lsched_world* world, int32_t on) {
-  if (world == nullptr || (on != 0 && on != 1))
-    return fail(status::argument, "world is null, or on is neither 0 nor 1");
-  world->creates_wait.store(on == 0);
-  return LSCHED_OK;
-}
-
-lsched_status lsched_set_verify(lsched_world* world, int32_t on) {
-  if (world == nullptr || (on != 0 && on != 1))
-    return fail(status::argument, "world is null, or on is neither 0 nor 1");
-  world->proves_at_commit.store(on == 1);
+lsched_status lsched_world_set(lsched_world* world, lsched_setting setting, int32_t value) {
+  if (world == nullptr || !is_within(setting, LSCHED_NONBLOCKING, LSCHED_PROVED) || (value != 0 && value != 1))
+    return fail(status::argument, "world is null, setting is not an lsched_setting, or value is neither 0 nor 1");
+  if (setting == LSCHED_NONBLOCKING)
+    world->creates_wait.store(value == 0);
+  else
+    world->proves_at_commit.store(value == 1);
   return LSCHED_OK;
 }
 

@@ -329,10 +329,11 @@ class [[nodiscard]] partial_base : public schedule_base {
   /// offers.
   std::vector<std::byte> save_pending() const {
     std::size_t bytes = 0;
-    detail::expect(lsched_pending_save(handle(), nullptr, 0, &bytes));
+    detail::expect(lsched_schedule_save(handle(), LSCHED_STATE_PENDING, nullptr, 0, &bytes));
     std::vector<std::byte> image(bytes);
     std::size_t needed = bytes;
-    while (lsched_pending_save(handle(), image.data(), image.size(), &needed) == LSCHED_ERR_ARGUMENT)
+    while (lsched_schedule_save(handle(), LSCHED_STATE_PENDING, image.data(), image.size(), &needed) ==
+           LSCHED_ERR_ARGUMENT)
       image.resize(needed);
     image.resize(needed);
     return image;
@@ -514,9 +515,9 @@ class [[nodiscard]] sparse_schedule : public Base {
   /// rounds.
   [[nodiscard]] std::vector<std::byte> save() const {
     std::size_t needed = 0;
-    detail::expect(lsched_sparse_save(this->handle(), nullptr, 0, &needed));
+    detail::expect(lsched_schedule_save(this->handle(), LSCHED_STATE_SPARSE, nullptr, 0, &needed));
     std::vector<std::byte> image(needed);
-    detail::expect(lsched_sparse_save(this->handle(), image.data(), image.size(), nullptr));
+    detail::expect(lsched_schedule_save(this->handle(), LSCHED_STATE_SPARSE, image.data(), image.size(), nullptr));
     return image;
   }
 
@@ -702,7 +703,7 @@ class [[nodiscard]] world {
     return ranks;
   }
   /// Sets whether create functions return at once. Then schedule::create_wait() waits for the other ranks.
-  void set_nonblocking(bool on) { detail::expect(lsched_set_nonblocking(handle(), on ? 1 : 0)); }
+  void set_nonblocking(bool on) { detail::expect(lsched_world_set(handle(), LSCHED_NONBLOCKING, on ? 1 : 0)); }
 
   /// Makes the next collective call of the other ranks fail, because this rank's arguments are invalid (lsched_refuse).
   /// The error on the other ranks names this rank and the reason. Classes call this function if their own checks fail.
@@ -711,9 +712,9 @@ class [[nodiscard]] world {
     throw std::invalid_argument("lsched: " + text);
   }
 
-  /// Asks for a proof of each schedule before the schedule is committed (lsched_set_verify). If one rank asks, all
+  /// Asks for a proof of each schedule before the schedule is committed (LSCHED_PROVED). If one rank asks, all
   /// ranks prove.
-  void set_verify(bool on) { detail::expect(lsched_set_verify(handle(), on ? 1 : 0)); }
+  void set_verify(bool on) { detail::expect(lsched_world_set(handle(), LSCHED_PROVED, on ? 1 : 0)); }
 
   static lsched_config default_config() {
     lsched_config config{};
@@ -1133,10 +1134,11 @@ inline verification verify_collective(const char* collective, std::int32_t ranks
 
 // --- simulations -------------------------------------------------------------------------------------------
 
-/// The request of a simulation, with the defaults of lsched_simulate_desc_init and sums of f32.
+/// The request of a simulation, by default of round 1 on the default machine, with sums of f32.
 struct simulate_desc : lsched_simulate_desc {
   simulate_desc() : lsched_simulate_desc{} {
-    lsched_simulate_desc_init(static_cast<lsched_simulate_desc*>(this));
+    struct_size = sizeof(lsched_simulate_desc);
+    round = 1;
     dtype = LSCHED_F32;
     reduction = LSCHED_SUM;
   }

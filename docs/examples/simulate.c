@@ -24,11 +24,10 @@ int main(int count, char** words) {
   const size_t bytes = fread(text, 1, sizeof text, file);
   fclose(file);
 
-  lsched_simulate_desc desc;
-  lsched_simulate_desc_init(&desc);
-  desc.L = 900, desc.o = 200, desc.g = 50, desc.G = 0.04; /* 25 GB/s */
-  desc.text = text;
-  desc.bytes = bytes;
+  lsched_machine machine = LSCHED_DEFAULT_MACHINE;
+  machine.L = 900, machine.o = 200, machine.g = 50, machine.G = 0.04; /* 25 GB/s */
+  lsched_simulate_desc desc = {
+      .struct_size = sizeof desc, .text = text, .bytes = bytes, .round = 1, .machine = &machine};
   if (time_it(words[1], &desc) != 0) return 2;
 
   const char* const algorithms[] = {"recursive_doubling", "ring"};

@@ -207,10 +207,10 @@ TEST(c_partial_sparse, what_lives_on_is_saved_between_rounds_and_brought_back) {
       ASSERT_EQ(lsched_offer(one, one_bucket(drawn(r, round).data()), &ticket), LSCHED_OK);
     ASSERT_EQ(lsched_flush(one, nullptr, k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
     std::size_t needed = 0;
-    ASSERT_EQ(lsched_sparse_save(one, nullptr, 0, &needed), LSCHED_OK);
+    ASSERT_EQ(lsched_schedule_save(one, LSCHED_STATE_SPARSE, nullptr, 0, &needed), LSCHED_OK);
     std::vector<std::byte> image(needed);
-    EXPECT_EQ(lsched_sparse_save(one, image.data(), needed - 1, nullptr), LSCHED_ERR_ARGUMENT);
-    ASSERT_EQ(lsched_sparse_save(one, image.data(), needed, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_schedule_save(one, LSCHED_STATE_SPARSE, image.data(), needed - 1, nullptr), LSCHED_ERR_ARGUMENT);
+    ASSERT_EQ(lsched_schedule_save(one, LSCHED_STATE_SPARSE, image.data(), needed, nullptr), LSCHED_OK);
     request from_there("topka", "solo");
     from_there.sparse.image = image.data();
     from_there.sparse.image_bytes = needed;
@@ -249,7 +249,7 @@ TEST(c_partial_sparse, while_a_round_is_under_way_nobody_looks) {
   lsched_dtype type{};
   std::size_t needed = 0;
   EXPECT_EQ(lsched_sparse_residual(its[0], &residual, &type), LSCHED_ERR_STATE);
-  EXPECT_EQ(lsched_sparse_save(its[0], nullptr, 0, &needed), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_schedule_save(its[0], LSCHED_STATE_SPARSE, nullptr, 0, &needed), LSCHED_ERR_STATE);
   EXPECT_EQ(lsched_sparse_residual(its[1], &residual, &type), LSCHED_OK)
       << "the part of this rank must not begin before its call";
   std::atomic<bool> is_over{false};

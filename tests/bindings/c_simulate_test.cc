@@ -34,11 +34,7 @@ answer ask(const lsched_simulate_desc& desc, std::size_t ranks = 8) {
   return it;
 }
 
-lsched_simulate_desc defaults() {
-  lsched_simulate_desc desc;
-  lsched_simulate_desc_init(&desc);
-  return desc;
-}
+lsched_simulate_desc defaults() { return {.struct_size = sizeof(lsched_simulate_desc), .round = 1}; }
 
 lsched_simulate_desc describe(const char* collective, const char* algorithm, rank ranks, std::uint64_t count) {
   lsched_simulate_desc desc = defaults();
@@ -160,9 +156,22 @@ TEST(c_simulate, a_sparse_allreduce_has_rounds_of_its_own) {
   EXPECT_GT(messages[0], messages[1]) << "round 1 adjusts the boundaries";
 }
 
+TEST(c_simulate, the_default_machine_is_that_of_the_library) {
+  const machine where;
+  const lsched_machine given = LSCHED_DEFAULT_MACHINE;
+  const loggops& cost = where.levels.front().cost;
+  const std::array<double, 6> expected{
+      static_cast<double>(cost.L) / 1000,      static_cast<double>(cost.o) / 1000,
+      static_cast<double>(cost.g) / 1000,      static_cast<double>(cost.G) / 1'000'000,
+      static_cast<double>(cost.O) / 1'000'000, static_cast<double>(where.compute) / 1'000'000};
+  EXPECT_EQ((std::array<double, 6>{given.L, given.o, given.g, given.G, given.O, given.compute}), expected);
+  EXPECT_EQ(given.S, where.S);
+}
+
 TEST(c_simulate, the_machine_is_the_callers) {
   auto desc = describe("allreduce", "recursive_doubling", 6, 1000);
-  desc.L = 1000.5, desc.o = 0.25, desc.g = 3, desc.G = 0.04, desc.O = 0.5, desc.compute = 0.125, desc.S = 100;
+  const lsched_machine given{.L = 1000.5, .o = 0.25, .g = 3, .G = 0.04, .O = 0.5, .compute = 0.125, .S = 100};
+  desc.machine = &given;
   machine where{.S = 100, .compute = 125'000};
   where.levels[0].cost = {.L = 1'000'500, .o = 250, .g = 3000, .G = 40'000, .O = 500'000};
   expect_same(ask(desc), world_of(desc), {.where = where});
@@ -194,7 +203,9 @@ TEST(c_simulate, the_command_says_the_same) {
     const std::string text = output_of("show allreduce --algorithm rabenseifner --all --count 999 --ranks " + size);
     std::ofstream(path) << text;
     desc = describe(text);
-    desc.compute = 0.5;
+    lsched_machine slow = LSCHED_DEFAULT_MACHINE;
+    slow.compute = 0.5;
+    desc.machine = &slow;
     EXPECT_EQ(ask(desc).figures.last_ps, told_by_command("simulate --compute 0.5 " + path));
     std::remove(path.c_str());
   }
@@ -224,9 +235,12 @@ void expect_refused(lsched_status code, const lsched_simulate_desc& desc, const 
 
 TEST(c_simulate, bad_requests_are_refused_and_nothing_is_written) {
   auto desc = describe("allreduce", "ring", 3, 7);
+  lsched_machine where = LSCHED_DEFAULT_MACHINE;
   const auto refuse = [&](lsched_status code, const std::string& words) {
+    desc.machine = &where;
     expect_refused(code, desc, words);
     desc = describe("allreduce", "ring", 3, 7);
+    where = LSCHED_DEFAULT_MACHINE;
   };
   const lsched_sparse_desc sparse{.struct_size = sizeof sparse};
   desc.struct_size = 8, refuse(LSCHED_ERR_ARGUMENT, "struct_size");
@@ -247,10 +261,10 @@ TEST(c_simulate, bad_requests_are_refused_and_nothing_is_written) {
   for (const std::uint64_t round : {std::uint64_t{0}, UINT64_MAX})
     desc.round = round, refuse(LSCHED_ERR_ARGUMENT, "round");
   for (const double time : {-1.0, 1.1e12, std::numeric_limits<double>::quiet_NaN(), HUGE_VAL})
-    for (double lsched_simulate_desc::*cost : {&lsched_simulate_desc::L, &lsched_simulate_desc::compute})
-      desc.*cost = time, refuse(LSCHED_ERR_ARGUMENT, "is not from 0 to 1e12 ns");
-  desc.L = desc.o = 0, refuse(LSCHED_ERR_ARGUMENT, "a message takes no time");
-  desc.G = 1e12, desc.count = 100'000, desc.S = UINT64_MAX, refuse(LSCHED_ERR_UNSUPPORTED, "simulated time");
+    for (double lsched_machine::*cost : {&lsched_machine::L, &lsched_machine::compute})
+      where.*cost = time, refuse(LSCHED_ERR_ARGUMENT, "is not from 0 to 1e12 ns");
+  where.L = where.o = 0, refuse(LSCHED_ERR_ARGUMENT, "a message takes no time");
+  where.G = 1e12, where.S = UINT64_MAX, desc.count = 100'000, refuse(LSCHED_ERR_UNSUPPORTED, "simulated time");
   const std::array<std::uint64_t, 3> starts_ns{0, 1, 2'000'000'000'000};
   desc.starts_ns = starts_ns.data(), refuse(LSCHED_ERR_ARGUMENT, "starts_ns[2]");
 }
@@ -277,7 +291,6 @@ TEST(c_simulate, null_arguments_are_errors) {
   EXPECT_EQ(lsched_simulate(&desc, &it.figures, nullptr, 3, nullptr), LSCHED_ERR_ARGUMENT);
   it.figures.struct_size = 0;
   EXPECT_EQ(lsched_simulate(&desc, &it.figures, room, 3, nullptr), LSCHED_ERR_ARGUMENT);
-  lsched_simulate_desc_init(static_cast<lsched_simulate_desc*>(nullptr));
 }
 
 }  // namespace

@@ -224,11 +224,8 @@ const sized_struct k_structs[] = {
         }),
     passed_in<lsched_simulate_desc>(
         [](in) {
-          lsched_simulate_desc desc;
-          lsched_simulate_desc_init(&desc);
-          desc.text = k_text.data();
-          desc.bytes = k_text.size();
-          return desc;
+          return lsched_simulate_desc{
+              .struct_size = sizeof(lsched_simulate_desc), .text = k_text.data(), .bytes = k_text.size(), .round = 1};
         },
         [](in, const lsched_simulate_desc* it, lsched_diagnostic* why) {
           lsched_simulation answer{.struct_size = sizeof answer};
@@ -269,10 +266,8 @@ const sized_struct k_structs[] = {
       return lsched_schedule_stats(world.partial, it);
     }),
     filled_in<lsched_simulation>([](in, lsched_simulation* it, lsched_diagnostic* why) {
-      lsched_simulate_desc desc;
-      lsched_simulate_desc_init(&desc);
-      desc.text = k_text.data();
-      desc.bytes = k_text.size();
+      const lsched_simulate_desc desc{
+          .struct_size = sizeof desc, .text = k_text.data(), .bytes = k_text.size(), .round = 1};
       return lsched_simulate(&desc, it, nullptr, 0, why);
     }),
     filled_in<lsched_verification>([](in, lsched_verification* it, lsched_diagnostic* why) {

@@ -58,9 +58,9 @@ std::span<float> residual_of(lsched_schedule* schedule) {
 
 std::vector<std::byte> image_of(const lsched_schedule* schedule) {
   std::size_t needed = 0;
-  EXPECT_EQ(lsched_sparse_save(schedule, nullptr, 0, &needed), LSCHED_OK);
+  EXPECT_EQ(lsched_schedule_save(schedule, LSCHED_STATE_SPARSE, nullptr, 0, &needed), LSCHED_OK);
   std::vector<std::byte> image(needed);
-  EXPECT_EQ(lsched_sparse_save(schedule, image.data(), needed, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_schedule_save(schedule, LSCHED_STATE_SPARSE, image.data(), needed, nullptr), LSCHED_OK);
   return image;
 }
 
@@ -140,10 +140,10 @@ TEST(c_sparse, what_lives_on_is_saved_and_brought_back) {
       ASSERT_EQ(lsched_run(one, k_limit_ns, &why), LSCHED_OK) << why.text;
     }
     std::size_t needed = 0;
-    ASSERT_EQ(lsched_sparse_save(one, nullptr, 0, &needed), LSCHED_OK);
+    ASSERT_EQ(lsched_schedule_save(one, LSCHED_STATE_SPARSE, nullptr, 0, &needed), LSCHED_OK);
     std::vector<std::byte> image(needed);
-    EXPECT_EQ(lsched_sparse_save(one, image.data(), needed - 1, nullptr), LSCHED_ERR_ARGUMENT);
-    ASSERT_EQ(lsched_sparse_save(one, image.data(), needed, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_schedule_save(one, LSCHED_STATE_SPARSE, image.data(), needed - 1, nullptr), LSCHED_ERR_ARGUMENT);
+    ASSERT_EQ(lsched_schedule_save(one, LSCHED_STATE_SPARSE, image.data(), needed, nullptr), LSCHED_OK);
     desc.image = image.data();
     EXPECT_EQ(lsched_sparse_create(runtime, &desc, &other, &why), LSCHED_ERR_ARGUMENT) << "the image has no bytes";
     desc.image_bytes = needed - 1;

@@ -226,7 +226,7 @@ TEST(late_peer, of_a_create) {
   for (const std::int32_t ranks : {2, 3}) {
     aim at(ranks);
     as_ranks(ranks, [&](lsched_world* world, std::int32_t r) {
-      EXPECT_EQ(lsched_set_nonblocking(world, 1), LSCHED_OK);
+      EXPECT_EQ(lsched_world_set(world, LSCHED_NONBLOCKING, 1), LSCHED_OK);
       for (int i = 0; i < creates && !::testing::Test::HasFailure(); ++i)
         play_create(world, at, r == 0, r == ranks - 1);
       at.leave();

@@ -294,7 +294,7 @@ TEST(messages, of_a_rank_that_has_left_still_arrive_and_who_wants_more_hears_of_
 TEST(messages, may_be_posted_before_anybody_else_has_a_mailbox) {
   std::latch first_is_done(1);
   as_ranks(2, [&](lsched_world* mine, std::int32_t r) {
-    ASSERT_EQ(lsched_set_nonblocking(mine, 1), LSCHED_OK);
+    ASSERT_EQ(lsched_world_set(mine, LSCHED_NONBLOCKING, 1), LSCHED_OK);
     if (r == 1) first_is_done.wait();
     box here(mine);
     std::int32_t mine_is = r, others = -1;
@@ -345,7 +345,7 @@ TEST(messages, from_anybody_end_when_nobody_else_is_left_also_if_posted_afterwar
 
 TEST(messages, of_a_mailbox_that_the_ranks_do_not_agree_upon_end_with_the_reason) {
   as_ranks(2, [](lsched_world* mine, std::int32_t r) {
-    ASSERT_EQ(lsched_set_nonblocking(mine, 1), LSCHED_OK);
+    ASSERT_EQ(lsched_world_set(mine, LSCHED_NONBLOCKING, 1), LSCHED_OK);
     diagnostic why;
     if (r == 0) {
       lsched_mailbox* its = nullptr;

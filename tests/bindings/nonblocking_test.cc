@@ -60,7 +60,7 @@ struct sum_of_one {
 template <class What>
 void of_ranks(std::int32_t ranks, const What& what) {
   world_of_threads(ranks).each([&](lsched_world* mine, std::int32_t r) {
-    ASSERT_EQ(lsched_set_nonblocking(mine, 1), LSCHED_OK);
+    ASSERT_EQ(lsched_world_set(mine, LSCHED_NONBLOCKING, 1), LSCHED_OK);
     what(mine, r);
   });
 }
@@ -228,7 +228,7 @@ TEST(nonblocking_creates, fail_where_a_rank_dies_instead) {
     if (create_barrier(opened, &barrier, nullptr) != LSCHED_OK) return 15;
     if (self == 1) raise(SIGKILL);
     if (lsched_schedule_destroy(barrier, k_limit_ns, nullptr) != LSCHED_OK) return 16;
-    if (lsched_set_nonblocking(opened, 1) != LSCHED_OK) return 10;
+    if (lsched_world_set(opened, LSCHED_NONBLOCKING, 1) != LSCHED_OK) return 10;
     sum_of_one lost;
     diagnostic why;
     const lsched_status created = lost.create(opened, why);
@@ -260,8 +260,8 @@ TEST(nonblocking_creates, are_many_and_leave_nothing) {
 
 TEST(nonblocking_creates, are_asked_for_by_0_or_1) {
   const world_of_threads one(1);
-  EXPECT_EQ(lsched_set_nonblocking(nullptr, 1), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_set_nonblocking(one.at(0), 2), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_set(nullptr, LSCHED_NONBLOCKING, 1), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_set(one.at(0), LSCHED_NONBLOCKING, 2), LSCHED_ERR_ARGUMENT);
   diagnostic why;
   EXPECT_EQ(lsched_create_wait(nullptr, 0, &why), LSCHED_ERR_ARGUMENT);
 }

@@ -37,7 +37,7 @@ class partial_world {
       : worlds_(static_cast<std::size_t>(ranks)), its(worlds_.size()) {
     EXPECT_EQ(lsched_world_open_threads(ranks, nullptr, worlds_.data(), nullptr), LSCHED_OK);
     for (std::size_t r = 0; r < its.size(); ++r) {
-      EXPECT_EQ(lsched_set_nonblocking(worlds_[r], 1), LSCHED_OK);
+      EXPECT_EQ(lsched_world_set(worlds_[r], LSCHED_NONBLOCKING, 1), LSCHED_OK);
       EXPECT_EQ(lsched_partial_create(worlds_[r], &desc, &its[r], nullptr), LSCHED_OK);
     }
     for (lsched_schedule* one : its) EXPECT_EQ(lsched_create_wait(one, k_limit_ns, nullptr), LSCHED_OK);
@@ -225,10 +225,10 @@ TEST(offer, bucket_by_bucket_joins_what_is_pending) {
 
 std::vector<std::byte> image_of(lsched_schedule* one) {
   std::size_t needed = 0;
-  EXPECT_EQ(lsched_pending_save(one, nullptr, 0, &needed), LSCHED_OK);
+  EXPECT_EQ(lsched_schedule_save(one, LSCHED_STATE_PENDING, nullptr, 0, &needed), LSCHED_OK);
   std::vector<std::byte> image(needed);
-  EXPECT_EQ(lsched_pending_save(one, image.data(), needed - 1, nullptr), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_pending_save(one, image.data(), needed, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_schedule_save(one, LSCHED_STATE_PENDING, image.data(), needed - 1, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_schedule_save(one, LSCHED_STATE_PENDING, image.data(), needed, nullptr), LSCHED_OK);
   return image;
 }
 

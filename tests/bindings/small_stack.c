@@ -65,13 +65,16 @@ static void simulate_and_verify(void) {
                                      .count = 1000,
                                      .dtype = LSCHED_F64,
                                      .reduction = LSCHED_SUM};
-  lsched_simulate_desc timed;
+  const lsched_simulate_desc timed = {.struct_size = sizeof timed,
+                                      .collective = "allreduce",
+                                      .ranks = 64,
+                                      .count = 1000,
+                                      .dtype = LSCHED_F64,
+                                      .reduction = LSCHED_SUM,
+                                      .round = 1};
   lsched_verification proof = {.struct_size = sizeof proof};
   lsched_simulation time = {.struct_size = sizeof time};
   CALL(lsched_verify(&proved, &proof, NULL, 0, &why));
-  lsched_simulate_desc_init(&timed);
-  timed.collective = "allreduce", timed.ranks = 64, timed.count = 1000;
-  timed.dtype = LSCHED_F64, timed.reduction = LSCHED_SUM;
   CALL(lsched_simulate(&timed, &time, NULL, 0, &why));
 }
 

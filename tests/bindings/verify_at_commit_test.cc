@@ -116,7 +116,7 @@ void expect_usable(lsched_world* world) {
   EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, &why), LSCHED_OK) << why.text;
 }
 
-void ask_for_proofs(lsched_world* world) { ASSERT_EQ(lsched_set_verify(world, 1), LSCHED_OK); }
+void ask_for_proofs(lsched_world* world) { ASSERT_EQ(lsched_world_set(world, LSCHED_PROVED, 1), LSCHED_OK); }
 
 struct planted {
   const char* title;
@@ -167,7 +167,7 @@ TEST(verify_at_commit, is_done_by_all_ranks_if_one_rank_asks) {
       if (r == asking) ask_for_proofs(mine);
       EXPECT_EQ(commit(mine, wait_in_a_cycle).code, LSCHED_ERR_CYCLE);
       expect_usable(mine);
-      ASSERT_EQ(lsched_set_verify(mine, 0), LSCHED_OK);
+      ASSERT_EQ(lsched_world_set(mine, LSCHED_PROVED, 0), LSCHED_OK);
       EXPECT_EQ(commit(mine, wait_in_a_cycle).code, LSCHED_OK);
     });
 }
@@ -197,8 +197,8 @@ TEST(verify_at_commit, is_asked_for_by_the_environment_when_a_world_is_opened) {
 
 TEST(verify_at_commit, is_asked_for_by_0_or_1) {
   const world_of_threads one(1);
-  EXPECT_EQ(lsched_set_verify(nullptr, 1), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_set_verify(one.at(0), 2), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_set(nullptr, LSCHED_PROVED, 1), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_set(one.at(0), LSCHED_PROVED, 2), LSCHED_ERR_ARGUMENT);
 }
 
 TEST(verify_at_commit, accepts_schedules_of_one_rank_and_without_ops) {
@@ -227,7 +227,7 @@ TEST(verify_at_commit, fails_for_all_if_a_rank_has_a_bad_argument) {
 TEST(verify_at_commit, needs_no_wait_of_a_create_that_does_not_wait) {
   world_of_threads(2).each([](lsched_world* mine, std::int32_t r) {
     ask_for_proofs(mine);
-    ASSERT_EQ(lsched_set_nonblocking(mine, 1), LSCHED_OK);
+    ASSERT_EQ(lsched_world_set(mine, LSCHED_NONBLOCKING, 1), LSCHED_OK);
     lsched_world* worlds[2];
     diagnostic why;
     for (lsched_world*& one : worlds) ASSERT_EQ(lsched_split(mine, 0, 0, &one, &why), LSCHED_OK) << why.text;

@@ -283,7 +283,8 @@ std::string perform_random_program(std::uint64_t seed, lsched_world* opened) {
   for (std::size_t t = 0; t < k_threads; ++t) {
     programs.push_back(planner(mix(seed) + t, size, 60).made());
     if (lsched_split(opened, 0, 0, &roots[t], &why) != LSCHED_OK) return why.text;
-    if (lsched_set_nonblocking(roots[t], static_cast<std::int32_t>((seed / 2 + t) % 2)) != LSCHED_OK) return "mode";
+    if (lsched_world_set(roots[t], LSCHED_NONBLOCKING, static_cast<std::int32_t>((seed / 2 + t) % 2)) != LSCHED_OK)
+      return "mode";
   }
   std::vector<std::string> wrong(k_threads);
   {

@@ -80,8 +80,7 @@ nb::tuple simulate(const words& text, const words& collective, const words& algo
                    const words& activation, std::int32_t initiator, std::uint64_t round,
                    const std::vector<std::uint64_t>& starts_ns, const std::vector<double>& machine,
                    std::optional<std::uint64_t> eager) {
-  lsched_simulate_desc desc;
-  lsched_simulate_desc_init(&desc);
+  lsched_simulate_desc desc{.struct_size = sizeof desc};
   desc.text = text_of(text);
   desc.bytes = text ? text->size() : 0;
   desc.collective = text_of(collective);
@@ -96,10 +95,12 @@ nb::tuple simulate(const words& text, const words& collective, const words& algo
   desc.initiator = initiator;
   desc.round = round;
   desc.starts_ns = starts_ns.empty() ? nullptr : starts_ns.data();
-  double* const members[] = {&desc.L, &desc.o, &desc.g, &desc.G, &desc.O, &desc.compute};
+  lsched_machine where = LSCHED_DEFAULT_MACHINE;
+  double* const members[] = {&where.L, &where.o, &where.g, &where.G, &where.O, &where.compute};
   for (std::size_t i = 0; i < machine.size() && i < std::size(members); ++i)
     if (machine[i] >= 0) *members[i] = machine[i];
-  desc.S = eager.value_or(desc.S);
+  where.S = eager.value_or(where.S);
+  desc.machine = &where;
   lsched_simulation timed{.struct_size = sizeof timed};
   std::vector<std::uint64_t> finish(1024);
   blocking([&](lsched_diagnostic* why) { return lsched_simulate(&desc, &timed, finish.data(), finish.size(), why); });

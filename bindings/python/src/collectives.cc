@@ -214,12 +214,12 @@ void add_collectives(nb::module_& module) {
   module.def("sparse_residual", residual);
   module.def("sparse_save", [](const schedule& of) {
     return image_of([one = of.get()](void* image, std::size_t bytes, std::size_t* needed) {
-      return lsched_sparse_save(one, image, bytes, needed);
+      return lsched_schedule_save(one, LSCHED_STATE_SPARSE, image, bytes, needed);
     });
   });
   module.def("pending_save", [](const schedule& of) {
     return image_of([one = of.get()](void* image, std::size_t bytes, std::size_t* needed) {
-      return lsched_pending_save(one, image, bytes, needed);
+      return lsched_schedule_save(one, LSCHED_STATE_PENDING, image, bytes, needed);
     });
   });
   module.def("pending_load", pending_load);

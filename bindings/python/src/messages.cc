@@ -134,9 +134,9 @@ message::~message() {
 address create(const world& in, bool waits) {
   return adopted(interruptible(
       [waits, all = committing(in)](lsched_mailbox** made, lsched_diagnostic* why) {
-        if (waits) (void)lsched_set_nonblocking(all, 0);
+        if (waits) (void)lsched_world_set(all, LSCHED_NONBLOCKING, 0);
         const lsched_status code = lsched_mailbox_create(all, made, why);
-        (void)lsched_set_nonblocking(all, 1);
+        (void)lsched_world_set(all, LSCHED_NONBLOCKING, 1);
         return code;
       },
       lsched_mailbox_destroy));

@@ -272,8 +272,10 @@ void add_worlds(nb::module_& module) {
              expect(unlocked([&, all = of.get()] { return lsched_progress(all, &moved); }));
              return moved != 0;
            })
-      .def("_set_nonblocking", [](const world& of, bool on) { expect(lsched_set_nonblocking(of.get(), on ? 1 : 0)); })
-      .def("_set_verify", [](const world& of, bool on) { expect(lsched_set_verify(of.get(), on ? 1 : 0)); })
+      .def("_set_nonblocking",
+           [](const world& of, bool on) { expect(lsched_world_set(of.get(), LSCHED_NONBLOCKING, on ? 1 : 0)); })
+      .def("_set_verify",
+           [](const world& of, bool on) { expect(lsched_world_set(of.get(), LSCHED_PROVED, on ? 1 : 0)); })
       .def("_attach_cuda", attach_cuda, nb::arg().none(), nb::arg(), nb::arg().none())
       .def("_allocate", allocate)
       .def("_release", release)

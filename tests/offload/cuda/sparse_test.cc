@@ -87,9 +87,9 @@ class CudaSparse : public UnderTheFake {
     lsched_schedule* made = nullptr;
     EXPECT_EQ(lsched_sparse_create(world, &desc, &made, &why), LSCHED_OK) << why.text;
     std::size_t bytes = 0;
-    EXPECT_EQ(lsched_sparse_save(made, nullptr, 0, &bytes), LSCHED_OK);
+    EXPECT_EQ(lsched_schedule_save(made, LSCHED_STATE_SPARSE, nullptr, 0, &bytes), LSCHED_OK);
     std::vector<std::byte> image(bytes);
-    EXPECT_EQ(lsched_sparse_save(made, image.data(), bytes, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_schedule_save(made, LSCHED_STATE_SPARSE, image.data(), bytes, nullptr), LSCHED_OK);
     EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, &why), LSCHED_OK) << why.text;
     return image;
   }
@@ -153,9 +153,9 @@ class CudaSparse : public UnderTheFake {
 
     void go_on_from_image(const void* gradient, void* update) {
       std::size_t bytes = 0;
-      EXPECT_EQ(lsched_sparse_save(made_, nullptr, 0, &bytes), LSCHED_OK);
+      EXPECT_EQ(lsched_schedule_save(made_, LSCHED_STATE_SPARSE, nullptr, 0, &bytes), LSCHED_OK);
       std::vector<std::byte> image(bytes);
-      EXPECT_EQ(lsched_sparse_save(made_, image.data(), bytes, nullptr), LSCHED_OK);
+      EXPECT_EQ(lsched_schedule_save(made_, LSCHED_STATE_SPARSE, image.data(), bytes, nullptr), LSCHED_OK);
       destroy();
       create(gradient, update, image);
     }
