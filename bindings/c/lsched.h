@@ -72,7 +72,7 @@ extern "C" {
 /** The version of the binary interface. The version changes if the meaning or the layout of the interface changes.
  * Structs that only grow (convention 4) do not change the version. Opening a world compares the caller's version with
  * the library's. */
-#define LSCHED_ABI 3
+#define LSCHED_ABI 4
 
 /** Returns the package version of the library, such as "0.1.0".
  * Thread: any. Blocks: never. Memory: static. */
