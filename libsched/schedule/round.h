@@ -19,7 +19,7 @@
 //   7. A round that is cancelled or fails ends at once: no more ops fire, and ops that complete give no tokens. The
 //      interpreter must not call the player again for this round. Earlier rounds are not affected.
 //
-// tests/libsched/firing_test.cc checks rules 1 to 3 against a reference for every DAG of up to five ops.
+// tests/libsched/schedule/firing_test.cc checks rules 1 to 3 against a reference for every DAG of up to five ops.
 // docs/inside/firing.md explains the rule with pictures.
 #pragma once
 

@@ -1311,7 +1311,7 @@ TEST(Command, says_what_is_wrong_with_a_file_and_with_which) {
 }
 
 TEST(CommandVerify, lines_of_an_msccl_program_are_those_of_what_it_becomes) {
-  std::string xml = content_of(LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/all_pairs.xml");
+  std::string xml = content_of(LSCHED_TEST_SOURCE_DIR "/tests/collectives/written/msccl/all_pairs.xml");
   xml.replace(xml.find("srcbuf=\"i\" srcoff=\"2\""), 21, "srcbuf=\"i\" srcoff=\"0\"");
   const temporary_file wrong(xml);
   const outcome it = run(lsched({"verify", wrong.path, "--ranks", "3", "--count", "12"}));
@@ -1327,7 +1327,8 @@ TEST(Command, a_byte_order_mark_is_no_part_of_a_text) {
   EXPECT_EQ(run(lsched({"show", algorithm.path})).status, 0);
   const temporary_file program(mark + run(lsched({"show", "barrier", "--goal", "-"})).out);
   EXPECT_EQ(run(lsched({"simulate", program.path})).status, 0);
-  const temporary_file msccl(mark + content_of(LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/all_pairs.xml"));
+  const temporary_file msccl(mark +
+                             content_of(LSCHED_TEST_SOURCE_DIR "/tests/collectives/written/msccl/all_pairs.xml"));
   EXPECT_EQ(run(lsched({"verify", msccl.path, "--ranks", "3", "--count", "12"})).status, 0);
 }
 
@@ -1413,7 +1414,7 @@ TEST(Command, files_are_kept_until_there_is_something_else_to_hold) {
 }
 
 TEST(Command, usual_counts_are_multiples_of_equal_chunks) {
-  const std::string program = LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/all_pairs.xml";
+  const std::string program = LSCHED_TEST_SOURCE_DIR "/tests/collectives/written/msccl/all_pairs.xml";
   EXPECT_EQ(run(lsched({"show", program})).status, 0);
   const outcome proved = run(lsched({"verify", program}));
   EXPECT_TRUE(contains(proved.out, "3 ranks, count 6: ") && contains(proved.out, "\n6 worlds proved, 0 failed\n"))

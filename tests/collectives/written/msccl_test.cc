@@ -16,7 +16,7 @@ namespace lsched::testing {
 namespace {
 
 std::string text_of(const std::string& name) {
-  return *content_of(LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/" + name + ".xml");
+  return *content_of(LSCHED_TEST_SOURCE_DIR "/tests/collectives/written/msccl/" + name + ".xml");
 }
 
 /// Returns the first error of a program, or an empty string if verify() proves the program. If a program supports

@@ -359,7 +359,7 @@ TEST(written, what_is_wrong_with_an_op_names_its_line) {
     return objection(added(file(name, "allreduce", statements)), 3,
                      {.count = 9, .type = dtype::f32, .what = kernel::sum});
   };
-  EXPECT_EQ(told("l1", "# of nobody's\nout = copy in\nif r == 0\n  send in to 2\nend\n"),
+  EXPECT_EQ(told("l1", "# a comment\nout = copy in\nif r == 0\n  send in to 2\nend\n"),
             "matching: rank 0 op 1 (send to 2, line 7), tag 0, has no matching receive");
   EXPECT_EQ(told("l2", "chunks 3\nout = copy in\nout[0 .. 1] = copy out[1 .. 2]\n"),
             "LSCHED_ERR_ARGUMENT: op 1 (compute, line 6): has two regions that overlap but are not equal");

@@ -461,7 +461,7 @@ void offer_and_call(partial_bench& bench, rank r, round_no round) {
   bench.call(r, round);
 }
 
-TEST(partial_stats, tell_who_was_in_time_who_late_and_what_null_has_saved) {
+TEST(partial_counts, tell_who_was_in_time_who_late_and_what_null_has_saved) {
   partial_bench bench(3, 1, {activation_policy::solo}, lag_policy::latest, 3, partial_allreduce);
   offer_and_call(bench, 0, 1);
   ASSERT_TRUE(bench.run_until_round(1));
@@ -502,7 +502,7 @@ TEST(partial_stats, tell_who_was_in_time_who_late_and_what_null_has_saved) {
   EXPECT_GT(figures_of(2).messages_sent, messages_before);
 }
 
-TEST(partial_stats, add_up_whatever_the_ranks_do) {
+TEST(partial_counts, add_up_whatever_the_ranks_do) {
   for_every_world([](const activation& starts, rank size, std::uint64_t seed) {
     partial_bench bench(size, seed, starts, lag_policy::latest);
     constexpr round_no k_rounds = 8;
@@ -529,7 +529,7 @@ TEST(partial_stats, add_up_whatever_the_ranks_do) {
   });
 }
 
-TEST(partial_stats, in_full_rounds_nobody_is_late) {
+TEST(partial_counts, in_full_rounds_nobody_is_late) {
   for (const rank size : {1, 2, 5}) {
     partial_bench bench(size, 3, {activation_policy::full}, lag_policy::latest, 0);
     for (round_no round = 1; round <= 4; ++round) bench.run_round(round, 1);
@@ -542,7 +542,7 @@ TEST(partial_stats, in_full_rounds_nobody_is_late) {
   }
 }
 
-TEST(partial_stats, who_has_left_does_not_call) {
+TEST(partial_counts, who_has_left_does_not_call) {
   partial_bench bench(2, 3, {activation_policy::solo}, lag_policy::latest);
   bench.call(0, 1);
   ASSERT_TRUE(bench.run_until_round(1));
