@@ -1,61 +1,99 @@
-# ctest includes this file. lsched_add_suites lists the tests of a googletest program and registers one entry for each
-# suite, <folder>.<suite>. Suites with many tests are split into shards that can run in parallel: <folder>.<suite>.1of4.
+# ctest includes this file. lsched_add_entries lists the tests of a googletest program, and registers one entry for each
+# folder of test sources. The entry libsched.engine runs the tests of tests/libsched/engine. Each source of a folder in
+# `folders_by_source` is an entry of its own: bindings.death runs the tests of tests/bindings/death_test.cc. These sources
+# take long, start processes, or measure the time of the process.
+#
+# The tests of an entry share a process, so each test restores the state of the process that it changes. A failed entry
+# prints the names of its tests, the failed ones last, so the output also names a test that crashes or hangs.
+#
 # A test with "Soak" or "soak" in its name, or in its suite's name, is a separate entry, <folder>.<suite>.<test>, with
 # only the label `soak`.
+set(folders_by_source bindings bindings/cli collectives models offload offload/cuda verify_oracle)
+
+# In a new build directory, ctest starts these entries first, because the last tests of a run should be short. Later
+# runs begin with the tests that took longest.
+set(long_entries bindings.cli.bench collectives.sparse cuda.sparse_kernels cuda_processes.processes models.random_engine)
+
+# If LSCHED_TEST_FULL is set, the tests run full matrices, which take hours. Entries with many tests are then split into
+# shards that can run in parallel: <entry>.1of4.
 set(tests_of_a_shard 50)
 
-function(lsched_add_suites folder program labels timeout soak_timeout environment)
+# lsched_add_entries(name folder …): `folder` has the sources of `program`, relative to tests. `name` replaces `folder` in
+# the names of entries.
+function(lsched_add_entries name folder program labels timeout soak_timeout environment)
   if(NOT EXISTS ${program})
-    add_test(${folder}.NOT_BUILT ${program}) # fails, unless tests are selected by label
-    set_tests_properties(${folder}.NOT_BUILT PROPERTIES TIMEOUT ${timeout})
+    add_test(${name}.NOT_BUILT ${program}) # fails, unless tests are selected by label
+    set_tests_properties(${name}.NOT_BUILT PROPERTIES TIMEOUT ${timeout})
     return()
   endif()
-  execute_process(COMMAND ${program} --gtest_list_tests OUTPUT_VARIABLE listing RESULT_VARIABLE failed)
+  execute_process(COMMAND ${program} --gtest_list_tests --gtest_output=xml:/dev/stdout
+    OUTPUT_VARIABLE listing RESULT_VARIABLE failed)
   if(failed)
     message(FATAL_ERROR "${program} --gtest_list_tests: ${failed}")
   endif()
-  if(DEFINED ENV{LSCHED_TEST_FULL}) # full matrices take hours
-    set(timeout ${soak_timeout})
-  endif()
 
-  set(suites "")
-  string(REGEX REPLACE " *#[^\n]*" "" listing "${listing}") # types and values of parameters
-  string(REPLACE "\n" ";" lines "${listing}")
+  set(entries "")
+  string(REGEX REPLACE " (type|value)_param=\"[^\"]*\"" "" listing "${listing}")
+  string(REGEX MATCHALL "<test(suite|case) name=[^>]*>" lines "${listing}")
   foreach(line IN LISTS lines)
-    if(line MATCHES "^([^ ]+)\\.$")
+    if(line MATCHES "^<testsuite name=\"([^\"]+)\"")
       set(suite ${CMAKE_MATCH_1})
-    elseif(line MATCHES "^  (.+)$")
+    elseif(line MATCHES "^<testcase name=\"([^\"]+)\" file=\"[^\"]*tests/(${folder}/[^\"]+)_test\\.cc\"")
       set(test ${CMAKE_MATCH_1})
+      set(entry ${CMAKE_MATCH_2})
       if("${suite}.${test}" MATCHES "[Ss]oak")
-        add_test(${folder}.${suite}.${test} ${program} --gtest_filter=${suite}.${test})
-        set_tests_properties(${folder}.${suite}.${test} PROPERTIES
+        add_test(${name}.${suite}.${test} ${program} --gtest_filter=${suite}.${test})
+        set_tests_properties(${name}.${suite}.${test} PROPERTIES
           LABELS soak TIMEOUT ${soak_timeout} ENVIRONMENT "${environment}")
-      else()
-        list(APPEND suites ${suite})
-        list(APPEND tests_of_${suite} ${test})
+        continue()
       endif()
+      get_filename_component(folder_of_test ${entry} DIRECTORY)
+      if(NOT folder_of_test IN_LIST folders_by_source)
+        set(entry ${folder_of_test})
+      endif()
+      if(NOT DEFINED entry_of_${suite})
+        set(entry_of_${suite} ${entry})
+        list(APPEND entries ${entry})
+        list(APPEND suites_of_${entry} "${suite}.*")
+      elseif(NOT entry_of_${suite} STREQUAL entry)
+        message(FATAL_ERROR "${suite}.${test} is in tests/${entry}, but other tests of the suite are in "
+          "tests/${entry_of_${suite}}: choose another name for the suite")
+      endif()
+      list(APPEND tests_of_${entry} ${test})
+    else()
+      message(FATAL_ERROR "${program} --gtest_list_tests names no source below tests/${folder} in ${line}")
     endif()
   endforeach()
 
-  if(NOT suites)
+  if(NOT entries)
     message(FATAL_ERROR "${program} --gtest_list_tests names no tests")
   endif()
-  list(REMOVE_DUPLICATES suites)
-  foreach(suite IN LISTS suites)
-    list(LENGTH tests_of_${suite} number)
-    math(EXPR last "(${number} - 1) / ${tests_of_a_shard}")
+  list(REMOVE_DUPLICATES entries)
+  foreach(entry IN LISTS entries)
+    list(JOIN suites_of_${entry} ":" filter)
+    set(last 0)
+    if(DEFINED ENV{LSCHED_TEST_FULL})
+      set(timeout ${soak_timeout})
+      list(LENGTH tests_of_${entry} number)
+      math(EXPR last "(${number} - 1) / ${tests_of_a_shard}")
+    endif()
     math(EXPR shards "${last} + 1")
+    string(REGEX REPLACE "^${folder}" "${name}" name_of_entry "${entry}")
+    string(REPLACE "/" "." name_of_entry "${name_of_entry}")
     foreach(shard RANGE ${last})
-      set(name ${folder}.${suite})
+      set(name_of_shard ${name_of_entry})
       set(shard_environment "")
       if(last)
         math(EXPR index "${shard} + 1")
-        string(APPEND name .${index}of${shards})
+        string(APPEND name_of_shard .${index}of${shards})
         set(shard_environment GTEST_TOTAL_SHARDS=${shards} GTEST_SHARD_INDEX=${shard})
       endif()
-      add_test(${name} ${program} --gtest_brief=1 "--gtest_filter=${suite}.*-*Soak*:*soak*")
-      set_tests_properties(${name} PROPERTIES
+      add_test(${name_of_shard} ${program} "--gtest_filter=${filter}-*Soak*:*soak*")
+      set_tests_properties(${name_of_shard} PROPERTIES
         LABELS "${labels}" TIMEOUT ${timeout} ENVIRONMENT "${environment};${shard_environment}")
+      if(name_of_entry IN_LIST long_entries)
+        set_tests_properties(${name_of_shard} PROPERTIES COST 1)
+      endif()
     endforeach()
   endforeach()
 endfunction()
