@@ -1,4 +1,5 @@
-// Tests that `lsched list` shows an algorithm exactly if a create of the C interface accepts the algorithm.
+// Tests of `lsched list`: the algorithms, their costs, and the choice. The command must show an algorithm exactly if a
+// create of the C interface accepts the algorithm.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,13 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/shell.h"
+#include "collectives/algorithm/collective.h"
+#include "collectives/sparse/sparse_allreduce.h"
+#include "tests/bindings/cli/command_line.h"
 #include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
 namespace {
-
-using json = nlohmann::json;
 
 constexpr std::int32_t k_ranks = 3;
 constexpr std::uint64_t k_count = 12;
@@ -39,11 +40,6 @@ std::vector<request> requests() {
     for (const auto& [word, reduction] : {std::pair("sum", LSCHED_SUM), {"max", LSCHED_MAX}, {"band", LSCHED_BAND}})
       for (const bool is_mean : {false, true}) all.push_back({type_word, type, word, reduction, is_mean});
   return all;
-}
-
-/// Runs the command with the given words. Returns its output.
-std::string output_of(const std::string& words) {
-  return run_shell("timeout 60 " LSCHED_TEST_COMMAND " " + words).output;
 }
 
 /// Creates the schedule that an entry of the list describes, on one rank. Returns the status.
@@ -108,8 +104,8 @@ TEST(list, shows_the_algorithms_that_a_create_accepts) {
   const world_of_threads world(k_ranks);
   std::size_t accepted = 0, refused = 0;
   for (const request& of : requests()) {
-    const json listed = json::parse(output_of("list --json -" + of.options()));
-    const std::string text = output_of("list" + of.options());
+    const json listed = json::parse(shell("lsched list --json -" + of.options()).out);
+    const std::string text = shell("lsched list" + of.options()).out;
     const std::string shown = text.substr(0, text.find("\nNot available for this request:\n"));
     for (const json& entry : listed) {
       if (!is_compared(entry)) continue;
@@ -128,6 +124,117 @@ TEST(list, shows_the_algorithms_that_a_create_accepts) {
   }
   EXPECT_GT(accepted, 100u);
   EXPECT_GT(refused, 100u);
+}
+
+TEST(CommandList, explains_the_choice_for_nodes) {
+  words ask{"list", "allreduce", "--explain", "--ranks", "64", "--ranks-per-core", "1", "--count", "65536"};
+  const std::string one = run(lsched(ask)).out;
+  ask.insert(ask.end(), {"--ranks-per-node", "16"});
+  const std::string four = run(lsched(ask)).out;
+  EXPECT_TRUE(contains(one, "\nFor 64 ranks on 1 node, 1 per core")) << one;
+  EXPECT_TRUE(contains(four, "\nFor 64 ranks on 4 nodes, 1 per core")) << four;
+  const auto ring = [](const std::string& told) { return told.substr(told.find("\n    ring "), 60); };
+  EXPECT_NE(ring(one), ring(four));  // messages between nodes cost more
+}
+
+/// In the algorithm `halving`, a tensor inside the block of one rank needs no exchange of sums. So the prediction
+/// depends on the tensors.
+TEST(CommandList, explains_the_choice_for_as_many_tensors_as_asked_for) {
+  const auto predicted = [](words tensors) {
+    words ask{"list", "--explain", "--json", "-", "--ranks", "8", "--count", "64"};
+    ask.insert(ask.end(), tensors.begin(), tensors.end());
+    const outcome it = run(lsched(ask));
+    EXPECT_EQ(it.status, 0) << it.err;
+    for (const json& entry : json::parse(it.out))
+      for (const json& one : entry["candidates"])
+        if (entry["collective"] == "adasum" && one["algorithm"] == "halving") return one["predicted_us"].get<double>();
+    return 0.0;
+  };
+  EXPECT_EQ(predicted({}), predicted({"--tensors", "1"}));
+  EXPECT_LT(predicted({"--tensors", "8"}), predicted({}));
+}
+
+TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {
+  for (const std::string ranks : {"1", "3", "6", "8"}) {
+    const outcome listed = run(lsched({"list", "--json", "-", "--ranks", ranks, "--count", "10", "--dtype", "f64"}));
+    ASSERT_EQ(listed.status, 0) << listed.err;
+    for (const json& entry : json::parse(listed.out)) {
+      const auto collective = entry["collective"].get<std::string>();
+      if (collective == "sparse_allreduce") continue;  // the list has only estimates
+      const outcome shown = run(lsched({"show", collective, "--algorithm", entry["algorithm"], "--ranks", ranks,
+                                        "--all", "--count", "10", "--dtype", "f64", "--json", "-"}));
+      ASSERT_EQ(shown.status, 0) << shown.err;
+      std::uint64_t messages = 0;
+      std::uint64_t bytes = 0;
+      for (const json& program : json::parse(shown.out))
+        for (const json& op : program["ops"]) {
+          if (op["kind"] != "send") continue;
+          ++messages;
+          bytes += op["count"].get<std::uint64_t>() * 8;
+        }
+      EXPECT_EQ(entry["cost"]["messages"], messages) << collective << " on " << ranks;
+      EXPECT_EQ(entry["cost"]["bytes"], bytes) << collective << " on " << ranks;
+    }
+  }
+}
+
+TEST(CommandList, shows_the_collective_that_is_named) {
+  for (const words& more : {words{}, words{"--explain"}}) {
+    words ask{"list", "allreduce", "--json", "-"};
+    ask.insert(ask.end(), more.begin(), more.end());
+    const outcome it = run(lsched(ask));
+    ASSERT_EQ(it.status, 0) << it.err;
+    const json entries = json::parse(it.out);
+    EXPECT_EQ(entries.size(), more.empty() ? 9u : 1u) << it.out;
+    for (const json& entry : entries) EXPECT_EQ(entry["collective"], "allreduce");
+  }
+  const outcome text = run(lsched({"list", "allreduce"}));
+  EXPECT_TRUE(contains(text.out, "allreduce                    ring ")) << text.out;
+  EXPECT_FALSE(contains(text.out, "sparse_allreduce")) << text.out;
+  const outcome sparse = run(lsched({"list", "sparse_allreduce"}));
+  EXPECT_TRUE(contains(sparse.out, "\nsparse_allreduce ")) << sparse.err;
+  EXPECT_FALSE(contains(sparse.out, "\nallreduce ")) << sparse.out;
+  EXPECT_TRUE(contains(run(lsched({"list", "alreduce"})).err, "did you mean allreduce?"));
+  EXPECT_EQ(run(lsched({"list", "sparse_allreduce", "--explain"})).status, 2);
+}
+
+TEST(CommandList, says_why_an_algorithm_cannot) {
+  const outcome it = run(lsched({"list", "--json", "-", "--dtype", "f32", "--op", "bxor"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  for (const json& entry : json::parse(it.out)) {
+    if (entry["collective"] == "sparse_allreduce") continue;
+    const collective& of = *find_collective(entry["collective"].get<std::string>());
+    const bool reduces = of.reduces && !of.adapts;  // a partial adaptive sum ignores --op
+    EXPECT_EQ(entry["objection"].is_null(), !reduces);
+    EXPECT_EQ(entry["cost"].is_null(), reduces);
+  }
+  const outcome text = run(lsched({"list", "--ranks", "5"}));
+  EXPECT_TRUE(contains(text.out, "partial_allreduce")) << text.out;
+}
+
+TEST(CommandList, sparse_allreduces_have_estimates) {
+  const auto entries = [](words more) {
+    words ask{"list", "--json", "-", "--ranks", "8", "--count", "10000"};
+    ask.insert(ask.end(), more.begin(), more.end());
+    std::vector<json> found;
+    for (const json& entry : json::parse(run(lsched(ask)).out))
+      if (entry["collective"] == "sparse_allreduce") found.push_back(entry);
+    return found;
+  };
+  for (const json& entry : entries({"--k", "40"})) {
+    EXPECT_EQ(entry["k"], 40);
+    EXPECT_EQ(entry["objection"], nullptr);
+    EXPECT_GT(entry["estimate"]["messages"], 0) << entry;
+    if (entry["algorithm"] == "topka") {
+      EXPECT_EQ(entry["estimate"]["words"], 2 * 40 * 7 + 2 * 7);
+    }
+  }
+  EXPECT_EQ(entries({}).size(), sparse_algorithms().size());  // the list includes baselines
+  EXPECT_EQ(entries({})[0]["k"], 100);
+  for (const json& entry : entries({"--dtype", "i32"})) EXPECT_NE(entry["objection"], nullptr);
+  const outcome text = run(lsched({"list", "--k", "512"}));
+  EXPECT_TRUE(contains(text.out, "k = 512:")) << text.out;
+  EXPECT_TRUE(contains(text.out, "in equal shares: about 4 k words")) << text.out;
 }
 
 }  // namespace
