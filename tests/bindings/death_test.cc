@@ -31,6 +31,7 @@
 #include "tests/support/sampling.h"
 #include "tests/support/shared_memory_names.h"
 #include "tests/support/shared_object.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched {
 namespace {
@@ -103,9 +104,7 @@ TEST(death, a_process_that_has_opened_a_world_is_killed_once_its_launcher_is_gon
     launcher.end();
     return join(*segment, self) == nullptr ? 10 : 11;  // the open waits for rank 1, until the child is killed
   });
-  for (const auto end = clock::now() + std::chrono::seconds(20);
-       segment->page(0).state_of_rank.load() == shm_page::absent && clock::now() < end; usleep(1000)) {
-  }
+  testing::wait_until([&] { return segment->page(0).state_of_rank.load() != shm_page::absent; });
   launcher.end();
   EXPECT_EQ(children.wait(), "rank 0 was ended by signal 9; ");
 }
@@ -244,9 +243,8 @@ double kill_one(work what, std::uint64_t seed, const ending& how) {
   auto segment = shm_segment::create(k_ranks, 64 << 20);
   shared_board common;
   testing::child_ranks children(k_ranks, [&](rank self) { return live(**segment, self, what, victim, common, how); });
-  const auto deadline = clock::now() + std::chrono::seconds(20);
-  while (common->rounds[victim].load() < rounds && clock::now() < deadline) usleep(50);
-  EXPECT_GE(common->rounds[victim].load(), rounds) << "the world has not run its first rounds";
+  EXPECT_TRUE(testing::wait_until([&] { return common->rounds[victim].load() >= rounds; }))
+      << "the world has not run its first rounds";
   for (std::uint64_t spins = (draw >> 16) % 20'000; spins > 0; --spins) (void)common->rounds[0].load();
   const std::int64_t killed_at = now_ns();
   children.kill(victim, how.signal);
@@ -316,8 +314,7 @@ int count_false_names(rank ranks, std::uint64_t seed) {
   auto segment = shm_segment::create(ranks, 64 << 20);
   shared_board common;
   testing::child_ranks children(ranks, [&](rank self) { return live_and_return(**segment, self, common); });
-  const auto deadline = clock::now() + std::chrono::seconds(20);
-  while (common->rounds[victim].load() < 1 + (draw >> 8) % 40 && clock::now() < deadline) usleep(50);
+  testing::wait_until([&] { return common->rounds[victim].load() > (draw >> 8) % 40; });
   children.kill(victim);
   EXPECT_EQ(children.wait(), "") << "seed " << seed;
   int answer = 0;
@@ -442,7 +439,7 @@ int wait_for_a_stopped_rank(const shm_segment& segment, rank self, const family&
   }
   common->noticed_at_ns[self].store(now_ns());  // then waits until all ranks have noticed the stop
   for (rank r = 0; r < segment.ranks(); ++r)
-    for (int ms = 0; r != stopped && common->noticed_at_ns[r].load() == 0 && ms < 5000; ++ms) usleep(1000);
+    testing::wait_until([&] { return r == stopped || common->noticed_at_ns[r].load() != 0; }, std::chrono::seconds(5));
   if (why.status == LSCHED_ERR_TIMEOUT && why.rank == stopped &&
       std::string(why.text).find("rank " + std::to_string(stopped) + " is stopped") != std::string::npos)
     return 0;
@@ -457,8 +454,7 @@ void stop_one(const family& what, std::uint64_t seed) {
   shared_board common;
   testing::child_ranks children(
       ranks, [&](rank self) { return wait_for_a_stopped_rank(**segment, self, what, stopped, common); });
-  const auto deadline = clock::now() + std::chrono::seconds(20);
-  while (common->rounds[stopped].load() < 1 + (draw >> 8) % 40 && clock::now() < deadline) usleep(50);
+  testing::wait_until([&] { return common->rounds[stopped].load() > (draw >> 8) % 40; });
   for (std::uint64_t spins = (draw >> 16) % 20'000; spins > 0; --spins) (void)common->rounds[0].load();
   children.stop(stopped);
   for (rank r = 0; r < ranks; ++r) {
@@ -577,8 +573,8 @@ TEST(death, ranks_that_are_lost_are_listed_in_the_numbering_of_each_world) {
     if (lsched_world_lost(home, nullptr, &count) != LSCHED_ERR_ARGUMENT) return 17;
     if (lsched_world_lost(nullptr, nullptr, &count) != LSCHED_ERR_ARGUMENT) return 18;
     if (lsched_world_lost(home, nullptr, nullptr) != LSCHED_ERR_ARGUMENT) return 19;
-    while (lost_in(home).size() < 2 && self != 0) usleep(1000);  // rank 0 ends without closing, so it is lost
-    return self != 0 && lost_in(home).front() != 3 ? 20 : 0;
+    if (self == 0) return 0;  // ends without closing its world, so the other ranks lose it
+    return testing::wait_until([&] { return lost_in(home).size() >= 2; }) && lost_in(home).front() == 3 ? 0 : 20;
   });
   EXPECT_EQ(children.wait(), "rank 3 was ended by signal 9; ");
 }

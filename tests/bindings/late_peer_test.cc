@@ -41,7 +41,6 @@ class aim {
     std::int64_t end_ns = 0;
     while ((end_ns = end_ns_.exchange(0)) == 0 && !::testing::Test::HasFailure()) std::this_thread::yield();
     const std::int64_t due_ns = end_ns + offset_ns_(random_);
-    std::this_thread::sleep_for(std::chrono::nanoseconds(due_ns - now_ns() - 100'000));  // less than the offset's range
     while (now_ns() < due_ns) std::this_thread::yield();
   }
 

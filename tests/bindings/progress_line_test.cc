@@ -1,5 +1,6 @@
 // Tests of the progress line: its output to a terminal and to a file.
 #include "bindings/progress_line.h"
+#include "tests/support/wait_until.h"
 
 #include <gtest/gtest.h>
 
@@ -93,8 +94,10 @@ TEST(ProgressLine, is_gone_before_anything_else_is_written_and_at_the_end) {
 TEST(ProgressLine, fits_into_a_row_of_the_terminal) {
   sink terminal(true);
   progress_line line(progress_line::elsewhere::nothing, terminal.stream());
-  std::this_thread::sleep_for(1s);
-  line.show([] { return std::string(300, 'x'); });
+  EXPECT_TRUE(lsched::testing::wait_until([&] {
+    line.show([] { return std::string(300, 'x'); });
+    return !terminal.text().empty();
+  }));
   EXPECT_EQ(count_of(terminal.text(), "x"), 79u);
 }
 

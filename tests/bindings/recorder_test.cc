@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -13,6 +14,8 @@
 #include "libsched/transport/shm/shm_segment.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
+#include "tests/support/shared_object.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched {
 namespace {
@@ -42,9 +45,10 @@ struct sum {
 
 /// Returns true if the record shows, within 20 s, that its rank waits for an op of rank `peer`.
 bool comes_to_wait_for(const shm_record& who, rank peer) {
-  for (const auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end; usleep(200))
-    if (const wait_note it = who.wait(); it.round != 0 && it.peer == peer) return true;
-  return false;
+  return testing::wait_until([&] {
+    const wait_note it = who.wait();
+    return it.round != 0 && it.peer == peer;
+  });
 }
 
 class recorder : public ::testing::TestWithParam<const char*> {};
@@ -54,21 +58,24 @@ INSTANTIATE_TEST_SUITE_P(idle, recorder, ::testing::Values("auto", "spin", "yiel
 // Rank 0 is the root, which waits for rank 1, then for rank 2. The record must follow.
 TEST_P(recorder, follows_a_wait_that_moves_on) {
   const auto segment = *shm_segment::create(3, std::size_t{64} << 20);
+  const testing::shared_object<std::atomic<rank>> last_to_run;
   testing::child_ranks ranks(3, [&](rank self) {
     testing::be_launched(*segment, self);
     setenv("LSCHED_IDLE", GetParam(), 1);
     lsched_world* world = nullptr;
     sum all;
     if (lsched_world_open(nullptr, &world, nullptr) != LSCHED_OK || all.create(world, "tree") != LSCHED_OK) return 10;
-    std::this_thread::sleep_for(self * 500ms);
+    testing::wait_until([&] { return *last_to_run >= self; });
     if (all.run() != LSCHED_OK) return 11;
     return lsched_schedule_destroy(all.schedule, k_limit_ns, nullptr) == LSCHED_OK &&
                    lsched_world_close(world) == LSCHED_OK
                ? 0
                : 12;
   });
-  EXPECT_TRUE(comes_to_wait_for(segment->record(0), 1));
-  EXPECT_TRUE(comes_to_wait_for(segment->record(0), 2));
+  for (const rank peer : {1, 2}) {
+    EXPECT_TRUE(comes_to_wait_for(segment->record(0), peer));
+    *last_to_run = peer;
+  }
   EXPECT_EQ(ranks.wait(), "");
 }
 

@@ -17,6 +17,7 @@
 #include "tests/support/cancel_trials.h"
 #include "tests/support/cpp_ranks.h"
 #include "tests/support/shared_object.h"
+#include "tests/support/wait_until.h"
 
 namespace {
 
@@ -131,13 +132,14 @@ TEST(cancel, gives_pending_offers_back) {
 // In a ring, a rank waits for its neighbour, and the neighbour waits, too. The error names the rank at the end of this
 // chain of waits.
 TEST(diagnosis, names_who_has_not_entered_the_round) {
-  lsched::testing::as_ranks(5, [](lsched::world& mine) {
+  std::atomic<int> timed_out{0};
+  lsched::testing::as_ranks(5, [&](lsched::world& mine) {
     std::vector<double> data(10);
     lsched::schedule ring = mine.allreduce<double>(data, LSCHED_SUM, "ring");
     lsched::schedule barrier = mine.barrier();
     EXPECT_EQ(mine.diagnose(), "");
     if (mine.rank() == 3) {
-      std::this_thread::sleep_for(300ms);
+      EXPECT_TRUE(lsched::testing::wait_until([&] { return timed_out == 4; }));
     } else {
       try {
         ring.run(150ms);
@@ -146,7 +148,8 @@ TEST(diagnosis, names_who_has_not_entered_the_round) {
         EXPECT_NE(std::string(why.what()).find("not entered by rank 3"), std::string::npos) << why.what();
         EXPECT_NE(mine.diagnose().find("not entered by rank 3"), std::string::npos) << mine.diagnose();
       }
-      std::this_thread::sleep_for(100ms);  // until all ranks have timed out
+      ++timed_out;
+      EXPECT_TRUE(lsched::testing::wait_until([&] { return timed_out == 4; }));
       ring.cancel();
     }
     barrier.run(20s);
@@ -158,18 +161,20 @@ TEST(diagnosis, names_who_has_not_entered_the_round) {
 
 // Rank 1 runs the two schedules in the opposite order, so that rank 1 alone blocks the other ranks.
 TEST(diagnosis, follows_the_chain_through_other_schedules) {
-  lsched::testing::as_ranks(3, [](lsched::world& mine) {
+  std::atomic<int> waiting{0};
+  lsched::testing::as_ranks(3, [&](lsched::world& mine) {
     std::vector<double> data(10);
     lsched::schedule sum = mine.allreduce<double>(data);
     lsched::schedule barrier = mine.barrier();
     lsched::schedule end = mine.barrier();
     lsched::schedule& first = mine.rank() == 1 ? barrier : sum;
     if (mine.rank() != 2) {
-      EXPECT_THROW(first.run(300ms), lsched::error);
+      ++waiting;
+      EXPECT_THROW(first.run(400ms), lsched::error);
     } else {
-      std::this_thread::sleep_for(150ms);
+      EXPECT_TRUE(lsched::testing::wait_until([&] { return waiting == 2; }));
       try {
-        sum.run(50ms);
+        sum.run(200ms);
         ADD_FAILURE() << "rank 1 is not in the sum";
       } catch (const lsched::error& why) {
         EXPECT_NE(std::string(why.what()).find("not entered by rank 1; rank 1 waits in barrier"), std::string::npos)
@@ -192,7 +197,7 @@ struct slow_reader {
   static void combine(const void* lower, const void* higher, void* target, std::uint64_t count, void* context) {
     auto& mine = *static_cast<slow_reader*>(context);
     mine.reads = true;
-    for (int ms = 0; ms < 20'000 && !mine.goes_on; ++ms) std::this_thread::sleep_for(1ms);
+    lsched::testing::wait_until([&] { return mine.goes_on.load(); });
     for (std::uint64_t i = 0; i < count; ++i)
       static_cast<double*>(target)[i] = static_cast<const double*>(lower)[i] + static_cast<const double*>(higher)[i];
   }
@@ -214,7 +219,7 @@ TEST(cancel, waits_for_a_reader_and_names_it) {
     lsched::schedule barrier = mine.barrier();
     if (mine.rank() == 0) {
       const lsched::ticket started = reduce.start();
-      while (!slow.reads) std::this_thread::sleep_for(1ms);
+      EXPECT_TRUE(lsched::testing::wait_until([&] { return slow.reads.load(); }));
       EXPECT_THROW(started.wait(1ms), lsched::error);
       try {
         reduce.cancel();

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "ops/base.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched::testing {
 
@@ -57,16 +59,14 @@ class child_ranks {
   std::string wait(rank of) {
     pid_t& child = children_[static_cast<std::size_t>(of)];
     const std::string who = "rank " + std::to_string(of);
-    int how = 0;
-    for (pid_t ended = 0; ended == 0; usleep(500)) {
-      ended = waitpid(child, &how, WNOHANG);
-      if (ended < 0) return who + " was not started";
-      if (ended == 0 && std::chrono::steady_clock::now() > deadline_) {
-        kill(of);
-        return who + " took too long";
-      }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - std::chrono::steady_clock::now());
+    if (child <= 0) return who + " was not started";
+    if (!wait_for_end(child, std::max(left, std::chrono::milliseconds(0)))) {
+      kill(of);
+      return who + " took too long";
     }
-    child = 0;
+    int how = 0;
+    waitpid(std::exchange(child, 0), &how, 0);
     if (WIFSIGNALED(how)) return who + " was ended by signal " + std::to_string(WTERMSIG(how));
     return WEXITSTATUS(how) == 0 ? std::string() : who + " exited with " + std::to_string(WEXITSTATUS(how));
   }

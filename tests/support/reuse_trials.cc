@@ -23,6 +23,7 @@
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
 #include "tests/support/shared_object.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched::testing {
 namespace {
@@ -147,7 +148,7 @@ bool has_ended_early(lsched_status answer) { return answer == LSCHED_ERR_PEER ||
 /// Delays this rank until another rank has reused its buffers, or for 50 ms. The buffers of the other rank may contain
 /// messages that this rank has not read yet.
 void come_late(const tally& all, std::uint64_t failed_before) {
-  for (int i = 0; i < 250 && all.failed == failed_before; ++i) usleep(200);
+  wait_until([&] { return all.failed != failed_before; }, std::chrono::milliseconds(50));
 }
 
 lsched_status play_round(const drawn_collective& what, rank self, int round, lsched_schedule* schedule,
@@ -358,7 +359,7 @@ struct late_board {
 
 /// Waits until the flag is set, or for two seconds.
 void await(const std::atomic<bool>& flag) {
-  for (int i = 0; i < 2000 && !flag; ++i) usleep(1000);
+  wait_until([&] { return flag.load(); }, std::chrono::seconds(2));
 }
 
 /// Runs a broadcast in which rank 0 sends to ranks 1 and 2. Rank 1 dies, and rank 2 forwards the message to rank 3.

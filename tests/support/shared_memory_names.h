@@ -1,12 +1,12 @@
 // The names under /dev/shm that processes of a test leave behind.
 #pragma once
 
-#include <unistd.h>
-
 #include <chrono>
 #include <filesystem>
 #include <set>
 #include <string>
+
+#include "tests/support/wait_until.h"
 
 namespace lsched::testing {
 
@@ -17,13 +17,14 @@ class shared_memory_names {
  public:
   std::string left_behind() const {
     std::set<std::string> left = now();
-    for (const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-         std::chrono::steady_clock::now() < deadline; usleep(10'000)) {
-      const std::set<std::string> names = now();
-      std::erase_if(left, [&](const std::string& name) { return before_.contains(name) || !names.contains(name); });
-      if (left.empty()) return {};
-    }
-    return *left.begin();
+    const bool is_clean = wait_until(
+        [&] {
+          const std::set<std::string> names = now();
+          std::erase_if(left, [&](const std::string& name) { return before_.contains(name) || !names.contains(name); });
+          return left.empty();
+        },
+        std::chrono::seconds(10));
+    return is_clean ? std::string() : *left.begin();
   }
 
  private:

@@ -32,6 +32,8 @@ def beside(call):
 
 
 def test_what_another_thread_waits_for_is_not_closed():
+    is_cancelled = threading.Event()
+
     def body(world):
         with world.barrier() as step:
             if world.rank == 0:
@@ -41,12 +43,13 @@ def test_what_another_thread_waits_for_is_not_closed():
                     with pytest.raises(libsched.Busy):
                         end()
                 step.cancel()
+                is_cancelled.set()
                 thread.join(LIMIT)
                 assert isinstance(raised[0], libsched.Cancelled)
             else:
                 with pytest.raises(libsched.Cancelled):
                     step._create_wait(LIMIT)
-                    time.sleep(0.5)
+                    assert is_cancelled.wait(LIMIT)
                     step.run(LIMIT)
 
     as_threads(2, body)
@@ -311,6 +314,7 @@ def test_arrays_that_come_later_have_the_right_length():
 
 def test_a_schedule_that_a_peer_has_given_up_before_this_rank_made_it():
     """No round of the schedule can succeed. Every run raises at once."""
+    is_given_up, is_over = threading.Event(), threading.Event()
 
     def body(world):
         world.nonblocking = True
@@ -318,9 +322,10 @@ def test_a_schedule_that_a_peer_has_given_up_before_this_rank_made_it():
             with pytest.raises(libsched.Timeout):
                 with world.allreduce(np.ones(4)) as step:
                     step.run(0.2)
-            time.sleep(1)
+            is_given_up.set()
+            assert is_over.wait(LIMIT)
             return
-        time.sleep(0.6)
+        assert is_given_up.wait(LIMIT)
         x = np.ones(4)
         step = world.allreduce(x)
         begin = time.monotonic()
@@ -329,6 +334,7 @@ def test_a_schedule_that_a_peer_has_given_up_before_this_rank_made_it():
                 step.run(5)
         assert time.monotonic() - begin < 3
         step._abandon(is_cancelled=True)
+        is_over.set()
 
     as_threads(2, body, idle="park")
 
@@ -365,6 +371,8 @@ def test_one_thread_looks_and_another_waits():
 
 
 def test_memory_does_not_make_a_world_that_is_in_use_end():
+    is_refused = threading.Event()
+
     def body(world):
         view = world.empty(1024)
         if world.rank == 0:
@@ -373,10 +381,11 @@ def test_memory_does_not_make_a_world_that_is_in_use_end():
             time.sleep(0.2)
             with pytest.raises(libsched.Busy):
                 world.close()
+            is_refused.set()
             builder = world.builder()
             assert view.nbytes == 1024
         if world.rank == 1:
-            time.sleep(0.6)
+            assert is_refused.wait(LIMIT)
             world.split(0).close()
         else:
             thread.join(LIMIT)

@@ -22,12 +22,12 @@
 #include "tests/bindings/blame/sandbox.h"
 #include "tests/support/barrier.h"
 #include "tests/support/one_bucket.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched::testing {
 namespace {
 
 using clock = std::chrono::steady_clock;
-using namespace std::chrono_literals;
 
 constexpr std::uint64_t k_count = 3000;  // about 24 kB: receivers read this size in the sender's memory
 
@@ -63,7 +63,7 @@ void end_as(std::string_view end) {
 void end_at_a_drawn_moment(const job& what, const shared_ground& ground, const std::atomic<std::uint64_t>& steps) {
   const bool is_early = what.family == "opening";
   const std::uint64_t least = is_early ? 0 : 1 + what.drawn(2) % 20;
-  while (steps.load() < least) std::this_thread::sleep_for(20us);
+  while (steps.load() < least) std::this_thread::yield();
   const auto until = clock::now() + std::chrono::microseconds(what.drawn(3) % (is_early ? 4000 : 300));
   while (clock::now() < until) std::this_thread::yield();
   ground->has_ended.store(1);
@@ -234,8 +234,7 @@ void report(const job& what, const shared_ground& ground, const lsched_diagnosti
 
 /// Waits until all survivors have reported, or until a time limit, and then kills the victim.
 void await_reports(const job& what, const shared_ground& ground) {
-  const auto limit = clock::now() + 20s;
-  while (ground->reports_in.load() + 1 < what.ranks && clock::now() < limit) std::this_thread::sleep_for(1ms);
+  wait_until([&] { return ground->reports_in.load() + 1 >= what.ranks; });
   if (const std::int32_t process = ground->victim.load(); process > 0) kill(process, SIGKILL);
 }
 

@@ -18,6 +18,7 @@
 
 #include "bindings/c/lsched.h"
 #include "tests/bindings/cli/command_line.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched::testing {
 namespace {
@@ -243,8 +244,7 @@ TEST(Command, a_hangup_ends_it) {
   signal(SIGHUP, SIG_DFL);  // nohup starts programs with SIGHUP ignored
   program it(lsched({"verify", path}));
   int end = -1;  // open() succeeds when the command reads
-  for (const auto deadline = clock::now() + k_limit; end < 0 && clock::now() < deadline; usleep(1000))
-    end = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  wait_until([&] { return (end = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0; }, k_limit);
   it.send(SIGHUP);
   EXPECT_EQ(it.finish(), 128 + SIGHUP) << it.err();
   close(end);

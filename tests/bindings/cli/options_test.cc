@@ -88,7 +88,7 @@ std::string all_help() {
                          .out;
   if (LSCHED_HAVE_BENCH)
     text += shell(
-                "for part in fig9 partial cost coll messages adasum sparse tune compare overlap engine cuda; do"
+                "for part in fig9 partial cost coll adasum sparse tune compare overlap engine cuda; do"
                 " lsched bench $part --help; done")
                 .out;
   return text;

@@ -15,6 +15,7 @@
 #include "build_options.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "tests/bindings/cli/command_line.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched::testing {
 namespace {
@@ -22,10 +23,10 @@ namespace {
 /// Runs `lsched postmortem` until its output contains the text, for at most 20 s. Returns the last output.
 outcome postmortem_with(const std::string& text, const std::string& source) {
   outcome it;
-  for (const auto end = clock::now() + 20s; clock::now() < end; usleep(10'000)) {
+  wait_until([&] {
     it = run(lsched({"postmortem", source}));
-    if (contains(it.out, text)) break;
-  }
+    return contains(it.out, text);
+  });
   return it;
 }
 

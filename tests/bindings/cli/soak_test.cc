@@ -12,6 +12,7 @@
 
 #include "build_options.h"
 #include "tests/bindings/cli/command_line.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched::testing {
 namespace {
@@ -79,14 +80,14 @@ TEST(CommandStress, whatever_is_killed_while_ranks_are_stopped_leaves_nothing_be
   const auto all = processes_with(seed);
   ASSERT_EQ(all.size(), 1u + 3 * 3);  // the launcher, and for each of three ranks the rank, a stopper and a guard
   pid_t stopped = 0;
-  for (const auto end = clock::now() + 10s; stopped == 0 && clock::now() < end;)
+  ASSERT_TRUE(wait_until([&] {
     for (const pid_t each : all)
       if (state_of(each) == 'T') stopped = each;
-  ASSERT_NE(stopped, 0);
+    return stopped != 0;
+  }));
   kill(stopped, SIGKILL);
   EXPECT_EQ(it.finish(), 128 + SIGKILL) << it.err();
-  for (const auto end = clock::now() + 10s; !processes_with(seed).empty() && clock::now() < end;) usleep(1000);
-  EXPECT_TRUE(processes_with(seed).empty());
+  EXPECT_TRUE(wait_until([&] { return processes_with(seed).empty(); }));
 }
 
 TEST(CommandJoin, a_world_of_the_launcher_is_used) {

@@ -14,6 +14,7 @@
 
 #include "tests/bindings/cli/command_line.h"
 #include "tests/support/shared_memory_names.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched::testing {
 namespace {
@@ -50,22 +51,15 @@ class endless_programs {
 
   /// Returns true if `ranks` programs open their world within 20 s.
   bool have_joined(std::ptrdiff_t ranks) const {
-    return comes_true([&] { return ranks == joined(); });
+    return wait_until([&] { return ranks == joined(); });
   }
 
   /// Returns true if all programs end within 20 s.
   bool are_gone() const {
-    return comes_true([&] { return alive().empty(); });
+    return wait_until([&] { return alive().empty(); });
   }
 
  private:
-  template <class Condition>
-  static bool comes_true(const Condition& condition) {
-    for (const auto end = clock::now() + 20s; clock::now() < end; usleep(1000))
-      if (condition()) return true;
-    return false;
-  }
-
   std::string mark_;
 };
 

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "bindings/c/lsched_mpi.h"
@@ -87,8 +86,9 @@ TEST(cancel_over_mpi, with_long_messages_on_their_way_ends_the_schedule_and_noth
   if (mine.rank() == 0) {
     EXPECT_EQ(status_of([&] { sum.run(50ms); }), LSCHED_ERR_TIMEOUT);
     EXPECT_TRUE(is_end(status_of([&] { sum.cancel(); })));
+    MPI_Barrier(MPI_COMM_WORLD);
   } else {
-    std::this_thread::sleep_for(200ms);
+    MPI_Barrier(MPI_COMM_WORLD);  // rank 0 has cancelled
     EXPECT_EQ(status_of([&] { sum.run(20s); }), LSCHED_ERR_CANCELLED);
   }
   EXPECT_TRUE(is_end(status_of([&] { sum.close(); })));

@@ -59,12 +59,12 @@ context g_run;
 
 // --- reporting ---------------------------------------------------------------------------------------------
 
-/// Waits for an MPI request. Sleeps between tests of the request, because other ranks may need the core.
+/// Waits for an MPI request. Yields between tests of the request, because other ranks may need the core.
 bool settle(MPI_Request& request) {
   for (int is_done = 0;;) {
     if (MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
     if (is_done != 0) return true;
-    std::this_thread::sleep_for(50us);
+    sched_yield();
   }
 }
 
@@ -153,12 +153,7 @@ class mpi_exam_world final : public exam::exam_world {
     all[static_cast<std::size_t>(g_run.self)] = mine_.get();
     return all;
   }
-  void pump() override {
-    if (mine_ == nullptr)
-      std::this_thread::sleep_for(200us);
-    else
-      sched_yield();
-  }
+  void pump() override { sched_yield(); }
   void enter_fence() override {
     if (MPI_Ibarrier(MPI_COMM_WORLD, &fence_) != MPI_SUCCESS) throw exam::complaint{"MPI_Ibarrier failed"};
   }

@@ -199,7 +199,7 @@ TEST_F(DeviceFailures, ABellThatHangs) {
   fake().hold();
   const std::uint64_t before = fake().calls("cuLaunchHostFunc");
   std::jthread lets_go([&] {
-    EXPECT_TRUE(comes_true([&] { return fake().calls("cuLaunchHostFunc") > before; })) << "no rank went to sleep";
+    EXPECT_TRUE(wait_until([&] { return fake().calls("cuLaunchHostFunc") > before; })) << "no rank went to sleep";
     fake().go_on();
   });
   expect_ok(life.take(life_step::run));

@@ -49,8 +49,7 @@ TEST_F(FakeFaults, NothingRunsAfterOneThatSticks) {
     fake().go_on();
     EXPECT_EQ(cuda().cuStreamSynchronize(stream), answer);
     EXPECT_EQ(cuda().cuCtxPushCurrent(gpu().context()), answer);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    EXPECT_FALSE(has_run);
+    EXPECT_FALSE(wait_until([&] { return has_run.load(); }, std::chrono::milliseconds(5)));
   }
 }
 
@@ -86,9 +85,8 @@ TEST_F(FakeFaults, CallsHangUntilTheDeviceFails) {
     EXPECT_EQ(mine.cuda().cuMemAlloc(&at, 8), CUDA_ERROR_LAUNCH_FAILED);
     has_returned = true;
   });
-  EXPECT_TRUE(comes_true([&] { return fake().calls("cuMemAlloc") == 1; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_FALSE(has_returned);
+  EXPECT_TRUE(wait_until([&] { return fake().calls("cuMemAlloc") == 1; }));
+  EXPECT_FALSE(wait_until([&] { return has_returned.load(); }, std::chrono::milliseconds(5)));
   CUevent event = nullptr;
   EXPECT_EQ(cuda().cuEventCreate(&event, 0), CUDA_ERROR_LAUNCH_FAILED);
   allocates.join();

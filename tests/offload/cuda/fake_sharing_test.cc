@@ -26,7 +26,7 @@ struct table {
 
   void reach(int next) { step = next; }
   bool await(int awaited) {
-    return comes_true([&] { return step >= awaited; });
+    return wait_until([&] { return step >= awaited; });
   }
 };
 
@@ -93,8 +93,7 @@ int waits_for_the_device(const fake_device& gpu, const std::function<CUresult()>
     is_right = gpu.cuda().cuCtxPushCurrent(gpu.context()) == CUDA_SUCCESS && call() == CUDA_SUCCESS && is_right;
     has_come_back = true;
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  const bool was_waiting = !has_come_back;
+  const bool was_waiting = !wait_until([&] { return has_come_back.load(); }, std::chrono::milliseconds(20));
   gpu.fake().go_on();
   caller.join();
   return was_waiting && is_right && gpu.cuda().cuStreamDestroy(stream) == CUDA_SUCCESS ? 1 : 0;

@@ -90,14 +90,12 @@ TEST_F(FakeStreams, WaitForWordsAndWriteThem) {
   EXPECT_EQ(cuda().cuStreamWriteValue64(stream, address_of(words + 1), 9, 0), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuEventRecord(event, stream), CUDA_SUCCESS);
   std::atomic_ref<std::uint64_t>(words[0]).store(4);
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_FALSE(is_done(event));
+  EXPECT_FALSE(wait_until([&] { return is_done(event); }, std::chrono::milliseconds(5)));
   std::atomic_ref<std::uint64_t>(words[0]).store(INT64_MAX);
-  EXPECT_TRUE(comes_true([&] { return is_done(event); }));
+  EXPECT_TRUE(wait_until([&] { return is_done(event); }));
   EXPECT_EQ(words[1], 9U);
   EXPECT_EQ(cuda().cuStreamWaitValue64(stream, address_of(words), 5, CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_EQ(fake().pending(stream), 1U);
+  EXPECT_FALSE(wait_until([&] { return fake().pending(stream) != 1; }, std::chrono::milliseconds(5)));
   std::atomic_ref<std::uint64_t>(words[0]).store(5);
   EXPECT_EQ(cuda().cuStreamSynchronize(stream), CUDA_SUCCESS);
 
@@ -120,11 +118,10 @@ TEST_F(FakeStreams, WorkBehindAWaitIsStuckWithOneQueueOnly) {
     EXPECT_EQ(cuda().cuStreamWaitValue64(waiting, address_of(word), 1, CU_STREAM_WAIT_VALUE_GEQ), CUDA_SUCCESS);
     EXPECT_EQ(cuda().cuEventRecord(event, other), CUDA_SUCCESS);
     if (has_one[0] == '1') {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      EXPECT_FALSE(is_done(event));
+      EXPECT_FALSE(wait_until([&] { return is_done(event); }, std::chrono::milliseconds(20)));
       std::atomic_ref<std::uint64_t>(*word).store(1);
     }
-    EXPECT_TRUE(comes_true([&] { return is_done(event); }));
+    EXPECT_TRUE(wait_until([&] { return is_done(event); }));
     EXPECT_EQ(fake().pending(waiting), has_one[0] == '1' ? 0U : 1U);
     std::atomic_ref<std::uint64_t>(*word).store(1);
     EXPECT_EQ(cuda().cuStreamSynchronize(waiting), CUDA_SUCCESS);
@@ -166,8 +163,7 @@ TEST_F(FakeStreams, FreeingBlocksWhileAnyStreamWaits) {
     EXPECT_EQ(cuda().cuMemFree(memory), CUDA_SUCCESS);
     is_free = true;
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_FALSE(is_free);
+  EXPECT_FALSE(wait_until([&] { return is_free.load(); }, std::chrono::milliseconds(20)));
   std::atomic_ref<std::uint64_t>(*word).store(1);
   frees.join();
   EXPECT_EQ(cuda().cuMemFree(other), CUDA_SUCCESS);
@@ -190,8 +186,7 @@ TEST_F(FakeStreams, FullQueueBlocksItsCaller) {
               CUDA_SUCCESS);
     is_queued = true;
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_FALSE(is_queued);
+  EXPECT_FALSE(wait_until([&] { return is_queued.load(); }, std::chrono::milliseconds(20)));
   EXPECT_EQ(fake().step(stream, 0), 1);
   queues.join();
   fake().go_on();
@@ -216,7 +211,7 @@ TEST_F(FakeStreams, ManyThreadsShareTheDriver) {
         EXPECT_EQ(cuda.cuMemcpyAsync(address_of(words + 1), memory, 8, stream), CUDA_SUCCESS);
         EXPECT_EQ(cuda.cuEventRecord(event, stream), CUDA_SUCCESS);
         std::atomic_ref<std::uint64_t>(words[0]).store(round);
-        EXPECT_TRUE(comes_true([&] { return cuda.cuEventQuery(event) == CUDA_SUCCESS; }));
+        EXPECT_TRUE(wait_until([&] { return cuda.cuEventQuery(event) == CUDA_SUCCESS; }));
         EXPECT_EQ(words[1], round);
         EXPECT_EQ(cuda.cuMemFree(memory), CUDA_SUCCESS);
       }

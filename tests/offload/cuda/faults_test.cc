@@ -131,7 +131,7 @@ class CudaFaults : public UnderTheFake {
       for (std::size_t r = 0; r < life.k_ranks; ++r) EXPECT_TRUE(life.output(r) == life.sum()) << "rank " << r;
     }
     if (step == life_step::stream && !by.is_sticky()) {
-      EXPECT_TRUE(comes_true([&] { return life.are_streams_free(); })) << "a stream waits forever";
+      EXPECT_TRUE(wait_until([&] { return life.are_streams_free(); })) << "a stream waits forever";
     }
     if (step < life_step::destroy) {
       EXPECT_EQ(life.add_up_host_memory(), "") << "after " << name_of(step);

@@ -92,7 +92,7 @@ class buffer_sum {
     EXPECT_EQ(lsched_start_on_stream(sum_, stream, &ticket), LSCHED_OK);
     EXPECT_EQ(lsched_wait_on_stream(ticket, stream), LSCHED_OK);
     if (self_ != 0) meeting.expect_right();
-    EXPECT_TRUE(comes_true([&] { return gpu_.fake().pending(stream) == 0; })) << "the stream waits forever";
+    EXPECT_TRUE(wait_until([&] { return gpu_.fake().pending(stream) == 0; })) << "the stream waits forever";
     const lsched_status code = lsched_wait(ticket, k_limit_ns, &why);
     EXPECT_EQ(gpu_.cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
     return code;
@@ -297,7 +297,7 @@ void sum_many_buffers(const fake_device& gpu) {
     EXPECT_GT(mine.messages_shown(), before) << "number " << i << " is not published";
   }
   EXPECT_GE(gpu.fake().calls("cuIpcOpenMemHandle"), 80u);
-  EXPECT_TRUE(comes_true([&] { return open_imports(gpu) == 0; }));
+  EXPECT_TRUE(wait_until([&] { return open_imports(gpu) == 0; }));
 }
 
 TEST(CudaPeers, MemoryOfApplicationsIsClosedWithTheLastScheduleThatReadsIt) {
@@ -314,7 +314,7 @@ void rebind_many_times(const fake_device& gpu) {
     sum.rebind();
     sum.expect_right_round();
   }
-  EXPECT_TRUE(comes_true([&] { return open_imports(gpu) <= at_a_time; }));
+  EXPECT_TRUE(wait_until([&] { return open_imports(gpu) <= at_a_time; }));
   EXPECT_GT(mine.messages_shown(), 80u);
   sum.destroy();
 }
@@ -338,7 +338,7 @@ void close_beside_a_stream(const fake_device& gpu) {
   first.destroy();
   second.expect_right();
   gpu.fake().hold_stream(stream, 0);
-  EXPECT_TRUE(comes_true([&] { return open_imports(gpu) == 0; }));
+  EXPECT_TRUE(wait_until([&] { return open_imports(gpu) == 0; }));
   EXPECT_EQ(gpu.cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
   EXPECT_EQ(gpu.cuda().cuEventDestroy(event), CUDA_SUCCESS);
 }
@@ -357,7 +357,7 @@ void outlive_a_peer(const fake_device& gpu) {
   diagnostic why;
   EXPECT_EQ(sum.run(why), LSCHED_ERR_PEER) << why.text;
   sum.destroy();
-  EXPECT_TRUE(comes_true([&] { return mapped_imports(gpu) == 0; }));
+  EXPECT_TRUE(wait_until([&] { return mapped_imports(gpu) == 0; }));
 }
 
 TEST(CudaPeers, MemoryOfARankThatIsKilledIsClosed) { EXPECT_EQ(live_as_ranks(2, outlive_a_peer, k_killed), ""); }
@@ -372,11 +372,11 @@ void close_in_turn(const fake_device& gpu, std::atomic<bool>& has_closed) {
     sum.expect_right_round();
     if (is_first) {
       EXPECT_GE(mapped_imports(gpu), 2u) << "no memory was read in place";
-      EXPECT_TRUE(comes_true([&] { return has_closed.load(); }));
+      EXPECT_TRUE(wait_until([&] { return has_closed.load(); }));
     }
     sum.destroy();
     if (is_first) {
-      EXPECT_TRUE(comes_true([&] { return mapped_imports(gpu) == 0; }));
+      EXPECT_TRUE(wait_until([&] { return mapped_imports(gpu) == 0; }));
     }
   }
   has_closed = true;

@@ -2,6 +2,7 @@
 // start the round, wait for the round and copy the output. Threads of the application wait only for the ends of
 // streams.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <future>
 
@@ -11,6 +12,7 @@
 #include "tests/offload/cuda/user_memory.h"
 #include "tests/support/sampling.h"
 #include "tests/support/thread_ranks.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched::testing {
 namespace {
@@ -167,6 +169,7 @@ TEST_F(StreamOrder, AsleepTheProgressThreadIsRung) {
 
 TEST_F(StreamOrder, AFailedScheduleLetsItsStreamsGo) {
   const world_of_threads world(2);
+  std::atomic<bool> is_started{false};
   world.each([&](lsched_world* mine, std::int32_t r) {
     attach(mine);
     const summing_rank it(gpu(), mine, r, 10, 3);
@@ -178,8 +181,9 @@ TEST_F(StreamOrder, AFailedScheduleLetsItsStreamsGo) {
         ASSERT_EQ(lsched_start_on_stream(it.schedule, stream, &ticket), LSCHED_OK);
         ASSERT_EQ(lsched_wait_on_stream(ticket, stream), LSCHED_OK);
       }
+      is_started = true;
     } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      EXPECT_TRUE(wait_until([&] { return is_started.load(); }));
       EXPECT_EQ(lsched_cancel(it.schedule, &why), LSCHED_OK) << why.text;
     }
     EXPECT_EQ(cuda().cuStreamSynchronize(stream), CUDA_SUCCESS);

@@ -14,19 +14,9 @@
 
 #include "offload/cuda/driver/driver.h"
 #include "tests/support/fake_cuda/control.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched::testing {
-
-/// Waits for the condition. Returns false if it does not hold within 20 s.
-template <class Condition>
-bool comes_true(Condition&& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-  return true;
-}
 
 /// Returns a driver function that the library does not use, so that a test can call it. Returns nullptr if the driver
 /// does not have the function.

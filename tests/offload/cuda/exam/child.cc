@@ -6,9 +6,9 @@
 
 #include <chrono>
 #include <csignal>
-#include <thread>
 
 #include "microbench/harness.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched::exam {
 namespace {
@@ -26,22 +26,16 @@ namespace {
 }  // namespace
 
 ending run_child(const std::vector<std::string>& arguments, double limit_s) {
-  using namespace std::chrono_literals;
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   const pid_t child = fork();
   if (child < 0) throw bench::failed("cannot start a process");
   if (child == 0) become(arguments);
   ending it;
+  it.is_late = !testing::wait_for_end(child, std::chrono::milliseconds(static_cast<std::int64_t>(limit_s * 1e3)));
+  kill(-child, SIGKILL);  // also kills processes that the child has started and that still run
   int status = 0;
-  while (waitpid(child, &status, WNOHANG) == 0) {
-    if (!it.is_late && seconds() > limit_s) {
-      it.is_late = true;
-      kill(-child, SIGKILL);
-    }
-    std::this_thread::sleep_for(2ms);
-  }
-  kill(-child, SIGKILL);  // kills processes that the child has started and that still run
+  waitpid(child, &status, 0);
   it.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   it.seconds = seconds();
   return it;

@@ -8,11 +8,15 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 #include "bindings/c/lsched_cuda.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched::exam {
 
@@ -105,21 +109,19 @@ forked::~forked() {
 }
 
 bool forked::ends_well(double limit_s) {
+  const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(limit_s * 1e3));
+  if (!testing::wait_for_end(process_, limit)) return false;
   int status = 0;
-  const auto has_ended = [&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return waitpid(process_, &status, WNOHANG) != 0;
-  };
-  if (us_until(has_ended, std::chrono::milliseconds(static_cast<std::int64_t>(limit_s * 1e3))) < 0) return false;
-  process_ = 0;
+  waitpid(std::exchange(process_, 0), &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == k_exit_no_gpu) throw bench::no_gpu("a process has found no GPU");
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 timed_release::timed_release(std::uint64_t* word, std::uint64_t value, std::chrono::milliseconds after)
     : word_(word), value_(value), thread_([this, after](const std::stop_token& stop) {
-        const auto end = clock::now() + after;
-        while (clock::now() < end && !stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::mutex guard;
+        std::unique_lock lock(guard);
+        std::condition_variable_any().wait_for(lock, stop, after, [] { return false; });
         if (is_released_.exchange(true)) return;
         was_late_ = !stop.stop_requested();
         show_at(word_, value_);

@@ -1,0 +1,33 @@
+// Waits of tests for something that another thread or process does.
+#pragma once
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <chrono>
+
+namespace lsched::testing {
+
+/// Evaluates the condition until it holds. Returns false if it does not hold within `limit`. Other threads and
+/// processes get the core between two evaluations. A test that something does not happen expects false, with a short
+/// limit.
+template <class Condition>
+bool wait_until(Condition&& condition, std::chrono::nanoseconds limit = std::chrono::seconds(20)) {
+  for (const auto deadline = std::chrono::steady_clock::now() + limit; !condition(); sched_yield())
+    if (std::chrono::steady_clock::now() > deadline) return false;
+  return true;
+}
+
+/// Waits for the end of a child process. Returns false if the process still runs after `limit`. After an end, the caller
+/// can call waitpid() without blocking.
+inline bool wait_for_end(pid_t child, std::chrono::milliseconds limit) {
+  pollfd end{static_cast<int>(syscall(SYS_pidfd_open, child, 0)), POLLIN, 0};
+  const int answer = poll(&end, 1, static_cast<int>(limit.count()));
+  close(end.fd);
+  return answer != 0;
+}
+
+}  // namespace lsched::testing
