@@ -1,14 +1,16 @@
 # ctest includes this file. lsched_add_entries lists the tests of a googletest program, and registers one entry for each
 # folder of test sources. The entry libsched.engine runs the tests of tests/libsched/engine. Each source of a folder in
 # `folders_by_source` is an entry of its own: bindings.death runs the tests of tests/bindings/death_test.cc. These sources
-# take long, start processes, or measure the time of the process.
+# take long, start processes, measure the time of the process, or add algorithms to the registry of the process.
 #
 # The tests of an entry share a process, so each test restores the state of the process that it changes. A failed entry
 # prints the names of its tests, the failed ones last, so the output also names a test that crashes or hangs.
 #
 # A test with "Soak" or "soak" in its name, or in its suite's name, is a separate entry, <folder>.<suite>.<test>, with
 # only the label `soak`.
-set(folders_by_source bindings bindings/cli collectives models offload offload/cuda verify_oracle)
+cmake_policy(VERSION 3.21...3.25) # ctest sets no policies
+
+set(folders_by_source bindings bindings/cli collectives collectives/written models offload offload/cuda verify_oracle)
 
 # In a new build directory, ctest starts these entries first, because the last tests of a run should be short. Later
 # runs begin with the tests that took longest.
