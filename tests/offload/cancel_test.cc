@@ -102,8 +102,12 @@ TEST(cancel, ends_waits_in_other_threads) {
     lsched::schedule barrier = mine.barrier();
     if (mine.rank() == 0) {
       const lsched::ticket never = sum.start();
-      std::jthread waiter([&] { EXPECT_THROW(never.wait(20s), lsched::error); });
-      std::this_thread::sleep_for(20ms);
+      std::atomic<bool> has_ended{false};
+      std::jthread waiter([&] {
+        EXPECT_THROW(never.wait(20s), lsched::error);
+        has_ended = true;
+      });
+      EXPECT_FALSE(lsched::testing::wait_until([&] { return has_ended.load(); }, 20ms));
       sum.cancel();
     }
     barrier.run(20s);
