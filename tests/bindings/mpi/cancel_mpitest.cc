@@ -12,7 +12,7 @@
 
 #include "bindings/c/lsched_mpi.h"
 #include "tests/support/cancel_trials.h"
-#include "tests/support/process_limit.h"
+#include "tests/support/mpi_main.h"
 
 namespace {
 
@@ -98,13 +98,3 @@ TEST(cancel_over_mpi, with_long_messages_on_their_way_ends_the_schedule_and_noth
 }
 
 }  // namespace
-
-int main(int argc, char** argv) {
-  int level = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-  lsched::testing::limit_this_process();
-  ::testing::InitGoogleTest(&argc, argv);
-  const int answer = RUN_ALL_TESTS();
-  MPI_Finalize();
-  return answer;
-}

@@ -12,7 +12,7 @@
 
 #include "bindings/c/lsched_mpi.h"
 #include "bindings/mpi/mpi_library.h"
-#include "tests/support/process_limit.h"
+#include "tests/support/mpi_main.h"
 #include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
@@ -108,13 +108,3 @@ TEST(mixed_mpi, families_differ_and_derivatives_do_not) {
 
 }  // namespace
 }  // namespace lsched::testing
-
-int main(int argc, char** argv) {
-  int level = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-  lsched::testing::limit_this_process();
-  ::testing::InitGoogleTest(&argc, argv);
-  const int answer = RUN_ALL_TESTS();
-  MPI_Finalize();
-  return answer;
-}

@@ -10,7 +10,7 @@
 #include "tests/support/barrier.h"
 #include "tests/support/list_programs.h"
 #include "tests/support/message_programs.h"
-#include "tests/support/process_limit.h"
+#include "tests/support/mpi_main.h"
 #include "tests/support/thread_ranks.h"
 #include "tests/support/world_programs.h"
 
@@ -86,13 +86,3 @@ TEST(worlds_over_mpi, a_commit_that_times_out_does_so_for_all_and_the_world_goes
 
 }  // namespace
 }  // namespace lsched::testing
-
-int main(int argc, char** argv) {
-  int level = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-  lsched::testing::limit_this_process();
-  ::testing::InitGoogleTest(&argc, argv);
-  const int answer = RUN_ALL_TESTS();
-  MPI_Finalize();
-  return answer;
-}
