@@ -31,6 +31,7 @@
 #include "tests/support/sampling.h"
 #include "tests/support/shared_memory_names.h"
 #include "tests/support/shared_object.h"
+#include "tests/support/thread_ranks.h"
 #include "tests/support/wait_until.h"
 
 namespace lsched {
@@ -67,7 +68,7 @@ lsched_status join(const shm_segment& segment, rank self, lsched_world** runtime
 }
 
 lsched_world* join(const shm_segment& segment, rank self) {
-  lsched_diagnostic why{.struct_size = sizeof why};
+  testing::diagnostic why;
   lsched_world* runtime = nullptr;
   if (join(segment, self, &runtime, &why) != LSCHED_OK) std::fprintf(stderr, "rank %d: %s\n", self, why.text);
   return runtime;
@@ -112,7 +113,7 @@ TEST(death, a_process_that_has_opened_a_world_is_killed_once_its_launcher_is_gon
 TEST(death, no_world_opens_where_the_launcher_is_gone_or_is_none) {
   const auto segment = *shm_segment::create(2, 1 << 20);
   const auto open_fails_with = [&](rank self, lsched_status expected) {
-    lsched_diagnostic why{.struct_size = sizeof why};
+    testing::diagnostic why;
     lsched_world* world = nullptr;
     setenv("LSCHED_RUN_FD", std::to_string(fcntl(segment->descriptor(), F_DUPFD, 0)).c_str(), 1);
     setenv("LSCHED_RUN_RANK", std::to_string(self).c_str(), 1);
@@ -220,7 +221,7 @@ int live(const shm_segment& segment, rank self, work what, rank victim, shared_b
   buffers memory;
   lsched_schedule* schedule = create(runtime, what, memory);
   if (schedule == nullptr) return 11;
-  lsched_diagnostic why{.struct_size = sizeof why};
+  testing::diagnostic why;
   lsched_status answer = LSCHED_OK;
   while (answer == LSCHED_OK) {
     answer = run_one(schedule, what, memory, &why);
@@ -300,7 +301,7 @@ int live_and_return(const shm_segment& segment, rank self, shared_board& common)
   buffers memory;
   lsched_schedule* schedule = create(runtime, work::allreduce, memory);
   if (schedule == nullptr) return 11;
-  lsched_diagnostic why{.struct_size = sizeof why};
+  testing::diagnostic why;
   while (lsched_run(schedule, k_limit_ns, &why) == LSCHED_OK) common->rounds[self].fetch_add(1);
   common->named[self].store(why.rank);
   return why.status == LSCHED_ERR_PEER ? 0 : 12;
@@ -375,7 +376,7 @@ struct family_buffers {
 
 lsched_schedule* create(lsched_world* world, const family& what, family_buffers& memory) {
   lsched_schedule* schedule = nullptr;
-  lsched_diagnostic why{.struct_size = sizeof why};
+  testing::diagnostic why;
   const std::string name = what.collective;
   const bool reduces = name.find("reduce") != std::string::npos || name.find("scan") != std::string::npos;
   const lsched_reduction reduction = reduces ? LSCHED_SUM : lsched_reduction{};
@@ -426,7 +427,7 @@ int wait_for_a_stopped_rank(const shm_segment& segment, rank self, const family&
   family_buffers memory;
   lsched_schedule* schedule = create(runtime, what, memory);
   if (schedule == nullptr) return 11;
-  lsched_diagnostic why{.struct_size = sizeof why};
+  testing::diagnostic why;
   for (lsched_status answer = LSCHED_OK; answer == LSCHED_OK;) {
     if (what.activation == nullptr) {
       answer = lsched_run(schedule, 400'000'000, &why);
@@ -441,7 +442,7 @@ int wait_for_a_stopped_rank(const shm_segment& segment, rank self, const family&
   for (rank r = 0; r < segment.ranks(); ++r)
     testing::wait_until([&] { return r == stopped || common->noticed_at_ns[r].load() != 0; }, std::chrono::seconds(5));
   if (why.status == LSCHED_ERR_TIMEOUT && why.rank == stopped &&
-      std::string(why.text).find("rank " + std::to_string(stopped) + " is stopped") != std::string::npos)
+      why.says("rank " + std::to_string(stopped) + " is stopped"))
     return 0;
   return std::fprintf(stderr, "rank %d: rank %d was stopped, %d is named: %s\n", self, stopped, why.rank, why.text), 13;
 }
@@ -482,7 +483,7 @@ int live_once(const shm_segment& segment, rank self, rank victim, shared_board& 
   common->rounds[self].fetch_add(1);
   buffers memory;
   lsched_world* runtime = nullptr;
-  lsched_diagnostic why{.struct_size = sizeof why};
+  testing::diagnostic why;
   const auto is_named = [&] {
     if (why.status == LSCHED_ERR_PEER && why.rank == victim) return true;
     std::fprintf(stderr, "rank %d blames rank %d: %s\n", self, why.rank, why.text);
@@ -537,8 +538,8 @@ TEST(death, a_rank_that_dies_before_it_commits_ends_the_commit_of_the_others) {
     if (runtime == nullptr) return 10;
     if (self == 1) return 0;  // ends without closing its world, which counts as a death
     lsched_schedule* schedule = nullptr;
-    lsched_diagnostic why{.struct_size = sizeof why};
-    if (create_barrier(runtime, &schedule, &why) != LSCHED_ERR_PEER) return 11;
+    testing::diagnostic why;
+    if (lsched_barrier_create(runtime, &schedule, &why) != LSCHED_ERR_PEER) return 11;
     if (why.rank != 1) return 12;
     return lsched_world_close(runtime) == LSCHED_OK ? 0 : 13;
   });
@@ -587,7 +588,7 @@ int sum_slowly(const shm_segment& segment, rank self, rank slow) {
   buffers memory;
   lsched_schedule* schedule = create(runtime, work::allreduce, memory);
   if (schedule == nullptr) return 11;
-  lsched_diagnostic why{.struct_size = sizeof why};
+  testing::diagnostic why;
   for (int round = 0; round < 3; ++round) {
     if (self == slow) usleep(150'000);
     if (lsched_run(schedule, k_limit_ns, &why) != LSCHED_OK)
@@ -638,7 +639,7 @@ TEST(death, where_no_thread_can_be_started_no_world_opens) {
     pthread_attr_setstacksize(&endless, std::size_t{1} << 46);
     if (self == 1 && pthread_setattr_default_np(&endless) != 0) return 20;
     lsched_world* runtime = nullptr;
-    lsched_diagnostic why{.struct_size = sizeof why};
+    testing::diagnostic why;
     const lsched_status answer = join(**segment, self, &runtime, &why);
     if (self == 1) return answer == LSCHED_ERR_NOMEM && runtime == nullptr ? 0 : 21;
     lsched_schedule* schedule = nullptr;
