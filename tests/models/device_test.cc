@@ -1,17 +1,10 @@
 // Tests the worlds of device_worlds.cc, in which jobs end and streams reach gates while no thread polls.
 #include <gtest/gtest.h>
 
-#include "tests/models/worlds.h"
+#include "tests/models/expect.h"
 
 namespace models {
 namespace {
-
-void expect_right(std::string_view scenario, const limits& most = {}) {
-  const report found = run(scenario, {.most = most});
-  EXPECT_EQ(found.fault, "") << scenario << ": " << to_text(found);
-  EXPECT_GT(found.ends, 0u);
-  ::testing::Test::RecordProperty(std::string(scenario), to_text(found));
-}
 
 TEST(device_model, rings_get_every_round_on) {
   for (const std::string_view scenario :
@@ -40,39 +33,31 @@ TEST(device_model, where_no_ring_comes_naps_get_every_round_on) {
     expect_right(scenario);
 }
 
-struct planted {
-  std::string_view bug;
-  std::string_view scenario;
-};
-
 TEST(device_model_bug, every_changed_line_is_caught) {
-  for (const auto& [bug, scenario] : {
-           planted{"no_cap_on_naps", "lost ring for waiter"},
-           planted{"sleeps_for_long_beside_a_device", "lost ring for auxiliary"},
-           planted{"arms_after_the_last_look", "device job for waiter"},
-           planted{"arms_after_the_last_look", "gate for auxiliary"},
-           planted{"never_looks_at_what_it_left", "job left to caller"},
-           planted{"arms_no_job", "device job for waiter"},
-           planted{"next_job_not_armed", "job behind job for waiter"},
-           planted{"further_job_not_armed", "job beside job for waiter"},
-           planted{"arms_no_gate", "gate for auxiliary"},
-           planted{"further_gate_not_armed", "gate beside gate for waiter"},
-           planted{"rounds_called_ahead_are_forgotten", "gate behind gate for waiter"},
-           planted{"armed_gate_is_forgotten", "gate for waiter"},
-           planted{"deaf_to_gates", "gate for auxiliary"},
-           planted{"gates_not_polled", "gate for waiter"},
-           planted{"deaf_to_jobs", "device job for auxiliary"},
-           planted{"no_look_after_announcing", "device job for auxiliary"},
-           planted{"rings_without_a_look_at_sleepers", "device job for waiter"},
-           planted{"calls_before_it_asks", "gate and stepper"},
-           planted{"posts_before_it_calls", "gate for auxiliary"},
-           planted{"releases_before_the_verdict", "cancellation at gate"},
-           planted{"sleeps_where_nobody_rings", "no ring for auxiliary"},
-           planted{"leaves_nobody_to_nap", "no ring for auxiliary"},
-       }) {
-    const report found = run(scenario, {.bug = bug});
-    EXPECT_NE(found.path, "") << bug << " is not caught: " << to_text(found);
-  }
+  expect_caught({
+      {"no_cap_on_naps", "lost ring for waiter"},
+      {"sleeps_for_long_beside_a_device", "lost ring for auxiliary"},
+      {"arms_after_the_last_look", "device job for waiter"},
+      {"arms_after_the_last_look", "gate for auxiliary"},
+      {"never_looks_at_what_it_left", "job left to caller"},
+      {"arms_no_job", "device job for waiter"},
+      {"next_job_not_armed", "job behind job for waiter"},
+      {"further_job_not_armed", "job beside job for waiter"},
+      {"arms_no_gate", "gate for auxiliary"},
+      {"further_gate_not_armed", "gate beside gate for waiter"},
+      {"rounds_called_ahead_are_forgotten", "gate behind gate for waiter"},
+      {"armed_gate_is_forgotten", "gate for waiter"},
+      {"deaf_to_gates", "gate for auxiliary"},
+      {"gates_not_polled", "gate for waiter"},
+      {"deaf_to_jobs", "device job for auxiliary"},
+      {"no_look_after_announcing", "device job for auxiliary"},
+      {"rings_without_a_look_at_sleepers", "device job for waiter"},
+      {"calls_before_it_asks", "gate and stepper"},
+      {"posts_before_it_calls", "gate for auxiliary"},
+      {"releases_before_the_verdict", "cancellation at gate"},
+      {"sleeps_where_nobody_rings", "no ring for auxiliary"},
+      {"leaves_nobody_to_nap", "no ring for auxiliary"},
+  });
 }
 
 // The device writes `event` and then reads `armed`. The thread that arms the device writes `armed` and then reads

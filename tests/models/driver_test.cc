@@ -3,17 +3,10 @@
 // because threads sleep or have left is a fault.
 #include <gtest/gtest.h>
 
-#include "tests/models/worlds.h"
+#include "tests/models/expect.h"
 
 namespace models {
 namespace {
-
-void expect_right(std::string_view scenario, const limits& most = {}) {
-  const report found = run(scenario, {.most = most});
-  EXPECT_EQ(found.fault, "") << scenario << ": " << to_text(found);
-  EXPECT_GT(found.ends, 0u);
-  ::testing::Test::RecordProperty(std::string(scenario), to_text(found));
-}
 
 TEST(driver_model, no_message_and_no_post_is_left_lying) {
   for (const std::string_view scenario : {"message for waiter",
@@ -59,50 +52,42 @@ TEST(driver_model_soak, left_to_caller) { expect_right("left to caller", k_large
 
 // --- planted bugs ----------------------------------------------------------------------------------------------------
 
-struct planted {
-  std::string_view bug;
-  std::string_view scenario;
-};
-
 TEST(driver_model_bug, every_changed_line_is_caught) {
-  for (const auto& [bug, scenario] : {
-           planted{"no_look_for_posts_after_letting_go", "two posts"},
-           planted{"no_look_for_who_was_shut_out", "message for auxiliary"},
-           planted{"forgets_whom_it_shut_out", "message for auxiliary"},
-           planted{"expects_nothing_although_it_listens", "message for auxiliary"},
-           planted{"no_look_after_a_call", "message for call"},
-           planted{"keeps_polling_although_it_should_hear", "message for auxiliary"},
-           planted{"no_look_after_announcing", "message for auxiliary"},
-           planted{"epoch_read_too_late", "message for waiter"},
-           planted{"no_hand_over_when_leaving", "one gives up"},
-           planted{"wakes_before_the_word_changes", "message for waiter"},
-           planted{"no_flush_after_a_step", "engine for waiter"},
-           planted{"cancellation_not_taken", "cancellation for waiter"},
-           planted{"cancellation_not_taken", "cancellation for auxiliary"},
-           planted{"verdict_before_the_last_read", "reader and waiter"},
-           planted{"stays_open_to_readers", "reader and waiter"},
-           planted{"closes_after_it_asks", "reader and waiter"},
-           planted{"readers_not_polled", "reader and waiter"},
-           planted{"sleeps_while_it_is_read", "reader and waiter"},
-           planted{"post_in_two_steps", "two posts"},
-           planted{"post_taken_too_late", "round after round"},
-           planted{"nap_chosen_before_the_last_look", "nap of auxiliary"},
-           planted{"nap_chosen_before_the_last_look", "nap and call"},
-           planted{"leaves_nobody_to_nap", "nap of auxiliary"},
-           planted{"sleeps_where_nobody_rings", "nap of waiter"},
-           planted{"sleeps_where_nobody_rings", "nap of both"},
-           planted{"never_looks_at_what_it_left", "look at round"},
-           planted{"looks_for_ever", "look at round"},
-           planted{"end_of_job_not_rung", "job for waiter"},
-           planted{"end_of_job_not_rung", "job for auxiliary"},
-           planted{"rings_for_the_last_piece_begun", "job for waiter"},
-           planted{"deaf_to_jobs", "job for auxiliary"},
-           planted{"slot_given_away_too_early", "job for waiter"},
-           planted{"closes_without_waiting", "end of lane"},
-       }) {
-    const report found = run(scenario, {.bug = bug});
-    EXPECT_NE(found.path, "") << bug << " is not caught: " << to_text(found);
-  }
+  expect_caught({
+      {"no_look_for_posts_after_letting_go", "two posts"},
+      {"no_look_for_who_was_shut_out", "message for auxiliary"},
+      {"forgets_whom_it_shut_out", "message for auxiliary"},
+      {"expects_nothing_although_it_listens", "message for auxiliary"},
+      {"no_look_after_a_call", "message for call"},
+      {"keeps_polling_although_it_should_hear", "message for auxiliary"},
+      {"no_look_after_announcing", "message for auxiliary"},
+      {"epoch_read_too_late", "message for waiter"},
+      {"no_hand_over_when_leaving", "one gives up"},
+      {"wakes_before_the_word_changes", "message for waiter"},
+      {"no_flush_after_a_step", "engine for waiter"},
+      {"cancellation_not_taken", "cancellation for waiter"},
+      {"cancellation_not_taken", "cancellation for auxiliary"},
+      {"verdict_before_the_last_read", "reader and waiter"},
+      {"stays_open_to_readers", "reader and waiter"},
+      {"closes_after_it_asks", "reader and waiter"},
+      {"readers_not_polled", "reader and waiter"},
+      {"sleeps_while_it_is_read", "reader and waiter"},
+      {"post_in_two_steps", "two posts"},
+      {"post_taken_too_late", "round after round"},
+      {"nap_chosen_before_the_last_look", "nap of auxiliary"},
+      {"nap_chosen_before_the_last_look", "nap and call"},
+      {"leaves_nobody_to_nap", "nap of auxiliary"},
+      {"sleeps_where_nobody_rings", "nap of waiter"},
+      {"sleeps_where_nobody_rings", "nap of both"},
+      {"never_looks_at_what_it_left", "look at round"},
+      {"looks_for_ever", "look at round"},
+      {"end_of_job_not_rung", "job for waiter"},
+      {"end_of_job_not_rung", "job for auxiliary"},
+      {"rings_for_the_last_piece_begun", "job for waiter"},
+      {"deaf_to_jobs", "job for auxiliary"},
+      {"slot_given_away_too_early", "job for waiter"},
+      {"closes_without_waiting", "end of lane"},
+  });
 }
 
 // The classic fault: both threads read before either store has left its buffer. (If the round ends directly after a

@@ -12,7 +12,9 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/kernel.h"
@@ -137,6 +139,31 @@ class guarded_memory {
   std::size_t page_;
   std::size_t mapped_ = 0;
   std::byte* start_ = nullptr;
+};
+
+/// Guarded memory of `bytes` bytes. The destructor keeps the pages for the next object, because mapping pages takes
+/// longer than a test of a kernel.
+template <std::size_t bytes>
+class reused_memory {
+ public:
+  reused_memory() {
+    if (spare().empty()) spare().push_back(std::make_unique<guarded_memory>(bytes));
+    memory_ = std::move(spare().back());
+    spare().pop_back();
+  }
+  reused_memory(const reused_memory&) = delete;
+  reused_memory& operator=(const reused_memory&) = delete;
+  ~reused_memory() { spare().push_back(std::move(memory_)); }
+
+  std::byte* last(std::size_t count) const { return memory_->last(count); }
+
+ private:
+  static std::vector<std::unique_ptr<guarded_memory>>& spare() {
+    static std::vector<std::unique_ptr<guarded_memory>> kept;
+    return kept;
+  }
+
+  std::unique_ptr<guarded_memory> memory_;
 };
 
 inline std::uint64_t read_element(const std::byte* from, std::size_t index, dtype type) {

@@ -2,7 +2,6 @@
 // residuals. The tools share no code with the library's kernels.
 #pragma once
 
-#include <memory>
 #include <random>
 
 #include "ops/sparse/sparse.h"
@@ -68,18 +67,14 @@ inline std::uint64_t rounded(dtype type, std::uint64_t residual) {
 
 // ---- memory
 
-/// Memory without alignment: `bytes` bytes, with canaries before and behind, and then an inaccessible page. The mapped
-/// pages are reused, because mapping takes longer than a test of a kernel.
+/// Memory without alignment: `bytes` bytes, with canaries before and behind, and then an inaccessible page.
 class fenced_bytes {
  public:
-  fenced_bytes(std::size_t bytes, std::size_t behind) : bytes_(bytes), behind_(behind), memory_(take()) {
+  fenced_bytes(std::size_t bytes, std::size_t behind) : bytes_(bytes), behind_(behind) {
     std::memset(data() - k_fence, k_canary, k_fence + bytes + behind);
   }
-  fenced_bytes(const fenced_bytes&) = delete;
-  fenced_bytes& operator=(const fenced_bytes&) = delete;
-  ~fenced_bytes() { spare().push_back(std::move(memory_)); }
 
-  std::byte* data() const { return memory_->last(bytes_ + behind_); }
+  std::byte* data() const { return memory_.last(bytes_ + behind_); }
   bool is_intact() const {
     const auto is_canary = [](std::byte it) { return it == std::byte{k_canary}; };
     const std::byte* end = data() + bytes_;
@@ -87,25 +82,13 @@ class fenced_bytes {
   }
 
  private:
-  using memory = std::unique_ptr<guarded_memory>;
   static constexpr std::size_t k_fence = 128;
   static constexpr std::size_t k_most_bytes = std::size_t{1} << 17;
   static constexpr unsigned char k_canary = 0xA5;
 
-  static std::vector<memory>& spare() {
-    static std::vector<memory> kept;
-    return kept;
-  }
-  static memory take() {
-    if (spare().empty()) return std::make_unique<guarded_memory>(k_most_bytes);
-    memory taken = std::move(spare().back());
-    spare().pop_back();
-    return taken;
-  }
-
   std::size_t bytes_;
   std::size_t behind_;
-  memory memory_;
+  reused_memory<k_most_bytes> memory_;
 };
 
 /// A list that ends directly before an inaccessible page, or memory for a result of `room` items.

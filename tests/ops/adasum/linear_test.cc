@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <set>
@@ -70,19 +69,15 @@ void for_every_float(const std::function<void(dtype)>& body) {
   }
 }
 
-/// Unaligned elements that end directly before an inaccessible page. The pages are reused, because mapping takes longer
-/// than a test of a kernel.
+/// Unaligned elements that end directly before an inaccessible page.
 class vector_in_memory {
  public:
-  vector_in_memory(dtype type, const elements& from) : type_(type), count_(from.size()), memory_(take()) {
+  vector_in_memory(dtype type, const elements& from) : type_(type), count_(from.size()) {
     std::memset(before(), k_canary, k_margin);
     for (std::size_t i = 0; i < count_; ++i) write_element(data(), i, type, from[i]);
   }
-  vector_in_memory(const vector_in_memory&) = delete;
-  vector_in_memory& operator=(const vector_in_memory&) = delete;
-  ~vector_in_memory() { spare().push_back(std::move(memory_)); }
 
-  std::byte* data() { return memory_->last(count_ * size_of(type_)); }
+  std::byte* data() { return memory_.last(count_ * size_of(type_)); }
   elements content() {
     elements all(count_);
     for (std::size_t i = 0; i < count_; ++i) all[i] = read_element(data(), i, type_);
@@ -94,26 +89,15 @@ class vector_in_memory {
   }
 
  private:
-  using memory = std::unique_ptr<guarded_memory>;
   static constexpr std::size_t k_most_bytes = std::size_t{1} << 21;
   static constexpr std::size_t k_margin = 64;
   static constexpr unsigned char k_canary = 0xA5;
 
-  static std::vector<memory>& spare() {
-    static std::vector<memory> kept;
-    return kept;
-  }
-  static memory take() {
-    if (spare().empty()) return std::make_unique<guarded_memory>(k_most_bytes);
-    memory taken = std::move(spare().back());
-    spare().pop_back();
-    return taken;
-  }
   std::byte* before() { return data() - k_margin; }
 
   dtype type_;
   std::size_t count_;
-  memory memory_;
+  reused_memory<k_most_bytes> memory_;
 };
 
 // ---- dots
