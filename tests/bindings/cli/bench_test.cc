@@ -27,8 +27,7 @@ const words k_short_sweep{"--collective", "allreduce,barrier", "--bytes", "4,1K"
 TEST(CommandBench, a_sweep_has_a_right_line_for_every_cell) {
   words ask{"bench", "coll", "-n", "3", "--algorithm", "all"};
   ask.insert(ask.end(), k_short_sweep.begin(), k_short_sweep.end());
-  const outcome it = run(lsched(ask));
-  ASSERT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well(lsched(ask));
   std::map<std::string, int> cells;
   for (const json& line : lines_of(it.out)) {
     EXPECT_EQ(line["wrong"], 0) << line;
@@ -48,8 +47,7 @@ TEST(CommandBench, a_sweep_has_a_right_line_for_every_cell) {
 }
 
 TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
-  const outcome listed = run(lsched({"list", "--json", "-"}));
-  ASSERT_EQ(listed.status, 0) << listed.err;
+  const outcome listed = run_well(lsched({"list", "--json", "-"}));
   std::set<std::string> collectives;
   for (const json& entry : json::parse(listed.out)) collectives.insert(entry["collective"]);
   std::erase_if(collectives, [](const std::string& name) {  // adasum and sparse_allreduce have their own benchmarks
@@ -58,9 +56,9 @@ TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
   });
   std::string asked;
   for (const std::string& name : collectives) asked += (asked.empty() ? "" : ",") + name;
-  const outcome it = run(lsched({"bench", "coll", "-n", "3", "--collective", asked, "--algorithm", "all", "--bytes",
-                                 "4,1K", "--iterations", "5", "--cell-seconds", "0.01", "--json", "-"}));
-  ASSERT_EQ(it.status, 0) << it.err;
+  const outcome it =
+      run_well(lsched({"bench", "coll", "-n", "3", "--collective", asked, "--algorithm", "all", "--bytes", "4,1K",
+                       "--iterations", "5", "--cell-seconds", "0.01", "--json", "-"}));
   for (const json& line : lines_of(it.out)) {
     EXPECT_EQ(line["wrong"], 0) << line;
     collectives.erase(line["coll"].get<std::string>());
@@ -72,8 +70,7 @@ TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of
   const temporary_file table("libsched tuning 1\nallreduce ranks 9 near roomy bytes 0 max ring\n");
   const words tune{"bench", "tune",           "-n",    "3",        "--collective", "allreduce,bcast", "--bytes", "8",
                    "64K",   "--cell-seconds", "0.001", "--tuning", table.path};
-  const outcome first = run(lsched(tune));
-  ASSERT_EQ(first.status, 0) << first.err;
+  const outcome first = run_well(lsched(tune));
   for (const char* size : {"\n   8  ", "\n 64K  "}) {  // one row per collective, for the fastest algorithm
     std::size_t rows = 0;
     for (std::size_t at = first.out.find(size); at != std::string::npos; at = first.out.find(size, at + 1)) ++rows;
@@ -89,9 +86,8 @@ TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of
   };
   EXPECT_EQ(rules("bcast ranks 3 near crowded bytes 0 ") + rules("bcast ranks 3 near roomy bytes 0 "), 1u) << text;
   for (const char* per_core : {"1", "2"}) {  // the result must not depend on the number of cores
-    const outcome it = run(lsched({"list", "--explain", "--json", "-", "--ranks", "3", "--count", "2", "--tuning",
-                                   table.path, "--ranks-per-core", per_core}));
-    ASSERT_EQ(it.status, 0) << it.err;
+    const outcome it = run_well(lsched({"list", "--explain", "--json", "-", "--ranks", "3", "--count", "2", "--tuning",
+                                        table.path, "--ranks-per-core", per_core}));
     const bool is_mine = contains(text, std::string(" ranks 3 near ") + (per_core[0] == '1' ? "roomy" : "crowded"));
     for (const json& entry : json::parse(it.out)) {
       if (entry["collective"] != "bcast") continue;
@@ -109,9 +105,8 @@ TEST(CommandBench, tuning_into_what_is_no_table_is_refused_before_anything_is_me
 }
 
 TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
-  const outcome it = run(lsched({"bench", "overlap", "-n", "2", "--bytes", "1K", "--progress-by", "caller",
-                                 "--cell-seconds", "0.01", "--json", "-"}));
-  ASSERT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well(lsched({"bench", "overlap", "-n", "2", "--bytes", "1K", "--progress-by", "caller",
+                                      "--cell-seconds", "0.01", "--json", "-"}));
   const auto lines = lines_of(it.out);
   ASSERT_EQ(lines.size(), 4u) << it.out;  // two lines with malloc, two lines with lsched_alloc
   std::map<std::string, int> devices;
@@ -129,10 +124,8 @@ TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
 
 TEST(CommandBench, launches_of_overlap_are_compared_in_one_table) {
   const std::string path = ::testing::TempDir() + "lsched-overlap-" + std::to_string(getpid()) + ".json";
-  const outcome measured =
-      run(lsched({"bench", "overlap", "-n", "2", "--bytes", "1K", "--progress-by", "caller", "--compute-by", "sleep",
-                  "--label", "cable", "--cell-seconds", "0.01", "--json", path}));
-  ASSERT_EQ(measured.status, 0) << measured.err;
+  run_well(lsched({"bench", "overlap", "-n", "2", "--bytes", "1K", "--progress-by", "caller", "--compute-by", "sleep",
+                   "--label", "cable", "--cell-seconds", "0.01", "--json", path}));
   const outcome it = run(lsched({"bench", "compare", path, path}));
   unlink(path.c_str());
   ASSERT_EQ(it.status, 0) << it.err;
@@ -152,9 +145,8 @@ TEST(CommandBench, ends_quietly_when_its_reader_has_gone) {
 
 TEST(CommandBench, adasum_is_measured_beside_the_sum_and_is_right) {
   const outcome it =
-      run(lsched({"bench", "adasum", "-n", "3", "--bytes", "4,1K,100K", "--tensors", "1,5", "--algorithm",
-                  "auto,recursive_doubling,halving,linear", "--cell-seconds", "0.002", "--json", "-"}));
-  ASSERT_EQ(it.status, 0) << it.err;
+      run_well(lsched({"bench", "adasum", "-n", "3", "--bytes", "4,1K,100K", "--tensors", "1,5", "--algorithm",
+                       "auto,recursive_doubling,halving,linear", "--cell-seconds", "0.002", "--json", "-"}));
   const auto lines = lines_of(it.out);
   std::map<std::string, int> rows;
   for (const json& line : lines) {
@@ -202,8 +194,7 @@ TEST(CommandBench, sparse_counts_alone_and_measures_with_ranks) {
     if (launcher.empty()) all.clear();
     all.insert(all.end(), command.begin(), command.end());
     if (launcher.empty()) all.insert(all.end(), {"--ranks", "3"});
-    const outcome it = run(all);
-    ASSERT_EQ(it.status, 0) << it.err;
+    const outcome it = run_well(all);
     std::map<std::string, int> rows;
     for (const json& line : lines_of(it.out)) {
       if (line["algorithm"] == "mpi_allreduce") continue;
@@ -232,8 +223,7 @@ TEST(CommandBench, sparse_has_the_dense_allreduce_in_buckets) {
     all.insert(all.end(), ask.begin(), ask.end());
     all.insert(all.end(), options.begin(), options.end());
     all.insert(all.end(), {"--json", "-"});
-    const outcome it = run(all);
-    EXPECT_EQ(it.status, 0) << it.err;
+    const outcome it = run_well(all);
     std::map<std::string, json> rows;
     for (const json& line : lines_of(it.out)) rows[line["algorithm"]] = line;
     for (const char* name : {"dense", "denseovlp"}) EXPECT_EQ(rows[name].value("violations", 1), 0) << it.out;
@@ -267,8 +257,7 @@ TEST(CommandBench, published_thresholds_are_shown_when_asked_for) {
                                   "--boundaries", "all", "--reuse", "4", "--lists-at-once", "1", "--json", "-"});
     all.insert(all.end(), command.begin(), command.end());
     if (launcher.empty()) all.insert(all.end(), {"--ranks", "3"});
-    const outcome it = run(all);
-    ASSERT_EQ(it.status, 0) << it.err;
+    const outcome it = run_well(all);
     std::map<std::string, json> rows;
     for (const json& line : lines_of(it.out))
       if (line["algorithm"] == "oktopk") rows[line["policy"]] = line;
@@ -285,11 +274,10 @@ TEST(CommandBench, published_thresholds_are_shown_when_asked_for) {
 }
 
 TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says) {
-  const outcome it = run(
+  const outcome it = run_well(
       lsched({"bench",        "partial", "-n",      "3", "--skew",       "rotating", "--skew-us",          "1000",
               "--iterations", "6",       "--bytes", "8", "--activation", "solo",     "quorum(2)+every(4)", "quorum(3)",
               "full",         "--stats", "--json",  "-"}));
-  ASSERT_EQ(it.status, 0) << it.err;
   const auto lines = lines_of(it.out);
   ASSERT_EQ(lines.size(), 4u) << it.out;
   const std::vector<std::pair<std::string, double>> least{
@@ -323,9 +311,8 @@ TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says
 
 TEST(CommandBench, without_barriers_every_contribution_arrives_once) {
   const outcome it =
-      run(lsched({"bench", "partial", "-n", "3", "--skew", "k_of_p", "--skew-us", "500", "--iterations", "30",
-                  "--bytes", "64", "--activation", "solo", "majority+every(5)", "--barrier-free", "--json", "-"}));
-  ASSERT_EQ(it.status, 0) << it.err;
+      run_well(lsched({"bench", "partial", "-n", "3", "--skew", "k_of_p", "--skew-us", "500", "--iterations", "30",
+                       "--bytes", "64", "--activation", "solo", "majority+every(5)", "--barrier-free", "--json", "-"}));
   const auto lines = lines_of(it.out);
   ASSERT_EQ(lines.size(), 2u) << it.out;
   for (const json& line : lines) {
@@ -338,8 +325,7 @@ TEST(CommandBench, without_barriers_every_contribution_arrives_once) {
 TEST(CommandBench, engine_has_a_line_for_every_graph_and_every_way_to_commit) {
   std::map<std::string, int> lines;
   for (const char* part : {"graphs", "commit"}) {
-    const outcome it = run(lsched({"bench", "engine", "--only", part, "--json", "-"}));
-    ASSERT_EQ(it.status, 0) << it.err;
+    const outcome it = run_well(lsched({"bench", "engine", "--only", part, "--json", "-"}));
     for (const json& line : lines_of(it.out)) {
       EXPECT_GT(line.value(line["bench"] == "commit" ? "us_median" : "ns_per_op", 0.0), 0) << line;
       ++lines[line["what"].get<std::string>() + (line.contains("impl") ? " " + line["impl"].get<std::string>() : "")];
@@ -351,9 +337,8 @@ TEST(CommandBench, engine_has_a_line_for_every_graph_and_every_way_to_commit) {
 }
 
 TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
-  const outcome it = run(lsched(
+  const outcome it = run_well(lsched(
       {"bench", "cost", "-n", "2", "--bytes", "8,16K", "--cell-seconds", "0.002", "--seconds", "0.02", "--json", "-"}));
-  ASSERT_EQ(it.status, 0) << it.err;
   std::map<std::string, int> ways;
   for (const json& line : lines_of(it.out)) {
     EXPECT_EQ(line["bench"], "cost");
@@ -384,8 +369,7 @@ TEST(CommandBench, a_sweep_under_an_mpi_launcher_can_be_compared) {
   words ask{LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "coll"};
   ask.insert(ask.end(), k_short_sweep.begin(), k_short_sweep.end());
   ask.back() = path;
-  const outcome swept = run(ask);
-  ASSERT_EQ(swept.status, 0) << swept.err;
+  run_well(ask);
   const outcome it = run(lsched({"bench", "compare", path}));
   unlink(path.c_str());
   ASSERT_EQ(it.status, 0) << it.err;
@@ -393,9 +377,8 @@ TEST(CommandBench, a_sweep_under_an_mpi_launcher_can_be_compared) {
 }
 
 TEST(CommandBench, all_ways_to_progress_are_measured_in_one_launch_of_mpi) {
-  const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "overlap", "--bytes", "1K",
-                          "--compute-by", "core", "--cell-seconds", "0.01", "--json", "-"});
-  ASSERT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "overlap", "--bytes", "1K",
+                               "--compute-by", "core", "--cell-seconds", "0.01", "--json", "-"});
   std::map<std::string, int> ways;
   for (const json& line : lines_of(it.out))
     ++ways[line["impl"].get<std::string>() + " " + line["progress"].get<std::string>()];
@@ -407,10 +390,9 @@ TEST(CommandBench, all_ways_to_progress_are_measured_in_one_launch_of_mpi) {
 
 TEST(CommandBench, tables_with_rows_of_mpi_fit_a_terminal) {
   for (const char* asked : {"overlap --bytes 1M --compute-by sleep", "coll --bytes 1M", "adasum --bytes 1M"}) {
-    const outcome it = run(
+    const outcome it = run_well(
         {"/bin/sh", "-c",
          std::string(LSCHED_TEST_MPIEXEC " -n 3 " LSCHED_TEST_COMMAND " bench ") + asked + " --cell-seconds 0.001"});
-    EXPECT_EQ(it.status, 0) << it.err;
     std::istringstream lines(it.out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
   }

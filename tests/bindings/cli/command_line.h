@@ -144,6 +144,15 @@ inline outcome run(words command, const std::map<std::string, std::string>& envi
   return {status, it.out(), it.err()};
 }
 
+/// Like run(), for a program that must end with status 0.
+inline outcome run_well(const words& command, const std::map<std::string, std::string>& environment = {}) {
+  outcome it = run(command, environment);
+  std::string line;
+  for (const std::string& word : command) line += word + " ";
+  EXPECT_EQ(it.status, 0) << line << "\n" << it.err;
+  return it;
+}
+
 /// Runs a shell command, in which `lsched` is the command under test. Standard error goes to the standard output.
 inline outcome shell(const std::string& command) {
   const std::string folder = std::filesystem::path(LSCHED_TEST_COMMAND).parent_path();

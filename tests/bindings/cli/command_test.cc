@@ -24,15 +24,13 @@ namespace lsched::testing {
 namespace {
 
 TEST(Command, help_and_version_succeed) {
-  const outcome version = run(lsched({"--version"}));
-  EXPECT_EQ(version.status, 0);
+  const outcome version = run_well(lsched({"--version"}));
   EXPECT_EQ(version.out, std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(LSCHED_ABI) + ")\n");
   for (const words& arguments :
        {words{}, words{"info"}, words{"list"}, words{"show"}, words{"run"}, words{"simulate"}, words{"soak"}}) {
     words with_help = arguments;
     with_help.emplace_back("--help");
-    const outcome help = run(lsched(with_help));
-    EXPECT_EQ(help.status, 0) << help.err;
+    const outcome help = run_well(lsched(with_help));
     EXPECT_TRUE(contains(help.out, "Example:  lsched ")) << help.out;
   }
 }
@@ -42,8 +40,7 @@ TEST(Command, without_a_command_prints_its_help) {
     if (!arguments.empty() && !LSCHED_HAVE_BENCH) continue;
     words with_help = arguments;
     with_help.emplace_back("--help");
-    const outcome bare = run(lsched(arguments));
-    EXPECT_EQ(bare.status, 0) << bare.err;
+    const outcome bare = run_well(lsched(arguments));
     EXPECT_EQ(bare.err, "");
     EXPECT_EQ(bare.out, run(lsched(with_help)).out);
   }
@@ -51,8 +48,7 @@ TEST(Command, without_a_command_prints_its_help) {
 
 TEST(Command, sizes_have_one_syntax) {
   const auto printed = [](words command) {  // the first line, which has no wall clock times
-    const outcome it = run(lsched(std::move(command)));
-    EXPECT_EQ(it.status, 0) << it.err;
+    const outcome it = run_well(lsched(std::move(command)));
     return it.out.substr(0, it.out.find('\n'));
   };
   const std::string plain = printed({"simulate", "--ranks", "3", "--bytes", "65536", "--S", "1024", "--json", "-"});
@@ -325,8 +321,7 @@ TEST(Command, a_file_of_some_numbers_of_ranks_is_taken_with_one_of_them) {
   EXPECT_TRUE(contains(timed.out, ", 16 ranks, ")) << timed.out << timed.err;
   EXPECT_TRUE(contains(run(lsched({"show", of_sixteen.path, "-n", "3"})).err, "sixteen needs P == 16, but P is 3"));
 #if LSCHED_HAVE_BENCH
-  const outcome measured = run(lsched({"bench", k_ring, "--bytes", "8,64", "--cell-seconds", "0.002"}));
-  EXPECT_EQ(measured.status, 0) << measured.err;
+  const outcome measured = run_well(lsched({"bench", k_ring, "--bytes", "8,64", "--cell-seconds", "0.002"}));
   EXPECT_TRUE(contains(measured.out, "allreduce/my_ring compared with the best other algorithm")) << measured.out;
   EXPECT_TRUE(contains(measured.out, "auto takes\n")) << measured.out;
   EXPECT_LT(std::count(measured.out.begin(), measured.out.end(), '\n'), 15) << measured.out;

@@ -13,8 +13,7 @@ namespace lsched::testing {
 namespace {
 
 TEST(CommandInfo, json_tells_version_machine_and_environment) {
-  const outcome it = run(lsched({"info", "--json", "-", "--ranks", "1000000"}), {{"LSCHED_IDLE", "yield"}});
-  ASSERT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well(lsched({"info", "--json", "-", "--ranks", "1000000"}), {{"LSCHED_IDLE", "yield"}});
   const json info = json::parse(it.out);
   EXPECT_EQ(info["version"], lsched_version());
   EXPECT_EQ(info["abi"], LSCHED_ABI);
@@ -50,8 +49,7 @@ TEST(CommandInfo, says_where_arithmetic_would_run) {
 
 TEST(CommandInfo, warns_of_misspelt_variables_and_values) {
   const outcome it =
-      run(lsched({"info"}), {{"LSCHED_PROGESS", "thread"}, {"LSCHED_IDLE", "snooze"}, {"LSCHED_Q", "1"}});
-  EXPECT_EQ(it.status, 0);
+      run_well(lsched({"info"}), {{"LSCHED_PROGESS", "thread"}, {"LSCHED_IDLE", "snooze"}, {"LSCHED_Q", "1"}});
   EXPECT_TRUE(contains(it.err, "did you mean LSCHED_PROGRESS?")) << it.err;
   EXPECT_TRUE(contains(it.err, "LSCHED_IDLE=snooze is not valid")) << it.err;
   EXPECT_TRUE(contains(it.err, "LSCHED_Q is not a variable of libsched\n")) << it.err;
@@ -66,8 +64,7 @@ TEST(CommandInfo, knows_the_variables_of_devices) {
 
 TEST(CommandInfo, warns_of_values_that_a_runtime_would_refuse) {
   const temporary_file table("libsched tuning 1\nallreduce ranks 9 near roomy bytes 0 max telepathy\n");
-  const outcome it = run(lsched({"info"}), {{"LSCHED_TUNING", table.path}, {"LSCHED_RANKS_PER_NODE", "0"}});
-  EXPECT_EQ(it.status, 0);
+  const outcome it = run_well(lsched({"info"}), {{"LSCHED_TUNING", table.path}, {"LSCHED_RANKS_PER_NODE", "0"}});
   EXPECT_TRUE(contains(it.err, "line 2: there is no allreduce algorithm telepathy")) << it.err;
   EXPECT_TRUE(contains(it.err, "LSCHED_RANKS_PER_NODE is \"0\"")) << it.err;
   const std::string named = run(lsched({"info"}), {{"LSCHED_ALGORITHM", "allreduce=telepathy"}}).err;
@@ -85,8 +82,7 @@ TEST(CommandInfo, warns_of_values_that_a_runtime_would_refuse) {
 }
 
 TEST(CommandInfo, is_silent_about_a_clean_environment) {
-  const outcome it = run(lsched({"info"}));
-  EXPECT_EQ(it.status, 0);
+  const outcome it = run_well(lsched({"info"}));
   EXPECT_EQ(it.err, "");
   EXPECT_TRUE(contains(it.out, "usable")) << it.out;
   const std::map<std::string, std::string> as_good_as_clean{{"LSCHED_PROGRESS", ""},   {"LSCHED_LANE", ""},

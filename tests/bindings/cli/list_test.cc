@@ -143,8 +143,7 @@ TEST(CommandList, explains_the_choice_for_as_many_tensors_as_asked_for) {
   const auto predicted = [](words tensors) {
     words ask{"list", "--explain", "--json", "-", "--ranks", "8", "--count", "64"};
     ask.insert(ask.end(), tensors.begin(), tensors.end());
-    const outcome it = run(lsched(ask));
-    EXPECT_EQ(it.status, 0) << it.err;
+    const outcome it = run_well(lsched(ask));
     for (const json& entry : json::parse(it.out))
       for (const json& one : entry["candidates"])
         if (entry["collective"] == "adasum" && one["algorithm"] == "halving") return one["predicted_us"].get<double>();
@@ -156,14 +155,13 @@ TEST(CommandList, explains_the_choice_for_as_many_tensors_as_asked_for) {
 
 TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {
   for (const std::string ranks : {"1", "3", "6", "8"}) {
-    const outcome listed = run(lsched({"list", "--json", "-", "--ranks", ranks, "--count", "10", "--dtype", "f64"}));
-    ASSERT_EQ(listed.status, 0) << listed.err;
+    const outcome listed =
+        run_well(lsched({"list", "--json", "-", "--ranks", ranks, "--count", "10", "--dtype", "f64"}));
     for (const json& entry : json::parse(listed.out)) {
       const auto collective = entry["collective"].get<std::string>();
       if (collective == "sparse_allreduce") continue;  // the list has only estimates
-      const outcome shown = run(lsched({"show", collective, "--algorithm", entry["algorithm"], "--ranks", ranks,
-                                        "--all", "--count", "10", "--dtype", "f64", "--json", "-"}));
-      ASSERT_EQ(shown.status, 0) << shown.err;
+      const outcome shown = run_well(lsched({"show", collective, "--algorithm", entry["algorithm"], "--ranks", ranks,
+                                             "--all", "--count", "10", "--dtype", "f64", "--json", "-"}));
       std::uint64_t messages = 0;
       std::uint64_t bytes = 0;
       for (const json& program : json::parse(shown.out))
@@ -182,8 +180,7 @@ TEST(CommandList, shows_the_collective_that_is_named) {
   for (const words& more : {words{}, words{"--explain"}}) {
     words ask{"list", "allreduce", "--json", "-"};
     ask.insert(ask.end(), more.begin(), more.end());
-    const outcome it = run(lsched(ask));
-    ASSERT_EQ(it.status, 0) << it.err;
+    const outcome it = run_well(lsched(ask));
     const json entries = json::parse(it.out);
     EXPECT_EQ(entries.size(), more.empty() ? 9u : 1u) << it.out;
     for (const json& entry : entries) EXPECT_EQ(entry["collective"], "allreduce");
@@ -199,8 +196,7 @@ TEST(CommandList, shows_the_collective_that_is_named) {
 }
 
 TEST(CommandList, says_why_an_algorithm_cannot) {
-  const outcome it = run(lsched({"list", "--json", "-", "--dtype", "f32", "--op", "bxor"}));
-  ASSERT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well(lsched({"list", "--json", "-", "--dtype", "f32", "--op", "bxor"}));
   for (const json& entry : json::parse(it.out)) {
     if (entry["collective"] == "sparse_allreduce") continue;
     const collective& of = *find_collective(entry["collective"].get<std::string>());

@@ -112,10 +112,8 @@ TEST(CommandPostmortem, names_ranks_that_do_not_have_a_schedule) {
 
 TEST(CommandPostmortem, of_ranks_that_ended_well_says_so) {
   const temporary_file file("");
-  const outcome it = run(lsched({"soak", "--ranks", "2", "--iterations", "10"}), {{"LSCHED_RECORDER", file.path}});
-  ASSERT_EQ(it.status, 0) << it.err;
-  const outcome asked = run(lsched({"postmortem", file.path}));
-  EXPECT_EQ(asked.status, 0) << asked.err;
+  run_well(lsched({"soak", "--ranks", "2", "--iterations", "10"}), {{"LSCHED_RECORDER", file.path}});
+  const outcome asked = run_well(lsched({"postmortem", file.path}));
   EXPECT_TRUE(contains(asked.out, ", closed its world): has no schedule\n")) << asked.out;
 }
 

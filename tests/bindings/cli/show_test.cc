@@ -11,9 +11,8 @@ namespace {
 
 TEST(CommandShow, cuts_the_vector_of_an_adaptive_sum_into_tensors) {
   const auto sums_of = [](const char* tensors) {
-    const outcome it = run(lsched({"show", "adasum", "--ranks", "2", "--rank", "1", "--count", "10", "--tensors",
-                                   tensors, "--algorithm", "recursive_doubling"}));
-    EXPECT_EQ(it.status, 0) << it.err;
+    const outcome it = run_well(lsched({"show", "adasum", "--ranks", "2", "--rank", "1", "--count", "10", "--tensors",
+                                        tensors, "--algorithm", "recursive_doubling"}));
     int sums = 0;
     for (auto at = it.out.find("dot_norms"); at != std::string::npos; at = it.out.find("dot_norms", at + 1)) ++sums;
     return sums;
@@ -24,9 +23,8 @@ TEST(CommandShow, cuts_the_vector_of_an_adaptive_sum_into_tensors) {
 }
 
 TEST(CommandShow, prints_sparse_allreduces) {
-  const outcome text = run(lsched(
+  const outcome text = run_well(lsched(
       {"show", "sparse_allreduce", "--algorithm", "topka", "--ranks", "3", "--all", "--count", "50", "--k", "7"}));
-  ASSERT_EQ(text.status, 0) << text.err;
   EXPECT_TRUE(contains(text.out, "\nname \"sparse_allreduce/topka\"\n")) << text.out;
   EXPECT_TRUE(contains(text.out, " lists 7 ")) << text.out;
   EXPECT_TRUE(contains(text.out, "\nrank 2 of 3\n")) << text.out;
@@ -39,8 +37,7 @@ TEST(CommandShow, prints_sparse_allreduces) {
 }
 
 TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
-  const outcome text = run(lsched({"show", "allreduce", "--ranks", "6", "--rank", "5"}));
-  EXPECT_EQ(text.status, 0) << text.err;
+  const outcome text = run_well(lsched({"show", "allreduce", "--ranks", "6", "--rank", "5"}));
   EXPECT_EQ(text.out.rfind("libsched schedule 3\n", 0), 0u);
   EXPECT_TRUE(contains(text.out, "\nrank 5 of 6\n")) << text.out;
 
@@ -49,9 +46,8 @@ TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
   for (auto at = dot.out.find("digraph"); at != std::string::npos; at = dot.out.find("digraph", at + 1)) ++graphs;
   EXPECT_EQ(graphs, 3u) << dot.out;
 
-  const outcome parsed = run(lsched({"show", "partial_allreduce", "--ranks", "3", "--rank", "2", "--activation",
-                                     "majority", "--seed", "9", "--json", "-"}));
-  ASSERT_EQ(parsed.status, 0) << parsed.err;
+  const outcome parsed = run_well(lsched({"show", "partial_allreduce", "--ranks", "3", "--rank", "2", "--activation",
+                                          "majority", "--seed", "9", "--json", "-"}));
   const json program = json::parse(parsed.out);
   EXPECT_EQ(program["rank"], 2);
   EXPECT_EQ(program["activation"], "majority");
@@ -60,8 +56,8 @@ TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
 }
 
 TEST(CommandShow, writes_a_world_as_goal) {
-  const outcome text = run(lsched({"show", "partial_allreduce", "--ranks", "3", "--goal", "-", "--initiator", "2"}));
-  EXPECT_EQ(text.status, 0) << text.err;
+  const outcome text =
+      run_well(lsched({"show", "partial_allreduce", "--ranks", "3", "--goal", "-", "--initiator", "2"}));
   EXPECT_EQ(text.out.rfind("num_ranks 3\n\nrank 0 {\n// libsched: partial_allreduce", 0), 0u) << text.out;
   EXPECT_TRUE(contains(text.out, "rank 2 alone calls")) << text.out;
 }

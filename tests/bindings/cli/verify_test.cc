@@ -15,17 +15,15 @@ namespace lsched::testing {
 namespace {
 
 TEST(CommandVerify, says_what_it_has_proved) {
-  const outcome it = run(lsched({"verify", "allreduce", "--algorithm", "tree", "--ranks", "2-3", "--count", "1"}));
-  EXPECT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well(lsched({"verify", "allreduce", "--algorithm", "tree", "--ranks", "2-3", "--count", "1"}));
   EXPECT_TRUE(contains(it.out, "proved  allreduce/tree, 3 ranks, count 1, in place: 4 messages")) << it.out;
   EXPECT_TRUE(contains(it.out, "proved  allreduce/tree, 3 ranks, count 1, means: 4 messages")) << it.out;
   EXPECT_TRUE(contains(it.out, "\n8 worlds proved, 0 failed\n")) << it.out;
 }
 
 TEST(CommandVerify, json_ends_with_the_totals) {
-  const outcome it = run(lsched(
+  const outcome it = run_well(lsched(
       {"verify", "partial_allreduce", "--algorithm", "tree", "--ranks", "1,5", "--count", "0,7", "--json", "-"}));
-  EXPECT_EQ(it.status, 0) << it.err;
   std::vector<json> lines;
   std::istringstream text(it.out);
   for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
@@ -35,8 +33,7 @@ TEST(CommandVerify, json_ends_with_the_totals) {
 }
 
 TEST(CommandVerify, proves_sparse_allreduces) {
-  const outcome it = run(lsched({"verify", "sparse_allreduce", "--ranks", "2-3", "--count", "100", "--k", "7"}));
-  EXPECT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well(lsched({"verify", "sparse_allreduce", "--ranks", "2-3", "--count", "100", "--k", "7"}));
   EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/oktopk, 3 ranks, count 100, k 7, defer: ")) << it.out;
   EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/gtopk, 2 ranks, count 100, k 7: ")) << it.out;
   EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/oktopk, 3 ranks, count 100, k 7, reused: ")) << it.out;
@@ -49,8 +46,7 @@ TEST(CommandVerify, proves_sparse_allreduces) {
 
 TEST(CommandVerify, proves_partial_sparse_allreduces) {
   const std::string name = "partial_sparse_allreduce";
-  const outcome it = run(lsched({"verify", name, "--ranks", "2-3", "--count", "100", "--k", "7"}));
-  EXPECT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well(lsched({"verify", name, "--ranks", "2-3", "--count", "100", "--k", "7"}));
   EXPECT_TRUE(contains(it.out, "proved  partial_sparse_allreduce/oktopk solo, 3 ranks, count 100, k 7, defer: "))
       << it.out;
   EXPECT_TRUE(contains(it.out, "proved  partial_sparse_allreduce/gtopk quorum(1), 2 ranks, count 100, k 7: "))
@@ -122,8 +118,7 @@ TEST(CommandVerify, a_name_that_no_terminal_should_see_is_escaped) {
       "libsched schedule 2\nname \"\\x1b[31mred\\xff\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
       "op 0 nop\nexit 0\n");
   EXPECT_TRUE(contains(run(lsched({"verify", named.path})).out, "proved  \\x1b[31mred\\xff, 1 rank, no promise"));
-  const outcome it = run(lsched({"verify", named.path, "--json", "-"}));
-  EXPECT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well(lsched({"verify", named.path, "--json", "-"}));
   EXPECT_TRUE(contains(it.out, R"("world":"\\x1b[31mred\\xff, 1 rank)")) << it.out;
 }
 
@@ -174,8 +169,7 @@ TEST(CommandVerify, goes_on_behind_what_an_algorithm_file_refuses) {
   EXPECT_TRUE(contains(lines.out, R"({"verified":0,"failed":3})")) << lines.out;
 
   const temporary_file of_four(broadcast("four", "needs P == 4\n"));
-  const outcome some = run(lsched({"verify", of_four.path, "--ranks", "3-4", "--count", "5"}));
-  EXPECT_EQ(some.status, 0) << some.err;
+  const outcome some = run_well(lsched({"verify", of_four.path, "--ranks", "3-4", "--count", "5"}));
   EXPECT_TRUE(contains(some.out, "\nleft out: four needs P == 4, but P is 3\n3 worlds proved, 0 failed\n")) << some.out;
 }
 
@@ -210,8 +204,7 @@ TEST(CommandVerify, notes_are_told) {
       "op 2 signal_recv from 1 tag 0 then 3\nop 3 compute f32 b1[0 +6] = copy b0[0 +6] then 4\nop 4 nop\nexit 4\n"
       "libsched schedule 2\nname \"fragile\"\nrank 1 of 2\nflags\nactivation none seed 0\n"
       "op 0 signal_recv from 0 tag 0 then 1\nop 1 signal_send to 0 tag 0\nexit 1\n");
-  const outcome it = run(lsched({"verify", fragile.path}));
-  EXPECT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well(lsched({"verify", fragile.path}));
   EXPECT_TRUE(
       contains(it.out, "\n        note: hazard: rank 0 op 0 (compute copy) and op 3 (compute copy): both write"))
       << it.out;
@@ -223,8 +216,7 @@ TEST(CommandVerify, shows_its_progress_on_a_line_of_its_own) {
   const auto begin = clock::now();
   const std::string text = on_terminal(lsched({"verify", "alltoall", "--ranks", "100-102", "--count", "1"}));
   const double seconds = std::chrono::duration<double>(clock::now() - begin).count();
-  const outcome listed = run(lsched({"list", "--json", "-"}));
-  ASSERT_EQ(listed.status, 0) << listed.err;
+  const outcome listed = run_well(lsched({"list", "--json", "-"}));
   const json entries = json::parse(listed.out);
   const auto algorithms = std::count_if(entries.begin(), entries.end(),
                                         [](const json& entry) { return entry["collective"] == "alltoall"; });
