@@ -22,8 +22,7 @@ TEST(CommandSimulate, names_of_files_may_hold_any_bytes) {
   for (const std::string name : {"\xff\xc3.sched", "\x01.sched", "\xc3\xbc.sched"}) {
     const std::string path = folder + "/" + name;
     std::filesystem::copy_file(k_scan, path);
-    const outcome as_json = run(lsched({"simulate", path, "--json", "-"}));
-    EXPECT_EQ(as_json.status, 0) << as_json.err;
+    const outcome as_json = run_well(lsched({"simulate", path, "--json", "-"}));
     EXPECT_TRUE(json::accept(as_json.out.substr(0, as_json.out.find('\n')))) << as_json.out;
     const std::string title = run(lsched({"simulate", path, "--svg", "-"})).out;
     EXPECT_FALSE(contains(title, "\xff") || contains(title, "\x01")) << title;
@@ -33,8 +32,7 @@ TEST(CommandSimulate, names_of_files_may_hold_any_bytes) {
 }
 
 TEST(CommandSimulate, the_last_line_is_the_summary) {
-  const outcome it = run(lsched({"simulate", "--ranks", "64", "--bytes", "1024", "--json", "-"}));
-  ASSERT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well(lsched({"simulate", "--ranks", "64", "--bytes", "1024", "--json", "-"}));
   const json summary = last_line_of(it.out);
   EXPECT_EQ(summary["engine"], "events");
   EXPECT_EQ(summary["ranks"], 64);
@@ -53,8 +51,7 @@ TEST(CommandSimulate, json_has_the_time_of_every_rank) {
 
 TEST(CommandSimulate, schedules_of_a_file_are_simulated) {
   const std::string path = k_scan;
-  const outcome it = run(lsched({"simulate", path, "--json", "-"}));
-  ASSERT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well(lsched({"simulate", path, "--json", "-"}));
   EXPECT_DOUBLE_EQ(last_line_of(it.out)["finish_us"].get<double>(), 11.084);  // two messages of 8 bytes
   EXPECT_TRUE(contains(it.out, R"("file":")" + path + R"(")")) << it.out;
   EXPECT_TRUE(contains(it.out, R"("messages":2)")) << it.out;
@@ -73,8 +70,7 @@ TEST(CommandSimulate, a_barrier_has_signals_of_8_bytes) {
 TEST(CommandSimulate, a_sparse_allreduce_is_of_typical_lists) {
   words ask{"simulate", "sparse_allreduce", "--algorithm", "oktopk", "--ranks", "16",
             "--count",  "100000",           "--k",         "500",    "--json",  "-"};
-  const outcome one = run(lsched(ask));
-  ASSERT_EQ(one.status, 0) << one.err;
+  const outcome one = run_well(lsched(ask));
   EXPECT_TRUE(contains(one.out, R"("count":100000,"k":500)")) << one.out;
   ask.insert(ask.end(), {"--round", "2"});  // a round that does not compute boundaries
   EXPECT_LT(last_line_of(run(lsched(ask)).out)["finish_us"].get<double>(),
@@ -132,8 +128,7 @@ TEST(CommandSimulate, remarks_on_an_adaptive_sum_that_is_a_mean) {
   const std::string out = run(lsched(ask)).out;
   EXPECT_EQ(json::parse(out.substr(0, out.find('\n')))["report"]["remark"], remark);
   ask.insert(ask.end(), {"--ranks-per-node", "3"});
-  const outcome several = run(lsched(ask));
-  EXPECT_EQ(several.status, 0) << several.err;
+  const outcome several = run_well(lsched(ask));
   EXPECT_FALSE(contains(several.out, "remark")) << several.out;
 }
 
@@ -163,8 +158,7 @@ TEST(CommandSimulate, any_generator_and_many_seeds) {
 
 TEST(CommandSimulate, counts_the_critical_path) {
   const outcome it =
-      run(lsched({"simulate", "--ranks", "16", "--bytes", "1000", "--S", "10", "--json", "-", "--critical-path"}));
-  ASSERT_EQ(it.status, 0) << it.err;
+      run_well(lsched({"simulate", "--ranks", "16", "--bytes", "1000", "--S", "10", "--json", "-", "--critical-path"}));
   EXPECT_EQ(json::parse(it.out.substr(0, it.out.find('\n')))["report"]["critical_path"]["L"], 12);
 }
 
@@ -187,14 +181,12 @@ TEST(CommandSimulate, looks_whether_it_can_write_before_it_works) {
 
 TEST(CommandSimulate, goal_files_come_in_and_go_out) {
   const temporary_file file("");
-  const outcome out = run(lsched({"simulate", "partial_allreduce", "--ranks", "5", "--activation", "majority",
-                                  "--initiator", "3", "--skew", "linear", "--goal", file.path, "--json", "-"}));
-  ASSERT_EQ(out.status, 0) << out.err;
+  const outcome out = run_well(lsched({"simulate", "partial_allreduce", "--ranks", "5", "--activation", "majority",
+                                       "--initiator", "3", "--skew", "linear", "--goal", file.path, "--json", "-"}));
   std::ifstream written(file.path);
   const std::string text{std::istreambuf_iterator<char>(written), {}};
   EXPECT_TRUE(contains(text, "// resolved for one simulated scenario: skew linear, noise none, seed 1")) << text;
-  const outcome in = run(lsched({"simulate", file.path, "--json", "-"}));
-  ASSERT_EQ(in.status, 0) << in.err;
+  const outcome in = run_well(lsched({"simulate", file.path, "--json", "-"}));
   EXPECT_EQ(last_line_of(in.out)["finish_us"], last_line_of(out.out)["finish_us"]);
   const outcome proved = run(lsched({"verify", file.path}));
   EXPECT_TRUE(contains(proved.out, "no promise for its outputs") && contains(proved.out, "0 failed")) << proved.out;
@@ -233,8 +225,7 @@ TEST(CommandSimulate, skew_and_noise_take_their_time) {
 }
 
 TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
-  const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "32", "--json", "-"}));
-  ASSERT_EQ(it.status, 0) << it.err;
+  const outcome it = run_well(lsched({"simulate", "--fig9", "--ranks", "32", "--json", "-"}));
   const json solo = last_line_of(it.out);
   EXPECT_EQ(solo["kind"], "modelled");
   EXPECT_EQ(solo["nap"], 1);
