@@ -14,6 +14,7 @@
 #include "tests/support/sampling.h"
 #include "tests/support/shared_memory_names.h"
 #include "tests/support/shrink_trials.h"
+#include "tests/support/thread_ranks.h"
 
 namespace lsched {
 namespace {
@@ -52,21 +53,7 @@ class threads_world {
   std::vector<lsched_world*> worlds_;
 };
 
-std::int64_t sum_over(lsched_world* world, std::int64_t mine) {
-  std::int64_t sum = -1;
-  const lsched_collective_desc desc{.struct_size = sizeof desc,
-                                    .collective = "allreduce",
-                                    .input = &mine,
-                                    .output = &sum,
-                                    .count = 1,
-                                    .dtype = LSCHED_I64,
-                                    .reduction = LSCHED_SUM};
-  lsched_schedule* schedule = nullptr;
-  EXPECT_EQ(lsched_collective_create(world, &desc, &schedule, nullptr), LSCHED_OK);
-  EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
-  EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
-  return sum;
-}
+using testing::sum_over;
 
 TEST(shrink, those_who_are_left_have_a_world_in_their_old_order) {
   threads_world all(5);

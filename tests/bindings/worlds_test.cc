@@ -65,24 +65,6 @@ TEST(worlds, random_programs_of_processes_compute_what_they_promise) { run_as_pr
 
 // --- independence of worlds --------------------------------------------------------------------------------
 
-/// Runs an allreduce in the world. Returns the sum of rank + 1 over the ranks of the world.
-std::int64_t sum_of_ranks(lsched_world* world, diagnostic& why) {
-  const std::int64_t mine = lsched_rank(world) + 1;
-  std::int64_t sum = -1;
-  const lsched_collective_desc desc{.struct_size = sizeof desc,
-                                    .collective = "allreduce",
-                                    .input = &mine,
-                                    .output = &sum,
-                                    .count = 1,
-                                    .dtype = LSCHED_I64,
-                                    .reduction = LSCHED_SUM};
-  lsched_schedule* schedule = nullptr;
-  if (lsched_collective_create(world, &desc, &schedule, &why) != LSCHED_OK) return -1;
-  EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
-  EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
-  return sum;
-}
-
 TEST(worlds, are_ordered_by_key_and_then_by_rank) {
   world_of_threads(5).each([](lsched_world* mine, std::int32_t r) {
     lsched_world* made = nullptr;
@@ -94,7 +76,7 @@ TEST(worlds, are_ordered_by_key_and_then_by_rank) {
     EXPECT_EQ(lsched_size(made), r % 2 == 0 ? 3 : 2);
     EXPECT_EQ(lsched_rank_in(mine, 0, made), r % 2 == 0 ? 2 : -1);
     EXPECT_EQ(lsched_rank_in(made, 0, mine), r % 2 == 0 ? 2 : 1);
-    EXPECT_EQ(sum_of_ranks(made, why), r % 2 == 0 ? 6 : 3) << why.text;
+    EXPECT_EQ(sum_over(made, lsched_rank(made) + 1), r % 2 == 0 ? 6 : 3);
     EXPECT_EQ(lsched_world_close(made), LSCHED_OK);
   });
 }
@@ -106,7 +88,7 @@ TEST(worlds, of_a_negative_colour_are_none) {
     ASSERT_EQ(lsched_split(mine, r == 1 ? -5 : 0, 0, &made, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(made == nullptr, r == 1);
     if (made != nullptr) {
-      EXPECT_EQ(sum_of_ranks(made, why), 3) << why.text;
+      EXPECT_EQ(sum_over(made, lsched_rank(made) + 1), 3);
     }
     EXPECT_EQ(lsched_world_close(made), LSCHED_OK);
   });
@@ -134,8 +116,8 @@ TEST(worlds, that_disagree_leave_the_others_alone) {
     } else {
       EXPECT_EQ(lsched_schedule_destroy(refused, k_limit_ns, &why), LSCHED_OK);
     }
-    EXPECT_EQ(sum_of_ranks(all, why), 10) << why.text;
-    EXPECT_EQ(sum_of_ranks(left, why), 3) << why.text;
+    EXPECT_EQ(sum_over(all, lsched_rank(all) + 1), 10);
+    EXPECT_EQ(sum_over(left, lsched_rank(left) + 1), 3);
     EXPECT_EQ(lsched_world_close(left), LSCHED_OK);
     EXPECT_EQ(lsched_world_close(all), LSCHED_OK);
   });
@@ -159,10 +141,7 @@ TEST(worlds, a_commit_that_times_out_does_so_for_all_and_the_world_goes_on) {
         if (r != late) others.count_down();
       });
     threads.clear();
-    ranks.each([](lsched_world* mine, std::int32_t) {
-      diagnostic why;
-      EXPECT_EQ(sum_of_ranks(mine, why), 6) << why.text;
-    });
+    ranks.each([](lsched_world* mine, std::int32_t) { EXPECT_EQ(sum_over(mine, lsched_rank(mine) + 1), 6); });
   }
 }
 
@@ -179,7 +158,7 @@ TEST(worlds, that_were_closed_are_missed_by_their_members_alone) {
       EXPECT_EQ(why.rank, 1) << why.text;
       EXPECT_EQ(lsched_world_close(made), LSCHED_OK);
     }
-    EXPECT_EQ(sum_of_ranks(mine, why), 6) << why.text;
+    EXPECT_EQ(sum_over(mine, lsched_rank(mine) + 1), 6);
   });
 }
 
@@ -199,10 +178,9 @@ TEST(worlds, cost_little_memory_and_no_thread) {
   EXPECT_LT(each, 64) << "KiB for a world of a rank";
   RecordProperty("KiB", std::to_string(each));
   opened.each([&](lsched_world*, std::int32_t r) {
-    diagnostic why;
     for (lsched_world* one : all[static_cast<std::size_t>(r)]) {
       if (one == all[static_cast<std::size_t>(r)].back()) {
-        EXPECT_EQ(sum_of_ranks(one, why), 10) << why.text;
+        EXPECT_EQ(sum_over(one, lsched_rank(one) + 1), 10);
       }
       EXPECT_EQ(lsched_world_close(one), LSCHED_OK);
     }
@@ -235,7 +213,7 @@ int outlive(lsched_world* opened) {
   if (of_two != nullptr && fail_in(of_two, barriers[of_two]) != of_3_of_two) return 14;
   for (int round = 0; round < 100; ++round)
     if (lsched_run(barriers[without_3], k_limit_ns, &why) != LSCHED_OK) return 15;
-  if (sum_of_ranks(without_3, why) != 6) return 16;
+  if (sum_over(without_3, lsched_rank(without_3) + 1) != 6) return 16;
   lsched_world* again = nullptr;
   if (lsched_split(without_3, 0, 0, &again, &why) != LSCHED_OK) return 17;
   if (lsched_split(opened, 0, 0, &of_two, &why) != LSCHED_ERR_PEER || why.rank != 3) return 18;
@@ -271,15 +249,15 @@ TEST(worlds, of_listed_ranks_are_made_by_these_alone) {
       if (r % 2 == 1) {
         ASSERT_EQ(lsched_split_ranks(mine, odd, 2, 7, &of_two, &why), LSCHED_OK) << why.text;
         EXPECT_EQ(lsched_rank(of_two), r == 3 ? 0 : 1);
-        EXPECT_EQ(sum_of_ranks(of_two, why), 3) << why.text;
+        EXPECT_EQ(sum_over(of_two, lsched_rank(of_two) + 1), 3);
         EXPECT_EQ(lsched_world_close(of_two), LSCHED_OK);
       }
       ASSERT_EQ(lsched_split_ranks(mine, all, 5, 7, &of_all, &why), LSCHED_OK) << why.text;
       EXPECT_EQ(lsched_rank(of_all), 4 - r);
-      EXPECT_EQ(sum_of_ranks(of_all, why), 15) << why.text;
+      EXPECT_EQ(sum_over(of_all, lsched_rank(of_all) + 1), 15);
       EXPECT_EQ(lsched_world_close(of_all), LSCHED_OK);
       ASSERT_EQ(lsched_split_ranks(mine, &r, 1, 7, &alone, &why), LSCHED_OK) << why.text;
-      EXPECT_EQ(sum_of_ranks(alone, why), 1) << why.text;
+      EXPECT_EQ(sum_over(alone, lsched_rank(alone) + 1), 1);
       EXPECT_EQ(lsched_world_close(alone), LSCHED_OK);
     }
   });
@@ -342,7 +320,7 @@ TEST(worlds, of_listed_ranks_name_who_does_not_call_and_may_be_made_later) {
       lsched_world* made = nullptr;
       ASSERT_EQ(lsched_split_ranks(mine, all, 3, 0, &made, &why), LSCHED_OK) << why.text;
       EXPECT_EQ(lsched_rank_in(mine, r, made), lsched_rank(made));
-      EXPECT_EQ(sum_of_ranks(made, why), 6) << why.text;
+      EXPECT_EQ(sum_over(made, lsched_rank(made) + 1), 6);
       EXPECT_EQ(lsched_world_close(made), LSCHED_OK);
     });
   }
@@ -363,7 +341,7 @@ TEST(worlds, of_listed_ranks_hear_of_one_that_is_killed) {
       if (lsched_split_ranks(opened, all, 3, 1, &made, &why) != LSCHED_ERR_PEER || why.rank != dies) return 10;
       const std::int32_t others[] = {(dies + 1) % 3, (dies + 2) % 3};
       if (lsched_split_ranks(opened, others, 2, 1, &of_two, &why) != LSCHED_OK) return 11;
-      return sum_of_ranks(of_two, why) == 3 ? 0 : 12;
+      return sum_over(of_two, lsched_rank(of_two) + 1) == 3 ? 0 : 12;
     });
     EXPECT_EQ(children.wait(), "rank " + std::to_string(dies) + " was ended by signal 9; ");
   }

@@ -20,6 +20,25 @@ struct diagnostic : lsched_diagnostic {
   bool says(const std::string& word) const { return std::string(text).find(word) != std::string::npos; }
 };
 
+/// Returns the sum of `mine` over the ranks of the world. If a call fails, the test fails and the result is -1.
+inline std::int64_t sum_over(lsched_world* world, std::int64_t mine) {
+  std::int64_t sum = -1;
+  const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                    .collective = "allreduce",
+                                    .input = &mine,
+                                    .output = &sum,
+                                    .count = 1,
+                                    .dtype = LSCHED_I64,
+                                    .reduction = LSCHED_SUM};
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_collective_create(world, &desc, &schedule, &why), LSCHED_OK) << why.text;
+  if (schedule == nullptr) return -1;
+  EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+  EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+  return sum;
+}
+
 inline lsched_config test_config() {
   lsched_config config;
   lsched_config_init(&config);

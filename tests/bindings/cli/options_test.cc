@@ -134,8 +134,8 @@ TEST(options, no_line_of_ordinary_output_is_too_wide) {
     EXPECT_EQ(too_wide(it.out), "") << words;
   }
   if (LSCHED_HAVE_BENCH) {
-    for (const char* words : {"coll --algorithm all --bytes 4,64K", "overlap --bytes 64", "messages --bytes 64K",
-                              "adasum --bytes 4,1M", "cost --bytes 8,64K --seconds 0.02"})
+    for (const char* words : {"coll --algorithm all --bytes 4,64K", "overlap --bytes 64", "adasum --bytes 4,1M",
+                              "cost --bytes 8,64K --seconds 0.02"})
       EXPECT_EQ(too_wide(shell("lsched bench " + std::string(words) + " --cell-seconds 0.001").out), "") << words;
     for (const char* words : {"sparse --ranks 2 --count 100", "sparse --figure balance --ranks 2 --count 2000",
                               "fig9 --ranks 2 --iterations 5 --bytes 64K", "engine --only limits"})
