@@ -539,7 +539,7 @@ TEST(death, a_rank_that_dies_before_it_commits_ends_the_commit_of_the_others) {
     if (self == 1) return 0;  // ends without closing its world, which counts as a death
     lsched_schedule* schedule = nullptr;
     testing::diagnostic why;
-    if (lsched_barrier_create(runtime, &schedule, &why) != LSCHED_ERR_PEER) return 11;
+    if (create_barrier(runtime, &schedule, &why) != LSCHED_ERR_PEER) return 11;
     if (why.rank != 1) return 12;
     return lsched_world_close(runtime) == LSCHED_OK ? 0 : 13;
   });
