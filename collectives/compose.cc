@@ -16,14 +16,14 @@ struct bucket_request {
   shape data;
 };
 
-/// Returns the request for one bucket. An empty vector uses an allreduce, because all of its blocks are empty, and only
-/// an allreduce counts each contributor exactly once.
+/// Returns the request for one bucket. For an empty vector, the request is an allreduce, because only an allreduce
+/// counts each contributor exactly once if all blocks are empty.
 bucket_request request_of(const algorithm& how, shape data, std::uint64_t count) {
   const algorithm* dense = count == 0 ? &k_allreduce_recursive_doubling : how.dense;
   data.count = count;
   data.buckets.clear();
   if (!dense->of->reduces) data.what = kernel::none;
-  if (dense->of->reduces && how.of->adapts) data.what = kernel::sum;  // only for an empty vector
+  if (dense->of->reduces && how.of->adapts) data.what = kernel::sum;  // true only for an empty vector
   if (!dense->of->adapts) data.tensors.clear();
   return {dense, std::move(data)};
 }
@@ -56,7 +56,7 @@ cost cost_of_partial(const algorithm& how, rank size, const shape& data, const a
   return total;
 }
 
-/// The buffers of this rank. An input or output that the rank does not have is k_no_buffer.
+/// The buffers of this rank. A member is k_no_buffer if the rank has no such buffer.
 struct ends {
   buffer_id input = k_no_buffer;
   buffer_id output = k_no_buffer;
@@ -70,7 +70,7 @@ ends declare_ends(builder& to, const collective& of, const shape& data) {
   return made;
 }
 
-/// Declares buffers whose elements are lists.
+/// Declares input and output buffers whose elements are lists.
 ends declare_lists(builder& to, const collective& of, const shape& request) {
   const extents counts = of.extents_of(to.place(), in_units(request));
   const list_layout layout{.room = request.room, .typical = request.count};
@@ -80,7 +80,7 @@ ends declare_lists(builder& to, const collective& of, const shape& request) {
   return made;
 }
 
-/// Appends, after all ops, the division of the output by the number of ranks.
+/// Appends the division of the output by the number of ranks, which follows all other ops.
 void append_division(builder& to, buffer_id output, fragment& whole) {
   const auto ranks = wide(to.place().size);
   if (output == k_no_buffer || ranks == 1) return;

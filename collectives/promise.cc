@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-/// Returns the kernel that combines contributions, or none.
+/// Returns the kernel that combines contributions, or kernel::none.
 kernel kernel_of(const schedule& program) {
   for (const op& o : program.ops())
     if (o.kind == op_kind::capture || (o.kind == op_kind::compute && is_reduction(o.what))) return o.what;
@@ -43,14 +43,14 @@ bool fits(const collective& of, std::span<const schedule_ptr> world, const shape
   });
 }
 
-/// Returns the number of elements of the rank's own block. The buffer that holds only this block is the smaller one.
+/// Returns the number of elements of the rank's own block, which is the size of the smaller buffer.
 std::uint64_t block_in(const schedule& program) {
   const extents both = extents_in(program);
   if (!both.input && !both.output) return 0;
   return std::min(both.input.value_or(k_max_count), both.output.value_or(k_max_count));
 }
 
-/// Returns the first rank r for which the buffers fit a request with root r, or 0.
+/// Returns the first rank r for which the buffers fit a request with root r. Returns 0 if no such rank exists.
 rank root_in(const collective& of, std::span<const schedule_ptr> world, shape data) {
   for (rank r = 0; r < static_cast<rank>(world.size()); ++r) {
     data.root = r;
@@ -59,15 +59,14 @@ rank root_in(const collective& of, std::span<const schedule_ptr> world, shape da
   return 0;
 }
 
-/// Returns the schedule of the first rank that has a buffer with this role. If no rank has one, returns the schedule of
-/// rank 0.
+/// Returns the schedule of the first rank that has a buffer with this role, or else the schedule of rank 0.
 const schedule& first_with(std::span<const schedule_ptr> world, buffer_role role) {
   const auto found =
       std::ranges::find_if(world, [&](const auto& program) { return first_of(*program, role) != nullptr; });
   return found == world.end() ? *world.front() : **found;
 }
 
-/// Returns the reason if the caller states a value that the collective does not have.
+/// Returns an error if the caller has given a value that does not apply to the collective.
 std::optional<failure> validate(const collective& of, rank size, const asked& wanted) {
   const auto refuse = [&](const std::string& why) {
     return failure{status::argument, std::string(of.name) + " " + why};
@@ -83,7 +82,7 @@ std::optional<failure> validate(const collective& of, rank size, const asked& wa
   return std::nullopt;
 }
 
-/// Returns the request: values that the caller states, and values derived from the schedules.
+/// Returns the request: values that the caller has given, and values derived from the schedules.
 shape shape_of(const collective& of, std::span<const schedule_ptr> world, const asked& wanted) {
   shape data;
   if (!of.moves_data) return data;
@@ -91,7 +90,7 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world, const 
   for (const buffer_role role : {buffer_role::output, buffer_role::input})
     if (const buffer* first = first_of(first_with(world, role), role)) data.type = first->type, lists = first->lists;
   data.count = block_in(first_with(world, buffer_role::input));
-  if (&of == &k_alltoall) data.count /= world.size();  // both buffers hold P blocks
+  if (&of == &k_alltoall) data.count /= world.size();  // both buffers have P blocks
   data.what = wanted.what.value_or(kernel::none);
   if (of.reduces)
     for (std::size_t r = 0; r < world.size() && data.what == kernel::none; ++r) data.what = kernel_of(*world[r]);
@@ -107,7 +106,7 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world, const 
   return data;
 }
 
-/// Returns the postcondition without a cost. Operands may be combined in any order if the kernel commutes.
+/// Returns the postcondition without a cost. If the kernel is commutative, operands may be combined in any order.
 postcondition contents_of(const collective& of, rank size, const shape& data, const activation& starts) {
   postcondition promise = of.contents_of(size, data.room == 0 ? data : in_units(data));
   promise.data = data_of(of, size, data);
@@ -159,7 +158,7 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
   made.what = by == nullptr ? contents_of(*of, size, made.data, first.starts())
                             : promise_of(*by, size, made.data, first.starts());
   if (by != nullptr && made.data.what != kernel::user) made.by = by;
-  if (made.by == nullptr) made.what.round_cost.reset();  // schedules do not contain the unit of user arithmetic
+  if (made.by == nullptr) made.what.round_cost.reset();  // schedules do not contain the unit of user-defined arithmetic
   return made;
 }
 

@@ -1,5 +1,5 @@
-// The postcondition that the schedules of a world must satisfy. The postcondition belongs to the collective after which
-// the schedules are named, or to a collective that the caller names.
+// The postcondition that the schedules of a world must satisfy: that of the collective in the schedules' name, or of a
+// collective that the caller gives.
 #pragma once
 
 #include <optional>
@@ -11,26 +11,26 @@
 
 namespace lsched {
 
-/// The part of the request that the caller states. All other values are derived from the schedules.
+/// The values of a request that the caller gives. All other values are derived from the schedules.
 struct asked {
-  std::string_view collective{};  ///< empty: the collective after which the schedules are named
-  std::optional<kernel> what{};   ///< the reduction
+  std::string_view collective{};  ///< empty: the collective in the schedules' name
+  std::optional<kernel> what{};
   std::optional<dtype> type{};
-  std::optional<std::uint64_t> count{};  ///< elements of the vector, or of a rank's block (shape::count)
+  std::optional<std::uint64_t> count{};  ///< number of elements of the vector, or of a rank's block (shape::count)
   std::optional<rank> root{};
 };
 
 struct world_promise {
-  const collective* of = nullptr;  ///< collective of the postcondition; nullptr: outputs may hold anything
+  const collective* of = nullptr;  ///< collective of the postcondition; nullptr: outputs may have any content
   const algorithm* by = nullptr;   ///< algorithm whose cost the schedules must have; nullptr: any cost
   shape data{};                    ///< the request
   postcondition what{};
   aliasing in_place = true;  ///< how buffers share memory if the world works in place
 };
 
-/// Returns the postcondition of the collective that the caller names, without a cost. If the caller names none, returns
-/// the postcondition of the collective after which the schedules are named ("allreduce/tree"). The cost is then
-/// included if the name is that of a registered algorithm. Without such a collective, the postcondition is empty.
+/// Returns the postcondition of the collective that the caller gives, without a cost. If the caller gives none, the
+/// collective is that in the schedules' name, such as "allreduce/tree"; the postcondition then includes the cost if the
+/// name is that of a registered algorithm. If the name contains no collective, the postcondition is empty.
 ///
 /// Values that the caller does not state are derived from the schedules. The type, the counts and the root come from
 /// the first inputs and outputs, and the kernel comes from the first rank that combines anything. All schedules must
@@ -41,9 +41,8 @@ struct world_promise {
 /// operands may be combined in any order if the kernel commutes. A partial round that one rank starts must then send
 /// P-1 signals.
 ///
-/// `world` must not be empty. Fails with ARGUMENT if the collective does not exist or cannot be derived, and if the
-/// collective does not have a value that the caller states. Fails too if the caller states a value and nothing is
-/// promised.
+/// `world` must not be empty. Returns ARGUMENT if the collective does not exist or cannot be derived, if a value that
+/// the caller gives does not apply to the collective, or if the caller gives a value but outputs may have any content.
 result<world_promise> promise_for(std::span<const schedule_ptr> world, const asked& by_caller = {});
 
 /// Returns "allreduce/tree of sum of 5 x f64" or "bcast of 5 x f64, root 2". `promise.of` must not be null.

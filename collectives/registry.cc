@@ -44,8 +44,8 @@ std::vector<algorithm> make_table() {
   return all;
 }
 
-/// All versions of the table. Readers take no lock: the release store publishes a table that never changes afterwards.
-/// Replaced tables are kept because readers may still use them.
+/// All versions of the table. Readers need no lock: a release store publishes a new table, which never changes
+/// afterwards. Old tables are kept, because readers may still use them.
 class versions {
  public:
   const std::vector<algorithm>& newest() const { return *newest_.load(std::memory_order_acquire); }
@@ -70,7 +70,7 @@ versions& tables() {
   return all;
 }
 
-/// Sets the expression of every range. All holders of a tensor have the same expression, which is computed once.
+/// Sets the expression of every range. The expression of a tensor is the same on all ranks, and is computed once.
 void set_expressions(const algorithm& how, rank size, const shape& data, postcondition& promise) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> trees;
   for (promised_range& range : promise.ranges) {

@@ -14,23 +14,23 @@ namespace lsched {
 /// Returns the sizes of the buffers of all ranks.
 promised_data data_of(const collective& of, rank size, const shape& data);
 
-/// Returns the complete postcondition of an algorithm: buffers, contents and cost. A dense algorithm that was read from
-/// a file has no declared cost, because its cost is counted from its schedules.
+/// Returns the complete postcondition of an algorithm: buffers, contents and cost. A dense algorithm from a file has no
+/// cost in the postcondition, because its cost is itself counted from its schedules.
 postcondition promise_of(const algorithm& how, rank size, const shape& data, const activation& starts);
 
-/// Returns all algorithms. The algorithms of one collective are adjacent. The result does not include algorithms that
-/// are added later. Entries are valid until the process ends.
+/// Returns all algorithms. The algorithms of one collective are adjacent. Algorithms that are added later are not
+/// included. Entries are valid until the process ends.
 std::span<const algorithm> algorithms();
 
 /// Adds an algorithm that is not part of the library (a baseline, or an algorithm from a file), after the other
-/// algorithms of its collective. The objects that `more` points to must stay valid until the process ends. Thread-safe.
-/// Copies the table.
+/// algorithms of its collective. The objects to which `more` points must stay valid until the process ends.
+/// Thread-safe. Copies the table.
 void add_algorithm(const algorithm& more);
 
 /// Returns the algorithm with exactly this name, or nullptr.
 const algorithm* find(std::string_view collective, std::string_view name);
 
-/// Returns the schedules of all ranks, in rank order. Fails if the generator fails.
+/// Returns the schedules of all ranks, in rank order. Errors: those of the generator.
 result<std::vector<schedule_ptr>> generate_world(const algorithm& how, rank size, const shape& data,
                                                  const activation& starts = {});
 

@@ -14,17 +14,16 @@ struct cached_schedule {
   schedule_ptr program;
 };
 
-/// The cache of one rank of a world. The key consists of collective, algorithm, shape and activation, because the
-/// selection (selection.h) of a cache never changes. Evicts the least recently used entries. Thread-safe.
+/// The cache of one rank of a world. The key consists of collective, algorithm, shape and activation. (The selection of
+/// a cache never changes.) Evicts the least recently used entries. Thread-safe.
 class schedule_cache {
  public:
   static constexpr std::size_t k_most_entries = 64;
-  static constexpr std::size_t k_most_ops = std::size_t{1}
-                                            << 20;  ///< ops of all entries together; a longer schedule is not cached
+  static constexpr std::size_t k_most_ops = std::size_t{1} << 20;  ///< maximum number of ops of all entries together
 
   schedule_cache(world place, selection by) : place_(place), by_(std::move(by)) {}
 
-  /// Returns the choice of select() and its schedule, from the cache if possible.
+  /// Returns the result of select() and its schedule, from the cache if possible.
   result<cached_schedule> get(std::string_view collective, std::string_view wanted, const shape& data,
                               const activation& starts = {});
 

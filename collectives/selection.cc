@@ -25,7 +25,7 @@ std::string advice(std::string_view word, const Words& known) {
 }
 
 /// Returns the error for an unknown name. The text suggests the nearest name and then lists all names. The suggestion
-/// comes first, because a diagnostic truncates long texts.
+/// is first, because diagnostics truncate long texts.
 failure unknown(std::string_view collective, std::string_view name) {
   std::string collectives, names;
   std::vector<std::string_view> known_collectives, known_names{"auto"};
@@ -46,21 +46,20 @@ failure unknown(std::string_view collective, std::string_view name) {
 
 // --- the model ---------------------------------------------------------------------------------------------
 
-/// The work of one rank in a round, as far as its schedule determines the work.
+/// The work of one rank in a round, computed from its schedule.
 struct share {
   double messages = 0;  ///< maximum of sent and received messages
-  double far = 0;       ///< fraction of the messages to or from other nodes
-  double bytes = 0;     ///< nanoseconds for copying and combining
-  double handling = 0;  ///< nanoseconds for the largest message: copied by one rank, combined by another
+  double far = 0;       ///< fraction of messages to or from other nodes
+  double bytes = 0;     ///< time for copies and reductions, in nanoseconds
+  double handling = 0;  ///< time for the copy and the reduction of the largest message, in nanoseconds
 };
 
-/// Converts passes over memory into copies. A copy is two passes. If vectors fit into caches, every kernel counts as
-/// one copy, because fetching the lines of another rank takes most of the time.
+/// Converts passes over memory to copies. A copy has two passes. If vectors fit into caches, every kernel counts as one
+/// copy, because the transfer of cache lines from another rank takes most of the time.
 double copies_of(unsigned passes, double vector_bytes) { return vector_bytes > 512 * 1024 ? passes / 2.0 : 1; }
 
-/// Adds up the work of the ops of one rank. A transport copies received data into a buffer. Data that is combined on
-/// arrival is not copied, unless the data was sent from memory that peers cannot read. In that case the sender copies
-/// every region once.
+/// Sums the work of the ops of one rank. The transport copies received data to a buffer, except data that a reduction
+/// reads directly. Data that is sent from memory that peers cannot read is copied once by the sender.
 class account {
  public:
   account(const schedule& program, const topology& around, bool combines)
@@ -113,14 +112,15 @@ class account {
   const schedule& program_;
   const topology& around_;
   const bool combines_;
-  double longest_ = 0;  ///< bytes of the longest buffer
+  double longest_ = 0;  ///< size of the longest buffer in bytes
   share total_{};
   double sends_ = 0;
   double receives_ = 0;
-  std::set<std::tuple<std::uint16_t, std::uint64_t, std::uint64_t>> sources_{};  ///< buffer, offset, count of regions
+  std::set<std::tuple<std::uint16_t, std::uint64_t, std::uint64_t>> sources_{};  ///< regions: buffer, offset, count
 };
 
-/// Returns all ranks of a small world. For a large world, returns ranks that together have all roles of all patterns.
+/// Returns all ranks of a small world, or a sample of ranks of a large world. The sample has ranks with all roles of
+/// all patterns.
 std::vector<rank> examples(rank size, rank root) {
   std::set<rank> some{0, root, size / 3, size / 2, size - 1 - size / 4, size - 1};
   for (rank r = 0; size <= 8 && r < size; ++r) some.insert(r);
@@ -136,13 +136,12 @@ std::vector<share> shares(const algorithm& how, rank size, const shape& data, co
   return all;
 }
 
-/// Returns the cost if the fraction `share` of all messages has the cost `far`.
+/// Returns the mean cost if the fraction `share` of messages costs `far`, and the others cost `near`.
 double mixed(double near, double far, double share) { return near + (far - near) * share; }
 
 constexpr std::size_t k_most_tensors_modelled = 64;
 
-/// Merges adjacent tensors. The number of tensors hardly changes a prediction, but it determines how long the
-/// prediction takes.
+/// Merges adjacent tensors. The number of tensors hardly affects a prediction, but determines its running time.
 std::vector<tensor> in_fewer(const std::vector<tensor>& tensors) {
   const std::size_t each = tensors.size() / k_most_tensors_modelled + 1;
   std::vector<tensor> fewer;
@@ -153,8 +152,7 @@ std::vector<tensor> in_fewer(const std::vector<tensor>& tensors) {
   return fewer;
 }
 
-/// Returns the parts of a request that are equal on all ranks. Lists of blocks and properties of memory are known only
-/// locally.
+/// Returns the request without its rank-dependent parts: lists of blocks and properties of memory.
 shape common(const collective& of, const shape& data) {
   shape same = data;
   same.in_place = false;
@@ -164,7 +162,7 @@ shape common(const collective& of, const shape& data) {
   return same;
 }
 
-/// Returns the bytes of the vector, of its longest bucket, or of an average block.
+/// Returns the size in bytes of the vector, of its longest bucket, or of an average block.
 std::uint64_t bytes_asked_for(const shape& data, rank size) {
   if (!data.buckets.empty()) return bytes_of(std::ranges::max(data.buckets), data);
   if (data.counts.empty()) return bytes_of(data.count, data);
@@ -173,8 +171,8 @@ std::uint64_t bytes_asked_for(const shape& data, rank size) {
 
 // --- the choice --------------------------------------------------------------------------------------------
 
-/// Returns the fastest candidate. If ranks share cores, prefers the fewest hops among predictions that are too close to
-/// distinguish, because a wait may cost more than the model predicts.
+/// Returns the candidate with the shortest predicted time. If ranks share cores, predictions within k_model_precision
+/// count as equal, and the fewest hops decide, because a wait may cost more than the model predicts.
 const candidate* fastest(const std::vector<candidate>& all, const topology& around) {
   const double precision = around.is_crowded() ? k_model_precision : 1;
   double least = std::numeric_limits<double>::infinity();
@@ -265,7 +263,7 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
   asked.in_place = of.moves_data && data.room == 0 && std::ranges::any_of(algorithms(), [&](const algorithm& how) {
                      return how.of == &of && how.needs.in_place;
                    });
-  // All algorithms have the same activation, so that the activation cannot influence the choice.
+  // The activation is the same for all algorithms, so it does not affect the choice.
   const activation alike = of.activates ? activation{.policy = activation_policy::full} : starts;
   const shape same = common(of, data);
   std::vector<candidate> all;

@@ -33,7 +33,7 @@ class line_reader {
     if (found != one && found != other) fail(std::string(one) + " or " + std::string(other) + " is missing");
     return found == one;
   }
-  /// Reads a number. If `most` is the largest number of its type, "max" is accepted too.
+  /// Reads a number. If `most` is the largest number of its type, "max" is also accepted.
   template <class Number>
   Number number(Number least, Number most, const std::string& kind) {
     const std::string_view found = word();
@@ -51,7 +51,7 @@ class line_reader {
   void end() {
     if (const std::string_view more = word(); !more.empty()) fail("\"" + std::string(more) + "\" is not expected here");
   }
-  /// Keeps the first error only.
+  /// Sets the error, unless an earlier error is already set.
   void fail(const std::string& why) {
     if (!error_) error_ = failure{status::argument, "tuning table, line " + std::to_string(number_) + ": " + why};
   }

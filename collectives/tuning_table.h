@@ -1,5 +1,5 @@
-// The tuning table: measurements of which algorithm is the fastest for a request. `lsched bench tune` writes such
-// tables, and the library reads them (LSCHED_TUNING). docs/reference/collectives.md describes the format.
+// The tuning table: rules that give the fastest algorithm for a request, found by measurement. `lsched bench tune`
+// writes such tables, and the library reads them (LSCHED_TUNING). docs/reference/collectives.md describes the format.
 //
 //   libsched tuning 1
 //   wire near 310 85 0.11                                       # hop, message, byte in nanoseconds
@@ -7,9 +7,9 @@
 //   allreduce ranks 2 near roomy bytes 0 4096 recursive_doubling
 //   allreduce ranks 2 near roomy bytes 4097 max direct segment 65536
 //
-// A rule applies to the given number of ranks, on one node (near) or on several (far), with a core for each rank
-// (roomy) or with shared cores (crowded). It applies to blocks or vectors in the given range of bytes. If several rules
-// apply, the first rule is used.
+// A rule applies to the given number of ranks, on one node (near) or on several nodes (far), with a core for each rank
+// (roomy) or with shared cores (crowded), and to blocks or vectors in the given range of bytes. If several rules apply,
+// the first is used.
 #pragma once
 
 #include <cstdint>
@@ -23,21 +23,21 @@
 
 namespace lsched {
 
-/// The costs of moving data in nanoseconds. They are parameters of LogGOPS, which lsched simulate --calibrate measures.
+/// Costs of messages and copies in nanoseconds, expressed by the parameters of LogGOPS, which `lsched simulate
+/// --calibrate` measures.
 struct wire_costs {
-  double hop = 300;     ///< time from an op to the op of another rank that waits for the first op: L + 2o
-  double message = 80;  ///< CPU time of a message at either end: o
-  double byte = 0.08;   ///< time to copy a byte: G / 2.5, because a copy at one end and a sum at the other take G
+  double hop = 300;     ///< time from an op to an op of another rank that waits for it: L + 2o
+  double message = 80;  ///< CPU time of a message, at either end: o
+  double byte = 0.08;   ///< time to copy a byte: G / 2.5, because a copy at the sender and a sum at the receiver take G
   friend bool operator==(const wire_costs&, const wire_costs&) = default;
 };
 
-/// The placement of the ranks of a world on cores and nodes, for the choice of an algorithm. All ranks have equal
-/// values.
+/// The placement of the ranks of a world on cores and nodes, for the choice of an algorithm. Equal on all ranks.
 struct topology {
-  rank ranks_per_core = 1;  ///< maximum over all machines, rounded up; above 1, ranks share cores
-  double turn = 450;        ///< nanoseconds for which a rank keeps a shared core, including the switch to the next rank
-  std::vector<rank> nodes{};                                 ///< number of the node of each rank; empty: one node
-  wire_costs near{};                                         ///< costs within a node
+  rank ranks_per_core = 1;    ///< maximum over all machines, rounded up; if above 1, ranks share cores
+  double turn = 450;          ///< nanoseconds for which a rank runs on a shared core, including the context switch
+  std::vector<rank> nodes{};  ///< number of the node of each rank; empty: one node
+  wire_costs near{};          ///< costs within a node
   wire_costs far{.hop = 3000, .message = 500, .byte = 0.1};  ///< costs between nodes
   bool is_one_node() const { return nodes.empty(); }
   bool is_crowded() const { return ranks_per_core > 1; }

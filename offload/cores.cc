@@ -14,7 +14,7 @@
 namespace lsched {
 namespace {
 
-/// Returns this process's path in one cgroup hierarchy; "" names the unified hierarchy.
+/// Returns this process's path in the cgroup hierarchy of `controller`. An empty name stands for the unified hierarchy.
 std::string cgroup_path(std::string_view controller) {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -29,7 +29,7 @@ std::string cgroup_path(std::string_view controller) {
   return {};
 }
 
-/// Returns quota ÷ period of one control group, or infinity.
+/// Returns the CPU quota of a control group, in cores (quota / period), or infinity without a quota.
 double quota_of(const std::string& folder) {
   double quota = -1;
   double period = 0;
@@ -40,7 +40,7 @@ double quota_of(const std::string& folder) {
   return quota > 0 && period > 0 ? quota / period : INFINITY;
 }
 
-/// Returns the tightest quota on the path from this process's group to the root.
+/// Returns the smallest quota of the control groups on the path from this process's group to the root.
 double tightest_quota(const std::string& mount, std::string path) {
   double tightest = quota_of(mount);
   while (!path.empty() && path != "/") {
@@ -75,7 +75,7 @@ int this_thread_number() {
   return number;
 }
 
-// The line has the form "number (name) state …". The name may contain any character.
+// The file has the form "number (name) state …". The name may contain any character.
 bool is_asleep(int thread) {
   const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
   std::ifstream file(path);

@@ -1,4 +1,5 @@
-// The number of cores that this process may use (affinity and control group), and the placement of threads.
+// Functions for the number of cores that this process may use (affinity and control group), and for the placement of
+// threads on cores.
 #pragma once
 
 #include <optional>
@@ -7,12 +8,12 @@
 
 namespace lsched {
 
-/// Returns the cores that the calling thread may run on, in ascending order of the system's numbers. Empty if the
-/// system does not report them.
+/// Returns the cores on which the calling thread may run, in ascending order. Returns an empty list if the system does
+/// not report them.
 std::vector<unsigned> allowed_cores();
 
-/// Returns the smaller of `cores` and the CPU quota of this process's control group (v1 or v2). The quota is rounded
-/// up. The result is at least 1.
+/// Returns the minimum of `cores` and the CPU quota of this process's control group (v1 or v2), rounded up, but at
+/// least 1.
 unsigned within_quota(unsigned cores);
 
 /// Returns the number of cores that this process may use: the size of its affinity mask, limited by within_quota().
@@ -22,19 +23,19 @@ unsigned usable_cores();
 /// Returns the system's id of the calling thread (gettid).
 int this_thread_number();
 
-/// Returns true if the thread with id `thread` of this process sleeps: it neither runs nor waits for a core. Also
-/// returns true if the system does not report the thread's state. Takes some microseconds.
+/// Returns true if thread `thread` of this process sleeps: it neither runs nor waits for a core. Also returns true if
+/// the system does not report the thread's state. Takes some microseconds.
 bool is_asleep(int thread);
 
-/// Returns the number of `ranks` per core, rounded up. `cores` is at least 1.
+/// Returns ranks / cores, rounded up. `cores` must be at least 1.
 constexpr unsigned ranks_per_core(unsigned ranks, unsigned cores) { return (ranks + cores - 1) / cores; }
 
 // --- pinning.cc: the topology of the machine, from hwloc if available ---
 
 /// Returns a core for the progress thread of this rank. The rank's application thread must call this function. The
 /// returned core is allowed for this process, differs from the caller's core, and shares the closest cache with the
-/// caller's core. Returns nothing if no such core exists, if the machine's `local_ranks` ranks leave no core free, or
-/// if this build has no hwloc. Without a result, the system's scheduler places the thread.
+/// caller's core. Returns nothing if no such core exists, if the `local_ranks` ranks on this machine leave no core
+/// free, or if this build has no hwloc. The progress thread should then not be bound.
 std::optional<unsigned> core_near_caller(unsigned local_ranks);
 
 /// Binds the calling thread to one core. Returns false, without effect, if the system refuses.

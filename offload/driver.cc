@@ -14,21 +14,22 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The period in which a waiting rank checks whether peers dump core. The transport reports all other ends of a process.
+// Period in which a waiting rank checks whether peers are dumping core. (The transport reports all other ends of a
+// process.)
 constexpr auto k_liveness_period = 50ms;
-constexpr auto k_long_wait = 50us;        // after this time the other ranks can read the cause of a wait
-constexpr auto k_first_poll_nap = 50us;   // shortest nap between polls of a transport that cannot ring
-constexpr auto k_longest_poll_nap = 1ms;  // longest nap between such polls, reached while no message arrives
-constexpr auto k_look_period = 1ms;       // period of the progress thread's polls while callers advance their rounds
-constexpr int k_last_looks = 8;           // maximum number of polls of an owner that wants to release the engine
-constexpr int k_patience = 64;            // attempts to get the engine before sleeping
+constexpr auto k_long_wait = 50us;        // time after which a wait is published to the other ranks
+constexpr auto k_first_poll_nap = 50us;   // minimum sleep between polls of a transport that cannot ring the doorbell
+constexpr auto k_longest_poll_nap = 1ms;  // maximum sleep between such polls
+constexpr auto k_look_period = 1ms;       // period of the progress thread's polls while callers advance rounds
+constexpr int k_last_looks = 8;           // maximum number of polls before the engine's owner releases the engine
+constexpr int k_patience = 64;            // number of attempts to acquire the engine before a thread sleeps
 
 }  // namespace
 
 // --- ownership --------------------------------------------------------------------------------------------------
 
-// Does not reset the idle time. If several threads own the engine in turn and nothing moves, the idle time of the
-// threads is counted together, and all of them must go to sleep.
+// The idle time is not reset: if several threads own the engine in turn without progress, their idle times are added,
+// so that all of them go to sleep.
 void driver::take_over() {
   last_look_ = {};
   if (bell_.polling.load() == 0) bell_.polling.store(1);
@@ -40,17 +41,17 @@ bool driver::step() {
   return moved;
 }
 
-// Returns whether peers should ring the progress thread for messages once no thread polls.
+// Returns true if peers should ring the progress thread for messages when no thread polls.
 bool driver::auxiliary_listens() const {
   return engine_.is_listening() && has_auxiliary_.load() && !is_left_to_callers();
 }
 
-// Returns whether callers poll for all outstanding work, so that the progress thread needs no ring.
+// Returns true if callers poll for all outstanding work, so that the progress thread need not be rung.
 bool driver::is_left_to_callers() const { return leaves_rounds_ && engine_.has_only_called_rounds(); }
 
-// Clears `polling` and publishes whether the progress thread wants rings. Then polls once more, for messages of peers
-// that still saw `polling` set and therefore did not ring. Returns whether anything moved or the engine began to
-// listen.
+// Publishes whether the progress thread must be rung for messages, clears `polling`, and arms the device. Then polls
+// once more, for messages of peers that did not ring because they still read `polling` as set. Returns true if the poll
+// made progress, or if the engine began to listen.
 bool driver::announce_and_look() {
   const bool listened = engine_.is_listening();
   bell_.wanted.store(auxiliary_listens() ? 1 : 0);
@@ -60,10 +61,10 @@ bool driver::announce_and_look() {
   return moved || (engine_.is_listening() && !listened);
 }
 
-// Releases the engine. If no thread needs a ring for messages, `polling` stays set. Peers read this word with every
-// message, so each change of the word would move its cache line between cores. A waiter that sleeps is rung here in any
-// case. A transport that cannot ring must be polled from time to time. If the caller is the progress thread, `nap`
-// receives the time that the caller may sleep. If `nap` is null, this function wakes the progress thread instead.
+// Releases the engine, and wakes a sleeping waiter if there is one. If no thread must be rung for messages, `polling`
+// stays set, because peers read this word with every message, and each change would move its cache line between cores.
+// A transport that cannot ring must be polled periodically: if the caller is the progress thread, *nap is set to the
+// time for which it may sleep. Otherwise `nap` must be null, and this function wakes the progress thread.
 void driver::let_go(nanoseconds* nap) {
   for (int turns = 1;; ++turns) {
     int looks = 0;
@@ -88,15 +89,15 @@ void driver::let_go(nanoseconds* nap) {
 }
 
 // Clears `wanted` and `shut_out_`. Called if no message could cause progress, or if callers poll for their own
-// messages. Then peers need not ring. An earlier ring was for a round that has ended, or for a round whose caller
+// messages, so that peers need not ring. An earlier ring can be ignored, because its round has ended or its caller
 // polls.
 void driver::expect_nothing() {
   if (bell_.wanted.load() != 0) bell_.wanted.store(0);
   if (shut_out_.load()) shut_out_.store(false);
 }
 
-// Returns whether a ring after the owner's last poll has woken the progress thread in vain, because the owner still had
-// the engine. A few more polls by the owner are cheaper than another wake-up.
+// Returns true if the progress thread was woken after the owner's last poll, but could not acquire the engine. The
+// owner should then poll again, because a few polls cost less than another wake-up.
 bool driver::was_one_shut_out() { return shut_out_.load() && shut_out_.exchange(false); }
 
 void driver::stand_aside() {
@@ -108,10 +109,10 @@ void driver::stand_aside() {
 void driver::with_engine(const std::function<void()>& job) {
   while (!try_acquire()) stand_aside();
   take_over();
-  struct release {  // also if the job throws
+  struct release {  // releases the engine even if the job throws
     driver& owned;
     ~release() {
-      owned.step();  // without this step, a rank that waits in a commit might never serve older schedules
+      owned.step();  // without this step, a rank in a commit might never serve its schedules
       owned.let_go();
     }
   } const at_end{*this};
@@ -121,7 +122,7 @@ void driver::with_engine(const std::function<void()>& job) {
 void driver::attach(device& gpu) {
   with_engine([&] { engine_.use(gpu); });
   is_beside_device_.store(true);
-  wake_auxiliary();  // because longest_nap() is shorter from now on
+  wake_auxiliary();  // because longest_nap() is now shorter
 }
 
 bool driver::progress() {
@@ -135,13 +136,13 @@ bool driver::progress() {
 
 // --- idling -----------------------------------------------------------------------------------------------------
 
-// Idles after a step that moved nothing. Returns false if the thread should sleep.
+// Idles after a step without progress. Returns false if the thread should sleep.
 bool driver::keep_polling(clock::time_point now) {
   if (!is_idle_) {
     is_idle_ = true;
     idle_since_ = now;
     yields_ = 0;
-    last_look_ = {};  // the time since the last poll was spent on work
+    last_look_ = {};  // the time since the last poll was not idle
   }
   note_look(now);
   check_peers(now);
@@ -151,7 +152,7 @@ bool driver::keep_polling(clock::time_point now) {
   return keeps_on;
 }
 
-// A transport that cannot ring must be polled even on a shared core.
+// If the transport cannot ring, the thread polls even on a shared core.
 void driver::note_look(clock::time_point now) {
   if (policy_.gives_way && last_look_ != clock::time_point()) sharing_.note_look(now, now - last_look_);
   last_look_ = now;
@@ -168,8 +169,7 @@ void driver::check_peers(clock::time_point now) {
   if (engine_.take_published() && bell_.sleepers.load() != 0) ring(bell_, doorbell::waiter, INT_MAX);
 }
 
-// With a device no thread sleeps for long. The thread that starts the next job may return before the job ends, and the
-// device's ring may be lost.
+// With a device, no thread sleeps for long, because a ring of the device may be lost.
 driver::nanoseconds driver::longest_nap() const {
   return is_beside_device_.load() ? nanoseconds(k_liveness_period) : nanoseconds(1h);
 }
@@ -180,8 +180,7 @@ driver::nanoseconds driver::nap_before(clock::time_point deadline, bool is_waiti
   if (engine_.has_device_work()) nap = std::min<nanoseconds>(nap, k_longest_poll_nap);  // a ring may be lost
   const bool is_left = !is_waiting && is_left_to_callers();
   if (engine_.is_time_driven() && engine_.is_listening() && !is_left) {
-    // While a round is outstanding, a message is expected soon. A partial instance that only serves other ranks can
-    // wait longer.
+    // While a round is outstanding, a message is expected soon, so the sleep is short.
     const nanoseconds longest = engine_.is_busy() ? nanoseconds(k_first_poll_nap) : nanoseconds(k_longest_poll_nap);
     poll_nap_ = std::clamp<nanoseconds>(poll_nap_ * 2, k_first_poll_nap, longest);
     nap = poll_nap_;
@@ -207,7 +206,7 @@ status driver::start(instance& inst, const binding& memory, round_no* round) {
     if (answer == status::ok) answer = engine_.bind(inst, memory);
     if (answer == status::ok) answer = call_for_next(inst, *round);
   };
-  with_engine(std::cref(job));  // a std::function holds a reference without allocating
+  with_engine(std::cref(job));  // by reference, so that std::function does not allocate
   return answer;
 }
 
@@ -259,9 +258,8 @@ status driver::wait(const goal& what, clock::time_point deadline) {
   }
 }
 
-// Runs the engine until the round is over, the deadline has passed, another thread wants the engine, or the thread
-// should sleep. Returns PENDING if another thread wants the engine, or after the sleep. The thread does not own the
-// engine afterwards.
+// Runs the engine until the round is over, the deadline has passed, another thread requests the engine, or the thread
+// should sleep. Returns PENDING if another thread requests the engine, or after a sleep. Releases the engine.
 status driver::drive(const goal& what, clock::time_point deadline) {
   for (std::uint32_t polls = 0;; ++polls) {
     const bool moved = step();
@@ -270,8 +268,8 @@ status driver::drive(const goal& what, clock::time_point deadline) {
       is_idle_ = false;
       poll_nap_ = 0ns;
     }
-    // Reading the clock costs as much as a poll. On a shared core the thread reads the clock after every poll, so that
-    // other threads get the core at once.
+    // Reading the clock takes as long as a poll, so it is usually read only after 16 polls. On a shared core, it is
+    // read after every poll, so that other threads get the core at once.
     if (polls % 16 != 15 && (moved || !looks_at_clock())) continue;
     const clock::time_point now = clock::now();
     if (now >= deadline) {
@@ -297,8 +295,8 @@ status driver::drive(const goal& what, clock::time_point deadline) {
   return what.answer();
 }
 
-// Publishes the wait once for each idle period. If anything moves, the round waits for another event afterwards, so the
-// wait is published again.
+// Publishes the wait once for each idle period. After progress, the round waits for another event, so the wait is
+// published again.
 void driver::note_long_wait(const goal& what, clock::time_point now) {
   if (what.subject() == nullptr || now - idle_since_ < k_long_wait) return;
   if (noted_.load() == what.subject() && noted_since_ == idle_since_) return;
@@ -311,16 +309,14 @@ void driver::note_long_wait(const goal& what, clock::time_point now) {
   engine_.note_wait(note);
 }
 
-// Withdraws the published wait. Any thread may call this function, because a thread that has slept may not own the
-// engine when its round is over.
+// Withdraws the published wait. Any thread may call this function, whether or not it owns the engine.
 void driver::take_back_note(const goal& what) {
   const void* noted = what.subject();
   if (noted != nullptr && noted_.load() == noted && noted_.compare_exchange_strong(noted, nullptr))
     engine_.note_end_of_wait();
 }
 
-// Puts the owner to sleep: announces the sleep, polls once more, releases the engine and sleeps. The thread remains
-// counted in `sleepers` while other threads poll.
+// Puts the engine's owner to sleep: announces the sleep in `sleepers`, polls once more, releases the engine and sleeps.
 void driver::park(const goal& what, clock::time_point deadline) {
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
@@ -331,9 +327,9 @@ void driver::park(const goal& what, clock::time_point deadline) {
   bell_.sleepers.fetch_sub(1);
 }
 
-// Sleeps while another thread owns the engine. The owner reads `sleepers` when it publishes a result or releases the
-// engine, and then rings. If the owner read `sleepers` before this thread was counted, this thread sees the end of the
-// round or the release here.
+// Sleeps while another thread owns the engine. The owner reads `sleepers` after it has published a result or released
+// the engine, and then rings. If the owner read `sleepers` before this thread incremented it, this thread finds the end
+// of the round or the release before it sleeps.
 void driver::wait_for_owner(const goal& what, clock::time_point deadline) {
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
@@ -345,8 +341,7 @@ void driver::wait_for_owner(const goal& what, clock::time_point deadline) {
   bell_.sleepers.fetch_sub(1);
 }
 
-// Polls for messages, because peers may have relied on this thread, while it slept, to receive them. The awaited round
-// may end in this poll.
+// Polls once more, because peers may have rung this thread, instead of another thread, for their messages.
 status driver::leave(const goal& what, status answer) {
   take_back_note(what);
   if (try_acquire()) {
@@ -358,19 +353,18 @@ status driver::leave(const goal& what, status answer) {
 
 // --- the progress thread ----------------------------------------------------------------------------------------
 
-// Tries to acquire the engine after a ring. The ring may have come after the last poll of an owner that is about to
-// release the engine. Returns false if that owner, or the next owner, polls again after the release.
+// Tries to acquire the engine after a ring. Returns false if another thread owns the engine and will poll again, even
+// if it was about to release the engine.
 bool driver::acquire_or_be_replaced() {
   if (try_acquire()) return true;
   shut_out_.store(true);
   return try_acquire();
 }
 
-// Decides whether the progress thread leaves rounds to their callers. If no core is free, this thread could only take a
-// core from a thread that computes. So the progress thread leaves rounds to their callers, which advance their rounds
-// in wait(), and peers do not ring the progress thread. The progress thread still polls every millisecond, so that a
-// round advances while its caller computes for long. Peers must ring the progress thread again if the caller sleeps,
-// outside the library or in a wait, or if no round has run since the last poll.
+// Decides whether the progress thread leaves rounds to their callers. If no core is free, the progress thread would
+// take a core from a thread that computes. So callers advance their rounds in wait(), and peers do not ring the
+// progress thread, which only polls every millisecond, for callers that compute for long. Peers must ring the progress
+// thread again if the caller sleeps, or if no round has run since the last poll.
 void driver::look_at_caller() {
   if (!policy_.are_cores_taken || engine_.net().is_time_driven()) return;
   const bool goes_on = engine_.is_busy() || engine_.counters().rounds != last_rounds_;
@@ -378,7 +372,7 @@ void driver::look_at_caller() {
   leaves_rounds_ = is_called && !is_asleep(caller_.load());
 }
 
-// Idles after a step of the progress thread that moved nothing. Returns false if the thread should sleep.
+// Idles after a step of the progress thread without progress. Returns false if the thread should sleep.
 bool driver::lingers(clock::time_point now) {
   if (!leaves_rounds_) return keep_polling(now) && engine_.is_busy();
   check_peers(now);

@@ -1,10 +1,10 @@
 // Runs the engine of one rank, and decides when threads sleep. One driver per rank.
 //
-// Exactly one thread at a time owns the engine. A thread that waits drives the engine in place, so the latency path has
-// no hand-over. A thread that starts a round runs the engine inline while ops move, then releases it. The progress
-// thread (offload/progress_thread.h, "auxiliary" in names) drives the engine while the application computes. No thread
-// spins while nothing can happen. doorbell.h explains why no wake-up is lost, docs/inside/threading.md lists every
-// variable that threads share.
+// Exactly one thread at a time owns the engine. A thread that waits runs the engine itself, so no other thread must be
+// woken on the latency path. A thread that starts a round runs the engine while ops make progress, then releases the
+// engine. The progress thread (offload/progress_thread.h, "auxiliary" in names) runs the engine while the application
+// computes. No thread spins while nothing can happen. doorbell.h proves that no wake-up is lost, and
+// docs/inside/threading.md lists every variable that threads share.
 //
 //     acquire: owner 0 → 1                    release: polling = 0 if the progress thread is to be rung,
 //     polling = 1, step, step, …                       and one more step; owner 1 → 0; again if something was
@@ -30,27 +30,27 @@ class driver {
   driver(const driver&) = delete;
   driver& operator=(const driver&) = delete;
 
-  /// Waits, without a time limit, until the caller owns the engine, and then runs `job`. For cold paths. Any thread
-  /// except the owner.
+  /// Acquires the engine, without a time limit, runs `job` and releases the engine. For cold paths. Any thread except
+  /// the owner.
   void with_engine(const std::function<void()>& job);
 
-  /// Starts the next round of an ordinary (not partial) instance and sets *round. Never blocks. Runs the engine in the
-  /// calling thread if no other thread owns the engine. Returns STATE if a round is outstanding, or the error of the
-  /// instance if the instance has failed.
+  /// Starts the next round of an ordinary (not partial) instance and sets *round. Never blocks. If no other thread owns
+  /// the engine, runs the engine in the calling thread. Returns STATE if a round is outstanding, or the error of a
+  /// failed instance.
   status start(instance& inst, round_no* round);
 
-  /// Starts the next round with the buffers in `memory` in place of the present buffers (engine::bind). Waits until the
-  /// caller owns the engine.
+  /// Binds the instance to the buffers in `memory` (engine::bind), and starts the next round. Waits until it has
+  /// acquired the engine.
   status start(instance& inst, const binding& memory, round_no* round);
 
-  /// Calls for the next round. The round begins when all work that is now in `stream` has completed. The instance must
-  /// have a gate between rounds and streams (libsched/engine/round_gate.h). Returns BUSY if round_gate::k_most_ahead
-  /// rounds are outstanding. At most one thread at a time may call this function for an instance.
+  /// Starts the next round, which begins when all work that is now in `stream` has completed. The instance must have a
+  /// gate between rounds and streams (libsched/engine/round_gate.h). Returns BUSY if round_gate::k_most_ahead rounds
+  /// are outstanding. At most one thread at a time may call this function for an instance.
   status start_behind(instance& inst, void* stream, round_no* round);
 
   /// Runs `job`, a short function that posts work to the engine and returns whether it has posted any. If no other
-  /// thread owns the engine, the caller acquires the engine before `job`. Then peers that send during `job` need not
-  /// wake the progress thread, because the caller polls after `job`.
+  /// thread owns the engine, acquires the engine before `job`, so that peers that send during `job` need not wake the
+  /// progress thread.
   template <class Job>
   void run_posting(const Job& job) {
     const bool is_owner = try_acquire();
@@ -59,13 +59,13 @@ class driver {
     if (is_owner || (has_posted && try_acquire())) look_and_let_go();
   }
 
-  /// Call this after posting work. Runs the engine in the calling thread if no other thread owns the engine.
+  /// Must be called after work was posted. If no other thread owns the engine, runs the engine in the calling thread.
   void run_posted() {
-    if (try_acquire()) look_and_let_go();  // otherwise the owner checks for posts after the release
+    if (try_acquire()) look_and_let_go();  // otherwise the owner finds the post after its release
   }
 
-  /// Waits until `round` of the instance has ended. Returns TIMEOUT after `deadline`, or the error of the instance if
-  /// the instance has failed. Any number of threads may wait. Makes at least one attempt at progress.
+  /// Waits until `round` of the instance has ended. Returns TIMEOUT after `deadline`, or the error of a failed
+  /// instance. Any number of threads may wait. Polls at least once.
   status wait(const instance& inst, round_no round, clock::time_point deadline) {
     return wait({inst.finished, inst.verdict, round, &inst}, deadline);
   }
@@ -75,46 +75,46 @@ class driver {
     return wait({commit.finished, inst.verdict, 1, nullptr}, deadline);
   }
 
-  /// Waits for a common step of the ranks, such as a commit. While this rank waits, the other ranks can read `note`,
-  /// which may be null.
+  /// Waits for a common step of the ranks, such as a commit. If `note` is not null, it is published to the other ranks
+  /// during the wait.
   status wait(const common_step& what, clock::time_point deadline, const wait_note* note = nullptr) {
     return wait({what.finished, what.verdict, 1, nullptr, note}, deadline);
   }
 
-  /// Attaches a device to the engine. Waits until the caller owns the engine. Any thread except the owner.
+  /// Attaches a device to the engine. Waits until it has acquired the engine. Any thread except the owner.
   void attach(device& gpu);
 
   /// Starts a round, sets *round and waits for its end, without releasing the engine in between. Returns STATE if a
-  /// round is outstanding, or the error of the instance if the instance has failed. In both cases *round is unchanged.
+  /// round is outstanding, or the error of a failed instance; *round is then unchanged.
   status run(instance& inst, round_no* round, clock::time_point deadline);
 
-  /// Runs the progress thread until `stop` is set: owns the engine while no other thread does, and sleeps while nothing
-  /// happens.
+  /// The body of the progress thread, which returns when `stop` is set. Owns the engine while no other thread does, and
+  /// sleeps while nothing happens.
   void serve(const std::atomic<bool>& stop);
 
   /// Wakes the progress thread, for example to check its stop flag.
   void wake_auxiliary() { ring(bell_, doorbell::auxiliary); }
 
-  /// Makes one step in the calling thread. Returns whether anything moved; false also if another thread owns the
-  /// engine.
+  /// Makes one step of the engine in the calling thread. Returns true if the step made progress. Returns false without
+  /// a step if another thread owns the engine.
   bool progress();
 
  private:
   using nanoseconds = std::chrono::nanoseconds;
 
-  /// The event that a thread waits for: `finished` has reached `round`, or `verdict` is an error.
+  /// The event for which a thread waits: `finished` has reached `round`, or `verdict` is an error.
   struct goal {
     const std::atomic<round_no>& finished;
     const std::atomic<status>& verdict;
     round_no round;
-    const instance* whose;  ///< instance of the awaited round; null: the wait is not for a round
-    /// Published description of a wait that is not for a round; null: the wait is not published.
+    const instance* whose;  ///< instance of the awaited round, or null if the wait is not for a round
+    /// Description of a wait that is not for a round, for the other ranks, or null.
     const wait_note* note = nullptr;
 
-    /// Returns an address that identifies the wait; null: the wait is not published to the other ranks.
+    /// Returns an address that identifies the wait, or null if the wait is not published to the other ranks.
     const void* subject() const { return whose != nullptr ? static_cast<const void*>(whose) : note; }
     bool is_over() const { return finished.load() >= round || verdict.load() != status::ok; }
-    /// Loads the verdict first, because an instance may fail after the round has ended without an error.
+    /// The verdict must be loaded first: an instance may fail after the round has ended without an error.
     status answer() const {
       const status failed = verdict.load();
       return finished.load() >= round ? status::ok : failed;
@@ -154,23 +154,23 @@ class driver {
   doorbell& bell_;
   const idle_policy policy_;
   std::atomic<std::uint32_t> owner_{0};
-  std::atomic<std::uint32_t> contenders_{0};  ///< threads that want the engine while another thread owns it
+  std::atomic<std::uint32_t> contenders_{0};  ///< number of threads that wait for the engine
   std::atomic<bool> has_auxiliary_{false};
   std::atomic<bool> is_beside_device_;
   std::atomic<const void*> noted_{nullptr};  ///< goal::subject() of the wait that is published to the other ranks
   std::atomic<bool> shut_out_{false};        ///< the progress thread was woken but could not acquire the engine
   std::atomic<int> caller_{0};               ///< id of the thread that has started the last round
 
-  // State that only the owner of the engine uses:
+  // Used only by the engine's owner:
   clock::time_point idle_since_{};
   bool is_idle_ = false;
   std::uint32_t yields_ = 0;       ///< number of yields since idle_since_
-  clock::time_point last_look_{};  ///< time of the owner's last poll that found nothing; epoch: none so far
+  clock::time_point last_look_{};  ///< time of the owner's last poll without progress; 0: none so far
   core_sharing sharing_{};
-  bool is_core_shared_ = false;      ///< other programs used the core at the last poll
+  bool is_core_shared_ = false;      ///< whether other programs used the core at the last poll
   clock::time_point noted_since_{};  ///< beginning of the published wait
   clock::time_point last_check_{};
-  nanoseconds poll_nap_{0};  ///< time between polls of a transport that cannot ring; grows while idle
+  nanoseconds poll_nap_{0};  ///< time between polls of a transport that cannot ring the doorbell; grows while idle
   /// True if callers advance their own rounds, and the progress thread is not woken for rounds. Written by the progress
   /// thread.
   bool leaves_rounds_ = false;

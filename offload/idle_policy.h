@@ -1,7 +1,7 @@
-// The idle strategy of a thread between two polls that found nothing.
+// The idle strategy of a thread between two polls without progress.
 //
-// A wake-up costs about 2 µs on the same core and 20 µs on another core. A spinning thread takes the core from other
-// threads. So a thread spins while cores are free, then yields for a moment, then sleeps.
+// A wake-up takes about 2 µs on the same core and 20 µs on another core, but a spinning thread takes the core from
+// other threads. So a thread spins while cores are free, then yields for a moment, then sleeps.
 #pragma once
 
 #include <algorithm>
@@ -14,35 +14,33 @@ namespace lsched {
 
 enum class idle_mode : std::uint8_t { automatic, spin, yield, park };
 
-/// The time for which an idle thread spins, and then the time for which it yields, before it sleeps. `forever`: without
-/// a limit.
+/// The time for which an idle thread spins, and then the time for which it yields, before it sleeps. `forever` means
+/// without a limit.
 ///
-/// If ranks share cores, a yield lasts as long as other threads have work. Such a yield costs the waiter nothing.
-/// Sleeping instead would cost the waiter two context switches and its peer a system call. So on shared cores the
-/// number of yields is limited to `turns`. Because other threads may compute for long, the yields also end after an
-/// idle time of `patience`.
+/// If ranks share cores, a yield returns only when other threads have no work, and costs less than a sleep, which needs
+/// two context switches and a system call of the peer. So on shared cores, the limit is the number of yields (`turns`),
+/// and also the idle time (`patience`), because other threads may compute for long.
 struct idle_policy {
   static constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
   std::chrono::nanoseconds spin{0};
   std::chrono::nanoseconds yield{0};
   std::uint32_t turns = 0;
   std::chrono::nanoseconds patience{0};
-  /// True: while all ranks compute, no core is left for progress threads.
+  /// True if no core is left for progress threads while all ranks compute.
   bool are_cores_taken = false;
-  /// True: the thread sleeps at once if other programs use its core (core_sharing).
+  /// True if the thread sleeps at once when other programs use its core (core_sharing).
   bool gives_way = false;
 
-  /// Returns whether the thread yields after every poll that finds nothing.
+  /// Returns true if the thread yields after every poll without progress.
   bool is_crowded() const { return spin == std::chrono::nanoseconds(0); }
 };
 
 /// Detects that other programs use the core on which a thread polls.
 ///
-/// Consecutive polls that find nothing are microseconds apart. If a poll comes a millisecond after the previous poll,
-/// another program has used the core meanwhile. On such a core, a thread that spins or yields uses up its time slice,
-/// and then waits while other programs use whole time slices. A thread that has slept gets the core as soon as a
-/// message wakes the thread. So the thread pauses polling, and then tries to poll again. The pause is 20 times as long
-/// as the time that was lost, so tries cost about 5 % of the time.
+/// Consecutive idle polls are microseconds apart. If the time between two polls is a millisecond, another program has
+/// used the core. On such a core, a thread that spins or yields uses up its time slice, and must then wait for whole
+/// time slices of other programs. A thread that sleeps gets the core as soon as a message wakes it. So the thread stops
+/// polling for a time and then tries again. This pause is 20 times the lost time, so the tries cost about 5 %.
 class core_sharing {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -50,7 +48,7 @@ class core_sharing {
   static constexpr std::chrono::nanoseconds k_longest_pause{std::chrono::seconds(2)};
   static constexpr int k_pause_per_loss = 20;
 
-  /// Records a poll at `now` that has found nothing, `since_last_look` after the previous such poll.
+  /// Records an idle poll at time `now`. `since_last_look` is the time since the previous idle poll.
   void note_look(time_point now, std::chrono::nanoseconds since_last_look) {
     if (since_last_look >= k_lost_core) until_ = now + std::min(since_last_look * k_pause_per_loss, k_longest_pause);
   }

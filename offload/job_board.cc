@@ -77,8 +77,8 @@ void job_board::serve() {
 
 namespace {
 
-// Orders the owner's writes, before a request for a worker, with the worker's reads. oneTBB also orders them, but the
-// thread sanitizer does not see into a library that was compiled without it.
+// Orders the owner's writes before a worker's reads. oneTBB already does this, but ThreadSanitizer cannot know it,
+// because oneTBB is not instrumented.
 std::atomic<std::uint64_t> g_calls{0};
 
 }  // namespace

@@ -2,14 +2,14 @@
 // thread may execute. The engine's owner submits jobs and polls for completed jobs. Workers execute pieces, and so does
 // the owner when it has nothing else to do.
 //
-// Each job is in a slot. A thread claims a piece in the slot's counter `unclaimed`, and reports the completed piece in
-// the counter `unfinished`. Nothing else in the slot changes between submit() and the poll() that reports the job. A
-// worker may arrive late, after its job has ended and the slot holds another job. The worker then finds either no piece
-// or a piece of that other job, and both are correct.
+// Each job is in a slot. A thread claims a piece by decrementing the slot's counter `unclaimed`, and reports its end by
+// decrementing `unfinished`. Nothing else in the slot changes between submit() and the poll() that reports the job. A
+// late worker may find another job in the slot: it then executes a piece of that job, or finds no piece.
 //
-// The end of a job reaches the owner like a message. The worker that completes the last piece writes `unfinished`, then
-// checks whether any thread polls (ring_if_needed). A thread that is about to sleep announces the sleep, then reads
-// `unfinished` once more. All these accesses are sequentially consistent: see doorbell.h and docs/inside/threading.md.
+// The end of a job wakes the owner as a message does. The worker that completes the last piece writes `unfinished`, and
+// then rings the doorbell if no thread polls (ring_if_needed). A thread that is about to sleep announces the sleep, and
+// then reads `unfinished` once more. All these accesses are sequentially consistent: see doorbell.h and
+// docs/inside/threading.md.
 #pragma once
 
 #include <array>
@@ -23,26 +23,26 @@ namespace lsched {
 
 class job_board {
  public:
-  /// `bell` wakes the engine's owner. The bell must stay valid until close() has returned.
+  /// `bell` is the doorbell that wakes the engine's owner. It must stay valid until close() has returned.
   explicit job_board(doorbell& bell) : bell_(bell) {}
   job_board(const job_board&) = delete;
   job_board& operator=(const job_board&) = delete;
 
-  // --- the engine's owner: the contract is libsched/engine/lane.h --------------------------------------------------
+  // --- the engine's owner: described in libsched/engine/lane.h --------------------------------------------------
 
-  /// Returns the number of pieces. 0: the job was refused, because all slots are taken.
+  /// Returns the number of pieces, or 0 if the job is refused because all slots are taken.
   std::uint64_t submit(const lane_job& job);
   std::size_t poll(std::span<std::uint64_t> out);
   bool help();
   void drain();
 
-  /// Waits for every job and for every worker inside serve(). If no submit() follows, a worker that enters serve()
-  /// later finds no piece, and so touches neither jobs nor bell.
+  /// Waits for every job and for every worker inside serve(). submit() must not be called afterwards. A worker that
+  /// enters serve() later finds no piece and does not access the jobs or the doorbell, so both may be destroyed.
   void close();
 
   // --- workers ----------------------------------------------------------------------------------------------------
 
-  /// Executes pieces until all pieces are claimed. Any thread, several threads at once, also after close().
+  /// Executes pieces until all pieces are claimed. Any number of threads, even after close().
   void serve();
 
  private:
@@ -52,11 +52,11 @@ class job_board {
   enum class outcome : std::uint8_t { none, did_piece, ended_job };
 
   struct alignas(64) slot {
-    std::atomic<std::uint64_t> unclaimed{0};   ///< pieces that no thread has begun
-    std::atomic<std::uint64_t> unfinished{0};  ///< unclaimed or running pieces
+    std::atomic<std::uint64_t> unclaimed{0};   ///< number of pieces that no thread has claimed
+    std::atomic<std::uint64_t> unfinished{0};  ///< number of pieces that are not complete
     lane_job what{};
     std::uint64_t pieces = 0;
-    std::uint64_t in_piece = 0;  ///< number of elements in a piece; the last piece may have fewer
+    std::uint64_t in_piece = 0;  ///< number of elements of a piece; the last piece may have fewer
     bool is_taken = false;       ///< submitted and not yet reported; used by the owner only
   };
 
@@ -68,7 +68,7 @@ class job_board {
 };
 
 /// A board with shared ownership: the owner and every requested worker hold a reference, because a worker may start
-/// late. Create the board with new: the last reference deletes the board.
+/// late. Must be created by new; the last reference deletes the board.
 class shared_job_board final : public job_board {
  public:
   using job_board::job_board;

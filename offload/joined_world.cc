@@ -37,7 +37,7 @@ joined_world::~joined_world() {
         process_.engine().adopt(std::move(commits_));
     });
   else
-    (void)commits_.release();  // a forked child is in no world
+    (void)commits_.release();  // a forked child is not a rank
 }
 
 queued_commit joined_world::queue(const commit_request& request) {
@@ -90,8 +90,8 @@ result<new_world> joined_world::split(const result<split_choice>& choice) {
   return new_world{made->made(), made->take_board()};
 }
 
-// Over a transport without shared memory the commit may succeed after this rank has given it up. abandon() then cancels
-// the result.
+// Over a transport without shared memory, a commit may succeed after this rank has given it up. abandon() then cancels
+// the created object.
 std::optional<failure> joined_world::await_end(commitment& made, bool* has_ended) {
   driver& by = process_.driver();
   std::optional<failure> why;
@@ -156,7 +156,7 @@ result<new_world> joined_world::await(std::unique_ptr<meeting> made, driver::clo
   const bool is_late = by.wait(made->progress(), deadline) == status::timeout;
   result<new_world> answer = failure{status::internal};
   by.with_engine([&] {
-    if (is_late && !made->give_up()) {  // always succeeds in a shrink
+    if (is_late && !made->give_up()) {  // in a shrink, give_up() always returns true
       answer =
           failure{status::timeout, "the first rank of the list did not complete its decision in time", made->first()};
       return process_.engine().adopt(std::move(made));
@@ -191,9 +191,9 @@ std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {
   return std::nullopt;
 }
 
-/// Waits until no peer, lane or device uses the memory of a cancelled or failed instance. A peer reads a payload in
-/// less than the limit, so a longer wait means that the peer is stopped. This rank's own lane needs no limit, because
-/// it ends every job. A device may hang.
+/// Waits until no peer, lane or device uses the memory of a cancelled or failed instance. The wait for a peer has a
+/// time limit, because the peer's process may be stopped, and the wait for a device, because it may hang. The wait for
+/// this rank's own lane has no limit.
 std::optional<failure> joined_world::await_readers(instance& given_up) {
   const auto begin = driver::clock::now();
   for (auto nap = std::chrono::microseconds(0);;
@@ -237,7 +237,7 @@ std::optional<failure> joined_world::remove(std::span<instance** const> gone) {
     if (held) why = std::move(held);
   }
   process_.driver().with_engine([&] {
-    (void)process_.engine().step();  // an instance may still be posted
+    (void)process_.engine().step();  // so that no instance is still posted
     for (instance** one : gone) {
       if (*one == nullptr) continue;
       const std::string label = (*one)->label;

@@ -1,5 +1,5 @@
-// A world that this process has joined: the sequence of its commits, and the teardown of its schedules. In a commit all
-// ranks of the world agree on a new schedule. Many worlds may share one runtime.
+// A world of which this process is a member: the sequence of its commits (libsched/commit/commit.h), and the teardown
+// of its schedules. Several worlds may share one runtime.
 #pragma once
 
 #include <chrono>
@@ -19,26 +19,26 @@
 
 namespace lsched {
 
-/// A world that was made from another world, and the board on which the world's ranks exchange records for commits.
+/// A world that was created from another world, and the board on which its ranks exchange records for commits.
 struct new_world {
   membership_ptr members{};
   std::unique_ptr<board> meets{};
 };
 
-/// A commit that the ranks have yet to agree on. The caller of queue() must remove the instances, unless await() has
-/// removed them because the commit failed.
+/// A commit in progress. The caller of queue() must remove the instances, unless await() has removed them because the
+/// commit failed.
 struct queued_commit {
   std::shared_ptr<schedule_commit> commit{};
-  std::vector<instance*> instances{};  ///< the requested instance and its companions; empty if this rank was refused
+  std::vector<instance*> instances{};  ///< the requested instance and its companions; empty if refused
 };
 
 class joined_world {
  public:
   /// Joins the world of all ranks of the transport. Construct at most one such object for a runtime. `process` must
-  /// outlive this object. A commit fails if it takes longer than the timeout.
+  /// outlive this object. `commit_timeout` is the time after which a commit fails.
   joined_world(runtime& process, std::chrono::nanoseconds commit_timeout);
 
-  /// Joins a world that was made from another world.
+  /// Joins a world that was created from another world.
   joined_world(runtime& process, new_world made, std::chrono::nanoseconds commit_timeout);
   ~joined_world();
   joined_world(const joined_world&) = delete;
@@ -47,17 +47,17 @@ class joined_world {
   world place() const { return members_->place(); }
   const membership& members() const { return *members_; }
 
-  /// Queues a commit. When this function returns, the instances of the commit exist. They accept calls for rounds even
-  /// before the ranks have agreed. Any thread.
+  /// Queues a commit. The instances of the commit exist when this function returns, and rounds may be started at once.
+  /// Any thread.
   queued_commit queue(const commit_request& request);
 
   /// Queues the commit of a mailbox. Any thread.
   std::shared_ptr<mailbox_commit> queue_mailbox();
 
-  /// Waits until all members agree on the mailbox. After the timeout the commit fails on all members. Any thread.
+  /// Waits until all members agree on the mailbox. After the timeout, the commit fails on all members. Any thread.
   std::optional<failure> await(mailbox_commit& made);
 
-  /// Destroys a mailbox. BUSY: a message is in flight. Any thread.
+  /// Destroys a mailbox. Returns BUSY if a message is in flight. Any thread.
   status remove(std::shared_ptr<mailbox_commit>& gone);
 
   /// Waits until all members agree on the commit. After the timeout the commit fails on all members. If it fails,
@@ -65,42 +65,41 @@ class joined_world {
   std::optional<failure> await(queued_commit& made);
 
   /// Splits the world, and waits until all members agree, as await() does. Returns the new world of this rank's colour,
-  /// with null `members` if the colour is negative. If one rank passes a failure, the split fails on all ranks.
+  /// or a null `members` if the colour is negative. If any rank passes a failure, the split fails on all ranks.
   result<new_world> split(const result<split_choice>& choice);
 
-  /// Makes a world of `ranks`, in this order. `ranks` must contain this rank. Exactly the listed ranks must call this
-  /// function, with equal `ranks` and `tag`. Waits for the listed ranks up to the commit timeout. Any thread; one call
-  /// with equal `ranks` and `tag` at a time.
+  /// Creates a world of `ranks`, in this order. All listed ranks, and no others, must call this function with equal
+  /// `ranks` and `tag`. Waits at most for the commit timeout. Any thread, but one call with equal `ranks` and `tag` at
+  /// a time.
   result<new_world> split_ranks(std::span<const rank> ranks, std::int32_t tag);
 
-  /// Makes a world of the remaining members: all members that are neither lost nor have closed this world. Every
-  /// remaining member must call this function. If the new world lacks a member of this world, all schedules of this
-  /// world end. Returns TIMEOUT, with the rank of a live member, if this member does not call in time. Any thread; one
-  /// call at a time.
+  /// Creates a world of the remaining members: those that are not lost and have not closed this world. Every remaining
+  /// member must call this function. If any member does not remain, all schedules of this world end. Returns TIMEOUT,
+  /// with the rank of a live member, if that member does not call in time. Any thread, but one call at a time.
   result<new_world> shrink(driver::clock::time_point deadline);
 
   /// Continues the instances `from` of another world in this world (libsched/commit/handover.h). Publishes the progress
-  /// of this rank's instances, and receives the results that this rank lacks. `unable`: the reason why this rank cannot
-  /// continue, if any. Waits until all members agree, as await() does. Any thread.
+  /// of this rank's instances, and gets missing results from other ranks. `unable`: the reason if this rank cannot
+  /// continue. Waits until all members agree, as await() does. Any thread.
   std::optional<failure> hand_over(std::span<instance* const> from, const std::optional<failure>& unable);
 
-  /// Cancels instances on all ranks (docs/reference/cancel.md); ignores null pointers. Then waits until nothing uses
-  /// the buffers of the instances any more: at most 100 ms for peers, at most 2 s for the device, and without a limit
-  /// for this rank's own lane. BUSY: a peer still reads the memory. UNSUPPORTED: MPI still moves a long message.
-  /// DEVICE: a device job hangs. Any thread.
+  /// Cancels instances on all ranks (docs/reference/cancel.md); ignores null pointers. Then waits until the buffers of
+  /// the instances are no longer used: at most 100 ms for peers, at most 2 s for the device, and without a limit for
+  /// this rank's lane. Returns BUSY if a peer still reads the memory, UNSUPPORTED if MPI still transfers a long
+  /// message, and DEVICE if a device job hangs. Any thread.
   std::optional<failure> cancel(std::span<instance** const> gone);
 
   /// Removes instances one after the other and sets each pointer to null; ignores null pointers. Stops with BUSY if a
-  /// round is outstanding, or if a peer still reads the memory of a failed instance, as in cancel(). If the error is
-  /// UNSUPPORTED or DEVICE, all instances are removed nevertheless. Any thread.
+  /// round is outstanding, or if a peer still reads the memory of a failed instance. Even if UNSUPPORTED or DEVICE is
+  /// returned (see cancel()), all instances are removed. Any thread.
   std::optional<failure> remove(std::span<instance** const> gone);
 
-  /// Returns whether the instance has failed. The error may not be published in instance::verdict yet, because peers
-  /// still read this rank's memory.
+  /// Returns true if the instance has failed, even if instance::verdict has no error yet, because peers still read this
+  /// rank's memory.
   bool has_failed(const instance& one);
 
-  /// Returns the labels of the instances and mailboxes that were queued and not removed. Uses neither engine nor
-  /// transport, because MPI may be finalised by now. Any thread.
+  /// Returns the labels of the instances and mailboxes that were queued and not removed. Does not use the engine or the
+  /// transport, because MPI may already be finalised. Any thread.
   std::vector<std::string> open_labels() const { return open_.labels(); }
 
  private:

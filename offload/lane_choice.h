@@ -1,5 +1,4 @@
-// The choice of a rank's lane, the worker threads that do arithmetic (libsched/engine/lane.h). The user sets the number
-// of workers, or the rank gets a worker for each free core.
+// The choice of a rank's lane: the pool of worker threads for arithmetic (libsched/engine/lane.h).
 #pragma once
 
 #include <memory>
@@ -20,22 +19,22 @@ inline constexpr lane_choice k_lane_tbb = -2;  ///< one worker for each free cor
 
 inline constexpr lane_choice k_most_lane_workers = 1024;
 
-/// Parses "auto", "inline", "tbb" or "tbb:4"; returns nothing for any other text.
+/// Parses "auto", "inline", "tbb" or "tbb:4"; returns nothing for an invalid text.
 std::optional<lane_choice> parse_lane(std::string_view text);
 
-/// Returns UNSUPPORTED if this build cannot provide the lane, else ok.
+/// Returns UNSUPPORTED if this build does not support the lane, else OK.
 status validate_lane(lane_choice choice);
 
-/// Returns the number of workers of a rank whose machine has `local_ranks` ranks and `cores` cores. With "auto" the
-/// cores that no rank needs are shared equally, in whole cores. So a rank gets no worker if the machine has fewer than
-/// two cores for each rank.
+/// Returns the number of workers of a rank whose machine has `local_ranks` ranks and `cores` cores. With k_lane_auto,
+/// the cores that no rank needs are divided equally among the ranks. So a rank gets no worker if the machine has fewer
+/// than two cores per rank.
 unsigned lane_workers(lane_choice choice, unsigned local_ranks, unsigned cores);
 
-/// Returns the reason why the engine's thread does the arithmetic itself (inline), for example "no core is free". Call
-/// only if there are no workers.
+/// Returns the reason why a rank has no workers, such as "no core is free". Must be called only if lane_workers()
+/// returns 0.
 std::string_view why_inline(lane_choice choice);
 
-/// Creates the lane; null: the rank has no workers (lane_workers). `choice` must be valid (validate_lane).
+/// Creates the lane. Returns null if the rank has no workers (lane_workers). `choice` must be valid (validate_lane).
 std::unique_ptr<lane> make_lane(lane_choice choice, unsigned local_ranks, unsigned cores, doorbell& bell);
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// The part of a machine that a rank shares with others.
+// The machine's resources that a rank shares with other ranks.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ namespace lsched {
 
 struct neighbourhood {
   unsigned ranks = 1;           ///< number of ranks on the machine
-  unsigned cores = 1;           ///< number of cores that the ranks of the machine may use together
+  unsigned cores = 1;           ///< number of cores that the ranks of the machine may use in total
   bool may_have_thread = true;  ///< false if the transport forbids a progress thread
   std::string remark{};         ///< a note on the transport, for describe()
-  bool is_reduced = false;      ///< `remark` reports a slower transport than expected
+  bool is_reduced = false;      ///< `remark` reports that a slower transport than expected is used
   rank ranks_per_core = 1;      ///< rounded up; maximum over the machines of the world, so equal on all ranks
-  std::vector<rank> nodes{};    ///< node numbers, by rank; ranks of a node share memory; empty: all ranks share memory
+  std::vector<rank> nodes{};    ///< number of each rank's node; ranks of a node share memory; empty: one node
 };
 
-/// Returns the neighbourhood in a world of one segment, on one machine. If `ranks_per_node` is not 0, each group of
-/// `ranks_per_node` consecutive ranks is treated as a node, although all ranks share memory.
+/// Returns the neighbourhood in a world whose ranks share one segment. If `ranks_per_node` is not 0, each group of
+/// `ranks_per_node` consecutive ranks is treated as a node, for tests.
 inline neighbourhood neighbourhood_of(const shm_segment& segment, rank ranks_per_node) {
   const auto ranks = static_cast<unsigned>(segment.ranks());
   const unsigned cores = segment.cores() != 0 ? segment.cores() : usable_cores();

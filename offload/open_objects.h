@@ -9,9 +9,8 @@
 
 namespace lsched {
 
-/// A list of objects and their labels. Only creation and destruction change the list, so a lock is affordable. The list
-/// is not a part of the engine, because a world that is closed after MPI_Finalize reads the list when no thread may
-/// drive the engine any more.
+/// A list of objects and their labels, protected by a lock. The list is not a part of the engine, because it is also
+/// read when a world is closed after MPI_Finalize, when no thread may run the engine.
 ///
 /// Thread safety: all functions may be called by any thread.
 class open_objects {

@@ -28,7 +28,7 @@ namespace {
 
 using topology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, decltype(&hwloc_topology_destroy)>;
 
-/// Returns the topology that this process may use; null if loading fails.
+/// Returns the part of the machine's topology that this process may use, or null on failure.
 topology load_topology() {
   hwloc_topology_t tree = nullptr;
   if (hwloc_topology_init(&tree) != 0) tree = nullptr;
@@ -42,8 +42,7 @@ topology load_topology() {
 std::optional<unsigned> core_near_caller(unsigned local_ranks) {
   const std::vector<unsigned> allowed = allowed_cores();
   const int here = sched_getcpu();
-  // If there are fewer than two cores for each rank, any core may run another rank's application thread, so do not pin
-  // there.
+  // If there are fewer than two cores per rank, every core may run the application thread of another rank.
   if (here < 0 || allowed.size() < 2 * local_ranks) return std::nullopt;
 
   const topology machine = load_topology();

@@ -1,4 +1,4 @@
-// The progress thread: serves one driver while the application computes.
+// The progress thread, which runs the engine of one driver while the application computes.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@ namespace lsched {
 
 class progress_thread {
  public:
-  /// Starts the thread, bound to `core` (the system's number) if given. All signals are blocked in the thread, so the
-  /// application's signal handlers run on the application's threads.
+  /// Starts the thread, bound to `core` if given. All signals are blocked in the thread, so signal handlers run only on
+  /// the application's threads.
   progress_thread(driver& whom, std::optional<unsigned> core);
 
   /// Stops and joins the thread. Waits for at most one step of the engine.

@@ -1,6 +1,5 @@
-// The part of a process that all of its worlds share: endpoint, engine, driver, lane, progress thread and trace. These
-// parts are built from the bottom up and torn down in reverse order. The objects that each world has of its own are in
-// offload/joined_world.h.
+// The objects that all worlds of a process share: endpoint, engine, driver, lane, progress thread and trace.
+// offload/joined_world.h has the objects of each world.
 #pragma once
 
 #include <unistd.h>
@@ -44,29 +43,28 @@ class runtime {
   bool is_in_its_process() const { return getpid() == process_; }
   bool wants_thread() const { return options_.wants_thread; }
 
-  /// Opens the GPU of this process. Afterwards buffers may be in the GPU's memory. STATE: a GPU was opened before. Any
-  /// thread.
+  /// Opens the GPU of this process. Buffers may then be in the GPU's memory. Returns STATE if a GPU was opened before.
+  /// Any thread.
   std::optional<failure> attach(gpu_choice which);
-  /// Allocates memory of the attached GPU. Null: no memory is left. Any thread.
+  /// Allocates memory of the attached GPU. Returns null if no memory is left. Any thread.
   std::byte* allocate_on_device(std::uint64_t bytes);
   /// Frees memory from allocate_on_device(). Returns false for all other memory. Any thread.
   bool deallocate_on_device(std::byte* memory);
   /// Copies to or from the GPU's memory and waits for the copy. Any thread.
   status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes);
-  /// Returns the attached GPU; null: no GPU is attached. Any thread.
+  /// Returns the attached GPU, or null. Any thread.
   const device* gpu() const { return gpu_.load(); }
 
-  /// Returns one line for logs. The line describes this process and its rank in the world `place`.
+  /// Returns one line for logs, which describes this process and its rank in the world.
   std::string describe(const world& place) const;
 
   engine_counters counters();
 
-  /// Returns the health of the endpoint; OK in a forked child, which has no endpoint. Any thread.
+  /// Returns the health of the endpoint, or OK in a forked child, which has no endpoint. Any thread.
   status health();
 
-  // Recording of events. One thread at a time may call these three functions. write_trace ends the recording that
-  // start_trace has begun. If write_trace fails after the file was created, the file is incomplete, and the failure
-  // names the file and the system's error.
+  // Recording of events. One thread at a time may call these three functions. write_trace() ends the recording that
+  // start_trace() has begun. If it fails after the file was created, the file is incomplete.
   void start_trace(std::uint64_t events);
   bool is_traced() const { return trace_ != nullptr; }
   std::optional<failure> write_trace(const std::string& path);

@@ -1,5 +1,5 @@
-// Blocking calls of sessions. A call in libsched/session/session.h does not block, but returns the round to wait for.
-// In the functions below, a driver waits for this round.
+// Blocking calls of sessions. A call in libsched/session/session.h does not block, but returns the round for which the
+// caller must wait. The functions below wait for this round by the driver.
 #pragma once
 
 #include "libsched/session/session.h"
@@ -7,8 +7,8 @@
 
 namespace lsched {
 
-/// Repeats `call`, which calls a session, until `call` succeeds or fails. Returns TIMEOUT after the deadline. A later
-/// complete() with an equal `call` then continues the interrupted call.
+/// Repeats `call`, which must call a session, until it succeeds or fails. Returns TIMEOUT after the deadline; a later
+/// complete() with the same `call` then continues the interrupted call.
 template <class Call>
 call_progress complete(driver& by, driver::clock::time_point deadline, const Call& call) {
   for (;;) {
@@ -22,9 +22,9 @@ call_progress complete(driver& by, driver::clock::time_point deadline, const Cal
   }
 }
 
-/// Offers a contribution to a session. Copying a short contribution takes no longer than waking a thread (20 µs), so
-/// the caller owns the engine during the copy. During a longer copy the engine stays free, so that the progress thread
-/// can serve the other ranks.
+/// Offers a contribution to a session. If the contribution is short, the caller owns the engine during the copy, which
+/// takes less time than waking a thread (20 µs). During a longer copy, the engine stays free, so that the progress
+/// thread can serve the other ranks.
 template <class Call>
 status offer_by(driver& by, std::uint64_t copied_bytes, const Call& offer) {
   constexpr std::uint64_t k_short_offer = std::uint64_t{1} << 18;
@@ -46,7 +46,7 @@ inline status offer(driver& by, session& to, std::span<const source_part> contri
                   [&](bool* is_posted) { return to.offer(contribution, round, is_posted); });
 }
 
-/// Leaves the session, and lets the engine process the call.
+/// Leaves the session, and runs the engine, which must process the call.
 inline void leave(driver& by, session& one) {
   one.leave();
   by.run_posted();

@@ -19,8 +19,8 @@
 namespace lsched {
 namespace {
 
-// Throws if the system refuses `number` threads. oneTBB workers start each other, and oneTBB ends the process if the
-// system refuses a thread. So this function first starts the same number of threads as a test.
+// Throws if the system refuses to start `number` threads, which is tested by starting them. Without this test, oneTBB
+// would end the process if a worker could not start another worker.
 void expect_threads(unsigned number) {
   std::atomic_flag may_end;
   std::vector<std::jthread> threads;
@@ -33,8 +33,8 @@ void expect_threads(unsigned number) {
 
 }  // namespace
 
-// The arena has no place for the submitting thread, which continues to poll. oneTBB limits its workers to one fewer
-// than the cores. If the lane has more workers, `limit` raises this limit.
+// The arena has no slot for the submitting thread, which continues to poll. By default, oneTBB uses one worker less
+// than there are cores. If the lane has more workers, `limit` raises this limit.
 struct tbb_lane::arena {
   explicit arena(unsigned workers) : places(static_cast<int>(workers), 0) {
     if (static_cast<int>(workers) >= oneapi::tbb::info::default_concurrency())
@@ -50,7 +50,7 @@ tbb_lane::tbb_lane(doorbell& bell, unsigned workers) : workers_(workers), board_
   try {
     arena_ = std::make_unique<arena>(workers);
     call(workers_);
-  } catch (const std::runtime_error&) {  // thrown by oneTBB, which drops the system's error code
+  } catch (const std::runtime_error&) {  // oneTBB does not report the system's error code
     throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again), "a oneTBB worker");
   }
 }
@@ -62,8 +62,8 @@ tbb_lane::~tbb_lane() {
 
 std::string tbb_lane::name() const { return counted(workers_, "oneTBB worker"); }
 
-// Three operands of this size exceed a core's second-level cache. The arithmetic takes several times as long as the
-// wake-up of a thread.
+// Three operands of this size exceed a core's L2 cache, and the arithmetic takes several times as long as the wake-up
+// of a thread.
 std::uint64_t tbb_lane::least_bytes() const { return 1 << 20; }
 
 // If oneTBB cannot start a worker, the engine's owner executes that worker's pieces (help).

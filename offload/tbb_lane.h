@@ -2,8 +2,7 @@
 // includes no oneTBB header.
 //
 // The workers sleep while there is no job. Jobs are cut into pieces, and the engine's owner executes pieces, too
-// (libsched/engine/lane.h, help()). So a worker that is late, because its core was busy, costs at most the time that
-// the worker would have saved.
+// (libsched/engine/lane.h, help()). So a worker that starts late, because its core was busy, never delays a job.
 #pragma once
 
 #include <memory>
@@ -15,17 +14,17 @@ namespace lsched {
 
 class tbb_lane final : public lane {
  public:
-  /// `workers` is at least 1, and each worker needs a core of its own. oneTBB starts the threads here, with all signals
-  /// blocked. `bell` is this rank's bell, and must outlive the lane. Throws std::system_error if the system refuses a
-  /// thread.
+  /// `workers` must be at least 1; each worker should have its own core. Starts the threads, with all signals blocked.
+  /// `bell` is this rank's doorbell and must outlive the lane. Throws std::system_error if the system refuses to start
+  /// a thread.
   tbb_lane(doorbell& bell, unsigned workers);
 
-  /// Waits for jobs in flight, which takes as long as their arithmetic.
+  /// Waits for the jobs in flight.
   ~tbb_lane() override;
 
   std::string name() const override;
   std::uint64_t least_bytes() const override;
-  bool submit(const lane_job& job) override;  // oneTBB allocates from its own pool
+  bool submit(const lane_job& job) override;  // may allocate from oneTBB's pool
   std::size_t poll(std::span<std::uint64_t> out) override { return board_->poll(out); }
   bool help() override { return board_->help(); }
   void drain() override { board_->drain(); }
@@ -38,7 +37,7 @@ class tbb_lane final : public lane {
   void call(std::uint64_t workers);
 
   const unsigned workers_;
-  /// The board of the jobs. A requested worker that is yet to start also holds a reference to the board.
+  /// The board of the jobs. Requested workers hold further references, even before they start.
   const std::unique_ptr<shared_job_board, let_go> board_;
   std::unique_ptr<arena> arena_;
 };

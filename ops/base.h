@@ -1,6 +1,6 @@
 // The basic types of the library: ranks, ops, rounds, dtypes and memory spaces.
 //
-// A plain `int` is a loop counter. Every number with a meaning has a type from this header.
+// Interfaces use these types for ranks, ops and rounds.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ using rank = std::int32_t;
 using op_id = std::uint32_t;
 
 /// Number of a round: one execution of an instance (a schedule bound to memory). Numbers start at 1 and only grow. 0
-/// means "none yet".
+/// means that no round has started yet.
 using round_no = std::uint64_t;
 
 inline constexpr op_id k_no_op = ~op_id{0};
@@ -32,8 +32,8 @@ struct world {
 };
 
 /// Element types. f16 and bf16 are storage formats, and their arithmetic is done in f32. The item types store an index
-/// and a value: one element of a sparse vector in coordinate format (ops/sparse/sparse.h). There is no arithmetic on
-/// items.
+/// and a value: one element of a sparse vector in coordinate format (ops/sparse/sparse.h). No kernel computes with
+/// items elementwise.
 enum class dtype : std::uint8_t { i8, u8, i32, i64, u64, f16, bf16, f32, f64, item_f16, item_bf16, item_f32, item_f64 };
 
 /// The dtypes of numbers.

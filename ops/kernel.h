@@ -7,7 +7,7 @@
 // count. Any two of the arrays a, b and c are either identical or disjoint (c == a and c == b are both allowed).
 // Pointers need only the alignment of an element, and may be null only if count is 0. All kernels are pure functions of
 // their operands. In the default floating-point environment (round to nearest, subnormals kept), equal input bits give
-// equal output bits, at every SIMD level and on every rank. So these rules define every result, also where IEEE 754
+// equal output bits, at every SIMD level and on every rank. These rules define every result, also where IEEE 754
 // permits several results:
 //
 //   - Integer sum and prod wrap around. land, lor and lxor treat every value except 0 as true, and return 0 or 1.
@@ -47,11 +47,11 @@ enum class kernel : std::uint8_t {
   adasum,     ///< Adasum of a and b, parts of two vectors whose dot products are in s (adasum.h)
   divide,     ///< a divided by a number, which turns a sum over ranks into a mean
   measure,    ///< the lengths of the lists in a, in items
-  lay_out,    ///< sets the lengths of the lists in c to the numbers in a; the items of c have no values yet
-  split,      ///< function of the instance: splits a into parts; each part is an element of c
-  fold,       ///< function of the instance: combines the elements of a, the same part of different sources, in order
-  join,       ///< function of the instance: joins the elements of a, which are all parts of one whole
-  derive      ///< function of the instance: computes numbers from a
+  lay_out,    ///< makes c an array of lists whose lengths are the numbers in a; the items have no values yet
+  split,      ///< calls a function of the instance (functions.h) that splits a into parts; each part is an element of c
+  fold,       ///< calls a function of the instance that combines the elements of a (one part of all sources)
+  join,       ///< calls a function of the instance that joins the elements of a, which are all parts of one whole
+  derive      ///< calls a function of the instance that computes numbers from a
 };
 
 inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::prod, kernel::min,  kernel::max,
@@ -108,8 +108,8 @@ class parameter {
 /// Values of all parameters of a compute, in the order of the kernel's row.
 using parameter_values = std::array<parameter, 2>;
 
-/// Defines the result of a kernel if an operand is null. A null operand contains no contribution, because all ranks
-/// whose contributions belong there were absent.
+/// Defines the result of a kernel if an operand is null. An operand is null if all ranks that should have contributed
+/// to it were absent from the round.
 enum class null_rule : std::uint8_t {
   either,   ///< the result is the operand that is not null; if both operands are null, the result is null
   keep,     ///< the result is null
@@ -123,11 +123,11 @@ enum class symbolic_rule : std::uint8_t {
   copy,      ///< the contributions in a
   joined,    ///< the contributions in a and b, combined
   weighted,  ///< the contributions in a and b, combined by the dot products in s
-  quotient,  ///< the contributions in a, changed by the parameters
+  quotient,  ///< the contributions in a, divided by the parameter
   sums,      ///< dot products of a and b, which are not contributions
   lengths,   ///< the lengths of the lists in a, which are not contributions
-  layout,    ///< no content yet; later only lists with the lengths in a may be written to the result
-  part,      ///< function: the parts of a; a is a whole expression (node, libsched/verify), or one element of a node
+  layout,    ///< no content; afterwards, only lists with the lengths in a may be written to the result
+  part,      ///< function: the parts of a, which is a whole expression (node, libsched/verify) or one element of a node
   fold,      ///< function: the combination, in order, of the elements of a, which are the same part of several nodes
   whole,     ///< function: the whole node, of which a contains all parts
   opaque,    ///< function: numbers that follow from a, and are not contributions
@@ -135,16 +135,16 @@ enum class symbolic_rule : std::uint8_t {
 
 enum class trait : std::uint8_t {
   reduction,    ///< elementwise and associative, with two operands, so that collectives can use it in reductions
-  merges,       ///< can combine late contributions of a rank, which missed their round, with later contributions
+  merges,       ///< can add a contribution that missed its round to the rank's next contribution
   function,     ///< calls a function of the instance (functions.h), whose operands are whole buffers of any type
-  elementwise,  ///< operands may be cut anywhere without changing result bits, so several threads may compute the parts
-  on_devices,   ///< GPUs have the kernel, too, with the same bits; functions only if functions::use_devices()
+  elementwise,  ///< a cut of the operands into parts does not change the bits, so several threads may compute the parts
+  on_devices,   ///< GPUs also have the kernel, with the same bits; for functions, see functions::use_devices()
 };
 
 /// Algebraic laws that hold bit for bit for all elements, including NaNs, zeros of either sign and subnormals.
 /// tests/ops/laws_test.cc checks these laws on every SIMD target.
 enum class law : std::uint8_t {
-  commutative,  ///< b (op) a = a (op) b
+  commutative,
   associative,  ///< a (op) (b (op) c) = (a (op) b) (op) c
   idempotent,   ///< (a (op) b) (op) a = a (op) b
 };
@@ -344,16 +344,16 @@ using reduce_fn = void (*)(const void* a, const void* b, void* c, std::size_t co
 /// multiple of the unit (user_kernel::unit).
 using user_fn = void (*)(const void* a, const void* b, void* c, std::uint64_t count, void* context);
 
-/// The reduction that an instance runs for kernel::user. The caller passes this structure when the instance is created
-/// (commit). A schedule never contains the reduction.
+/// The reduction that an instance runs for kernel::user. The caller passes this structure when the instance is created.
+/// A schedule does not contain the function.
 struct user_kernel {
   user_fn run = nullptr;  ///< nullptr: no reduction
   void* context = nullptr;
   std::uint64_t unit = 1;  ///< elements of a unit, at least 1; counts and offsets are multiples of the unit
 };
 
-/// Arguments of a call of any kernel. Absent and null operands are nullptr. Only kernels whose row has
-/// `null_rule::present` or `partly` receive null operands. The rules for operands at the top of this file apply.
+/// Arguments of a call of any kernel. Absent and null operands are nullptr. Only kernels with the rule
+/// null_rule::present or null_rule::partly receive null operands. The rules for operands at the top of this file apply.
 struct kernel_call {
   const std::byte* a = nullptr;
   const std::byte* b = nullptr;
@@ -365,19 +365,19 @@ struct kernel_call {
 };
 using kernel_fn = void (*)(const kernel_call& call);
 
-/// Returns the best kernel that this machine's processor can run. Returns nullptr if `supports` returns false, and for
-/// kernels without arithmetic: copy, measure, lay_out and functions. Thread-safe. Does not allocate. The engine calls
-/// find() once for each op when an instance is created, and then calls the returned pointer in every round.
+/// Returns the fastest implementation of kernel `what` for `type` that this CPU supports. Returns nullptr if `supports`
+/// returns false, and for the kernels copy, measure, lay_out and functions of the instance. Thread-safe. Does not
+/// allocate. The engine calls find() once for each op when an instance is created, and then calls the returned pointer
+/// in every round.
 kernel_fn find(kernel what, dtype type);
 
-/// Returns a reduction as a function of its operands. Returns nullptr if `find` returns nullptr, and for kernels other
-/// than reductions.
+/// Returns a reduction as a function of its operands. Returns nullptr if find() returns nullptr, or if the kernel is
+/// not a reduction.
 reduce_fn find_reduce(kernel what, dtype type);
 
 /// Computes c[i] = a[i] / divisor. The exact quotient is rounded once, to nearest even in the element's type, also if
-/// the result is subnormal. So the mean of equal numbers is that number, if their sum is exact. The divisor must be at
-/// least 1. Division by 1 changes only NaNs. c must be identical with a, or disjoint from a. find_divide returns
-/// nullptr for items.
+/// the result is subnormal. The divisor must be at least 1. Division by 1 changes only NaNs. c must be identical with
+/// a, or disjoint from a. find_divide returns nullptr for items.
 using divide_fn = void (*)(const void* a, void* c, std::size_t count, std::uint64_t divisor);
 divide_fn find_divide(dtype type);
 

@@ -10,8 +10,8 @@
 namespace lsched {
 
 /// Returns the minimum number of edits that turn one word into the other. An edit inserts, removes or replaces a
-/// letter, or swaps two adjacent letters. (This is the Damerau-Levenshtein distance in which swapped letters are not
-/// edited again.)
+/// letter, or swaps two adjacent letters. (This is the Damerau-Levenshtein distance, restricted so that swapped letters
+/// are not edited again.)
 inline std::size_t edit_distance(std::string_view x, std::string_view y) {
   std::vector<std::size_t> before(y.size() + 1), above(y.size() + 1), row(y.size() + 1);
   for (std::size_t j = 0; j <= y.size(); ++j) above[j] = j;
@@ -27,8 +27,8 @@ inline std::size_t edit_distance(std::string_view x, std::string_view y) {
   return above[y.size()];
 }
 
-/// Returns the word of `known` with the smallest edit distance, the first such word in case of a tie. Returns an empty
-/// word if the distance exceeds both 1 and a third of the letters of `word`.
+/// Returns the first word of `known` with the smallest edit distance to `word`. Returns an empty word if this distance
+/// is greater than both 1 and a third of the length of `word`.
 template <class Words>
 std::string_view nearest_word(std::string_view word, const Words& known) {
   std::string_view nearest;
@@ -40,7 +40,7 @@ std::string_view nearest_word(std::string_view word, const Words& known) {
   return nearest;
 }
 
-/// Returns, for example, "; did you mean ring?". Returns an empty text if no known word is near.
+/// Returns, for example, "; did you mean ring?". Returns an empty text if nearest_word() finds no word.
 template <class Words>
 std::string suggestion_for(std::string_view word, const Words& known) {
   const std::string_view nearest = nearest_word(word, known);

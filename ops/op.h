@@ -20,9 +20,9 @@ namespace lsched {
 ///
 /// A *signal* is not a message of length 0. Each signal edge has a 64-bit register at the receiver, which holds the
 /// highest round that the sender has signalled and never decreases. A signal_recv completes in round t once its
-/// register holds at least t. If the peer is the rank itself, the register holds the latest round for which the
-/// application has called. `capture` moves the pending contribution of the application to region `c`, or marks `c` as
-/// null (without a contribution) if none is pending.
+/// register holds at least t. If `peer` is this rank, the register holds the latest round that the application has
+/// started. `capture` moves the application's pending contribution to region `c`. If no contribution is pending,
+/// `capture` marks `c` as null.
 enum class op_kind : std::uint8_t { nop, send, recv, compute, signal_send, signal_recv, capture };
 
 /// Properties of a kind of op. For computes, the kernel's row lists the operands (ops/kernel.h).
@@ -79,7 +79,7 @@ class region {
 /// | recv        |        |        |      | target  | from | yes |
 /// | compute     | lower  | higher | sums | target  |      |     |  see below; the tag is the index of the parameters
 /// | signal_send |        |        |      |         | to   | yes |
-/// | signal_recv |        |        |      |         | from | yes |  from this rank: the application's call
+/// | signal_recv |        |        |      |         | from | yes |  if `peer` is this rank: the application's call
 /// | capture     |        |        |      | target  |      |     |
 ///
 /// A compute sets region c. The kernel's row (ops/kernel.h) lists the other operands and the parameters:
@@ -90,26 +90,26 @@ class region {
 ///   adasum      c = x a + y b; x and y follow from the dot products in s
 ///   divide      c = a / divisor
 ///   measure     c = the lengths of the lists in a
-///   lay_out     c becomes lists that have the lengths in a
+///   lay_out     c = lists with the lengths in a, without values yet
 ///
-/// An op whose kernel is a function of the instance (functions.h) reads the whole buffer of a and, if b exists, the
-/// whole buffer of b. The op writes the whole buffer of c. These buffers may have any type. operands_of (schedule.h)
-/// returns all regions of an op.
+/// An op whose kernel is a function of the instance (functions.h) reads the whole buffer of a and, if the op has an
+/// operand b, of b. It writes the whole buffer of c. These buffers may have any type. operands_of (schedule.h) returns
+/// all regions of an op.
 struct op {
   op_kind kind = op_kind::nop;
   kernel what = kernel::none;
   dtype type = dtype::u8;
-  bool in_place : 1 = false;   ///< recv: the payload may stay where the transport put it (set by compile)
+  bool in_place : 1 = false;   ///< recv: the payload may be read in the transport's memory (set by compile)
   std::uint8_t guard : 7 = 0;  ///< number of the op's guard (a condition on rounds, schedule.h); 0: no guard
   rank peer = k_no_rank;
-  std::uint32_t need = 0;  ///< number of completed deps that the op waits for; the in-degree means all, 1 means any
+  std::uint32_t need = 0;  ///< number of dependencies that must complete before the op starts; 1: any, in-degree: all
   /// Communication op: a number that is unique within the schedule for each peer, direction and kind (payload or
   /// signal). Compute whose kernel has parameters: index of the parameter values in schedule::parameters().
   std::uint32_t tag = 0;
   std::uint64_t count = 0;  ///< elements
   region a{}, b{}, c{}, s{};
   /// Set by compile. Compute op: the in-place recv whose payload this op reads as `a`, and which is released after this
-  /// op. Send: the copy from device memory that produces the source of this send and has no other reader. The copy can
+  /// op. Send: the copy from device memory that produces the source of this send and has no other reader. This copy can
   /// be left out if the receiver reads device memory.
   op_id releases_a = k_no_op;
   op_id releases_b = k_no_op;  ///< set by compile; compute op: as releases_a, for operand `b`
@@ -143,11 +143,11 @@ class operand_list {
 /// Returns an error text if the op's kernel does not support its dtype or parameters, else an empty string.
 std::string validate_kernel(const op& what, const parameter_values& with);
 
-/// Returns the operands of an op whose kernel is no function of the instance.
+/// Returns the operands of an op. The kernel must not be a function of the instance (functions.h).
 operand_list own_operands_of(const op& what);
 
-/// Returns true if no kernel accepts the two operands together, because their regions overlap. Identical regions are
-/// accepted if neither holds sums.
+/// Returns true if the regions of two operands overlap in a way that no kernel supports. Kernels support identical
+/// regions if neither holds sums.
 bool straddle(const operand& x, const operand& y);
 
 /// Returns "region a", "region b", "region s" or "region c".

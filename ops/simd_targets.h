@@ -1,4 +1,4 @@
-// Names of SIMD targets, for the command, tests and benchmarks. Not part of libsched.so.
+// Names of SIMD targets, for the lsched command, tests and benchmarks. Not part of libsched.so.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@ namespace lsched {
 std::string_view simd_target();
 
 /// Returns the name of target number `place` among the targets that this build contains and this CPU supports. Number 0
-/// is the best target, and the last target is plain scalar code. Returns an empty name for larger numbers.
+/// is the fastest, and the last is plain scalar code. Returns an empty name if there is no such target.
 /// force_simd_target accepts each of these names.
 std::string_view simd_target_at(std::size_t place);
 
 /// Restricts dispatch to one target, for tests and benchmarks. An empty name removes the restriction. Returns false,
-/// and changes nothing, if this CPU or this build does not support the target. Must not run concurrently with
-/// find_reduce.
+/// and changes nothing, if the build does not contain the target or the CPU does not support it. Must not run
+/// concurrently with find_reduce.
 bool force_simd_target(std::string_view name);
 
 }  // namespace lsched

@@ -13,7 +13,7 @@ namespace lsched {
 inline constexpr std::string_view k_size_syntax = "a number of bytes such as 64, 64K, 1MiB or 2G";
 
 /// Parses a number of bytes: a whole number, then optionally K, M, G or T (powers of 1024), then optionally iB. Letters
-/// may be lower case. Returns nullopt for any other text, and for numbers above 2^64 - 1.
+/// may be lower case. Returns nullopt for invalid text, and for numbers above 2^64 - 1.
 inline std::optional<std::uint64_t> parse_size(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

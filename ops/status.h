@@ -1,8 +1,9 @@
-// Results of calls: a status code on the data path, and a failure with details on all other (cold) paths.
+// Results of calls: a status code on the data path, and a failure with details on all other paths, which are called
+// cold.
 //
 // Status codes have the same numbers as in the C API (`lsched_status`). New codes are appended, and numbers never
-// change. The first function that detects a fault fills in the details (op, peer, text). Callers of this function pass
-// the details on unchanged.
+// change. The function that detects a fault fills in the details (op, peer, text). Its callers pass the details on
+// unchanged.
 #pragma once
 
 #include <string>
@@ -22,7 +23,7 @@ enum class [[nodiscard]] status : int{
     state = -3,        ///< the call is not valid in the object's current state
     cycle = -4,        ///< the deps of a schedule form a cycle
     unmatched = -5,    ///< sends and receives of the world do not pair up
-    mismatch = -6,     ///< ranks made different requests, such as different collectives
+    mismatch = -6,     ///< requests of ranks differ, such as different collectives
     constraint = -7,   ///< the algorithm does not support this number of ranks, count, dtype or kernel
     unsupported = -8,  ///< valid, but this build or transport does not implement it
     no_memory = -9,

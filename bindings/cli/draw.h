@@ -1,4 +1,4 @@
-// The option `--svg FILE` of `lsched show`.
+// Implements the option `--svg FILE` of `lsched show`.
 #pragma once
 
 #include <span>

@@ -20,7 +20,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 struct list_options {
-  std::string collective;  ///< name of a collective; empty: all collectives
+  std::string collective;  ///< name of a collective; if empty, all collectives are listed
   request_options request;
   std::string tuning;
   rank ranks_per_core = 0;  ///< number of ranks per core; 0: computed from the cores of this machine
@@ -32,15 +32,15 @@ activation starts_of(const collective& of, const request_options& request) {
   return of.activates ? activation_of(request.activation, 0) : activation{};
 }
 
-/// Returns the reason why the create function of a collective refuses a mean. Collectives that do not reduce ignore
-/// --mean, as they ignore --op.
+/// Returns an error text if the collective does not support means, but --mean is given. Collectives without a reduction
+/// ignore --mean.
 std::optional<std::string> objection_to_mean(const collective& of, const request_options& request) {
   if (!request.is_mean || !of.reduces || of.has_means) return std::nullopt;
   if (of.adapts || !of.activates) return std::string(of.name) + " has no means: leave --mean out";
   return request.reduction == kernel::sum ? std::nullopt : std::optional<std::string>("--mean needs --op sum");
 }
 
-/// Describes an algorithm, with its cost for the request or the reason why the algorithm cannot run the request.
+/// Describes an algorithm, with its cost for the request or the reason why the algorithm does not support the request.
 json describe(const algorithm& how, const request_options& request) {
   const collective& of = *how.of;
   const constraints& needs = how.needs;
@@ -75,8 +75,7 @@ json describe(const algorithm& how, const request_options& request) {
   return entry;
 }
 
-/// Describes a sparse algorithm. The cost of the algorithm depends on the values in the vectors, so only an estimate is
-/// shown.
+/// Describes a sparse algorithm. Its cost depends on the values in the vectors, so the output has only an estimate.
 json describe(const sparse_algorithm& how, const request_options& request) {
   const sparse_problem problem = problem_of(request);
   json entry{{"collective", k_sparse_allreduce},
@@ -100,8 +99,8 @@ json describe(const sparse_algorithm& how, const request_options& request) {
 
 bool serves(const json& entry) { return entry["objection"].is_null(); }
 
-/// Prints each algorithm that can run the request. `columns` has the names and widths of the numbers of
-/// entry[estimate].
+/// Prints each algorithm that supports the request. `columns` has the names and the widths of the columns for the
+/// numbers in entry[estimate].
 void print(const json& list, const char* estimate, const std::vector<std::pair<const char*, int>>& columns) {
   for (const json& entry : list) {
     if (!serves(entry)) continue;
@@ -111,7 +110,7 @@ void print(const json& list, const char* estimate, const std::vector<std::pair<c
   }
 }
 
-/// Prints each reason why algorithms cannot run the request, with the names of these algorithms.
+/// Prints each reason why algorithms do not support the request, with the names of these algorithms.
 void print_refused(const json& dense, const json& sparse) {
   std::vector<std::pair<std::string, std::string>> reasons;  // reason, algorithms
   for (const json* list : {&dense, &sparse})
@@ -147,8 +146,7 @@ void print(const json& dense, const json& sparse, const request_options& request
 
 // --- --explain ---------------------------------------------------------------------------------------------
 
-/// Returns the data from which "auto" chooses an algorithm. The data is from the options, or else from the environment,
-/// as in every world.
+/// Returns the data from which "auto" chooses an algorithm, taken from the options or else from the environment.
 selection selection_of(const list_options& options) {
   if (!options.tuning.empty()) setenv("LSCHED_TUNING", options.tuning.c_str(), 1);
   selection by = require(read_selection());

@@ -1,4 +1,4 @@
-// `lsched postmortem`: prints at which schedule, round and op each rank of a node is, or was when it ended.
+// `lsched postmortem`: prints the current or last schedule, round and op of each rank of a node.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -93,7 +93,7 @@ std::string state_of(const recording& all, const recorded_rank& one) {
   }
 }
 
-/// A schedule, and the ranks that delay its latest round. This is the latest round that any rank has called for.
+/// A schedule, and the ranks that delay its latest round: the latest round for which any rank has called.
 struct late_ranks {
   std::string label;
   round_no round = 0;
@@ -192,8 +192,8 @@ void print_json(const recording& all) {
   std::printf("%s\n", json_text(out).c_str());
 }
 
-/// Writes waits that have not ended as events. Such an event ends now if any rank still runs, else at the last time in
-/// the recording.
+/// Writes the current waits as events of a trace. Such an event ends now if any rank still runs, else at the last time
+/// in the recording.
 void print_trace(const recording& all) {
   std::uint64_t end = 0;
   trace_context context{.remark = "open waits of a recording"};
@@ -205,7 +205,7 @@ void print_trace(const recording& all) {
   std::vector<trace_event> events;
   for (const recorded_rank& one : all.ranks) {
     const wait_note& wait = one.wait;
-    if (wait.round == 0 || wait.is_of_message()) continue;  // a wait for a message belongs to no schedule
+    if (wait.round == 0 || wait.is_of_message()) continue;  // a wait for a message has no schedule
     const recorded_schedule* const in = one.find(wait.instance);
     const std::uint32_t schedule = schedule_in_trace(wait.instance);
     if (in != nullptr) context.names[schedule] = in->label;

@@ -15,7 +15,7 @@ namespace {
 constexpr double k_longest_seconds = 1e9;
 constexpr std::int32_t k_longest_start_s = 1'000'000'000;
 
-/// Options of `run` that take the next word as their value.
+/// Options of `lsched run` whose value is the next word.
 constexpr std::array<std::string_view, 5> k_with_value{"-n", "-np", "--ranks", "--timeout", "--start-timeout"};
 
 struct run_options {
@@ -69,8 +69,8 @@ void add_run_command(CLI::App& app, command_context& context) {
       ->check(whole_number(1, k_longest_start_s));
   group.add_flag("--pin", options->bind, "Pin rank r to the r-th core this process may use, round robin");
   group.add_flag("--prepend-rank", options->prepends_rank, "Begin each line that rank R writes with \"R: \"");
-  // This option only appears in the help text: main() has removed PROGRAM and its words, because the parser must not
-  // see them.
+  // This option exists only for the help text: main() has already removed PROGRAM and its arguments from the command
+  // line.
   command->add_option("PROGRAM", context.program, "The program, and its arguments")->type_name("");
   command->footer(
       "The program finds its world through lsched_world_open. Standard input goes to rank 0; SIGINT,\n"

@@ -19,7 +19,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 struct show_options {
-  std::vector<schedule_ptr> given{};  ///< schedules from a file; empty: schedules are generated
+  std::vector<schedule_ptr> given{};  ///< schedules from a file; if empty, schedules are generated
   std::string collective;
   std::string algorithm = "auto";
   request_options request{.ranks = 4};
@@ -109,14 +109,13 @@ int show_goal(const show_options& options) {
 
 /// Writes the text of an algorithm file. An MSCCL program is converted into an algorithm file.
 int show_algorithm_file(const show_options& options) {
-  const std::string text = algorithm_text_of(options.collective);  // read before the output is opened, because both may
-                                                                   // be the same file
+  const std::string text = algorithm_text_of(options.collective);  // first: the output may be the same file
   print_to(options.algorithm_file);
   std::fputs(text.c_str(), stdout);
   return 0;
 }
 
-/// Reads the file if the user gave one in place of a collective: an algorithm, schedules or a GOAL program.
+/// If the user has given a file instead of a collective, reads the file: an algorithm, schedules or a GOAL program.
 void take_file(const CLI::App& command, show_options& options) {
   if (!is_path(options.collective)) return;
   const std::string path = options.collective;

@@ -40,8 +40,7 @@ constexpr double k_largest_us = 0x1p52;
 
 bool is_time(const json& us) { return us.is_number() && std::abs(us.get<double>()) <= k_largest_us; }
 
-/// Returns the reason why a value is not an event of the Trace Event Format. Returns an empty text if the value is an
-/// event.
+/// Returns the reason why a value is not an event of the Trace Event Format, or an empty text if it is.
 std::string flaw_of(const json& event) {
   if (!event.is_object()) return "not an object";
   const auto has = [&](const char* key, bool (json::*is)() const noexcept) {
@@ -103,7 +102,7 @@ class trace_parser {
     place_of_flaw_ = position();
   }
 
-  /// Validates a value for the parser. Returns true if the parser must keep the value.
+  /// Callback of the parser, which validates a value. Returns true if the parser must keep the value.
   bool see(int depth, json::parse_event_t event, const json& value) {
     using seen = json::parse_event_t;
     if (depth > k_deepest) note("nested too deep");
@@ -114,7 +113,7 @@ class trace_parser {
     return flaw_.empty();
   }
 
-  /// Refuses a document without events, or with a "lost" or "cut" that is not a number.
+  /// Throws if the document has no events, or if "lost" or "cut" is not a number.
   void expect_frame(const json& content) const {
     const bool has_events = content.is_object() && content.contains("traceEvents") && content["traceEvents"].is_array();
     const json other = has_events ? content.value("otherData", json::object()) : json();
@@ -167,7 +166,7 @@ struct trace_options {
 struct recorded_run {
   std::vector<trace_event> events;
   std::map<std::uint32_t, std::string> names;
-  std::map<std::string, std::uint32_t> numbers;  ///< numbers of schedules, by name, in order of appearance
+  std::map<std::string, std::uint32_t> numbers;  ///< number of each schedule, by name; numbered in order of appearance
   std::uint64_t lost = 0, cut = 0;
   std::size_t strange = 0;  ///< number of slices that other programs have written
   std::string remark;
@@ -176,7 +175,7 @@ struct recorded_run {
 /// Converts a time that `flaw_of` accepts and that is not negative.
 std::uint64_t nanoseconds(const json& us) { return static_cast<std::uint64_t>(std::llround(us.get<double>() * 1000)); }
 
-/// Returns the event of a slice that `to_trace_json` wrote, or nothing for a slice of another program.
+/// Converts a slice that to_trace_json() has written to an event. Returns nothing for a slice of another program.
 std::optional<trace_event> event_from(const json& slice, recorded_run& run) {
   const json with = slice.value("args", json::object());
   const auto is_number = [&](const char* key) { return with.contains(key) && with[key].is_number_unsigned(); };
@@ -241,7 +240,7 @@ std::string names_of(const recorded_run& run) {
   return text + (said > k_most ? " and " + std::to_string(said - k_most) + " more" : "");
 }
 
-/// Removes the events that are not to be drawn. Returns a text that describes the remaining events.
+/// Removes events that the options exclude from the picture. Returns a text that describes the remaining events.
 std::string choose(recorded_run& run, const trace_options& options) {
   const std::string known = names_of(run);
   const auto keep = [&](const auto& is_kept) {

@@ -1,14 +1,15 @@
-// libsched for C++20: objects that own the handles of <lsched.h>, spans for buffers, exceptions for errors.
+// libsched for C++20: objects own the handles of <lsched.h>, buffers are spans, and errors are exceptions.
 //
-// This header calls only functions of <lsched.h>, and works with every library of the same LSCHED_ABI. The comments of
-// lsched.h state threads, blocking, memory and errors of each function. The comments here state only the differences:
-//  - A failure throws lsched::error in the caller's own translation unit. LSCHED_PENDING is not a failure.
+// This header calls only functions of <lsched.h>, and works with every library of the same LSCHED_ABI. lsched.h
+// documents thread safety, blocking, memory and errors of each function. The comments in this file state only
+// differences:
+//  - A failure throws lsched::error. LSCHED_PENDING is not a failure.
 //  - Objects own their handle, and can be moved but not copied. A moved-from object may only be destroyed or assigned
 //    to.
 //  - Destructors never throw. If a round is outstanding, or other ranks still use a partial schedule, the destructor
-//    cancels the schedule on all ranks (lsched_cancel, at most 100 ms). Afterwards no thread writes to the buffers of
-//    that schedule. All ranks must end a partial schedule together, so end it with close(). The destructor of a world
-//    does not close a world that still has schedules.
+//    cancels the schedule on all ranks (lsched_cancel, at most 100 ms), so that its buffers are no longer used. To end
+//    a partial schedule without cancelling, call close() on all ranks. The destructor of a world does not close a world
+//    that still has schedules.
 //  - Buffers are spans. As in C, the caller owns them, and they must outlive the schedule.
 #ifndef LSCHED_HPP
 #define LSCHED_HPP
@@ -37,8 +38,7 @@
 #include <vector>
 
 namespace lsched {
-// An inline namespace, so that these symbols cannot collide with symbols of a program that has its own namespace
-// lsched.
+// The inline namespace prevents collisions with symbols of a program that has its own namespace lsched.
 inline namespace cpp {
 
 // --- errors ------------------------------------------------------------------------------------------------
@@ -63,8 +63,8 @@ class error : public std::runtime_error {
   lsched_diagnostic detail_;
 };
 
-/// Throws lsched::error if the status of a call of <lsched.h> is an error. `why` is the diagnostic that was passed to
-/// the call. For a call without a diagnostic, the error has the details of lsched_last_failure().
+/// Throws lsched::error if `status`, the result of a call of <lsched.h>, is an error. `why` is the diagnostic that was
+/// passed to the call. Without a diagnostic, the details are those of lsched_last_failure().
 inline void must(lsched_status status, const lsched_diagnostic* why = nullptr) {
   if (status >= 0) return;
   if (why == nullptr || why->status != status) why = lsched_last_failure();
@@ -73,7 +73,7 @@ inline void must(lsched_status status, const lsched_diagnostic* why = nullptr) {
 
 namespace detail {
 
-/// The diagnostic of one call. operator() takes the status of that call, and throws lsched::error if it is an error.
+/// The diagnostic of one call. operator() must get the status of that call, and throws lsched::error if it is an error.
 class call {
  public:
   call() { detail_.struct_size = sizeof detail_; }
@@ -100,8 +100,8 @@ inline bool is_freed(lsched_status ended) {
   return ended == LSCHED_OK || ended == LSCHED_ERR_UNSUPPORTED || ended == LSCHED_ERR_DEVICE;
 }
 
-/// Closes or destroys a handle. If a schedule cannot be destroyed now, cancels the schedule. If a peer still reads the
-/// schedule's memory, the handle is not freed.
+/// Closes or destroys a handle. A schedule that cannot be destroyed is first cancelled. If a peer still reads its
+/// memory, the handle is leaked.
 struct handle_end {
   void operator()(lsched_world* world) const { static_cast<void>(lsched_world_close(world)); }
   void operator()(lsched_schedule* schedule) const {
@@ -129,7 +129,7 @@ made_schedule created(Create create, Arguments... arguments) {
   return {owner<lsched_schedule>(handle), call.remark()};
 }
 
-/// Returns the struct that `fill`, a function of <lsched.h>, fills in. Sets its struct_size.
+/// Sets the struct_size of a struct, and returns the struct after `fill`, a function of <lsched.h>, has filled it in.
 template <class Struct, class Fill, class... Arguments>
 Struct sized(Fill fill, Arguments... arguments) {
   Struct filled{};
@@ -138,7 +138,7 @@ Struct sized(Fill fill, Arguments... arguments) {
   return filled;
 }
 
-/// Returns the text of a print function. If the text became longer between two calls, calls the print function again.
+/// Returns the text of a print function, which is called again if the text has become longer between two calls.
 template <class Print>
 std::string printed(Print&& print) {
   std::string text;
@@ -153,7 +153,7 @@ std::string printed(Print&& print) {
 
 // --- element types and timeouts -----------------------------------------------------------------------------
 
-/// The lsched_dtype of an element type. C++20 has no 16-bit floating types, so use the C interface for these.
+/// The lsched_dtype of an element type. C++20 has no 16-bit floating types; use the C interface for these.
 template <class T>
 struct dtype_of;
 template <>
@@ -182,7 +182,7 @@ inline void convert(lsched_dtype from, const void* input, std::uint64_t count, d
   detail::expect(lsched_convert(from, input, count, factor, to, output));
 }
 
-/// A timeout. `forever` never expires. A negative time counts as 0, which makes one attempt.
+/// A timeout. `forever` never expires. A timeout of 0, or a negative timeout, makes one attempt.
 class timeout {
  public:
   template <class Rep, class Period>
@@ -240,7 +240,7 @@ class [[nodiscard]] schedule_base {
     });
   }
 
-  /// Waits until all ranks have created the schedule. Throws TIMEOUT, or the error with which the create has failed.
+  /// Waits until all ranks have created the schedule. Throws TIMEOUT, or the error with which the creation has failed.
   void create_wait(timeout limit = timeout::forever()) {
     detail::call call;
     call(lsched_create_wait(handle(), limit.ns(), call.diagnostic()));
@@ -279,8 +279,9 @@ class [[nodiscard]] schedule : public schedule_base {
     detail::expect(lsched_start(handle(), &started));
     return ticket(started);
   }
-  /// Starts the next round over the given memory, with one pointer per slot in the order of declaration. `counts` is
-  /// for schedules with a capacity. Memory and counts belong to the round until it has ended.
+  /// Starts the next round with the given buffers, one pointer per slot in the order of declaration. `counts` must be
+  /// nullptr unless the schedule has a capacity. The caller must not use the buffers and counts until the round has
+  /// ended.
   [[nodiscard]] ticket start_with(std::span<const void* const> inputs, std::span<void* const> outputs,
                                   const lsched_counts* counts = nullptr) {
     lsched_ticket started{};
@@ -292,17 +293,16 @@ class [[nodiscard]] schedule : public schedule_base {
     call(lsched_run(handle(), limit.ns(), call.diagnostic()));
   }
 
-  /// Binds the schedule to other memory, with one pointer per slot in the order of declaration.
+  /// Binds the schedule to other buffers, one pointer per slot in the order of declaration.
   void rebind(std::span<const void* const> inputs, std::span<void* const> outputs) {
     detail::expect(lsched_rebind(handle(), inputs.data(), outputs.data()));
   }
 
-  /// Returns the warning of the call that created the schedule, for example that an adaptive sum is only a mean here.
-  /// Empty: no warning.
+  /// Returns the warning of the call that created the schedule, or an empty text.
   const std::string& remark() const { return remark_; }
 
-  /// Returns the number of non-finite tensors in the result of an adasum that has run. is_non_finite[i] becomes 1 if
-  /// tensor i is non-finite, else 0. `is_non_finite` has one element per tensor, or is empty.
+  /// Returns the number of non-finite tensors in the result of the last round of an adasum. Sets is_non_finite[i] to 1
+  /// if tensor i is non-finite, else to 0. `is_non_finite` must have one element per tensor, or be empty.
   std::uint64_t non_finite_tensors(std::span<std::uint8_t> is_non_finite = {}) const {
     std::uint64_t number = 0;
     detail::expect(lsched_non_finite_tensors(handle(), is_non_finite.size(),
@@ -325,8 +325,8 @@ class [[nodiscard]] partial_base : public schedule_base {
   partial_base() = default;
   explicit partial_base(lsched_schedule* handle) : schedule_base(handle) {}
 
-  /// Returns an image of the pending offers, for a checkpoint. load_pending adds the offers of an image to the pending
-  /// offers.
+  /// Returns an image of the pending offers, for a checkpoint. load_pending() adds the offers of an image to the
+  /// pending offers.
   std::vector<std::byte> save_pending() const {
     std::size_t bytes = 0;
     detail::expect(lsched_schedule_save(handle(), LSCHED_STATE_PENDING, nullptr, 0, &bytes));
@@ -348,7 +348,7 @@ class [[nodiscard]] partial_base : public schedule_base {
     detail::expect(lsched_withdraw(handle(), &offers));
     return offers;
   }
-  /// Marks the rounds up to `last` that are over as called for by this rank. Returns the number of these rounds.
+  /// Skips the finished rounds up to `last`, as if this rank had called for them. Returns the number of these rounds.
   std::uint64_t skip(std::uint64_t last) {
     std::uint64_t rounds = 0;
     detail::expect(lsched_skip(handle(), last, &rounds));
@@ -356,7 +356,7 @@ class [[nodiscard]] partial_base : public schedule_base {
   }
   void leave() { detail::expect(lsched_leave(handle())); }
 
-  /// Moves the schedule into a world of some of its ranks, after world::shrink. Collective over `survivors`.
+  /// Moves the schedule to the world `survivors`, which world::shrink has returned. Collective over `survivors`.
   void carry(const world& survivors);
 
   [[nodiscard]] lsched_partial_stats stats() const {
@@ -392,8 +392,8 @@ class [[nodiscard]] partial_collective : public partial_base {
   /// Calls for the next round without a contribution.
   ticket offer_nothing() { return offered(nullptr); }
 
-  /// Copies one bucket, so that other buckets can still be computed. After all buckets have been copied, call
-  /// offer_end() to offer the contribution.
+  /// Copies one bucket of a contribution. After all buckets have been copied, call offer_end() to offer the
+  /// contribution.
   void offer_bucket(std::uint32_t index, std::span<const T> bucket) {
     if (index < buckets_.size()) expect_count(bucket.size(), buckets_[index]);
     detail::expect(lsched_offer_bucket(this->handle(), index, bucket.data()));
@@ -404,7 +404,7 @@ class [[nodiscard]] partial_collective : public partial_base {
     return ticket(made);
   }
 
-  /// Waits for the round, and copies its result. `result` is unchanged if the report has no result.
+  /// Waits for the round, and copies its result. If the report has no result, `result` is unchanged.
   report collect(ticket which, std::span<T> result, timeout limit = timeout::forever()) {
     expect_count(result.size(), result_);
     return over<void>(result, [&](void* const* buckets) { return collected(which, buckets, limit); });
@@ -415,8 +415,8 @@ class [[nodiscard]] partial_collective : public partial_base {
     return collected(which, pointers_to<void>(buckets).data(), limit);
   }
 
-  /// Acts as collect without a copy. `result` points to the result until the next collect, or is empty if no
-  /// result exists.
+  /// Like collect(), but without a copy. `result` refers to the result until the next collect, or is empty if there is
+  /// no result.
   report collect_view(ticket which, std::span<const T>& result, timeout limit = timeout::forever()) {
     const report told = collected(which, nullptr, limit);
     result = {static_cast<const T*>(told.result), told.result == nullptr ? 0 : result_};
@@ -493,13 +493,13 @@ class [[nodiscard]] partial_collective : public partial_base {
   std::vector<std::uint64_t> buckets_{};
 };
 
-/// The common part of sparse allreduces, ordinary and partial: the residual and the statistics.
+/// Base of ordinary and partial sparse allreduces: the residual and the statistics.
 template <element T, class Base>
 requires std::floating_point<T>
 class [[nodiscard]] sparse_schedule : public Base {
  public:
   /// Returns the residual of this rank, which the caller may read and write between rounds. The schedule owns the
-  /// memory of the residual.
+  /// memory.
   [[nodiscard]] std::span<T> residual() const {
     void* memory = nullptr;
     lsched_dtype type{};
@@ -511,8 +511,7 @@ class [[nodiscard]] sparse_schedule : public Base {
     return detail::sized<lsched_sparse_stats>(lsched_sparse_get_stats, this->handle());
   }
 
-  /// Saves the state that the schedule keeps between rounds, for a checkpoint of this rank. Call this function between
-  /// rounds.
+  /// Returns an image of this rank's state, for a checkpoint. Must be called between rounds.
   [[nodiscard]] std::vector<std::byte> save() const {
     std::size_t needed = 0;
     detail::expect(lsched_schedule_save(this->handle(), LSCHED_STATE_SPARSE, nullptr, 0, &needed));
@@ -527,7 +526,7 @@ class [[nodiscard]] sparse_schedule : public Base {
   std::uint64_t count_ = 0;
 };
 
-/// A sparse allreduce of vectors of type T (world::sparse). lsched_sparse_create describes a round.
+/// A sparse allreduce of vectors of type T (world::sparse), described at lsched_sparse_create.
 template <element T>
 class [[nodiscard]] sparse_allreduce : public sparse_schedule<T, schedule> {
  public:
@@ -547,8 +546,8 @@ class [[nodiscard]] sparse_allreduce : public sparse_schedule<T, schedule> {
   [[nodiscard]] lsched_sparse_stats stats() const { return this->traffic(); }
 };
 
-/// A sparse allreduce in which no rank waits for the slowest (world::partial_sparse). Ranks offer gradients and collect
-/// updates. The caller may use the residual only while no rank runs a round (lsched_sparse_residual).
+/// A sparse allreduce in which ranks need not wait for the slowest rank (world::partial_sparse). Ranks offer gradients
+/// and collect updates. The caller may access the residual only while no round runs (lsched_sparse_residual).
 template <element T>
 class [[nodiscard]] partial_sparse_allreduce : public sparse_schedule<T, partial_collective<T>> {
  public:
@@ -560,8 +559,8 @@ class [[nodiscard]] partial_sparse_allreduce : public sparse_schedule<T, partial
 // --- user-defined reductions ---------------------------------------------------------------------------------
 
 /// Returns a reduction that calls `combine(lower, higher)`, which returns a V. In memory, each V has sizeof(V) /
-/// sizeof(T) elements of type T. The library does not copy `combine`, which must outlive the schedules and must not
-/// throw. lsched_combine in lsched.h states which threads call `combine`.
+/// sizeof(T) elements of type T. `combine` is not copied: it must outlive the schedules, and must not throw.
+/// lsched_combine in lsched.h states which threads call it.
 template <element T, class V, class Combine>
 requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
     std::is_nothrow_invocable_r_v<V, const Combine&, const V&, const V&> lsched_user_op
@@ -589,47 +588,46 @@ requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
 
 /// Options of a partial collective.
 struct partial_options {
-  std::string collective = "allreduce";  ///< as lsched_partial_desc
+  std::string collective = "allreduce";  ///< as in lsched_partial_desc
   std::vector<std::uint64_t> buckets{};  ///< as in lsched_partial_desc; empty: one bucket
-  std::string activation = "solo";       ///< as lsched_partial_desc
+  std::string activation = "solo";       ///< as in lsched_partial_desc
   lsched_reduction reduction = LSCHED_SUM;
   lsched_lag lag = LSCHED_LATEST;
-  std::uint32_t history = 0;  ///< limit for LSCHED_HISTORY
+  std::uint32_t history = 0;  ///< maximum number of kept results for LSCHED_HISTORY
   lsched_divisor divisor = LSCHED_DIVIDE_BY_NONE;
-  bool averages_weights = false;  ///< true: allows model_sync
+  bool averages_weights = false;  ///< if true, model_sync() may be called
   std::uint64_t seed = 0;
   const char* algorithm = nullptr;
 };
 
-/// Options of a sparse allreduce, as in lsched_sparse_desc. All except `scale` and `image` are the same on all ranks.
+/// Options of a sparse allreduce, as in lsched_sparse_desc. All except `scale` and `image` must be equal on all ranks.
 struct sparse_options {
   const char* algorithm = nullptr;
   double scale = 1;
   lsched_nan_policy nans = LSCHED_NAN_PROPAGATE;
-  lsched_capacity capacity = LSCHED_STRICT;  ///< this option and all options up to `bucket` are only for "oktopk"
+  lsched_capacity capacity = LSCHED_STRICT;  ///< only for "oktopk", like all options up to `bucket`
   std::uint32_t period = 0;                  ///< 0: chosen by the library
   lsched_boundaries boundaries = LSCHED_POOLED;
   lsched_balance balance = LSCHED_BALANCE_BY_COST;
   lsched_selection selection = LSCHED_EXACT;
-  std::uint32_t reuse = 0;  ///< for LSCHED_REUSED: rounds between two updates of the thresholds; 0: as in the paper
+  std::uint32_t reuse = 0;  ///< for LSCHED_REUSED: rounds between updates of the thresholds; 0: as in the paper
   std::uint32_t bucket = 0;
-  std::span<const std::byte> image{};  ///< image of this rank's saved state, from which the schedule continues; any
-                                       ///< algorithm may have saved it
+  std::span<const std::byte> image{};  ///< image from save(), possibly of another algorithm
 };
 
-/// A world, which is an ordered set of ranks. An object that was moved from, or has no world, converts to false.
+/// A world: an ordered set of ranks. A moved-from or empty object converts to false.
 class [[nodiscard]] world {
  public:
   /// Opens the world of this process (lsched_world_open) with the default configuration.
   world() : world(default_config()) {}
-  /// Opens the world with a configuration. Start from default_config() and change members.
+  /// Opens the world with a configuration, which should be a modified default_config().
   explicit world(const lsched_config& config) {
     lsched_world* opened = nullptr;
     detail::call call;
     call(lsched_world_open(&config, &opened, call.diagnostic()));
     handle_.reset(opened);
   }
-  /// Takes ownership of a handle, for example from lsched_world_open_mpi.
+  /// Takes ownership of a handle, such as one from lsched_world_open_mpi.
   explicit world(lsched_world* handle) : handle_(handle) {}
 
   /// Opens a world whose ranks are threads of this process. Element r of the result is the world object of rank r.
@@ -643,8 +641,8 @@ class [[nodiscard]] world {
     return opened;
   }
 
-  /// Opens a world by an exchange function (lsched_world_open_with). `exchange(mine, all)` gathers the bytes `mine` of
-  /// all ranks in `all`, or throws.
+  /// Opens a world by an exchange function (lsched_world_open_with). `exchange(mine, all)` must gather the bytes `mine`
+  /// of all ranks in `all`, or throw.
   template <class Exchange>
   static world open_with(std::int32_t rank, std::int32_t size, Exchange exchange,
                          const lsched_config& config = default_config()) {
@@ -679,7 +677,7 @@ class [[nodiscard]] world {
     call(lsched_split(handle(), color, key, &made, call.diagnostic()));
     return world(made);
   }
-  /// Creates a world of the given ranks, in the given order. Only these ranks call the function.
+  /// Creates a world of the given ranks, in the given order. All these ranks, and no others, must call this function.
   [[nodiscard]] world split_ranks(std::span<const std::int32_t> ranks, std::int32_t tag = 0) {
     lsched_world* made = nullptr;
     detail::call call;
@@ -694,7 +692,7 @@ class [[nodiscard]] world {
     call(lsched_shrink(handle(), limit.ns(), &survivors, call.diagnostic()));
     return world(survivors);
   }
-  /// Returns the ranks that are known to be lost, in the order in which the losses were noticed (lsched_world_lost).
+  /// Returns the ranks that are known to be lost, in the order of detection (lsched_world_lost).
   [[nodiscard]] std::vector<std::int32_t> lost() const {
     std::vector<std::int32_t> ranks(static_cast<std::size_t>(size()));
     auto count = static_cast<std::int32_t>(ranks.size());
@@ -706,7 +704,7 @@ class [[nodiscard]] world {
   void set_nonblocking(bool on) { detail::expect(lsched_world_set(handle(), LSCHED_NONBLOCKING, on ? 1 : 0)); }
 
   /// Makes the next collective call of the other ranks fail, because this rank's arguments are invalid (lsched_refuse).
-  /// The error on the other ranks names this rank and the reason. Classes call this function if their own checks fail.
+  /// The error on the other ranks names this rank and the reason.
   [[noreturn]] void refuse(const std::string& text) {
     static_cast<void>(lsched_refuse(handle(), LSCHED_ERR_ARGUMENT, text.c_str(), nullptr));
     throw std::invalid_argument("lsched: " + text);
@@ -744,14 +742,14 @@ class [[nodiscard]] world {
     return text.data();
   }
 
-  /// Returns a description of this rank's schedules that wait or have failed, or an empty text if there is none.
+  /// Returns a description of this rank's schedules that wait or have failed, or an empty text.
   std::string diagnose() const {
     return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
       return lsched_diagnose(handle(), nullptr, text, bytes, needed);
     });
   }
 
-  /// Records up to `events` events of this rank's schedules. write_trace ends the recording and writes the file.
+  /// Records up to `events` events of this rank's schedules. write_trace() ends the recording and writes the file.
   void start_trace(std::uint64_t events) { detail::expect(lsched_trace_start(handle(), events)); }
   void write_trace(const std::string& path) {
     detail::call call;
@@ -764,7 +762,7 @@ class [[nodiscard]] world {
     static_cast<void>(handle_.release());
   }
 
-  /// Allocates memory that ranks of this node can read directly. The memory is valid until `free`, or until the process
+  /// Allocates memory that ranks of this node can read directly. The memory is valid until free(), or until the process
   /// closes its last world.
   template <element T>
   std::span<T> allocate(std::uint64_t count) {
@@ -784,8 +782,8 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// Creates an allreduce. `output` receives the reduction of all ranks' inputs. Both spans must have the same size. In
-  /// place, both are the same memory. Collective.
+  /// Creates an allreduce. `output` gets the reduction of all ranks' inputs. Both spans must have the same size, and
+  /// may be the same memory (in place). Collective.
   template <element T>
   schedule allreduce(std::span<const T> input, std::span<T> output, lsched_reduction reduction = LSCHED_SUM,
                      const char* algorithm = nullptr) {
@@ -798,7 +796,7 @@ class [[nodiscard]] world {
     return allreduce(std::span<const T>(in_place), in_place, reduction, algorithm);
   }
 
-  /// Creates an allreduce with a reduction of the caller (user_op). Collective.
+  /// Creates an allreduce with a user-defined reduction (user_op). Collective.
   template <element T>
   schedule allreduce(std::span<const T> input, std::span<T> output, const lsched_user_op& how,
                      const char* algorithm = nullptr) {
@@ -807,8 +805,8 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// Creates an adaptive sum of all ranks' inputs, tensor by tensor (lsched_collective_desc). Without `tensors` the
-  /// vector is one tensor. T is a floating type. Collective.
+  /// Creates an adaptive sum of all ranks' inputs, tensor by tensor (lsched_collective_desc). If `tensors` is empty,
+  /// the vector is one tensor. T must be a floating type. Collective.
   template <element T>
   schedule adasum(std::span<const T> input, std::span<T> output, std::span<const lsched_tensor> tensors = {},
                   const char* algorithm = nullptr) {
@@ -832,7 +830,7 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// Creates a schedule from a schedule file, which has the schedule of this rank or of all ranks. `inputs` and
+  /// Creates a schedule from `text`, a schedule file with the schedule of this rank or of all ranks. `inputs` and
   /// `outputs` have one pointer per buffer. Collective.
   schedule load(std::string_view text, std::span<const void* const> inputs, std::span<void* const> outputs) {
     return schedule(
@@ -840,7 +838,7 @@ class [[nodiscard]] world {
   }
 
   /// Creates a sparse allreduce of all ranks' gradients (lsched_sparse_create). The update has at most k sums
-  /// ("oktopk") or all sums ("topka"), divided by the number of ranks. Both spans must have the same size, and must not
+  /// ("oktopk") or all sums ("topka"), divided by the number of ranks. Both spans must have the same size and must not
   /// overlap. Collective.
   template <element T>
   requires std::floating_point<T> sparse_allreduce<T> sparse(std::span<const T> gradient, std::span<T> update,
@@ -918,7 +916,7 @@ class [[nodiscard]] world {
     return desc;
   }
 
-  /// Returns a desc with pointers to members of `options`, which must outlive the desc.
+  /// Returns a desc with pointers to members of `options`, which must outlive it.
   template <element T>
   static lsched_partial_desc desc_of(std::uint64_t count, const partial_options& options) {
     lsched_partial_desc desc{};
@@ -947,18 +945,18 @@ inline void partial_base::carry(const world& survivors) {
   call(lsched_carry(handle(), survivors.handle(), call.diagnostic()));
 }
 
-// --- schedules by hand -------------------------------------------------------------------------------------
+// --- user-defined schedules -------------------------------------------------------------------------------------
 
-/// A schedule under construction. A function that appends an op throws at the first mistake. Commit is collective, so a
-/// rank that has caught such an error must still call commit(). Every rank then gets the error.
+/// A schedule under construction. A function that appends an op throws on an error. Even then, the rank must call
+/// commit(), which is collective; every rank then gets the error.
 class [[nodiscard]] builder {
  public:
   explicit builder(world& place, const char* name = nullptr) : builder(place.rank(), place.size(), name) {
     world_ = place.handle();
   }
 
-  /// Creates a schedule of any rank of a world that need not exist. The schedule cannot be committed, but its text can
-  /// be printed.
+  /// Builds the schedule of any rank of a hypothetical world. The schedule cannot be committed, but its text can be
+  /// printed.
   builder(std::int32_t rank, std::int32_t ranks, const char* name = nullptr) {
     lsched_builder* made = nullptr;
     detail::expect(lsched_builder_create(rank, ranks, name, &made));
@@ -967,7 +965,7 @@ class [[nodiscard]] builder {
 
   lsched_builder* handle() const { return handle_.get(); }
 
-  /// Returns the text (schedule file) of the schedule that commit would run. The builder stays valid.
+  /// Returns the text (schedule file) of the schedule that commit() would create. The builder stays valid.
   [[nodiscard]] std::string text() const {
     return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
       detail::call call;
@@ -1008,8 +1006,8 @@ class [[nodiscard]] builder {
   void need(lsched_op op, std::uint32_t tokens) { detail::expect(lsched_set_need(handle(), op, tokens)); }
   void any(lsched_op op) { need(op, 1); }
 
-  /// Commits the schedule, with one pointer per slot in the order of declaration. Consumes the builder, also if commit
-  /// fails. Collective.
+  /// Commits the schedule, with one pointer per slot in the order of declaration. Destroys the builder, even on
+  /// failure. Collective.
   schedule commit(std::span<const void* const> inputs, std::span<void* const> outputs) {
     return schedule(detail::created(lsched_builder_commit, handle_.release(), world_, inputs.data(), outputs.data()));
   }
@@ -1043,12 +1041,12 @@ inline void load_algorithm(std::string_view text) {
 struct [[nodiscard]] verification {
   lsched_verification figures{};
   std::vector<lsched_finding> findings{};  ///< reasons why the proof failed, at most 16
-  std::vector<lsched_finding> notes{};     ///< properties that are legal, but fragile
+  std::vector<lsched_finding> notes{};     ///< facts that are not violations, but risks
 
   bool holds() const { return figures.holds != 0; }
 };
 
-/// The request of a proof of a collective that the library provides.
+/// The request for the proof of a collective of the library.
 struct verify_options {
   const char* algorithm = nullptr;
   lsched_dtype dtype = LSCHED_F32;
@@ -1074,18 +1072,18 @@ inline verification verify(const lsched_verify_desc& desc) {
 
 }  // namespace detail
 
-/// The contents that the outputs of a text must have. Members that are not set are taken from the text.
+/// The required contents of outputs. Members that are not set are taken from the text.
 struct text_promise {
-  const char* collective = nullptr;  ///< nullptr: the collective after which the schedules are named
+  const char* collective = nullptr;  ///< nullptr: the collective in the schedules' name
   std::optional<lsched_reduction> reduction{};
   std::optional<lsched_dtype> dtype{};
   std::optional<std::uint64_t> count{};
   std::optional<std::int32_t> root{};
-  bool is_required = false;  ///< true: if contents cannot be checked, ARGUMENT is thrown
+  bool is_required = false;  ///< if true, ARGUMENT is thrown if contents cannot be checked
 };
 
-/// The buffers for messages whose receives are not yet posted (docs/reference/verify.md). By default there are no
-/// buffers: sends wait for their receives.
+/// The assumed buffers for messages whose receives are not posted yet (docs/reference/verify.md). By default, no
+/// buffers are assumed: sends wait for their receives.
 struct message_buffers {
   std::uint64_t eager_bytes = 0;
   std::uint32_t slots = 0;
@@ -1115,8 +1113,8 @@ inline verification verify_text(std::string_view text, const text_promise& promi
   return detail::verify(desc);
 }
 
-/// Proves the schedule that the library would run for this collective on `ranks` ranks. `count` is the number of
-/// elements of a rank, 0 for a barrier.
+/// Proves the schedules of a collective on `ranks` ranks. `count` is the number of elements of a rank, and must be 0
+/// for a barrier.
 inline verification verify_collective(const char* collective, std::int32_t ranks, std::uint64_t count,
                                       const verify_options& options = {}) {
   lsched_verify_desc desc{};
@@ -1147,7 +1145,7 @@ struct simulate_desc : lsched_simulate_desc {
 /// The outcome of a simulation.
 struct simulation {
   lsched_simulation figures{};
-  std::vector<std::uint64_t> finish_ps{};  ///< times at which ranks finish the round, by rank
+  std::vector<std::uint64_t> finish_ps{};  ///< for each rank: time at which it finishes the round
 };
 
 /// Simulates one round of the schedules that `desc` requests.
@@ -1163,7 +1161,7 @@ inline simulation simulate(const lsched_simulate_desc& desc) {
   return made;
 }
 
-/// Simulates one round of the schedules of `text`, which has the schedule files of all ranks. The machine is that of
+/// Simulates one round of the schedules of `text`, which has the schedule files of all ranks. The machine is given by
 /// `desc`.
 inline simulation simulate_text(std::string_view text, simulate_desc desc = {}) {
   desc.text = text.data();

@@ -20,8 +20,8 @@
 namespace lsched {
 inline namespace cpp {
 
-/// A posted send or receive. The buffer belongs to the message until the message has ended. The destructor cancels the
-/// message. If the transfer has begun, the destructor waits for its end.
+/// A posted send or receive. The caller must not use the buffer until the message has ended. The destructor cancels the
+/// message, or waits for its end if the transfer has begun.
 class [[nodiscard]] pending_message {
  public:
   explicit pending_message(lsched_message* handle) : handle_(handle) {}
@@ -35,22 +35,21 @@ class [[nodiscard]] pending_message {
       static_cast<void>(lsched_message_wait(&handle_, LSCHED_FOREVER, nullptr, nullptr));
   }
 
-  /// Returns the description of the message if the message has ended. Otherwise returns nothing.
+  /// Returns the description of the message if it has ended, else nothing.
   std::optional<lsched_arrival> test() {
     lsched_arrival what{.struct_size = sizeof what, .rank = 0, .tag = 0, .bytes = 0};
     const lsched_status answer = lsched_message_test(&handle_, &what);
     detail::expect(answer);
     return answer == LSCHED_OK ? std::optional(what) : std::nullopt;
   }
-  /// Waits until the message has ended. After TIMEOUT the call may be repeated.
+  /// Waits until the message has ended. After TIMEOUT, the call may be repeated.
   lsched_arrival wait(timeout limit = timeout::forever()) {
     lsched_arrival what{.struct_size = sizeof what, .rank = 0, .tag = 0, .bytes = 0};
     detail::call call;
     call(lsched_message_wait(&handle_, limit.ns(), &what, call.diagnostic()));
     return what;
   }
-  /// Withdraws the message. If its transfer has begun, returns false, and the transfer
-  /// continues.
+  /// Withdraws the message. Returns false if its transfer has begun; the transfer then continues.
   bool cancel() {
     const lsched_status answer = lsched_message_cancel(&handle_);
     if (answer != LSCHED_ERR_BUSY) detail::expect(answer);
@@ -61,7 +60,7 @@ class [[nodiscard]] pending_message {
   lsched_message* handle_;
 };
 
-/// A mailbox of a world. The mailbox must outlive its messages. Creating a mailbox is collective.
+/// A mailbox of a world, which must outlive its messages. The constructor is collective.
 class [[nodiscard]] mailbox {
  public:
   explicit mailbox(world& of) {
@@ -79,7 +78,7 @@ class [[nodiscard]] mailbox {
     detail::expect(lsched_send_post(handle(), to, tag, data.data(), data.size_bytes(), &made));
     return pending_message(made);
   }
-  /// Receives at most room.size() elements. The lsched_arrival has the length of the message in bytes.
+  /// Receives at most room.size() elements. lsched_arrival::bytes is the length of the message in bytes.
   template <class T, std::size_t N>
   requires std::is_trivially_copyable_v<T> pending_message receive(std::int32_t from, std::int32_t tag,
                                                                    std::span<T, N> room) {

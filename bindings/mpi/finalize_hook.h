@@ -1,8 +1,8 @@
-// Ends endpoints at the beginning of MPI_Finalize, while MPI still works. MPI_Finalize first deletes the attributes of
-// MPI_COMM_SELF, and calls the delete function of each.
+// Closes endpoints at the beginning of MPI_Finalize, while MPI still works. MPI_Finalize first deletes the attributes
+// of MPI_COMM_SELF, and calls the delete function of each.
 //
-// MPICH calls the delete functions without its lock, so no other thread may call MPI meanwhile. Therefore the first
-// delete function that is called ends all endpoints of the process:
+// MPICH calls the delete functions without its lock, so no other thread may call MPI during these calls. So the first
+// delete function that is called closes all endpoints of the process:
 //
 //     take the engine of each world     no progress thread calls MPI from here on
 //     end each endpoint                 in the order in which they were opened
@@ -21,18 +21,18 @@ namespace lsched {
 
 class finalize_hook {
  public:
-  /// Runs a job as the owner of an engine.
+  /// A function that acquires the ownership of an engine (one thread at a time), and runs `job`.
   using engine_owner = std::function<void(const std::function<void()>& job)>;
 
   finalize_hook() = default;
   finalize_hook(const finalize_hook&) = delete;
   finalize_hook& operator=(const finalize_hook&) = delete;
 
-  /// Call remove() first: MPI holds the address of this object.
+  /// remove() must have been called, because MPI has the address of this object.
   ~finalize_hook() = default;
 
-  /// Arranges that `end` is called at the beginning of MPI_Finalize. `owner` runs a job as the owner of the engine.
-  /// Returns false if MPI refuses the attribute. Then `end` is never called.
+  /// Arranges that `end` is called at the beginning of MPI_Finalize. Returns false if MPI refuses the attribute; `end`
+  /// is then never called.
   bool install(engine_owner owner, std::function<void()> end) {
     owner_ = std::move(owner);
     end_ = std::move(end);
@@ -44,7 +44,7 @@ class finalize_hook {
     return true;
   }
 
-  /// Ensures that `end` is not called from here on. Does nothing if `end` has been called, or is running.
+  /// Ensures that `end` is not called any more. Does nothing if `end` has been called or is running.
   void remove() {
     if (!leave_list()) return;
     (void)MPI_Comm_delete_attr(MPI_COMM_SELF, key_);
@@ -61,7 +61,7 @@ class finalize_hook {
     return all;
   }
 
-  /// Returns false if this hook was not in the list.
+  /// Removes this hook from the list of installed hooks. Returns false if it was not in the list.
   bool leave_list() {
     const std::lock_guard hold(lock());
     return std::erase(installed(), this) != 0;

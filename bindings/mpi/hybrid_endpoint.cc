@@ -4,8 +4,8 @@
 
 namespace lsched {
 
-/// A board in shared memory if all members are on this node, else a board over MPI. For the board of all ranks, this is
-/// decided at construction. For other boards, it is decided in join() or offer().
+/// A board (libsched/transport/board.h) in shared memory if all members are on this node, else over MPI. For the board
+/// of all ranks, the constructor chooses; for other boards, join() or offer() chooses.
 class hybrid_board final : public board {
  public:
   hybrid_board(const hybrid_endpoint& of, std::unique_ptr<board> near, std::unique_ptr<board> far)
@@ -31,7 +31,7 @@ class hybrid_board final : public board {
   }
   bool withdraw() override { return used().withdraw(); }
 
-  /// Only a board in shared memory regroups, because MPI does not survive a dead rank on another node.
+  /// Supported only by a board in shared memory, because MPI does not survive a dead rank.
   status regroup(board& former) override {
     board* const near = static_cast<hybrid_board&>(former).near_.get();
     if (near == nullptr) return status::unsupported;
@@ -45,7 +45,7 @@ class hybrid_board final : public board {
   void give_up(rank missing) override { used().give_up(missing); }
 
  private:
-  /// Keeps one of the two boards, depending on the members. Returns the places of the members in this node.
+  /// Chooses one of the two boards, depending on the members. Returns the members' places in this node.
   std::vector<rank> choose(std::span<const rank> members) {
     std::vector<rank> places = of_.places_of(members);
     (places.size() == members.size() ? far_ : near_).reset();
@@ -73,7 +73,7 @@ std::unique_ptr<board> hybrid_endpoint::open_home_board() {
                                         is_one_node ? nullptr : far_->open_home_board());
 }
 
-/// Returns the indices of the members on this node.
+/// Returns the indices in `members` of the members on this node.
 std::vector<std::size_t> hybrid_endpoint::indices_here(std::span<const rank> members) const {
   std::vector<std::size_t> here;
   for (std::size_t m = 0; m < members.size(); ++m)
@@ -95,7 +95,7 @@ std::vector<rank> hybrid_endpoint::ranks_at(std::span<const rank> places) const 
   return ranks;
 }
 
-// Attaches every instance to both transports, even if one of them has no edges.
+// An instance is attached to both transports, even if it has no edges in one of them.
 result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                                      std::span<const edge_spec> edges) {
   std::vector<edge_spec> near;
@@ -129,8 +129,8 @@ member_address hybrid_endpoint::address_of(std::uint32_t id) const {
   return {.near = near_->address_of(id).near, .far = far_->address_of(id).far};
 }
 
-// MPI's result is equal on all ranks and must not depend on shared memory. So MPI links the instance even if shared
-// memory has failed to do so.
+// The instance is linked over MPI even if that has failed for shared memory, because MPI's result must be equal on all
+// ranks.
 status hybrid_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   const auto& members = members_.at(id);
   if (all.size() != members.size()) return status::internal;
@@ -147,7 +147,7 @@ void hybrid_endpoint::detach(std::uint32_t id) {
   members_.erase(id);
 }
 
-// Both transports expect ranks of the launch here: shared memory only stores the number.
+// For `reason`, shared memory also gets a rank of the launch, because it only stores the number.
 void hybrid_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   near_->cancel(id, reason);
   far_->cancel(id, reason);
@@ -169,8 +169,8 @@ status hybrid_endpoint::check_readers(std::uint32_t id, rank* reader) {
   return near == status::ok ? far_->check_readers(id, reader) : near;
 }
 
-// Passes cancellations between the transports. A cancellation from shared memory also goes through MPI, which reports
-// each cancellation once.
+// Passes cancellations from one transport to the other. MPI reports each cancellation only once, even if it came from
+// shared memory.
 void hybrid_endpoint::pass_on_cancellations() {
   while (const auto news = near_->take_cancellation()) {
     if (news->is_departure)
@@ -195,7 +195,7 @@ std::size_t hybrid_endpoint::poll(std::span<completion> out) {
   return found;
 }
 
-// Returns the place of a rank in this node; nothing for a rank on another node.
+// Returns the place of a rank in this node, or nothing for a rank on another node.
 std::optional<rank> hybrid_endpoint::place_of(rank who) const {
   const auto found = std::ranges::lower_bound(node_, who);
   if (found == node_.end() || *found != who) return std::nullopt;
@@ -237,7 +237,7 @@ rank hybrid_endpoint::culprit() const {
   return place == k_no_rank ? far_->culprit() : node_[static_cast<std::size_t>(place)];
 }
 
-// Neighbours learn of the close at once. Then MPI shuts down within a bounded time.
+// Shared memory is closed first, so that ranks of this node detect the close at once. Closing MPI takes a bounded time.
 void hybrid_endpoint::close() {
   near_->close();
   far_->close();

@@ -26,7 +26,7 @@ void mpi_boards::send(rank peer, const content& bytes) {
       MPI_Isend(bytes->data(), static_cast<int>(bytes->size()), MPI_BYTE, peer, around_.tag, around_.comm, &request);
   if (!around_.succeeded(code)) return;
   around_.note_sent(peer);
-  int is_done = 0;  // usually true for a short message
+  int is_done = 0;  // usually 1 for a short message
   if (around_.succeeded(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE)) && is_done != 0) return;
   sends_.push_back({request, bytes, peer});
 }
@@ -96,7 +96,7 @@ bool mpi_boards::take_offer(rank from, const head& news) {
   return news.kind == kind::offer || news.kind == kind::withdraw;
 }
 
-// Handles the answer to an offer: joins the board, or leaves the new world if the offer was withdrawn meanwhile.
+// Handles the answer to an offer: the board joins the new world, or leaves it if the offer was withdrawn meanwhile.
 void mpi_boards::take_answer(rank from, const head& news) {
   const auto found = boards_.find({around_.self, static_cast<std::uint32_t>(news.number)});
   mpi_board* const offered = found == boards_.end() ? nullptr : found->second;
@@ -133,7 +133,7 @@ mpi_board::~mpi_board() {
   if (has_joined() && is_mpi_running()) say_left();
 }
 
-// Sends `left`. The first rank's `left` is the last message for this board.
+// Sends `left`. The `left` from the first rank is the last message for a board.
 void mpi_board::say_left() {
   const mpi_boards::content word = pack(mpi_boards::kind::left, number_, k_no_rank);
   for (std::size_t m = 1; is_first() && m < members_.size(); ++m) of_.send(members_[m], word);
@@ -169,10 +169,10 @@ mpi_boards::content mpi_board::pack(enum mpi_boards::kind what, std::uint64_t nu
 }
 
 status mpi_board::post(std::span<const std::byte> record, rank*) {
-  settled_.erase(settled_.begin(), settled_.upper_bound(number_));  // results of commits that this rank gave up
+  settled_.erase(settled_.begin(), settled_.upper_bound(number_));  // drops results of abandoned commits
   ++number_;
   await(true);
-  of_.advance();  // the commit may already have been given up
+  of_.advance();  // handles the message if the commit was already given up
   if (is_first()) {
     take_record(number_, 0, record);
     settle_if_known();
@@ -209,7 +209,7 @@ void mpi_board::offer(std::uint64_t key, std::span<const rank> members) {
   await(true);
   const rank first = offered_to_.front();
   if (first == of_.around_.self) return;
-  ++of_.unanswered_;  // its stream begins only with its answer, so the offer may never arrive
+  ++of_.unanswered_;  // the first rank may never receive the offer
   of_.send(first, mpi_boards::pack({own_number_, mpi_boards::kind::offer, key, k_no_rank, k_no_rank}, {}));
 }
 
@@ -284,7 +284,7 @@ rank mpi_board::find_missing() const {
   return static_cast<rank>(std::ranges::find(has_record_, false) - has_record_.begin());
 }
 
-// Stores a record. A record for a settled commit is late, and its sender will get the result.
+// Stores a record. A late record, for a commit that already has a result, is dropped; its sender will get the result.
 void mpi_board::take_record(std::uint64_t number, rank member, std::span<const std::byte> record) {
   const auto place = static_cast<std::size_t>(member);
   if (!is_first() || number <= last_settled_ || place >= members_.size() || record.size() > record_bytes) return;
@@ -301,8 +301,8 @@ void mpi_board::take_left(rank member) {
   if (is_awaiting_ && !settled_.contains(number_)) settled_[number_] = {.missing = member, .has_left = true};
 }
 
-// Settles the commit if the result is known. All arrived messages must be handled before, because `give_up` follows the
-// sender's record.
+// Sends the result of the commit if it is known. All arrived messages must be handled before, because a `give_up`
+// message follows the sender's record.
 void mpi_board::settle_if_known() {
   if (!is_first() || std::ranges::count(has_record_, true) == 0) return;
   rank gone = k_no_rank;

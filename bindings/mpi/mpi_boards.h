@@ -1,16 +1,16 @@
 // Boards over MPI. On a board the members of a world exchange records, to agree on commits
-// (libsched/transport/board.h). The world's first rank decides the result of each commit. The other members send their
-// records to the first rank. The first rank sends one of three results to each member: all records, the commit was
-// given up, or a member has left the world. After a member has left, no later commit succeeds. A member that gives up
-// asks the first rank to give up the commit. The decision of the first rank may arrive late.
+// (libsched/transport/board.h). The world's first rank decides the result of each commit. The other members send it
+// their records, and it sends one of three results to each member: all records, the commit was given up, or a member
+// has left the world. After a member has left, no later commit succeeds. A member that gives up requests this from the
+// first rank, whose decision may arrive late.
 //
 //     member    record n ──▶  first: has all n?    ── all records ──▶  every member
 //     member    give up n ─▶  first: not yet?      ── given up ─────▶  every member; later records are dropped
 //     member    left ──────▶  first: no record n?  ── gone ─────────▶  every member; the first sends `left` to all
 //     member    offer ─────▶  first: has all?      ── met ──────────▶  every member; a closed board sends `left`
 //
-// Every message begins with a head. A board is identified by its first rank, and by the number of the board at this
-// rank. Messages for a closed board are dropped. Messages for a board that is yet to join are kept.
+// Every message begins with a head. A board is identified by its first rank and by its number on that rank. Messages
+// for a closed board are dropped, and messages for a board that has not joined yet are kept.
 #pragma once
 
 #include <mpi.h>
@@ -31,12 +31,11 @@ namespace lsched {
 
 class mpi_board;
 
-/// The boards of one rank, and the messages of these boards, which have an MPI tag of their own. Used by one thread at
-/// a time.
+/// The boards of one rank, and their messages, which have a separate MPI tag. Used by one thread at a time.
 class mpi_boards {
  public:
   /// Members and functions of the endpoint. `note_sent` and `note_taken` count the messages to and from a peer.
-  /// `succeeded` receives the return code of each MPI call, and returns whether the call succeeded.
+  /// `succeeded` handles the return code of an MPI call, and returns true if the call has succeeded.
   struct surroundings {
     MPI_Comm comm;
     rank self;
@@ -54,16 +53,16 @@ class mpi_boards {
 
   std::unique_ptr<mpi_board> open();
 
-  /// Returns whether any message is awaited or in flight.
+  /// Returns true if any message is awaited or in flight.
   bool is_busy() const { return awaiting_ != 0 || has_transfers(); }
   bool has_transfers() const { return !sends_.empty() || !receives_.empty(); }
 
-  /// Returns whether an offer may still be in flight to a rank that does not receive it.
+  /// Returns true if an offer may be in flight to a rank that will never receive it.
   bool has_unanswered() const { return unanswered_ != 0; }
 
   /// Receives and handles messages.
   void advance();
-  /// Completes messages that are in flight, without looking for new messages.
+  /// Completes messages that are in flight, without receiving new messages.
   void advance_transfers();
 
   /// Leaks the memory of all transfers, because MPI may still use it.
@@ -74,7 +73,7 @@ class mpi_boards {
 
   enum class kind : std::uint32_t { record, give_up, all, given_up, gone, left, offer, withdraw, met };
   struct head {
-    std::uint32_t board;  ///< number at the first rank; in offers and withdrawals: number at the sender
+    std::uint32_t board;  ///< number on the first rank; in offers and withdrawals: number on the sender
     enum kind kind;
     std::uint64_t number;  ///< number of the commit; in offers: the key; in `met`: number of the offered board
     rank member;           ///< the sender; in `met`: the receiver
@@ -96,14 +95,14 @@ class mpi_boards {
 
   surroundings around_;
   std::uint32_t next_number_ = 0;
-  /// Boards, by first rank and number at the first rank. Null: this rank has closed the board, but the message `left`
-  /// from the first rank is yet to arrive.
+  /// Boards, by first rank and number on that rank. Null if this rank has closed the board, but the message `left` from
+  /// the first rank has not arrived yet.
   std::map<std::pair<rank, std::uint32_t>, mpi_board*> boards_;
-  std::size_t unanswered_ = 0;  ///< offers to other ranks without an answer
-  std::size_t awaiting_ = 0;    ///< boards with an exchange or an offer in flight
-  /// Offered boards: the number of the board at the offering rank, by key and offering rank.
+  std::size_t unanswered_ = 0;  ///< number of offers to other ranks without an answer
+  std::size_t awaiting_ = 0;    ///< number of boards with an exchange or an offer in flight
+  /// Offers from other ranks: number of the board on the offering rank, by key and offering rank.
   std::map<std::pair<std::uint64_t, rank>, std::uint32_t> offers_;
-  std::multimap<std::pair<rank, std::uint32_t>, content> strays_;  ///< messages for boards that are yet to join
+  std::multimap<std::pair<rank, std::uint32_t>, content> strays_;  ///< messages for boards that have not joined yet
   std::list<transfer> sends_, receives_;
 };
 
@@ -125,8 +124,8 @@ class mpi_board final : public board {
  private:
   friend class mpi_boards;
 
-  /// The result of a commit: the records of all members, or a member `missing`. This member has left (`has_left`), or
-  /// the commit was given up because the member's record was missing.
+  /// The result of a commit: the records of all members, or a member `missing` that has left (`has_left`) or for whose
+  /// record the commit was given up.
   struct settlement {
     std::vector<std::byte> records{};
     rank missing = k_no_rank;
@@ -148,17 +147,17 @@ class mpi_board final : public board {
 
   mpi_boards& of_;
   const std::uint32_t own_number_;
-  std::vector<rank> members_{};  ///< ranks of the launch, by rank of the world; empty until join()
+  std::vector<rank> members_{};  ///< members as ranks of the launch, by rank of the world; empty until join()
   rank self_ = k_no_rank;        ///< this rank in the world
   std::uint32_t number_of_first_ = 0;
   std::uint64_t number_ = 0;  ///< number of the current or the last exchange
   bool is_awaiting_ = false;
   std::uint64_t key_ = 0;                        ///< key of the current offer; 0: no offer
   std::vector<rank> offered_to_;                 ///< ranks of the launch to which the board was offered
-  std::map<std::uint64_t, settlement> settled_;  ///< results that gather() is yet to return, by number
+  std::map<std::uint64_t, settlement> settled_;  ///< by commit: results that gather() will return
   bool has_first_left_ = false;
 
-  // State of the first rank, which decides the commit with number last_settled_ + 1:
+  // State of the first rank, which next decides commit last_settled_ + 1:
   std::uint64_t last_settled_ = 0;
   std::vector<std::byte> records_;
   std::vector<bool> has_record_;

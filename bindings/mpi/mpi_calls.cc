@@ -83,14 +83,14 @@ std::optional<failure> agree(MPI_Comm comm, const std::optional<failure>& own) {
 // --- the library -------------------------------------------------------------------------------------------
 
 std::string mpi_library() {
-  // The library may belong to another MPI implementation than the header. Then the limit in the header may be too
-  // small. MPICH has the largest limit.
+  // The library may be another implementation than that of the header, whose limit may be too small. MPICH has the
+  // largest limit.
   std::array<char, std::max(MPI_MAX_LIBRARY_VERSION_STRING, 8192)> text{};
   int length = 0;
   if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";
   std::string line(text.data(), static_cast<std::size_t>(length));
   line.resize(std::min(line.find('\n'), line.size()));
-  // MPICH writes "MPICH Version:\t4.0.2", Open MPI one line of words.
+  // MPICH's text begins with "MPICH Version:\t4.0.2", and Open MPI's text is one line.
   std::string clean;
   for (const char letter : line) {
     const bool is_space = letter == ' ' || letter == '\t' || letter == '\r';

@@ -10,26 +10,26 @@
 
 namespace lsched {
 
-/// Returns whether MPI was initialised and is not finalised.
+/// Returns true if MPI is initialised and not finalised.
 bool is_mpi_running();
 
-/// Returns the reason why the communicator cannot be a world, if any.
+/// Returns an error if the communicator cannot be a world.
 std::optional<failure> validate_world(MPI_Comm comm);
 
-/// Returns the highest tag of MPI, or `wished` if `wished` is lower and not 0.
+/// Returns the highest tag that MPI allows, or `wished` if that is lower and not 0.
 int highest_tag_of(MPI_Comm comm, int wished);
 
 /// Returns a failure with TRANSPORT for a call of MPI.
 failure mpi_failure(const char* call);
 
-// Collective calls that yield the core while they wait, because the awaited ranks may need the core. The functions
-// return whether MPI succeeded.
+// Collective calls that yield the core while they wait, because the awaited ranks may need the core. They return true
+// on success.
 bool reduce_all(const void* own, void* all, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
 bool gather_all(rank own, rank* all, MPI_Comm comm);
 bool broadcast(void* data, int bytes, MPI_Comm comm, rank root);
 
-/// Agrees on a failure: all ranks return the code and the text of the lowest rank that failed, with that rank as the
-/// peer. Returns nothing if no rank failed. Also a barrier. Collective.
+/// Collective agreement on a failure, and a barrier. If any rank has failed, all ranks return the code and the text of
+/// the lowest such rank, with that rank as `peer`. Otherwise returns nothing.
 std::optional<failure> agree(MPI_Comm comm, const std::optional<failure>& own);
 
 }  // namespace lsched

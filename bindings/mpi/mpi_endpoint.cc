@@ -23,8 +23,8 @@ using listening = enum mpi_stream::listening;
 
 // --- open and close -----------------------------------------------------------------------------------------
 
-// Before the communicator is duplicated, all ranks get equal results without communication. Afterwards the ranks agree
-// on a result by messages.
+// The checks before the communicator is duplicated give equal results on all ranks. Afterwards the ranks agree on a
+// result by messages.
 result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mpi_limits& limits) {
   if (auto why = validate_world(comm)) return *why;
   MPI_Comm ours = MPI_COMM_NULL;
@@ -76,14 +76,14 @@ bool mpi_endpoint::close_at_finalize(finalize_hook::engine_owner exclusively) {
   return at_finalize_.install(std::move(exclusively), [this] { end_with_mpi(); });
 }
 
-// A world whose ranks share memory has no streams here, and continues without MPI.
+// If all ranks share memory, there are no streams to peers, and the world continues without MPI.
 void mpi_endpoint::end_with_mpi() {
   const bool has_talked = std::ranges::any_of(links_.streams(), [](const auto& with) { return with != nullptr; });
   close();
   if (has_talked && health_ == status::ok) health_ = status::state;
 }
 
-// Returns true when no message is in flight any more. Returns false if the time limit has passed, or MPI has failed.
+// Waits until no message is in flight. Returns false if the time limit has passed or MPI has failed.
 bool mpi_endpoint::drain() {
   using clock = std::chrono::steady_clock;
   announce_end();
@@ -103,7 +103,7 @@ bool mpi_endpoint::drain() {
   return false;
 }
 
-// Sends the last record to each peer. No payload is sent afterwards, so the count in the record is final.
+// Sends the last control record to each peer. No payload is sent afterwards, so the count in the record is final.
 void mpi_endpoint::announce_end() {
   for (link_id link = 0; link < links_.size(); ++link) {
     forget(link);
@@ -148,8 +148,8 @@ bool mpi_endpoint::is_drained() const {
 }
 
 // Leaks the communicator and all memory that MPI may still access. Called if a peer died or never closed its endpoint,
-// or if MPI is finalised. Cancelling the requests does not help, because a message into this memory may be in flight.
-// The target of a large message in flight is also affected, and should not be used again.
+// or if MPI is finalised. To cancel the requests would not suffice, because a message may already be in flight. So MPI
+// may also write the rest of a large message to the caller's buffer.
 void mpi_endpoint::leak() {
   links_.abandon();
   for (mpi_edge::memory& held : orphans_) (void)held.release();
@@ -167,8 +167,8 @@ bool mpi_endpoint::succeeded(int code) {
 
 // --- commit ------------------------------------------------------------------------------------------------
 
-// Starts the control stream with a peer. From then on, messages to and from the peer may exist, and the last record of
-// the peer will arrive.
+// Starts the control stream with a peer. Afterwards, messages to and from the peer may be in flight, and the peer will
+// send a last record.
 void mpi_endpoint::begin_with(rank peer) {
   mpi_stream& with = links_.stream_to(peer);
   with.reserve(2);
@@ -196,7 +196,7 @@ result<std::vector<link_id>> mpi_endpoint::attach(std::uint32_t id, std::span<co
   return answer;
 }
 
-// A faster peer may have sent already. MPI keeps its message until the receive is posted.
+// A faster peer may already have sent a message, which MPI keeps until the receive is posted.
 status mpi_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   if (!links_.is_unlinked(id) || all.size() != links_.members_of(id)) return status::internal;
   links_.link(id, all);
@@ -216,11 +216,11 @@ void mpi_endpoint::detach(std::uint32_t id) {
 // --- giving up ---------------------------------------------------------------------------------------------
 
 //     sender whose instance ends              receiver
-//       E1 k_cancelled               ───►       E2 its links are closed: no message completes a receive any more
+//       E1 k_cancelled               ───►       E2 closes its links, so no message completes a receive
 //       E4 the verdict               ◄───       E3 k_answered
 //
-// Between E1 and E3 the receiver may end its round with a message that MPI still reads from the sender's memory. After
-// E3 MPI may continue to read there, but no rank uses the data.
+// Between E1 and E3, the receiver may end its round with a message that MPI still reads from the sender's memory. After
+// E3, MPI may continue to read this memory, but no rank uses the data.
 void mpi_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   if (!links_.end(id, reason)) return;
   report_cancelled({id, reason});
@@ -243,7 +243,7 @@ void mpi_endpoint::pass_on_cancellation(std::uint32_t id) {
   }
 }
 
-// A closing endpoint does not reply. Peers do not wait for replies after the last record of this endpoint.
+// A closed endpoint does not reply, because its peers do not wait for replies any more.
 void mpi_endpoint::answer_cancellation(mpi_stream& from, const mpi_stream::control_record& news) {
   cancel(news.instance, mpi_stream::reason_in(news.value));
   if (is_closed_) return;
@@ -251,15 +251,15 @@ void mpi_endpoint::answer_cancellation(mpi_stream& from, const mpi_stream::contr
   send_control(from);
 }
 
-// If a large payload is being sent, cancels the instance, because peers learn of the end of the instance only by
-// messages. Small payloads were copied, so MPI does not read the caller's memory for them.
+// If a large payload is in flight, cancels the instance, so that peers stop using the caller's memory. Small payloads
+// need no action, because they were copied.
 void mpi_endpoint::close_to_readers(std::uint32_t id, const end_reason& reason) {
   const auto is_sending = [this](link_id link) { return links_[link].spec.outgoing && links_[link].chunks != 0; };
   if (std::ranges::any_of(links_.of(id), is_sending)) cancel(id, reason);
 }
 
-// Cancels the receives, except for those whose message is already in flight. Later messages become orphans. MPI
-// completes the sends that are in flight.
+// Cancels the receives, except those whose message is already in flight. Messages that arrive later become orphans
+// (received by close()). MPI completes the sends that are in flight.
 void mpi_endpoint::abandon(std::uint32_t id) {
   kill_links(id);
   if (health_ == status::ok)
@@ -274,12 +274,12 @@ status mpi_endpoint::check_readers(std::uint32_t id, rank* reader) {
     if (state.chunks == 0) continue;
     answer = status::unsupported;
     const bool is_unused = state.spec.outgoing && (state.is_answered || has_ended(state.spec.peer));
-    if (health_ == status::ok && !is_unused) *reader = state.spec.peer;  // a receive ends soon: see cancel_receives
+    if (health_ == status::ok && !is_unused) *reader = state.spec.peer;  // a cancelled receive ends soon
   }
   return answer;
 }
 
-/// Returns whether the last record of the peer has arrived.
+/// Returns true if the last record of the peer has arrived.
 bool mpi_endpoint::has_ended(rank peer) const {
   return links_.streams()[static_cast<std::size_t>(peer)]->listening == listening::ended;
 }

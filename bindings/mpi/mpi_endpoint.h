@@ -1,27 +1,26 @@
-// Transport `mpi`: any set of ranks that MPI connects. Uses Isend, Issend, Irecv and Testsome on one duplicated
-// communicator. Only the receives of instances that were given up are cancelled.
+// Transport `mpi`, for any set of ranks that MPI connects. Uses Isend, Issend, Irecv and Testsome on a duplicated
+// communicator. MPI_Cancel is used only for receives of instances that were given up.
 //
-// Each payload edge has an MPI tag of its own, per ordered pair of ranks. A message is a 64-byte header, followed by up
-// to 16 KiB of payload in the same MPI message. A larger payload follows in messages of its own, straight from the
-// source into the target. MPI keeps messages of one tag in order, and the receiver posts its receives in that order:
+// Each payload edge between two ranks has its own MPI tag. A message consists of a 64-byte header and at most 16 KiB of
+// payload. A larger payload follows in separate MPI messages, without a copy at the sender or receiver. MPI keeps
+// messages with the same tag in order, and the receiver posts its receives in that order:
 //
-//     small, null    [header|payload]                     from one of two bounce buffers, by round parity
+//     small, null    [header|payload]                     from one of two bounce buffers (even and odd rounds)
 //     large          [header] [chunk] [chunk] …           the chunks are posted after the header has arrived
 //
-// Signals and credits share one control stream per ordered pair of ranks, tag 0. A record is (instance, index, value).
-// The newest values wait in a table while the previous batch is in flight. A batch is sent synchronously (Issend), so a
-// peer that does not receive is never sent a second batch. A cancellation of an instance is a record, too. A rank that
-// receives the first such record for an instance sends the cancellation to its peers in this instance. The messages of
-// boards (mpi_boards.h) have tag 1.
+// Signals and credits between two ranks share one control stream in each direction, with tag 0. A control record is
+// (instance, index, value). While a batch of records is in flight, newer values wait in a table. A batch is sent
+// synchronously (Issend), so at most one batch is sent to a peer that does not receive. The cancellation of an instance
+// is also a record. A rank that receives this record for the first time sends it to its own peers in the instance. The
+// messages of boards (mpi_boards.h) have tag 1.
 //
 // close() drains all streams. The last control record from a rank to a peer contains the number of payload messages
-// that the rank has sent to this peer. After the last record the rank sends nothing more. Orphans are messages that
-// failed instances left unreceived: close() receives and drops them. So every receive completes, and no message is left
-// when the communicator is freed. MPI may reuse the communicator's internal number for another communicator, which
-// would receive a message that is left.
+// that the rank has sent to this peer. After the last record, the rank sends no further message. close() also receives
+// and drops orphans: messages that failed instances have not received. So no message is left when the communicator is
+// freed. (A remaining message could be received on another communicator, because MPI may reuse the context id.)
 //
-// MPI cannot wake a sleeping rank, so ranks must poll (is_time_driven()). MPI cannot report a dead rank either. A dead
-// peer is an MPI error, which becomes health(), or silence, which becomes a timeout.
+// MPI cannot wake a sleeping rank, so ranks must poll (is_time_driven()). MPI does not report dead ranks either. A dead
+// peer causes an MPI error, which health() reports, or a timeout.
 #pragma once
 
 #include <mpi.h>
@@ -43,16 +42,16 @@
 
 namespace lsched {
 
-/// Limits that are equal on all ranks. The defaults suit all programs. Tests lower them.
+/// Limits, which must be equal on all ranks. Only tests change the defaults.
 struct mpi_limits {
-  int highest_tag = 0;                                 ///< highest tag to use; 0: the limit of MPI
+  int highest_tag = 0;                                 ///< highest tag to use; 0: MPI's highest tag
   std::uint64_t chunk_bytes = std::uint64_t{1} << 30;  ///< at most 2^31-1, because MPI counts are ints
-  std::chrono::milliseconds shutdown{10000};           ///< longest wait of close() for the peers
+  std::chrono::milliseconds shutdown{10000};           ///< maximum time for which close() waits for peers
 };
 
 class mpi_endpoint final : public endpoint, public endpoint_liveness {
  public:
-  /// Opens an endpoint over a duplicate of the communicator. Collective. STATE: MPI is not initialised, or is
+  /// Opens an endpoint over a duplicate of the communicator. Collective. Returns STATE if MPI is not initialised or is
   /// finalised.
   static result<std::unique_ptr<mpi_endpoint>> open(MPI_Comm comm, const mpi_limits& limits = {});
   ~mpi_endpoint() override;
@@ -61,7 +60,7 @@ class mpi_endpoint final : public endpoint, public endpoint_liveness {
   /// calls between commits.
   MPI_Comm communicator() const { return comm_; }
 
-  /// Returns whether MPI allows a thread of this library to call MPI while the application calls MPI, too.
+  /// Returns true if MPI allows a thread of this library to call MPI concurrently with the application.
   bool allows_auxiliary_thread() const { return is_thread_multiple_; }
 
   result<std::unique_ptr<board>> open_board(std::size_t most) override;
@@ -93,12 +92,11 @@ class mpi_endpoint final : public endpoint, public endpoint_liveness {
   status health() const override { return health_; }
   doorbell& bell() override { return bell_; }
 
-  /// Waits, for a bounded time, until all peers have closed, too, and no message is in flight.
+  /// Waits, for a bounded time, until all peers have also closed and no message is in flight.
   void close() override;
 
-  /// Arranges that MPI_Finalize first closes the endpoint, unless the endpoint was closed before. Afterwards the
-  /// endpoint does not call MPI, and its health is STATE if ranks have communicated through MPI. `exclusively` runs a
-  /// job as the owner of the engine. Returns false if MPI refuses.
+  /// Arranges that MPI_Finalize first closes the endpoint, unless it is already closed. The endpoint then no longer
+  /// calls MPI, and its health is STATE if ranks have communicated through MPI. Returns false if MPI refuses.
   bool close_at_finalize(finalize_hook::engine_owner exclusively);
 
  private:
@@ -155,7 +153,7 @@ class mpi_endpoint final : public endpoint, public endpoint_liveness {
   mpi_requests requests_;
   std::size_t idle_receives_ = 0;  ///< number of receives posted for control records that may never arrive
   std::vector<link_id> due_;
-  std::size_t waiting_ = 0;  ///< links that wait for an event, including the links in due_
+  std::size_t waiting_ = 0;  ///< number of links that wait for an event, including those in due_
 
   mpi_boards boards_;
 };

@@ -30,7 +30,7 @@ bool mpi_endpoint::send(link_id link, round_no round, const message& payload) {
   return false;
 }
 
-// Returns true if the source may change at once.
+// Returns true if the source buffer may be reused at once.
 bool mpi_endpoint::transmit(link_id link, round_no round, const message& payload) {
   if (health_ != status::ok) return false;
   mpi_link& state = links_[link];
@@ -45,7 +45,7 @@ bool mpi_endpoint::transmit(link_id link, round_no round, const message& payload
   const int length = static_cast<int>(sizeof head + (is_small ? bytes : 0));
   if (!succeeded(MPI_Isend(bounce, length, MPI_BYTE, state.spec.peer, state.tag, comm_, &request))) return false;
   ++links_.stream_of(link).sent;
-  int is_done = 0;  // usually true for a short message
+  int is_done = 0;  // usually 1 for a short message
   if (!succeeded(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE))) return false;
   if (is_done == 0) add_request(request, {round % 2 == 0 ? task::bounce_even : task::bounce_odd, link});
   state.is_bounce_busy[round % 2] = is_done == 0;
@@ -124,7 +124,7 @@ bool mpi_endpoint::landed(link_id link, int bytes) {
   return bring(link);
 }
 
-// Receives the payload after a header. Returns true if the payload has arrived. A payload that is longer than its
+// Receives the payload that follows a header. Returns true if the payload has arrived. A payload that exceeds its
 // target is received and dropped.
 bool mpi_endpoint::bring(link_id link) {
   mpi_link& state = links_[link];
@@ -171,7 +171,7 @@ void mpi_endpoint::post_chunk_in(link_id link) {
   add_request(request, {task::chunk_in, link});
 }
 
-// Handles a chunk that has arrived: posts a receive for the next chunk, if any. Returns true if this was the last
+// Handles a chunk of a large payload: posts a receive for the next chunk, if there is one. Returns true for the last
 // chunk. A chunk of wrong size sets `health_`.
 bool mpi_endpoint::chunk_landed(link_id link, int bytes) {
   mpi_link& state = links_[link];
@@ -205,7 +205,7 @@ void mpi_endpoint::release(link_id link, round_no round) {
 
 void mpi_endpoint::signal(link_id link, round_no round) { raise(link, round); }
 
-// The newest value replaces a value that was not sent yet.
+// A new value replaces a value that has not been sent yet.
 void mpi_endpoint::raise(link_id link, std::uint64_t value) {
   mpi_link& state = links_[link];
   if (value <= state.value) return;
@@ -245,7 +245,7 @@ void mpi_endpoint::take_control(mpi_stream& from, int bytes) {
   if (from.listening == listening::posted) receive_control(from);
 }
 
-// Handles a control record. A record for a detached instance is a late credit, for which no link waits.
+// Handles a control record. A record for a detached instance is a late credit and is ignored.
 void mpi_endpoint::take_control(mpi_stream& from, const mpi_stream::control_record& news) {
   if (news.index == mpi_stream::k_last) {
     from.listening = listening::ended;
@@ -291,7 +291,7 @@ void mpi_endpoint::await(link_id link, enum mpi_link::wait awaited, round_no rou
 }
 
 void mpi_endpoint::satisfy(link_id link) {
-  // Does not allocate: each link is in due_ at most once.
+  // Does not allocate, because each link is in due_ at most once.
   if (!std::exchange(links_[link].is_due, true)) due_.push_back(link);
 }
 
@@ -318,7 +318,7 @@ std::size_t mpi_endpoint::poll(std::span<completion> out) {
 }
 
 void mpi_endpoint::add_request(MPI_Request request, mpi_requests::owner owner) {
-  requests_.add(request, owner);  // does not allocate: reserved at attach
+  requests_.add(request, owner);  // does not allocate, because attach() has reserved the capacity
   if (owner.task >= task::control_out) return;
   ++links_[owner.target].in_flight;
   if (uses_callers_memory(owner)) ++links_[owner.target].chunks;
@@ -329,8 +329,8 @@ bool mpi_endpoint::uses_callers_memory(const mpi_requests::owner& owner) const {
   return owner.task == task::chunk_out || (owner.task == task::chunk_in && state.landing == nullptr);
 }
 
-// Tests every request once, a window at a time, and stops after the first window with news for the caller. The next
-// sweep continues after that window, so that no request waits forever behind busier requests.
+// Tests requests, a window at a time, until a window has completed requests for the caller, or all requests have been
+// tested. The next sweep continues after that window, so that no request is starved.
 void mpi_endpoint::sweep() {
   for (std::size_t looked = 0; looked < requests_.size() && health_ == status::ok;) {
     std::span<const mpi_requests::event> news;

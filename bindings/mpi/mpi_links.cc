@@ -137,8 +137,8 @@ std::vector<link_id> mpi_links::sorted(const block& held) const {
   return ordered;
 }
 
-// Numbers the control edges of one instance and one direction. Both sides agree on the numbers without a message. A
-// record finds its link as soon as this rank has attached the instance.
+// Numbers the control edges of an instance, for each peer and direction. Both ranks compute the same numbers without a
+// message, so records can be handled as soon as this rank has attached the instance.
 void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
   std::unordered_map<rank, std::uint32_t> sent;
   for (const link_id link : sorted(held)) {
@@ -148,7 +148,7 @@ void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
     if (receives_control_for(state.spec, state.credits)) with.receivers[id].push_back(link);
   }
   for (const auto& [peer, more] : sent) {
-    // Records of detached links may still be in the table, so capacity is reserved in addition to those records.
+    // Capacity is reserved in addition to the records in the table, which may belong to detached links.
     std::size_t senders = 3;  // the last record, a cancellation, and the answer to a cancellation
     for (const mpi_link& state : links_)
       if (state.is_live && state.spec.peer == peer && sends_control_for(state.spec, state.credits)) ++senders;
@@ -158,7 +158,8 @@ void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
 
 std::size_t mpi_links::most_requests() const {
   const auto known = std::ranges::count_if(streams_, [](const auto& with) { return with != nullptr; });
-  // Two bounces and a chunk for each link, and a batch in each direction of each stream.
+  // Each link has at most two requests for bounce buffers and one for a chunk, and each stream has one for a batch in
+  // each direction.
   return 3 * links_.size() + 2 * static_cast<std::size_t>(known);
 }
 
@@ -200,7 +201,7 @@ std::span<const link_id> mpi_links::of(std::uint32_t id) const {
   return found == blocks_.end() ? std::span<const link_id>() : found->second.links;
 }
 
-// Tags of an instance that did not end cleanly are not reused, because it is unknown when a peer stops using them.
+// If the end is not clean, the tags are never reused, because it is unknown when a peer stops using them.
 void mpi_links::detach(std::uint32_t id, bool is_clean) {
   const auto found = blocks_.find(id);
   if (found == blocks_.end()) return;
@@ -215,8 +216,8 @@ void mpi_links::detach(std::uint32_t id, bool is_clean) {
   reap();
 }
 
-// Frees detached blocks whose requests have completed. A send that was reported as done may still be in flight from a
-// bounce buffer.
+// Frees detached blocks whose requests have completed. (A send from a bounce buffer may still be in flight after it was
+// reported as complete.)
 void mpi_links::reap() {
   std::erase_if(retired_, [this](const block& held) {
     const auto is_in_flight = [this](link_id link) { return links_[link].in_flight != 0; };

@@ -1,4 +1,4 @@
-// The attached edges of this rank, the memory and tags of the edges, and the state that all edges to one peer share.
+// The attached edges of this rank, with their memory and tags, and the state that all edges to a peer share.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace lsched {
 /// The messages of an edge between two ranks, and the memory that MPI uses for them.
 namespace mpi_edge {
 
-/// Payloads up to this size travel with their header.
+/// Maximum size of a payload that is sent in one message with its header.
 inline constexpr std::uint64_t k_bounce_bytes = 16384;
 inline constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 47;
 
@@ -36,7 +36,7 @@ struct header {
   std::uint64_t bytes;
   contributor_count tally;
   std::uint32_t null;
-  std::uint32_t instance;  ///< the receiver's number
+  std::uint32_t instance;  ///< the receiver's number of the instance
   std::uint32_t unused[6];
 };
 static_assert(sizeof(header) == 64);
@@ -47,17 +47,17 @@ constexpr std::uint64_t bounce_bytes(const edge_spec& edge) {
 
 constexpr bool needs_landing(const edge_spec& edge) { return edge.in_place && edge.capacity > k_bounce_bytes; }
 
-/// Returns the size of the buffers that this rank allocates for an edge.
+/// Returns the size in bytes of the buffers that this rank allocates for its end of an edge.
 constexpr std::uint64_t own_bytes(const edge_spec& edge) {
   if (edge.signal) return 0;
   if (edge.outgoing) return 2 * bounce_bytes(edge);
   return bounce_bytes(edge) + (needs_landing(edge) ? (edge.capacity + 63) / 64 * 64 : 0);
 }
 
-/// Both ranks of a pair enumerate their common edges in this order, signals first.
+/// The order in which both ranks of a pair enumerate their common edges, signals first.
 constexpr auto order_of(const edge_spec& edge) { return std::tuple(edge.peer, !edge.signal, edge.tag, edge.outgoing); }
 
-/// Returns whether this rank sends control records for the edge: outgoing signals, or credits for incoming payload.
+/// Returns true if this rank sends control records for the edge: outgoing signals, or credits for incoming payload.
 constexpr bool sends_control_for(const edge_spec& edge, bool credits) {
   return edge.signal ? edge.outgoing : credits && !edge.outgoing;
 }
@@ -68,23 +68,23 @@ constexpr bool receives_control_for(const edge_spec& edge, bool credits) {
 
 }  // namespace mpi_edge
 
-/// The state that the edges between this rank and one peer share. Control records wait in a table while the previous
-/// batch is in flight. The object must not move, because MPI uses its address.
+/// The state that the edges between this rank and one peer share. The object must not be moved, because MPI uses its
+/// address.
 struct mpi_stream {
   struct control_record {
-    std::uint32_t instance;  ///< the receiver's number
+    std::uint32_t instance;  ///< the receiver's number of the instance
     std::uint32_t index;     ///< index among the control edges of the instance in this direction
     std::uint64_t value;
   };
-  // Special values of `index`, which no instance reaches:
-  static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< last record; value: number of payload messages
-  static constexpr std::uint32_t k_cancelled = k_last - 1;    ///< the instance has ended; value: see pack()
+  // Special values of `index`:
+  static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< last record; `value`: number of payload messages
+  static constexpr std::uint32_t k_cancelled = k_last - 1;    ///< the instance has ended; `value`: result of pack()
   static constexpr std::uint32_t k_left = k_last - 2;         ///< round `value` is the last with a message on the edge
-  /// Reply to k_cancelled: the sender of the reply uses no message of the instance any more.
+  /// Reply to k_cancelled: the sender of the reply no longer uses messages of the instance.
   static constexpr std::uint32_t k_answered = k_last - 3;
   static constexpr std::size_t k_batch_records = 64;
 
-  /// Returns the value of k_cancelled: the reason, and the number by which the sender knows the instance.
+  /// Returns the `value` for k_cancelled: the reason, and the sender's number of the instance.
   static constexpr std::uint64_t pack(const end_reason& reason, std::uint32_t own_instance) {
     return std::uint64_t{own_instance} << 32 | reason.packed();
   }
@@ -103,20 +103,20 @@ struct mpi_stream {
   bool is_sending = false;  ///< a batch is in flight
   enum listening listening = listening::not_yet;
   std::uint64_t sent = 0;       ///< number of MPI messages with payload to the peer
-  std::uint64_t taken = 0;      ///< payload messages from the peer
-  std::uint64_t announced = 0;  ///< payload messages from the peer, according to its last record
+  std::uint64_t taken = 0;      ///< number of payload messages from the peer
+  std::uint64_t announced = 0;  ///< number of payload messages from the peer, according to its last record
   std::unordered_map<std::uint32_t, std::vector<link_id>> receivers;  ///< target links, by instance and index
   std::array<control_record, k_batch_records> outgoing;
   std::array<control_record, k_batch_records> incoming;
 
-  /// Reserves capacity for `more` records in addition to the records in the table.
+  /// Reserves capacity for `more` records beyond those in the table.
   void reserve(std::size_t more) { pending_.reserve(pending_.size() + more); }
 
-  /// Adds the record to the table, and returns the number of the record. If record `number` is still in the table, only
-  /// replaces the value of that record.
+  /// Adds a record to the table, and returns its number. If record `number` is still in the table, only its value is
+  /// replaced.
   std::uint64_t put(const control_record& news, std::uint64_t number = 0);
 
-  /// Moves as many records as fit to `outgoing`, and returns their number.
+  /// Moves records, as many as fit, from the table to `outgoing`, and returns their number.
   std::size_t next_batch();
 
  private:
@@ -124,7 +124,6 @@ struct mpi_stream {
   std::vector<control_record> pending_;
 };
 
-/// This rank's end of an edge.
 struct mpi_link {
   enum class wait : std::uint8_t { nothing, turn, chunks, message, signal };
 
@@ -136,25 +135,25 @@ struct mpi_link {
   int tag = 0;
   std::uint32_t control_index = 0;
   std::byte* bounce[2] = {nullptr, nullptr};  ///< outgoing: for even and odd rounds; incoming: only the first
-  std::byte* landing = nullptr;               ///< incoming: buffer for large payloads that are read in place
+  std::byte* landing = nullptr;               ///< incoming: buffer for large payloads that ops read directly
   bool is_bounce_busy[2] = {false, false};
   std::uint32_t in_flight = 0;   ///< number of requests of this link
-  std::uint32_t chunks = 0;      ///< number of requests in flight that use the caller's memory
-  bool is_answered = false;      ///< the peer knows that the instance has ended, and uses no message any more
-  std::uint64_t value = 0;       ///< newest signal or credit: received, or sent
+  std::uint32_t chunks = 0;      ///< number of requests in flight for chunks, which use the caller's memory
+  bool is_answered = false;      ///< the peer has replied to k_cancelled
+  std::uint64_t value = 0;       ///< newest signal or credit that was received or sent
   std::uint64_t pending_at = 0;  ///< number of the link's record in the stream's table
   enum wait wait = wait::nothing;
-  bool is_due = false;  ///< the awaited event has happened, and is yet to be reported
+  bool is_due = false;  ///< the awaited event has happened but was not reported yet
   round_no round = 0;   ///< round of the awaited event
   message outgoing{};
   arrival incoming{};
   message_target into{};
-  std::uint64_t moved = 0;  ///< payload bytes whose chunks are posted or done
+  std::uint64_t moved = 0;  ///< number of payload bytes whose chunks are in flight or complete
 };
 
 class mpi_links {
  public:
-  /// Payload messages have the tags from `first_tag` to `last_tag`.
+  /// Payload messages get tags from `first_tag` to `last_tag`.
   mpi_links(rank ranks, int first_tag, int last_tag)
       : streams_(static_cast<std::size_t>(ranks)), tags_(first_tag, last_tag) {}
 
@@ -162,12 +161,12 @@ class mpi_links {
   mpi_link& operator[](link_id link) { return links_[link]; }
   const mpi_link& operator[](link_id link) const { return links_[link]; }
 
-  /// Returns the streams, by rank; null: this rank has had no edge with that rank.
+  /// Returns the streams, indexed by rank. An entry is null if this rank has had no edge with that rank.
   const std::vector<std::unique_ptr<mpi_stream>>& streams() const { return streams_; }
   mpi_stream& stream_to(rank peer);
   mpi_stream& stream_of(link_id link) { return *streams_[static_cast<std::size_t>(links_[link].spec.peer)]; }
 
-  /// These two functions implement the functions of endpoint with the same names.
+  /// Implement the functions of `endpoint` with the same names.
   result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                       std::span<const edge_spec> edges);
   member_address address_of(std::uint32_t id) const;
@@ -175,21 +174,21 @@ class mpi_links {
   /// Returns the maximum number of requests that may be in flight.
   std::size_t most_requests() const;
 
-  /// Returns whether the instance is attached and not linked.
+  /// Returns true if the instance is attached but not linked.
   bool is_unlinked(std::uint32_t id) const;
   std::size_t members_of(std::uint32_t id) const { return blocks_.at(id).members.size(); }
 
-  /// Links an instance: sets the peers' numbers for it, and the tags that they have chosen.
+  /// Links an instance: stores the peers' numbers of the instance, and the tags that the peers have chosen.
   void link(std::uint32_t id, std::span<const member_address> all);
 
-  /// Returns one link of an attached instance to each of its peers.
+  /// Returns, for each peer of an attached instance, one link to that peer.
   std::vector<link_id> link_to_each_peer(std::uint32_t id) const;
 
-  /// Marks an instance as ended early. Returns false if the instance is already marked, or is not attached.
+  /// Marks an instance as ended early. Returns false if it is already marked or not attached.
   bool end(std::uint32_t id, const end_reason& reason);
   const std::optional<end_reason>& end_of(std::uint32_t id) const { return blocks_.at(id).ended; }
 
-  /// Returns the links of an instance; empty: the instance is not attached.
+  /// Returns the links of an instance. Returns an empty span if it is not attached.
   std::span<const link_id> of(std::uint32_t id) const;
   /// Detaches an instance. `is_clean`: no message of the instance is in flight or will be sent.
   void detach(std::uint32_t id, bool is_clean);

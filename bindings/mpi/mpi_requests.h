@@ -1,4 +1,4 @@
-// The requests of MPI that are in flight for the edges of an endpoint, each with an owner. One thread at a time.
+// The MPI requests in flight of an endpoint, each with its owner. Used by one thread at a time.
 #pragma once
 
 #include <mpi.h>
@@ -21,10 +21,10 @@ class mpi_requests {
     chunk_in,
     control_out,
     control_in,
-    orphan_in,  ///< a message that was not received in time, to be dropped
+    orphan_in,  ///< a message that was not received before its instance ended; to be dropped
   };
 
-  /// The owner of a request. `target` is a link, or, for tasks from `control_out` on, a rank.
+  /// The owner of a request. `target` is a link, or a rank for `control_out` and all later tasks.
   struct owner {
     enum task task;
     std::uint32_t target;
@@ -41,16 +41,16 @@ class mpi_requests {
   std::size_t size() const { return requests_.size(); }
   bool empty() const { return requests_.empty(); }
 
-  /// Does not allocate within the reserved size.
+  /// Adds a request. Does not allocate within the reserved size.
   void add(MPI_Request request, const owner& whose);
 
-  /// Tests the requests that follow the requests of the previous call, and removes the completed requests. `news`
-  /// contains the completed requests until the next call of test_next(). Adds the number of tested requests to
-  /// `looked`. Returns MPI's error code.
+  /// Tests the requests after those of the previous call, and removes the completed ones. `news` refers to the
+  /// completed requests until the next call of test_next(). Adds the number of tested requests to `looked`. Returns
+  /// MPI's error code.
   int test_next(std::span<const event>& news, std::size_t& looked);
 
-  /// Cancels the receives of links for which is_gone(link) holds. Each of these receives completes soon: as cancelled,
-  /// or normally if a message was in flight. Returns MPI's error code.
+  /// Cancels the receives of links for which is_gone(link) is true. Each of these receives completes soon: as
+  /// cancelled, or normally if a message was in flight. Returns MPI's error code.
   template <class IsGone>
   int cancel_receives(const IsGone& is_gone) {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -61,13 +61,13 @@ class mpi_requests {
     return MPI_SUCCESS;
   }
 
-  /// Forgets the requests, although MPI may still complete them.
+  /// Drops the requests, although MPI may still complete them.
   void abandon();
 
  private:
   static constexpr std::size_t k_window = 64;  ///< maximum for one MPI_Testsome; for more, MPICH allocates memory
 
-  std::vector<MPI_Request> requests_;  ///< dense: no null requests
+  std::vector<MPI_Request> requests_;  ///< contains no null requests
   std::vector<owner> owners_;          ///< parallel to requests_
   std::size_t cursor_ = 0;
   std::array<int, k_window> indices_{};

@@ -1,5 +1,5 @@
-// The tags that a rank has chosen for incoming messages. MPI matches messages by sender and tag, so one range of tags
-// serves all peers of an instance.
+// The tags that a rank has chosen for incoming messages. MPI matches messages by sender and tag, so an instance needs
+// only one range of tags for all peers.
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@ class mpi_tags {
 
   mpi_tags(int first, int last) : first_(first), last_(last), next_(first) {}
 
-  /// Returns `count` consecutive unused tags; nothing if no such range is left. The search is cyclic, so the range that
-  /// was freed last is reused last.
+  /// Allocates `count` consecutive unused tags, or returns nothing if no such range is left. The search is cyclic, so
+  /// the range that was freed last is reused last.
   std::optional<range> allocate(int count) {
     if (count == 0) return range{};
     for (int turn = 0; turn < 2; ++turn, next_ = first_)
@@ -38,7 +38,7 @@ class mpi_tags {
   }
 
  private:
-  /// Returns the first gap at or after `begin`.
+  /// Returns the first `count` consecutive unused tags at or after `begin`, or nothing.
   std::optional<range> find_from(int begin, int count) const {
     auto used = used_.upper_bound(begin);
     if (used != used_.begin()) {

@@ -47,8 +47,8 @@ std::optional<failure> validate(MPI_Comm all, const mpi_options& options) {
 
 // --- locality ----------------------------------------------------------------------------------------------
 
-/// Returns the number of cores that at least one rank of the machine may use. Launchers often bind each rank to a core
-/// of its own.
+/// Returns the number of cores that at least one rank of the machine may use. (Launchers often bind each rank to a
+/// different core.)
 std::optional<unsigned> count_cores(MPI_Comm machine) {
   std::array<std::uint64_t, 64> own{};
   for (const unsigned core : allowed_cores())
@@ -61,8 +61,8 @@ std::optional<unsigned> count_cores(MPI_Comm machine) {
   return within_quota(static_cast<unsigned>(cores));
 }
 
-/// Finds the ranks that share memory with this rank according to MPI. With emulated nodes, finds the neighbouring ranks
-/// of this rank's emulated node. Also counts the ranks and cores of the machine.
+/// Finds the ranks that share memory with this rank according to MPI or, with emulated nodes, the ranks of this rank's
+/// emulated node. Also counts the ranks and cores of the machine.
 std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_node, owned_comm& node,
                                        neighbourhood& found) {
   owned_comm real;
@@ -89,8 +89,8 @@ std::optional<std::vector<rank>> members_of(MPI_Comm node, rank self) {
   return gather_all(self, members.data(), node) ? std::optional(std::move(members)) : std::nullopt;
 }
 
-/// Finds the nodes of all ranks. `lowest`: the lowest of the ranks that share memory with this rank, this rank
-/// included.
+/// Finds the nodes of all ranks. `lowest`: the lowest rank that shares memory with this rank, possibly this rank
+/// itself.
 std::optional<failure> find_nodes(MPI_Comm all, rank size, rank lowest, neighbourhood& found) {
   found.nodes.resize(static_cast<std::size_t>(size));
   if (!gather_all(lowest, found.nodes.data(), all)) return mpi_failure("MPI_Iallgather");
@@ -105,16 +105,16 @@ std::string sharing_in_words(std::size_t local, std::size_t size) {
 
 // --- shared memory -----------------------------------------------------------------------------------------
 
-/// Returns the name of the recorder's file. If there are several nodes, each node has a file of its own.
+/// Returns the name of the recorder's file. If there are several nodes, each node has its own file.
 std::string recorder_of(const mpi_options& options, const std::vector<rank>& members, rank size) {
   const bool is_one_node = static_cast<rank>(members.size()) == size;
   return options.recorder.empty() || is_one_node ? options.recorder
                                                  : options.recorder + "." + std::to_string(members.front());
 }
 
-/// Makes the ranks of `node` share a segment, and opens this rank's place in it. `members`: the ranks of the world in
-/// `node`. `all`: the number of ranks of the world. Collective. All ranks return the same status. On failure the text
-/// is equal, too, and the first rank of `node` that failed is the peer.
+/// Creates a segment that the ranks of `node` share, and opens this rank's endpoint in it. `members`: the ranks of the
+/// world in `node`. `all`: the number of ranks of the world. Collective. All ranks return the same status and, on
+/// failure, the same text and the first failed rank of `node` as `peer`.
 result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::vector<rank>& members, rank all,
                                                     const mpi_options& options) {
   const auto size = static_cast<rank>(members.size());
@@ -146,8 +146,8 @@ result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::ve
 
 using opened_endpoint = result<std::unique_ptr<endpoint>>;
 
-/// Opens the suitable endpoint. `lowest` receives the lowest rank that shares memory with this rank, and is unchanged
-/// if no other rank does.
+/// Opens the suitable endpoint. Sets `lowest` to the lowest rank that shares memory with this rank, if any other rank
+/// does.
 opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_options& options, neighbourhood& found,
                               rank& lowest) {
   const auto [self, size] = far->place();
@@ -173,7 +173,8 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
     return std::unique_ptr<endpoint>(std::move(far));
   }
   lowest = std::ranges::min(*members);
-  // If no edge uses MPI, only commits and close call MPI, in the application's own thread.
+  // If no edge uses MPI, a progress thread is possible, because only application threads call MPI (in commits and
+  // close).
   found.may_have_thread = found.may_have_thread || static_cast<rank>(members->size()) == size;
   found.remark = sharing_in_words(members->size(), static_cast<std::size_t>(size));
   return std::unique_ptr<endpoint>(

@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Makes an op, which is already in the builder, fire on the first token from any of `causes`.
+/// Adds deps from `causes` to op `id`, which fires when any of them completes.
 op_id on_any(builder& to, op_id id, std::span<const op_id> causes) {
   for (const op_id cause : causes) to.dep(cause, id);
   to.any(id);
@@ -20,7 +20,7 @@ op_id signal_on_any(builder& to, rank peer, std::span<const op_id> causes) {
   return on_any(to, to.signal_send(peer, k_activation_tag), causes);
 }
 
-// add_extra and add_core return all ops that wake this rank: the call first, then the receives.
+// add_extra and add_core return all ops by which this rank starts the round: first the call op, then the receives.
 
 std::vector<op_id> add_extra(builder& to, const fold& folded, op_id call) {
   const rank proxy = folded.proxy_of(to.place().self);
@@ -29,7 +29,8 @@ std::vector<op_id> add_extra(builder& to, const fold& folded, op_id call) {
   return {call, heard};
 }
 
-/// Appends an activation that counts calls. The coordinator is woken by its count, other ranks by their parents.
+/// Appends an activation that counts calls. The coordinator starts the round when it has counted enough calls; other
+/// ranks start it when their parents signal.
 std::vector<op_id> add_counted(builder& to, op_id call, rank arrivals) {
   const auto [self, size] = to.place();
   const knomial tree(size, 2);
@@ -49,7 +50,7 @@ std::vector<op_id> add_counted(builder& to, op_id call, rank arrivals) {
   return {woken};
 }
 
-// `wakes` holds, in this order: call, R_x at a proxy, R_0 … R_{L-1}. The causes of S_k are then a prefix.
+// `wakes` contains, in this order: call, R_x at a proxy, R_0 … R_{L-1}. So the causes of S_k are a prefix of `wakes`.
 std::vector<op_id> add_core(builder& to, const fold& folded, op_id call) {
   const rank self = to.place().self;
   const bool is_proxy = folded.is_proxy(self);

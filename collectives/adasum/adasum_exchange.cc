@@ -12,19 +12,19 @@ namespace {
 enum : std::uint32_t { k_fold_tag, k_fold_sums_tag, k_half_tag, k_unfold_tag, k_first_step_tag };
 std::uint32_t halving_tag(int j) { return k_first_step_tag + 2 * static_cast<std::uint32_t>(j); }
 std::uint32_t doubling_tag(int j) { return halving_tag(j) + 1; }
-/// Returns the tag of the exchange across dimension i in step j.
+/// Returns the tag of the exchange of sums across dimension i in step j.
 std::uint32_t sums_tag(int levels, int j, int i) {
   return halving_tag(levels) + static_cast<std::uint32_t>(j * (j + 1) / 2 + i);
 }
-/// Returns the tag of the sums of blocks in step j, or in the fold if j is -1.
+/// Returns the tag of messages with sums of blocks in step j, or in the fold if j is -1.
 std::uint32_t blocks_tag(int levels, int j) { return sums_tag(levels, levels, 0) + static_cast<std::uint32_t>(j + 1); }
 
 element_range elements_of(const tensor_map& map, block_range range) {
   return map.range(wide(range.first), wide(range.end));
 }
 
-/// Returns the tensors with elements in `whole` that are in neither half completely. There are at most three: one over
-/// each end of `whole`, and one over the middle.
+/// Returns the tensors that have elements in `whole`, but are not completely in one half of `whole`. There are at most
+/// three: across the beginning, the middle and the end of `whole`.
 std::vector<tensor> shared_tensors(const tensor_map& map, block_range whole) {
   const element_range lower = elements_of(map, whole.half(false)), upper = elements_of(map, whole.half(true));
   const auto all = map.tensors_in({lower.begin, upper.end});
@@ -41,7 +41,7 @@ std::vector<tensor> shared_tensors(const tensor_map& map, block_range whole) {
   return shared;
 }
 
-/// Returns the tensors with elements in `block` that are not completely in the block, two at most.
+/// Returns the tensors that have elements in `block`, but are not completely in the block. There are at most two.
 std::vector<tensor> crossing_tensors(const tensor_map& map, block_range block) {
   const element_range whole = elements_of(map, block);
   std::vector<tensor> crossing;
@@ -50,8 +50,8 @@ std::vector<tensor> crossing_tensors(const tensor_map& map, block_range block) {
   return crossing;
 }
 
-/// Each block has `parts` parts. parts_of returns all parts of a block. same_part returns the parts of `block` at the
-/// place that `kept` has in its own block.
+/// Each block has `parts` parts, numbered over all blocks. parts_of() returns all parts of a block. same_part() returns
+/// the parts of `block` with the same positions in the block as `kept` has in its block.
 block_range parts_of(rank block, rank parts) { return {block * parts, (block + 1) * parts}; }
 block_range same_part(block_range kept, rank block, rank parts) {
   const rank first = kept.first % parts + block * parts;
@@ -88,7 +88,7 @@ stretch adasum_exchange::parts_in(place where, block_range range) const {
   return part_.blocks(where, wide(range.first), wide(range.end));
 }
 
-// The proxy has the lower number, and combines the first half.
+// The proxy, which has the lower number, combines the first half.
 void adasum_exchange::write_extra(place source) {
   const rank proxy = folded_.proxy_of(own_.node);
   const block_range own = all_.half(true);
@@ -107,7 +107,7 @@ void adasum_exchange::fold_in(place source) {
   received_ = part_.recv(rank_at(extra), k_half_tag, in_output(all_.half(true)));
 }
 
-/// Returns the parts that this rank holds after the first j steps.
+/// Returns the parts that this rank has after the first j steps.
 block_range adasum_exchange::held_after(int j) const {
   block_range held = all_;
   for (int i = 0; i < j; ++i) held = held.half(keeps_upper(i));
@@ -126,7 +126,7 @@ void adasum_exchange::halve(place source) {
   }
 }
 
-/// Exchanges halves of `held`, which is in `source`, and computes the adaptive sum of `kept` in the output.
+/// Exchanges halves of `held`, a part of the vector in `source`, and writes the adaptive sum of `kept` to the output.
 void adasum_exchange::combine(rank partner, std::uint32_t tag, place source, block_range held, block_range kept,
                               const std::vector<sums_exchange>& exchanges, std::uint32_t of_blocks) {
   const bool is_upper = kept.first != held.first;
@@ -136,7 +136,7 @@ void adasum_exchange::combine(rank partner, std::uint32_t tag, place source, blo
   const auto tensors = part_.map().tensors_in(own);
   const stretch payload = part_.scratch(own.count());
   const op_id before = std::exchange(received_, part_.recv(rank_at(partner), tag, payload));
-  if (tensors.empty()) part_.wait_for(before);  // without tensors, no sum waits for that receive
+  if (tensors.empty()) part_.wait_for(before);  // without tensors, no other op waits for the previous receive
 
   const bool is_lower = own_.node < partner;
   const stretch sums = part_.new_sums(tensors.size());
@@ -156,14 +156,13 @@ void adasum_exchange::combine(rank partner, std::uint32_t tag, place source, blo
 template <class Take>
 void adasum_exchange::add_sums(std::span<const tensor> tensors, const stretch& sums, block_range kept,
                                const std::vector<sums_exchange>& exchanges, std::uint32_t of_blocks, const Take& take) {
-  std::vector<std::vector<tensor>>
-      shared;                     // tensors shared in each exchange, and last the tensors shared between blocks
-  std::vector<stretch> outgoing;  // sums to send in each exchange
+  std::vector<std::vector<tensor>> shared;  // tensors shared in each exchange; last: between blocks
+  std::vector<stretch> outgoing;            // for each exchange: the sums to send
   for (const sums_exchange& one : exchanges) shared.push_back(shared_tensors(part_.map(), one.both));
   shared.push_back(crossing_tensors(part_.map(), all_));
   for (const auto& one : shared) outgoing.push_back(one.empty() ? stretch{} : part_.new_sums(one.size()));
-  // Returns the memory for the sums of a tensor before exchange k. Returns no memory if the sums are complete and this
-  // rank does not need the sums.
+  // Returns the memory for the sums of a tensor before exchange k, or no memory if the sums are complete and this rank
+  // does not need them.
   const auto home = [&](const tensor& t, std::size_t k) -> stretch {
     for (std::size_t i = 0; k < shared.size() && i < shared[k].size(); ++i)
       if (shared[k][i] == t) return adasum_part::sums_of(outgoing[k], i);
@@ -192,15 +191,15 @@ void adasum_exchange::add_sums(std::span<const tensor> tensors, const stretch& s
     add_blocks(t, home(t, exchanges.size()), kept, of_blocks, home(t, shared.size()));
 }
 
-/// Appends the sums of no elements, which are zeros.
+/// Appends an op that writes zeros, which are the sums of no elements.
 void adasum_exchange::add_nothing(const stretch& sums) {
   const stretch all = parts_in(part_.given(), all_);
   const stretch none{all.at, 0, all.cell, 0};
   part_.dot_norms(none, none, sums);
 }
 
-/// Adds up the sums of a tensor over the owners of its blocks, in the order of blocks. Only owners that combine a part
-/// of the tensor receive sums.
+/// Adds the sums of a tensor over the owners of its blocks, in the order of blocks. Only owners that combine a part of
+/// the tensor receive these sums.
 void adasum_exchange::add_blocks(const tensor& t, const stretch& own, block_range kept, std::uint32_t tag,
                                  const stretch& into) {
   std::vector<rank> blocks;
@@ -239,14 +238,15 @@ std::uint32_t tags_of_exchange(rank nodes) {
 
 namespace {
 
-/// Returns the number of messages with sums between the owners of a node, which have kept `kept` of the `core` parts of
-/// their blocks. For every tensor, each owner of a part sends to all other owners that have kept a part of the tensor.
+/// Returns the number of messages with sums between the owners of a node, each of which has kept parts `kept` of the
+/// `core` parts of its block. For every tensor, each owner of a part sends to all other owners that have kept a part of
+/// the tensor.
 std::uint64_t messages_between_blocks(const tensor_map& map, rank owners, rank core, block_range kept) {
   std::uint64_t messages = 0;
   for (rank b = 0; b < owners; ++b) {
     const element_range block = elements_of(map, parts_of(b, core));
     for (const tensor& t : crossing_tensors(map, parts_of(b, core))) {
-      if (t.begin < block.begin) continue;  // counted in the block in which the tensor begins
+      if (t.begin < block.begin) continue;  // was counted in the block in which the tensor begins
       std::uint64_t know = 0, need = 0;
       for (rank other = b; other < owners && elements_of(map, parts_of(other, core)).overlaps(t); ++other) {
         ++know;
@@ -260,9 +260,9 @@ std::uint64_t messages_between_blocks(const tensor_map& map, rank owners, rank c
 
 }  // namespace
 
-// The vectors move as in Rabenseifner's allreduce. Each of the 2^i parts that are held after i steps is held by core /
-// 2^i peers. In step i and all later steps these peers exchange sums across dimension i, if any tensor is shared. The
-// owners of a node exchange sums after step i-1.
+// The vectors move as in Rabenseifner's allreduce. After i steps, the vector is divided into 2^i parts, and core / 2^i
+// peers have each part. In step i and all later steps, these peers exchange sums across dimension i, if any tensor is
+// shared. The owners of a node exchange sums after step i-1.
 cost cost_of_exchange(rank nodes, rank owners, const shape& data) {
   const fold folded(nodes);
   const rank core = folded.core();
@@ -309,8 +309,8 @@ cost cost_of_exchange(rank nodes, rank owners, const shape& data) {
 
 namespace {
 
-// Payloads may be held (builder::declare_holding): the reader of a payload waits only for sums of earlier steps and, in
-// place, for their sends.
+// The fragment may declare holding (builder::declare_holding): the reader of a payload waits only for sums of earlier
+// steps and, in place, for their sends.
 fragment add_halving(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   const auto [self, size] = to.place();
   ownership own{.node = self, .peers = std::vector<rank>(wide(size)), .owners = {self}};

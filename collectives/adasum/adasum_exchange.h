@@ -2,26 +2,26 @@
 // training with adaptive summation", MLSys 2021, Algorithm 1). A fold (geometry.h) extends the algorithm to any number
 // of nodes.
 //
-// On every node some ranks, the owners, take part. Each owner has one block of the vector, so that there are as many
-// blocks as owners on a node. The owners of one block, one on each node, are peers:
+// Some ranks of every node, the owners, take part. Every node has the same number of owners, and the vector is divided
+// into this number of blocks, one for each owner of a node. The owners of the same block, one on each node, are peers:
 //
-//   fold       a proxy and its extra exchange halves of the block and combine one half each; the extra returns its half
+//   fold       a proxy and its extra exchange halves of the block and combine a half each; the extra returns its half
 //   halve      step j: peers across dimension j exchange halves of their parts and combine the half that they keep
 //   double     the same steps in reverse order, in which partners exchange finished parts
 //   unfold     a proxy sends the result to its extra
 //
 // The vectors move as in an allreduce (rabenseifner, allreduce/halving.cc). But the coefficients of a tensor depend on
-// the dot product and the norms of the whole tensor. After step j, the two vectors to combine are scattered over the
-// 2^(j+1) nodes of a subcube, and on each node over the owners. Each owner computes the sums of its own part. Peers add
-// up these sums by exchanges across dimensions j, j-1, …, 0. Then the owners of a node add up the sums of their blocks.
-// For this purpose, each owner sends its sums to the owners that combine a part of the tensor. An exchange across
-// dimension i carries only the sums of tensors that lie completely in neither half. There are at most three such
-// tensors, with 24 bytes each. Two owners have at most one tensor in common. So a fused vector of many small tensors
-// costs hardly more than a vector of one tensor.
+// the dot product and the norms ("sums") of the whole tensor. After step j, the two vectors to combine are scattered
+// over the 2^(j+1) nodes of a subcube, and on each node over the owners. Each owner computes the sums of its own part.
+// Peers add these sums by exchanges across dimensions j, j-1, …, 0. Then each owner of a node sends the result to the
+// node's owners that combine a part of the tensor, and these add the sums of all blocks. An exchange across dimension i
+// contains only the sums of tensors that are not completely in one half: at most three tensors, with 24 bytes each. Two
+// owners have at most one tensor in common. So a fused vector of many small tensors costs hardly more than a vector of
+// one tensor.
 //
-// All owners that combine a part of a tensor add the sums of the tensor in the same order, except that two operands may
-// change places. So all these owners get the same bits and the same coefficients. Every element of the result is
-// computed once. Nodes are combined in the order of hypercube_tree.
+// All owners that combine a part of a tensor add its sums in the same order, up to the order of the two operands of an
+// addition. So all of them get the same bits and the same coefficients. Every element of the result is computed once.
+// Nodes are combined in the order of hypercube_tree.
 #pragma once
 
 #include <utility>
@@ -33,11 +33,11 @@
 
 namespace lsched {
 
-/// Returns the offset of each part of the vector, and the end of the last part. The vector has `owners` blocks, and
-/// each block has one part for each member of the core of `nodes` nodes.
+/// Returns the offset of each part of the vector, and finally the end of the last part. The vector has `owners` blocks,
+/// and each block has one part for each member of the core of `nodes` nodes.
 std::vector<std::uint64_t> part_begins(const shape& data, rank nodes, rank owners);
 
-/// The role of a rank that is an owner.
+/// The role of an owner.
 struct ownership {
   rank block = 0;
   rank node = 0;               ///< index of this rank in `peers`
@@ -48,17 +48,17 @@ struct ownership {
 /// Writes the ops of one owner.
 class adasum_exchange {
  public:
-  /// The map of `part` must have the offsets of part_begins. `part` must outlive the object.
+  /// The map of `part` must have the offsets that part_begins() returns. `part` must outlive this object.
   adasum_exchange(adasum_part& part, ownership own);
 
-  /// Appends the adaptive sum of the vectors at `source` of all peers. Every peer gets the sum in its output. No
+  /// Appends the adaptive sum of the vectors at `source` of all peers. Every peer gets the result in its output. No
   /// message is sent before `after` completes.
   void write(adasum_part::place source, op_id after = k_no_op);
 
  private:
   using place = adasum_part::place;
-  /// One exchange of sums. This rank has the sums of `own`, one half of `both`, and the partner has the sums of the
-  /// other half.
+  /// An exchange of sums: this rank has the sums of `own`, a half of `both`, and the partner has the sums of the other
+  /// half.
   struct sums_exchange {
     rank partner = 0;  ///< number of the partner's node
     std::uint32_t tag = 0;
@@ -88,10 +88,10 @@ class adasum_exchange {
   const ownership own_;
   const fold folded_;
   const block_range all_;
-  op_id received_ = k_no_op;  ///< receive of the last half
+  op_id received_ = k_no_op;  ///< receive of the most recent half
 };
 
-/// Returns the first tag that an exchange does not use.
+/// Returns the number of tags that an exchange uses, from tag 0.
 std::uint32_t tags_of_exchange(rank nodes);
 
 /// Returns the cost of an exchange for all owners of `nodes` nodes.

@@ -65,7 +65,7 @@ stretch tensor_map::blocks(buffer_id in, std::uint32_t cell, std::uint64_t first
           first_cell_[end] - first_cell_[first]};
 }
 
-/// If several cells begin at the same element, only the last one has elements.
+/// If several cells begin at the same element, only the last of them has elements.
 stretch tensor_map::elements(buffer_id in, std::uint32_t cell, element_range part) const {
   const auto first = std::ranges::upper_bound(starts_, part.begin) - starts_.begin() - 1;
   const auto end = std::ranges::lower_bound(starts_, part.end) - starts_.begin();

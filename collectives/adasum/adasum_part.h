@@ -1,7 +1,7 @@
 // The common base of adaptive sums: a vector that contains tensors, and ops on parts of the vector.
 //
-// A cell of such a vector (ordered_ops.h) begins where a tensor, a gap between tensors or a block begins. So an op on
-// one tensor never waits for another tensor.
+// A cell (ordered_ops.h) is a range of elements for which ops are ordered. A cell begins where a tensor, a gap between
+// tensors or a block begins. So an op on one tensor never waits for an op on another tensor.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@ struct element_range {
 /// The division of a vector into cells.
 class tensor_map {
  public:
-  /// `blocks` has the offset of each block of the vector, ascending, and the end. A block has a cell even if it is
-  /// empty.
+  /// `blocks` has the offset of each block of the vector, ascending, and finally the end. Even an empty block has a
+  /// cell.
   tensor_map(const shape& data, std::vector<std::uint64_t> blocks);
 
   std::span<const tensor> tensors() const { return tensors_; }
-  /// Returns the tensors with an element in the range.
+  /// Returns the tensors that have an element in the range.
   std::span<const tensor> tensors_in(element_range part) const;
   /// Returns the elements of the range that are in no tensor.
   std::vector<element_range> gaps_in(element_range part) const;
@@ -39,29 +39,29 @@ class tensor_map {
   std::vector<element_range> runs_in(element_range part) const;
 
   std::uint64_t cells() const { return starts_.size(); }
-  /// Returns blocks [first, end) of a vector whose first cell is `cell`.
+  /// Returns blocks [first, end) of the vector in buffer `in` whose first cell is `cell`.
   stretch blocks(buffer_id in, std::uint32_t cell, std::uint64_t first, std::uint64_t end) const;
   element_range range(std::uint64_t first, std::uint64_t end) const { return {blocks_[first], blocks_[end]}; }
-  /// Returns the elements `part`, which must begin and end where a tensor, a gap or a block does.
+  /// Returns the elements `part` of such a vector. `part` must begin and end at bounds of tensors, gaps or blocks.
   stretch elements(buffer_id in, std::uint32_t cell, element_range part) const;
 
  private:
   std::vector<tensor> tensors_;
   std::vector<std::uint64_t> blocks_;
   std::vector<std::uint64_t> starts_;      ///< first element of each cell
-  std::vector<std::uint32_t> first_cell_;  ///< first cell of each block, and the end
+  std::vector<std::uint32_t> first_cell_;  ///< first cell of each block; then the number of all cells
 };
 
-/// One rank's part of an adaptive sum: its vectors and the ops on their tensors.
+/// A rank's part of an adaptive sum: vectors, and ops on their tensors.
 class adasum_part : public ordered_part {
  public:
-  /// A vector with the layout of the map: a buffer, and the cells that order its users.
+  /// A vector with the layout of the map: a buffer, and the number of its first cell.
   struct place {
     buffer_id buffer = k_no_buffer;
     std::uint32_t cell = 0;
   };
 
-  /// `begins` has the offsets of the blocks, and the end.
+  /// `begins` has the offset of each block, and finally the end.
   adasum_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry,
               std::vector<std::uint64_t> begins)
       : ordered_part(to, data, input, output, entry), map_(data, std::move(begins)) {
@@ -90,12 +90,12 @@ class adasum_part : public ordered_part {
   const tensor_map map_;
 };
 
-/// Returns elements `part` of the vector in a payload that begins at element `from` of the vector.
+/// Returns the location of the elements `part` of a vector. `payload` holds the elements of the vector from `from` on.
 stretch part_of_payload(const stretch& payload, std::uint64_t from, element_range part);
 
-/// Returns the expression of a tensor (postcondition.h) in which proxies are first combined with their extras, and then
-/// neighbours on the hypercube. The leaves are `leaves` (hypercube_tree) or the contributions of `size` ranks
-/// (hypercube_expression).
+/// Returns the expression (postcondition.h) of a tensor, in which proxies are first combined with their extras, and
+/// then neighbours on the hypercube. The leaves are `leaves` in hypercube_tree(), and the contributions of `size` ranks
+/// in hypercube_expression().
 std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const tensor& part);
 std::uint64_t hypercube_expression(rank size, const shape& data, const tensor& part);
 

@@ -1,13 +1,13 @@
-// Adasum by recursive doubling of entire vectors, for every P by a fold.
+// Adasum by recursive doubling of entire vectors. A fold (geometry.h) extends the algorithm to every P.
 //
 //   fold      an extra sends its vector to its proxy, which combines both vectors
 //   step j    core ranks across dimension j exchange their vectors and combine them     j = 0 … L-1
 //   unfold    a proxy sends the result to its extra
 //
-// A rank that combines two vectors has all elements of both, so that no sums are exchanged. There are at most L + 2
-// steps, which suits short vectors. Each rank moves L times the vector and computes all dot products. All ranks combine
-// the same operands in the same order, so that all ranks hold the same bits. The order is the order of the halving
-// algorithm (hypercube_expression).
+// A rank that combines two vectors has all elements of both, so no sums are exchanged. The algorithm suits short
+// vectors: there are at most L + 2 steps, but each rank sends the vector L times and computes all dot products. All
+// ranks combine the same operands in the same order, that of the halving algorithm (hypercube_expression). So all ranks
+// have the same bits.
 #include <array>
 #include <utility>
 
@@ -20,14 +20,13 @@ namespace {
 constexpr std::uint32_t k_fold_tag = 0;
 constexpr std::uint32_t tag_of_step(int j) { return 1 + static_cast<std::uint32_t>(j); }
 
-/// Writes the ops of one rank.
 class doubling : adasum_part {
  public:
   doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : adasum_part(to, data, input, output, entry, {0, data.count}) {}
 
-  // Payloads may be held (builder::declare_holding), as in the allreduce: the reader of a payload waits only for sends
-  // of earlier steps. In place with one dimension, step 0 waits for its own send, and payloads must not be held.
+  // The fragment may declare holding (builder::declare_holding): the reader of a payload waits only for sends of
+  // earlier steps. Exception: in place with one dimension, step 0 waits for its own send.
   fragment write() {
     if (folded_.levels() == 0) {
       copy_alone(all_of(given()), all_of(result()));
@@ -65,12 +64,12 @@ class doubling : adasum_part {
     wait_for(received_);
   }
 
-  /// Appends the adaptive sum of the vector in `held` and the partner's vector, into `target`.
+  /// Appends the adaptive sum of the vector `held` and the partner's vector. The result is written to `target`.
   void combine(rank partner, std::uint32_t tag, place held, place target) {
     const stretch payload = scratch(whole_.count());
     const auto tensors = map().tensors();
     const op_id before = std::exchange(received_, recv(partner, tag, payload));
-    if (tensors.empty()) wait_for(before);  // without tensors, no sum waits for that receive
+    if (tensors.empty()) wait_for(before);  // without tensors, no other op waits for the previous receive
     const stretch sums = new_sums(tensors.size());
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const element_range part = whole_.common(tensors[i]);
@@ -81,12 +80,12 @@ class doubling : adasum_part {
       adasum(lower, higher, adasum_part::sums_of(sums, i), elements(target, part));
     }
     if (self() < partner) return copy_gaps(held, target, whole_);
-    for (const element_range gap : map().gaps_in(whole_))  // all ranks get the elements of the first rank
+    for (const element_range gap : map().gaps_in(whole_))  // so all ranks get the first rank's elements
       copy(part_of_payload(payload, 0, gap), elements(target, gap));
   }
 
-  // Returns one of two accumulators, which alternate. They are allocated on demand, because a small world needs at most
-  // one.
+  // Returns one of two accumulators, which alternate. Accumulators are allocated on demand, because a small world needs
+  // at most one.
   place accumulator(int j) {
     place& chosen = accumulators_[static_cast<std::size_t>(j % 2)];
     if (chosen.buffer == k_no_buffer) chosen = new_vector();
@@ -96,7 +95,7 @@ class doubling : adasum_part {
   const fold folded_{size()};
   const element_range whole_{0, count()};
   std::array<place, 2> accumulators_{};
-  op_id received_ = k_no_op;  ///< receive of the last vector
+  op_id received_ = k_no_op;  ///< receive of the most recent vector
 };
 
 }  // namespace

@@ -92,7 +92,7 @@ std::optional<failure> validate_tensors(const collective& of, const shape& data)
     return argument(name(of.name) + " combines floating types only, not " + name(name_of(data.type)));
   if (data.tensors.empty()) return std::nullopt;
   if (!of.adapts) return argument(name(of.name) + " has no tensors");
-  const auto gap = [&](std::uint64_t from, std::uint64_t to) {  // a gap has one source, which may be absent
+  const auto gap = [&](std::uint64_t from, std::uint64_t to) {  // a gap is copied from one rank, which may be absent
     return argument("elements " + std::to_string(from) + " to " + std::to_string(to) + " of a " + name(of.name) +
                     " are in no tensor");
   };
@@ -130,7 +130,7 @@ std::optional<failure> validate_lists(const collective& of, const constraints& n
   return std::nullopt;
 }
 
-/// Checks that no buffer is larger than k_max_count and that the sum of the block sizes does not overflow.
+/// Checks that no buffer exceeds k_max_count, and that the sum of the block sizes does not overflow.
 std::optional<failure> validate_size(const collective& of, world place, const shape& data) {
   const auto too_large = [](const std::string& count) {
     return argument("a vector of " + count + " elements exceeds the largest vector, of " + std::to_string(k_max_count));
@@ -184,8 +184,8 @@ std::optional<failure> validate_data(const algorithm& how, world place, const sh
   return std::nullopt;
 }
 
-/// Calls validate() of the generator. For a partial algorithm, also requires a proof, because only a proof can show
-/// that messages do not mix contributions.
+/// Calls validate() of the custom generator. For a partial algorithm, also requires a proof, because only a proof can
+/// show that messages do not mix contributions.
 std::optional<failure> validate_custom(const algorithm& how, rank size, const shape& data) {
   if (how.custom == nullptr) return std::nullopt;
   if (auto why = how.custom->validate(size, data)) return why;

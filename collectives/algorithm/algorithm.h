@@ -1,8 +1,8 @@
-// An algorithm for a collective: the generator, its description and its cost, as an entry of the registry.
+// An algorithm for a collective, as an entry of the registry: its generator, its properties and its cost.
 //
-// A generator is a pure function that appends the ops of a collective to a builder. Generators use no clock, no
-// globals, no environment and no addresses, so that equal arguments give equal schedules. To compose generators, the
-// exit of one fragment is passed to the next as its entry. compose.h makes whole schedules of fragments.
+// A generator is a pure function that appends the ops of a collective to a builder. Equal arguments give equal
+// schedules. To compose generators, the exit of one fragment is passed to the next generator as the entry. compose.h
+// creates whole schedules from fragments.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,37 @@
 
 namespace lsched {
 
-/// A range of ops under construction. No op in the range fires before `entry` has completed (k_no_op: before the round
-/// begins). When `exit` completes, every op in the range that the collective needs has completed.
+/// A range of ops under construction. No op of the range fires before `entry` has completed. (If `entry` is k_no_op, no
+/// op fires before the round begins.) When `exit` completes, every op of the range that the collective needs has
+/// completed.
 struct fragment {
   op_id entry = k_no_op;
   op_id exit = k_no_op;
-  bool holding = false;  ///< the receives of the range satisfy builder::declare_holding
+  bool holding = false;  ///< the range satisfies the conditions of builder::declare_holding
 };
 
-/// Tags of signals. Each kind of fragment has its own tag, so that an activation and a barrier can share a builder. A
-/// fragment signals each peer at most once in each direction.
+/// Tags of signals. Each kind of fragment has its own tag, so that an activation and a barrier can be in the same
+/// schedule. A fragment sends each peer at most one signal.
 inline constexpr std::uint32_t k_activation_tag = 0;
 inline constexpr std::uint32_t k_barrier_tag = 1;
 inline constexpr std::uint32_t k_arrival_tag = 2;
-inline constexpr std::uint32_t k_signal_tags = 3;  ///< number of tags above
+inline constexpr std::uint32_t k_signal_tags = 3;  ///< number of these tags
 
-/// The requirements of a generator beyond those of its collective. Callers read these fields instead of trying the
-/// generator.
+/// The requirements of a generator beyond those of its collective.
 struct constraints {
-  bool needs_commutative = false;  ///< if false, operands are combined in rank order, and associativity suffices
+  bool needs_commutative = false;  ///< if false, operands are combined in rank order, so associativity suffices
   bool in_place = true;            ///< input and output may be the same memory
-  bool by_name_only = false;       ///< results differ from those of other algorithms; "auto" never chooses it
-  bool needs_everybody = false;    ///< a message combines contributions of several ranks: no partial variant
-  bool moves_lists = false;        ///< each block has a message of its own, so that a block may be a list (shape::room)
+  bool by_name_only = false;       ///< "auto" never chooses the algorithm, because results differ from others
+  bool needs_everybody = false;    ///< no partial variant: messages combine contributions of several ranks
+  bool moves_lists = false;        ///< each message contains one block, so that a block may be a list (shape::room)
   std::string_view summary;        ///< one line for users
 };
 
-/// Appends a collective from `input` to `output`. No op fires before `entry`. Data is counted in units (shape::unit).
-/// If this rank has no input or no output (collective::extents_of), the buffer is k_no_buffer.
+/// Appends a collective that reads `input` and writes `output`. No op may fire before `entry` completes. Counts are in
+/// units (shape::unit). `input` or `output` is k_no_buffer if this rank has no such buffer (collective::extents_of).
 using add_collective = fragment (*)(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// Implements add_collective by a class that writes the ops of one rank.
+/// Implements add_collective by class `Writer`, which writes the ops of one rank.
 template <class Writer>
 fragment add_by(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return Writer(to, data, input, output, entry).write();
@@ -55,23 +55,23 @@ fragment add_by(builder& to, const shape& data, buffer_id input, buffer_id outpu
 
 struct algorithm;
 
-/// A generator with state, for example a generator from a file. Algorithms of the library are stateless.
+/// A generator with state, such as a generator from a file. The library's own generators have no state.
 class custom_generator {
  public:
   virtual ~custom_generator() = default;
-  /// Has the contract of add_collective.
+  /// Appends the ops, as described for add_collective.
   virtual fragment add(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) const = 0;
   virtual cost cost_of(rank size, const shape& data) const = 0;
-  /// Returns the reason if this generator cannot serve a valid request.
+  /// Returns an error if this generator does not support the request, which must be valid.
   virtual std::optional<failure> validate(rank size, const shape& data) const = 0;
-  /// Returns the unit of counts: every count must be a multiple of this number.
+  /// Returns the number of which every count must be a multiple.
   virtual std::uint64_t count_unit(rank size) const = 0;
-  /// Returns the reason if the proof of the request failed, so that "auto" must not choose `how`. `how` is an algorithm
-  /// of this generator, dense or partial.
+  /// Returns an error if the proof for the request failed: "auto" must not choose `how`, which is an algorithm (dense
+  /// or partial) of this generator.
   virtual std::optional<failure> doubt(const algorithm& how, rank size, const shape& data) const = 0;
 };
 
-/// The fields of a shape that an algorithm uses in addition to those that its collective requires.
+/// The optional members of a shape that an algorithm uses. (true: the algorithm uses the member of this name.)
 struct tunables {
   bool segment = false;
   bool radix = false;
@@ -86,19 +86,19 @@ struct algorithm {
   std::string_view name;
   add_collective add;
   constraints needs;
-  /// Returns the exact cost of one round. For a partial algorithm, this is the cost of `dense`. cost_of_round
+  /// Returns the exact cost of one round. For a partial algorithm, this is the cost of `dense`, to which cost_of_round
   /// (compose.h) adds the activation.
   cost (*cost_of)(rank size, const shape& data);
   tunables looks_at{};
   /// Returns the expression (postcondition.h) of one tensor, for adaptive sums (collective::adapts).
   std::uint64_t (*expression_of)(rank size, const shape& data, const tensor& part) = nullptr;
-  bool combines_means = false;  ///< leaves of the expression may be means of several ranks
-  /// Maximum number of non-empty tensors, if there are several ranks.
+  bool combines_means = false;  ///< the expression may combine means over several ranks
+  /// Maximum number of non-empty tensors in a world of several ranks.
   std::uint64_t most_tensors = std::numeric_limits<std::uint64_t>::max();
   /// Replaces `name` in names of schedules if all ranks share a node. Empty: `name` is used.
   std::string_view name_on_one_node{};
-  const algorithm* dense = nullptr;          ///< for a partial algorithm, the algorithm behind the activation
-  const custom_generator* custom = nullptr;  ///< replaces `add` and `cost_of` if not null
+  const algorithm* dense = nullptr;          ///< partial algorithms: the dense algorithm after the activation
+  const custom_generator* custom = nullptr;  ///< if not null, replaces `add` and `cost_of`
 
   /// Calls `add`, or the custom generator.
   fragment append_to(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) const {
@@ -112,18 +112,18 @@ struct algorithm {
   result<schedule_ptr> generate(world place, const shape& data, const activation& starts = {}) const;
 };
 
-/// Returns the first reason why the algorithm cannot serve the request, if any. The code is `argument` if no algorithm
-/// can serve the request, and `constraint` if another algorithm might.
+/// Returns an error if the algorithm does not support the request. The code is `argument` if no algorithm can support
+/// the request, and `constraint` if another algorithm might.
 std::optional<failure> validate(const algorithm& how, world place, const shape& data, const activation& starts = {});
 
-/// Returns a warning of one sentence if all ranks share a node, so that an adaptive sum by nodes combines nothing
-/// adaptively. Otherwise returns an empty text. The text has static storage.
+/// Returns a warning if `how` combines the means of nodes adaptively, but all ranks share a node, so that there is only
+/// one mean. Otherwise returns an empty text. The text is static.
 std::string_view node_warning(const algorithm& how, rank size, const shape& data);
 
-/// Returns the bytes of `count` elements, or the maximum number of bytes of `count` lists.
+/// Returns the size in bytes of `count` elements, or the maximum size of `count` lists.
 std::uint64_t bytes_of(std::uint64_t count, const shape& data);
 
-/// Returns the bytes on the wire if the block of every rank moves once to every other rank.
+/// Returns the number of payload bytes if every rank sends its block once to every other rank.
 std::uint64_t bytes_to_all(rank size, const shape& data);
 
 /// Returns the cost of `messages` messages of `count` elements each.

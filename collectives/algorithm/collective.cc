@@ -31,8 +31,8 @@ std::vector<rank> ranks_with(const rank_buffer& buffer, rank size, const shape& 
   return ranks;
 }
 
-/// Returns the number of elements of a rank's buffer, if the rank has one. `end` selects the listed blocks that this
-/// rank sends or receives.
+/// Returns the number of elements of a rank's buffer, or nothing if the rank has no such buffer. `end` selects whether
+/// the listed blocks are those that this rank sends or receives.
 std::optional<std::uint64_t> count_of(const rank_buffer& buffer, world place, const shape& data,
                                       rank exchanged_block::*end) {
   if (!has(buffer, place, data)) return std::nullopt;
@@ -47,11 +47,11 @@ std::optional<std::uint64_t> count_of(const rank_buffer& buffer, world place, co
 
 // --- contents ----------------------------------------------------------------------------------------------
 
-/// Each holder has its part of the reduction over all ranks.
+/// Each rank with an output gets its part of the reduction over all ranks.
 postcondition reduced(const collective& of, rank size, const shape& data) {
   const bool is_scattered = of.output.of == content::own_block;
   const auto offsets = is_scattered ? block_offsets(data, size) : std::vector<std::uint64_t>{};
-  postcondition promise{.is_same_everywhere = !is_scattered};  // equal ranges hold different blocks
+  postcondition promise{.is_same_everywhere = !is_scattered};  // ranges with equal bounds contain different blocks
   for (const rank holder : ranks_with(of.output, size, data))
     promise.ranges.push_back({.holder = holder,
                               .end = is_scattered ? block_count(data, holder) : data.count,
@@ -63,7 +63,7 @@ postcondition reduced(const collective& of, rank size, const shape& data) {
   return promise;
 }
 
-/// Rank r has the reduction over ranks 0 … r, or 0 … r-1 for exscan.
+/// Rank r gets the reduction over ranks 0 … r, or 0 … r-1 for exscan.
 postcondition reduced_over_prefixes(const collective& of, rank size, const shape& data) {
   postcondition promise = reduced(of, size, data);
   promise.is_same_everywhere = false;
@@ -84,8 +84,8 @@ promised_range moved(rank holder, std::uint64_t begin, std::uint64_t count, rank
           .source = source};
 }
 
-/// Every rank with an input sends to every rank with an output. The sender sends its vector, or the block of the sender
-/// or of the receiver.
+/// Every rank with an input sends to every rank with an output: its vector, the sender's block, or the block for the
+/// receiver.
 postcondition copied(const collective& of, rank size, const shape& data) {
   const bool is_vector = of.input.of == content::vector, takes_all = of.output.of == content::all_blocks;
   const auto offsets = block_offsets(data, size);
@@ -162,7 +162,7 @@ constexpr collective with_counts(std::string_view name, collective of) {
   return of;
 }
 
-/// Returns the variant behind an activation. It merges late contributions by the kernel of the shape.
+/// Returns the partial variant, which starts by an activation and merges late contributions by the shape's kernel.
 constexpr collective partial(std::string_view name, collective of, bool has_buckets = false) {
   of.name = name;
   of.has_buckets = has_buckets;

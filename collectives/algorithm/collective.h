@@ -1,4 +1,4 @@
-// The collectives: name, buffers and postcondition of each.
+// The collectives, each with its name, buffers and postcondition.
 //
 // P is the number of ranks, and n is `count`, or counts[r] for reduce_scatter and for the variants that end in v.
 // Buffers in brackets exist only at the root.
@@ -7,12 +7,12 @@
 //   allreduce             n                       n, reduced over all               same memory
 //   reduce                n                       [n, reduced over all]             [same memory]
 //   scan, exscan          n                       n, reduced over ranks 0 … r (r-1) same memory
-//   reduce_scatter_block  P * n                   n, block r reduced over all       output is the input's beginning
-//   reduce_scatter        all blocks              counts[r], block r reduced        output is the input's beginning
-//   bcast                 [n]                     n at all others                   one buffer anyway
-//   gather, gatherv       n                       [all blocks]                      [input is block root of the output]
-//   scatter, scatterv     [all blocks]            n                                 [output is block root of the input]
-//   allgather(v)          n                       all blocks                        input is block r of the output
+//   reduce_scatter_block  P * n                   n, block r reduced over all       output begins the input
+//   reduce_scatter        all blocks              counts[r], block r reduced        output begins the input
+//   bcast                 [n]                     n at all others                   (one buffer per rank)
+//   gather, gatherv       n                       [all blocks]                      [input at block root of output]
+//   scatter, scatterv     [all blocks]            n                                 [output at block root of input]
+//   allgather(v)          n                       all blocks                        input at block r of the output
 //   alltoall              P * n, block s for s    P * n, block s from s             same memory
 //   alltoallv             blocks to all ranks     blocks from all ranks             no
 //   neighbor_exchange     blocks to some ranks    blocks from some ranks            no
@@ -49,14 +49,14 @@ struct collective {
   /// Returns the postcondition of the outputs, which is equal for all algorithms and has no cost.
   postcondition (*promise)(const collective& of, rank size, const shape& data);
 
-  bool moves_data = true;    ///< false: the shape must be empty
+  bool moves_data = true;    ///< if false, the shape must be empty
   bool reduces = false;      ///< the shape has a kernel that combines contributions
   bool is_rooted = false;    ///< the shape has a root
   bool has_counts = false;   ///< the shape has one count per rank
   bool has_blocks = false;   ///< the shape has a list of blocks
   bool has_buckets = false;  ///< the shape may cut the vector into buckets
   /// The collective is an adaptive sum, of floating types only. The shape may list the tensors of the vector. If
-  /// `reduces` is set too, the late contributions of a rank are merged by kernel::adasum or by kernel::sum.
+  /// `reduces` is also set, late contributions of a rank are merged by kernel::adasum or kernel::sum.
   bool adapts = false;
   bool has_means = false;         ///< the shape may ask for means in place of sums
   bool activates = false;         ///< true: an activation policy is required; false: a policy is refused
@@ -64,15 +64,14 @@ struct collective {
 
   extents extents_of(world place, const shape& data) const;
   postcondition contents_of(rank size, const shape& data) const { return promise(*this, size, data); }
-  /// For a request in place, returns the index of the output element at which the input begins. If the index is
-  /// negative, the output begins at element -index of the input.
+  /// For an in-place request, returns the index of the output element at which the input begins. A negative index means
+  /// that the output begins at element -index of the input.
   std::int64_t aliasing_of(world place, const shape& data) const;
 };
 
-/// Returns how input and output of each rank overlap. If the shape is not in place, the buffers do not overlap.
+/// Returns how input and output of each rank share memory. If the shape is not in place, they share none.
 aliasing aliasing_of(const collective& of, rank size, const shape& data);
 
-/// Returns all collectives.
 std::span<const collective* const> collectives();
 
 /// Returns the collective with exactly this name, or nullptr.

@@ -1,4 +1,4 @@
-// Groups ranks by the node that they share (shape::nodes), and finds the place of a rank within its node.
+// Groups ranks by node (shape::nodes), and finds the place (the number) of a rank within its node.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ std::vector<node> nodes_of(const shape& data, rank size);
 /// Returns true if there are several ranks and all of them share a node.
 bool is_one_node(const shape& data, rank size);
 
-/// Returns the number of ranks of the smallest node. Every node has a rank at each place below this number.
+/// Returns the number of ranks of the smallest node. Every node has ranks at all places below this number.
 std::size_t ranks_of_smallest(const std::vector<node>& nodes);
 
 /// The index of a rank's node, and the index of the rank within its node.

@@ -1,11 +1,12 @@
-// Allgather, alltoall and exchanges among neighbours. The head of each source file describes its algorithm.
+// Allgather, alltoall and exchanges among neighbours. The comment at the top of each source file describes its
+// algorithm.
 #pragma once
 
 #include "collectives/algorithm/algorithm.h"
 
 namespace lsched {
 
-/// Appends an allgather by dissemination of the ranks' blocks from `input` to `output`.
+/// Appends an allgather by dissemination (dissemination.cc).
 fragment add_allgather_dissemination(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
 extern const algorithm k_allgather_direct, k_allgather_dissemination, k_allgather_recursive_doubling;

@@ -1,11 +1,12 @@
 // Alltoall by Bruck's algorithm (Bruck and others, 1997), radix 2: ceil(log2 P) messages from each rank instead of P-1.
 //
-// Block i of a rank is the block for the rank i places after it. In the step of bit k, all blocks i in which bit k is
-// set travel 2^k places in one message. After all steps, block i has travelled i places. The highest bit goes first,
-// because its blocks are adjacent. Each step packs blocks from the places at which the blocks have arrived. At the end
+// Block i of rank r is the block for rank r + i (mod P). There is a step for each bit k: a rank sends all blocks i in
+// which bit k is set to rank r + 2^k, in one message. So after all steps, block i has moved i ranks. The highest bit is
+// first, because its blocks are adjacent. Each step packs blocks from the locations at which they have arrived. Finally
 // all blocks are copied to their final places.
 //
-// There are P ceil(log2 P) messages with about half of a rank's blocks each. This suits short blocks. Synchronising.
+// There are P ceil(log2 P) messages, each with about half of a rank's blocks. The algorithm suits short blocks. It is
+// synchronising: no rank ends before every rank has begun.
 #include <vector>
 
 #include "collectives/allgather/allgather.h"
@@ -27,7 +28,7 @@ class bruck : rank_part {
   }
 
  private:
-  /// The location of a block, and the receive that brought the block (k_no_op: the block is this rank's own).
+  /// The location of a block, and the receive by which it arrived, or k_no_op for this rank's own blocks.
   struct block {
     region where;
     op_id got;
@@ -52,7 +53,7 @@ class bruck : rank_part {
     for (std::size_t at = 0; at < moving.size(); ++at) blocks_[wide(moving[at])] = {{arriving, at * count()}, got};
   }
 
-  /// Copies the moving blocks into `leaving`. Adjacent blocks are copied by one op.
+  /// Copies the blocks `moving` to the buffer `leaving`. Adjacent blocks are copied by one op.
   std::vector<op_id> pack(const std::vector<rank>& moving, buffer_id leaving) {
     std::vector<op_id> packed;
     for (std::size_t at = 0, next = 0; at < moving.size(); at = next) {
@@ -69,7 +70,7 @@ class bruck : rank_part {
     return packed;
   }
 
-  /// Copies all blocks to the output. Block i has come from the rank i places before.
+  /// Copies all blocks to the output. Block i has come from rank self - i.
   void put_in_place() {
     for (rank i = in_place() ? 1 : 0; i < size(); ++i) {
       const block& arrived = blocks_[wide(i)];
@@ -78,7 +79,7 @@ class bruck : rank_part {
   }
 
   std::vector<block> blocks_{};
-  op_id input_is_read_ = k_no_op;  ///< in place, the input may be overwritten after this op
+  op_id input_is_read_ = k_no_op;  ///< in place: after this op, the input may be overwritten
 };
 
 /// Returns how many numbers below `size` have bit `bit` set.
@@ -88,9 +89,9 @@ std::uint64_t numbers_with(int bit, rank size) {
   return wide(size) / period * (period / 2) + (rest > period / 2 ? rest - period / 2 : 0);
 }
 
-// Hops: two steps depend on each other if a block takes part in both. Such a block exists for any two bits except
-// perhaps the highest bit, m, and the next one. The steps of these two bits share only block 2^m + 2^(m-1). Without
-// that block, the longest chain omits one of the two steps.
+// Hops: two steps depend on each other if they move the same block. Such a block exists for any two bits, except
+// perhaps for the highest bit, m, and the next lower bit: only block 2^m + 2^(m-1) is in both steps. If P has no such
+// block, the longest chain contains only one of these two steps.
 cost cost_of_bruck(rank size, const shape& data) {
   const int steps = ceil_log2(size);
   std::uint64_t blocks = 0;

@@ -1,8 +1,8 @@
-// Allgather(v) in one hop: every rank sends its block to all others, which receive the block at its final place.
+// Allgather(v) in one hop: every rank sends its block to all others, which receive it at its final place.
 //
-// P (P-1) messages, or more if blocks are cut into segments. Each block moves once to each rank. A rank sends the same
-// region to all peers before the next region. The order r+1, r+2, … prevents that all ranks begin with the same peer.
-// Synchronising.
+// There are P (P-1) messages, or more if blocks are cut into segments. A rank sends a segment to all peers before it
+// sends the next. Peers are served in the order r+1, r+2, …, so that ranks begin with different peers. The algorithm is
+// synchronising: no rank ends before every rank has begun.
 #include <algorithm>
 
 #include "collectives/allgather/allgather.h"
@@ -11,7 +11,7 @@
 namespace lsched {
 namespace {
 
-/// Returns at least one piece, because an empty message, too, shows that the rank has entered.
+/// Returns at least one piece, because even an empty message shows that the rank has entered the round.
 portions pieces_in(const shape& data, rank block) {
   const std::uint64_t count = block_count(data, block);
   return {count, std::max(pieces_of(data, count), std::uint64_t{1})};

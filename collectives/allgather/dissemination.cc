@@ -2,9 +2,9 @@
 //
 //   step k    rank r sends blocks r, r+1, …, r+2^k-1 to rank r-2^k, and receives the next 2^k blocks from rank r+2^k
 //
-// The last step carries only the missing blocks. Blocks are kept in scratch memory in the order of arrival, and two
-// copies move them to their final places. There are P ceil(log2 P) messages, and each block moves once to each rank.
-// This suits short blocks. Synchronising.
+// The last step sends only the missing blocks. Blocks are stored in scratch memory in the order of arrival, and then
+// copied to their final places by two copies. There are P ceil(log2 P) messages, and each rank receives each block
+// once. The algorithm suits short blocks. It is synchronising: no rank ends before every rank has begun.
 #include <algorithm>
 
 #include "collectives/allgather/allgather.h"
@@ -31,7 +31,7 @@ class dissemination : rank_part {
   }
 
  private:
-  /// Returns the number of elements in `blocks` blocks, from this rank's block on around the ring.
+  /// Returns the number of elements of the `blocks` blocks that begin with this rank's block and wrap around.
   std::uint64_t elements(rank blocks) const {
     const std::uint64_t begin = wide(self());
     const std::uint64_t end = begin + wide(blocks);
@@ -39,7 +39,8 @@ class dissemination : rank_part {
     return end <= ranks ? offsets_[end] - offsets_[begin] : offsets_[ranks] - offsets_[begin] + offsets_[end - ranks];
   }
 
-  /// Returns an op after which all blocks up to this step have arrived.
+  /// Appends a step. `last` is the result of the previous step. Returns an op after which all blocks of this and
+  /// earlier steps have arrived.
   op_id step(rank distance, op_id last) {
     const auto tag = static_cast<std::uint32_t>(floor_log2(distance));
     const rank blocks = std::min(distance, size() - distance);
@@ -49,8 +50,8 @@ class dissemination : rank_part {
     return nop({got, last});
   }
 
-  /// Copies the blocks from this rank's block to the last block, then all other blocks. In place, this rank's block
-  /// already is in the output.
+  /// Copies first the blocks from this rank's block to block P-1, then the other blocks. In place, this rank's block is
+  /// already in the output.
   void put_in_place(op_id last) {
     const std::uint64_t begin = in_place() ? own_count_ : 0;
     const std::uint64_t upper = elements(size() - self());

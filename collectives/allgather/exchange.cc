@@ -1,13 +1,15 @@
 // Exchanges in which every pair of ranks has its own block: alltoall, alltoallv and neighbor_exchange.
 //
-//   direct     all at once, to peers r+1, r+2, … in this order, so that ranks begin with different peers         1 hop
-//   pairwise   alltoallv only: step k exchanges with r+k and r-k, and waits for step k-W: W = `radix`, or 8, peers at
-//              a time (throttled; Kumar and others, 2008; Thakur, Rabenseifner and Gropp, 2005)
+//   direct     sends to all peers at once, in the order r+1, r+2, …, so that ranks begin with different peers     1 hop
+//   pairwise   alltoallv only: step k exchanges with r+k and r-k, and waits for step k-W, where W is `radix` or 8, so
+//              that at most W steps are in flight (throttled; Kumar and others, 2008; Thakur, Rabenseifner and Gropp,
+//              2005)
 //
 // Each block moves once, from its place in the input to its place in the output. Long blocks are cut into segments. An
-// alltoall in place first copies outgoing blocks to scratch memory, because a block may leave after its replacement has
-// arrived. An alltoall(v) is synchronising: a pair without a block, or with an empty block, exchanges an empty message.
-// If a pair has several blocks, their order in the list (shape::blocks) distinguishes the blocks.
+// in-place alltoall first copies outgoing blocks to scratch memory, because the block that replaces an outgoing block
+// may arrive earlier. An alltoall(v) is synchronising, because a pair without a block, or with an empty block,
+// exchanges an empty message. If a pair has several blocks, they are matched by their order in the list
+// (shape::blocks).
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -25,8 +27,8 @@ struct block_end {
   std::uint32_t tag = 0;
 };
 
-/// The blocks that a rank sends and receives, indexed by the distance between sender and receiver on the ring. Index 0
-/// has the blocks that the rank copies, in the same order in both lists.
+/// The blocks that a rank sends and receives, indexed by the distance from sender to receiver, modulo P. The entries
+/// with index 0 are the blocks that the rank copies, in the same order in both lists.
 struct blocks_of_rank {
   explicit blocks_of_rank(rank size) : out(wide(size)), in(wide(size)) {}
   std::vector<std::vector<block_end>> out, in;
@@ -53,7 +55,7 @@ blocks_of_rank listed_blocks(world place, const shape& data) {
   return all;
 }
 
-/// Returns blocks of `data.count` elements, to and from every rank.
+/// Returns the blocks of an alltoall: `data.count` elements to and from every rank.
 blocks_of_rank blocks_of_alltoall(world place, const shape& data) {
   shape listed = data;
   for (rank r = 0; r < place.size; ++r) {
@@ -63,7 +65,7 @@ blocks_of_rank blocks_of_alltoall(world place, const shape& data) {
   return listed_blocks(place, listed);
 }
 
-/// Adds an empty block for every pair without a block.
+/// Returns the listed blocks, and an empty block for every pair without a block.
 blocks_of_rank listed_and_empty_blocks(world place, const shape& data) {
   blocks_of_rank all = listed_blocks(place, data);
   for (std::size_t distance = 1; distance < wide(place.size); ++distance)
@@ -77,7 +79,7 @@ class exchange : rank_part {
   exchange(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry, const blocks_of_rank& blocks)
       : rank_part(to, data, input, output, entry), blocks_(blocks) {}
 
-  /// Exchanges with at most `window` distances at a time.
+  /// Exchanges blocks with at most `window` distances at a time.
   fragment write(rank window) {
     if (in_place()) stage();
     std::vector<op_id> over(wide(size()), k_no_op);
@@ -91,7 +93,7 @@ class exchange : rank_part {
   }
 
  private:
-  // Copies the outgoing blocks of an alltoall in place to scratch memory, which keeps them until the end of the round.
+  // Copies the outgoing blocks of an in-place alltoall to scratch memory, where they stay until the end of the round.
   void stage() {
     staged_.resize(wide(size()));
     if (size() == 1) return;
@@ -102,8 +104,8 @@ class exchange : rank_part {
     }
   }
 
-  /// Appends the messages of one distance. Returns an op that completes after all of them, or k_no_op if no later step
-  /// waits for these messages (`is_awaiting` is false).
+  /// Appends the messages of one distance, which are sent after `when`. If `is_awaiting` is true, returns an op that
+  /// completes after all of them, for which a later step waits; else k_no_op.
   op_id step(rank distance, op_id when, bool is_awaiting) {
     const op_id over = is_awaiting ? nop({k_no_op}) : k_no_op;
     const auto add = [&](op_id message) { is_awaiting ? order(message, over) : end(message); };
@@ -137,7 +139,7 @@ class exchange : rank_part {
 
   const blocks_of_rank& blocks_;
   buffer_id source_ = k_no_buffer;  ///< source of the sends; k_no_buffer: the input
-  std::vector<op_id> staged_{};     ///< in place, by rank: the copy of the outgoing block, for which receives wait
+  std::vector<op_id> staged_{};     ///< in place, by rank: the op that copies the outgoing block; receives wait for it
 };
 
 // --- costs ---------------------------------------------------------------------------------------------------
@@ -149,7 +151,7 @@ cost cost_of_alltoall(rank size, const shape& data) {
           .hops = size > 1 ? 1u : 0u};
 }
 
-/// Returns the cost of the listed blocks alone.
+/// Returns the cost of the listed blocks, without empty messages for other pairs.
 cost cost_of_list(rank, const shape& data) {
   cost all;
   std::uint64_t elements = 0;
@@ -163,7 +165,7 @@ cost cost_of_list(rank, const shape& data) {
   return all;
 }
 
-/// The number of exchanges of a rank that are in flight at the same time. A pairwise exchange limits this number.
+/// Return the maximum number of distances at a time (exchange::write), which only the pairwise algorithm limits.
 constexpr rank no_window(rank size, const shape&) { return size; }
 constexpr rank window_of(rank, const shape& data) { return data.radix == 0 ? 8 : data.radix; }
 

@@ -1,11 +1,12 @@
-// Allgather(v) by recursive doubling, for every P by a fold (Thakur, Rabenseifner and Gropp, 2005).
+// Allgather(v) by recursive doubling (Thakur, Rabenseifner and Gropp, 2005). A fold (geometry.h) extends it to every P.
 //
-//   fold      an extra sends its block to its proxy, which is the previous rank
+//   fold      an extra sends its block to its proxy, the previous rank
 //   step j    core ranks across dimension j exchange all of their blocks, which are adjacent intervals     j = 0 … L-1
 //   unfold    a proxy sends all blocks to its extra
 //
-// Blocks are received at their final places in the output, and all sends but the first read the output. Only the rank's
-// own block is copied. There are core * L + 2 * rem messages, in at most L + 2 steps. Synchronising.
+// Blocks are received at their final places in the output, and sent from there, so only the rank's own block is copied.
+// There are core * L + 2 * rem messages, in at most L + 2 steps. The algorithm is synchronising: no rank ends before
+// every rank has begun.
 #include "collectives/allgather/allgather.h"
 #include "collectives/patterns/rank_part.h"
 
@@ -22,8 +23,8 @@ struct interval {
   std::uint64_t count() const { return end - begin; }
 };
 
-/// Returns the interval of the blocks of 2^level core ranks, among them `index`, and of their extras. The block of a
-/// core rank comes before the block of its extra.
+/// Returns the elements of the blocks of an aligned group of 2^level core ranks, which contains core rank `index`, and
+/// of their extras. The block of an extra follows the block of its proxy.
 interval interval_of(const fold& folded, const std::vector<std::uint64_t>& offsets, rank index, int level) {
   const rank first = index >> level << level;
   return {offsets[wide(folded.real_of(first))], offsets[wide(folded.real_of(first + (rank{1} << level)))]};
@@ -46,7 +47,7 @@ class recursive_doubling : rank_part {
   std::uint64_t own_count() const { return block_count(data(), self()); }
   region everything() const { return {output(), 0}; }
 
-  /// In place, the result must not overwrite the own block while that block is still being sent.
+  /// In place, the result overwrites this rank's block, so it must be received after the send of that block.
   void write_extra() {
     const rank proxy = folded_.proxy_of(self());
     const op_id given = send(proxy, k_fold_tag, {input(), 0}, own_count());
@@ -73,7 +74,8 @@ class recursive_doubling : rank_part {
     return recv(extra, k_fold_tag, {output(), offsets_[wide(extra)]}, block_count(data(), extra));
   }
 
-  /// Sends the blocks that are present after `all`. Returns an op after which twice as many blocks are present.
+  /// Exchanges blocks with the rank across dimension j. Op `all` must complete after the blocks to send are present.
+  /// Returns an op after which twice as many blocks are present.
   op_id step(rank index, int j, op_id all) {
     const rank partner = folded_.across(self(), j);
     const interval here = interval_of(folded_, offsets_, index, j);
@@ -92,7 +94,7 @@ class recursive_doubling : rank_part {
   const std::vector<std::uint64_t> offsets_ = block_offsets(data(), size());
 };
 
-/// Returns the number of elements on the wire. In every step, each core rank sends all blocks that it has.
+/// Returns the number of elements that all ranks send. In every step, each core rank sends all blocks that it has.
 std::uint64_t elements_of(const fold& folded, rank size, const shape& data) {
   const auto offsets = block_offsets(data, size);
   std::uint64_t sum = wide(folded.rem()) * offsets.back();
@@ -102,7 +104,7 @@ std::uint64_t elements_of(const fold& folded, rank size, const shape& data) {
   return sum;
 }
 
-/// Returns the number of blocks on the wire if all blocks have the same length.
+/// Returns the number of blocks that all ranks send, if all blocks have the same length.
 std::uint64_t equal_blocks_of(const fold& folded, rank size) {
   return wide(folded.rem()) * (wide(size) + 1) + wide(size) * (wide(folded.core()) - 1);
 }

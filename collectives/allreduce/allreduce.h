@@ -1,12 +1,12 @@
-// Allreduce and reduce_scatter. The head of each source file describes its algorithm.
+// Allreduce and reduce_scatter. The comment at the top of each source file describes its algorithm.
 #pragma once
 
 #include "collectives/algorithm/algorithm.h"
 
 namespace lsched {
 
-/// Appends an allreduce by recursive doubling of `data.count` elements from `input` to `output`. With `data.in_place`,
-/// the two buffers of the schedule share memory. No op writes the output before all local readers of the input have
+/// Appends an allreduce by recursive doubling of `data.count` elements from `input` to `output`. If `data.in_place` is
+/// set, the two buffers may share memory: no op writes the output before all ops of this rank that read the input have
 /// completed.
 fragment add_allreduce(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 

@@ -1,14 +1,14 @@
 // Reductions on a circulant graph (Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", 2024).
 //
-//   skips     P, then half of the previous skip, rounded up, down to 1; P = 7: 7 4 2 1
-//   combine   a rank holds sums of blocks self, self + 1, … around the ring; with skip s after t it sends sums
-//             s … t-1 to rank self + s, and combines those from rank self - s with its first t - s sums
+//   skips     P, then always half of the previous skip, rounded up, until 1; for P = 7: 7 4 2 1
+//   combine   a rank has sums of blocks self, self + 1, … (mod P); with skip s after skip t, it sends sums
+//             s … t-1 to rank self + s, and combines the sums from rank self - s with its first t - s sums
 //   spread    allreduce only: the same rounds in reverse order, with finished blocks
 //
-// A phase has ceil(log2 P) rounds, in which each rank sends and receives P-1 blocks in total. Both numbers are minimal
-// for every P, without a fold. Block numbers wrap around at P, so that t - s - 1 of the ranks send a message in two
-// parts. Operands are not in rank order, so that the kernel must commute. Every block is combined by one expression, so
-// that all ranks hold the same bits.
+// A phase has ceil(log2 P) rounds, in which each rank sends and receives P-1 blocks in total. Both numbers are minimal,
+// for every P. Block numbers wrap around at P, so t - s - 1 of the ranks send a message in two parts. Operands are not
+// in rank order, so the kernel must be commutative. Every block is combined by one expression, so all ranks have the
+// same bits.
 #include <algorithm>
 #include <vector>
 
@@ -19,7 +19,7 @@
 namespace lsched {
 namespace {
 
-/// A round that sends blocks [skip, end), counted from the rank's own block, to the rank `skip` places ahead.
+/// A round in which a rank sends blocks self + skip … self + end - 1 to rank self + skip (all modulo P).
 struct circulant_round {
   rank skip = 0;
   rank end = 0;
@@ -40,8 +40,8 @@ class circulant : ordered_part {
     set_blocks(spreads ? block_begins(data, wide(size())) : block_offsets(data, size()));
   }
 
-  // Payloads may be held (builder::declare_holding): the reduction that reads a payload waits only for earlier rounds
-  // and, in place, for their sends.
+  // The fragment may declare holding (builder::declare_holding): the reduction that reads a payload waits only for
+  // earlier rounds and, in place, for their sends.
   fragment write() {
     if (size() == 1) {
       copy_alone(in_input({0, 1}), in_output({0, 1}));
@@ -55,7 +55,7 @@ class circulant : ordered_part {
   }
 
  private:
-  /// Returns blocks [first, end), counted around the ring from the rank's own block, in one or two parts.
+  /// Returns blocks self + first … self + end - 1 (modulo P), in one or two parts.
   std::vector<block_range> parts_of(rank first, rank end) const {
     const rank begin = after(first), head = std::min(end - first, size() - begin);
     std::vector<block_range> parts{{begin, begin + head}};
@@ -71,8 +71,7 @@ class circulant : ordered_part {
     return static_cast<std::uint32_t>(4 * round + 2 * part + (is_spread ? 1 : 0));
   }
 
-  // The first round sends and combines blocks that are still in the input. If P is odd, one block below the skip is not
-  // combined, and is copied instead.
+  // The first round reads blocks from the input. If P is odd, one block below the skip is copied instead of combined.
   void combine(std::size_t round) {
     const auto [skip, end] = rounds_[round];
     const bool is_first = round == 0, is_last = round + 1 == rounds_.size();
@@ -106,8 +105,8 @@ class circulant : ordered_part {
 
 // --- costs -------------------------------------------------------------------------------------------------
 
-/// Returns the longest chain of messages. `chain` has the length of the chain that leads to a rank's value of each
-/// block, counted from the rank's own block. All ranks are alike.
+/// Returns the length of the longest chain of messages. chain[i] is the length of the chain that leads to a rank's
+/// value of block self + i. It is the same for all ranks.
 std::uint64_t hops_of(rank size, bool spreads) {
   std::vector<std::uint64_t> chain(static_cast<std::size_t>(size), 0);
   const auto longest = [&](rank first, rank end) { return *std::max_element(&chain[0] + first, &chain[0] + end); };
@@ -123,7 +122,7 @@ std::uint64_t hops_of(rank size, bool spreads) {
   return longest(0, size);
 }
 
-/// A message of n blocks has two parts on n - 1 of the ranks, because block numbers wrap around.
+/// On n - 1 of the ranks, a message of n blocks has two parts, because block numbers wrap around.
 template <bool spreads>
 cost cost_of_circulant(rank size, const shape& data) {
   const std::uint64_t phases = spreads ? 2 : 1, total = spreads ? data.count : block_offsets(data, size).back();

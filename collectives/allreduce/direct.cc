@@ -1,22 +1,20 @@
-// Reductions in which one rank does all arithmetic of a block, for the ranks of one node.
+// Reductions for the ranks of one node, in which each block is combined by a single rank.
 //
 //   scatter   every rank sends block q of its input directly to rank q, which combines all blocks q in rank order
 //   spread    allreduce only: rank q sends the result of block q to all others
 //
-// A rank sends P-1 messages of a block in each phase, one hop each. The bytes on the wire are those of any
-// bandwidth-optimal algorithm: (P-1)/P of the vector in and out of each rank per phase. In shared memory, every
-// contribution is read once, in place. Every block is combined by one rank, so that the arithmetic is shared evenly.
-// Steps do not build on each other, so that no rank waits for a chain of ranks. Direct reduce-scatter and all-to-all
-// broadcast are old; compare Thakur, Rabenseifner and Gropp, 2005, section 4 ("pairwise" and "linear"), and the
+// In each phase, a rank sends P-1 messages of one block, in one hop. The number of bytes is that of any
+// bandwidth-optimal algorithm: each rank sends and receives (P-1)/P of the vector per phase. In shared memory, every
+// contribution is read once, without a copy. The arithmetic is divided evenly among ranks, and no rank waits for a
+// chain of ranks. Compare Thakur, Rabenseifner and Gropp, 2005, section 4 ("pairwise" and "linear"), and the
 // single-copy reductions of Jain, Kaleem, Balmana et al., "Framework for scalable intra-node collective operations
 // using shared memory", SC'18.
 //
 // The vector is processed in segments that fit into caches. If peers cannot read input and output (shape::is_visible),
-// a rank copies outgoing data through a ring of a few segments of scratch memory. So each byte is copied once, just
-// before peers read it. Ranks may differ in shape::is_visible, because the messages do not depend on this field.
+// a rank first copies outgoing data to scratch memory, a ring buffer of a few segments.
 //
-// Each element is evaluated once, by one expression in rank order. So all ranks hold the same bits, and the kernel need
-// not commute.
+// Each element is computed once, by one expression in rank order. So all ranks have the same bits, and the kernel need
+// not be commutative.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -30,7 +28,7 @@ namespace {
 std::uint32_t scatter_tag(std::uint64_t segment) { return static_cast<std::uint32_t>(2 * segment); }
 std::uint32_t spread_tag(std::uint64_t segment) { return static_cast<std::uint32_t>(2 * segment + 1); }
 
-constexpr std::uint64_t k_ring = 3;  ///< number of segments in the ring of scratch memory
+constexpr std::uint64_t k_ring = 3;  ///< number of segments in the ring buffer
 
 block_grid grid_of(bool spreads, const shape& data, rank size) {
   constexpr std::uint64_t k_piece_bytes = 32 * 1024;
@@ -45,9 +43,9 @@ class direct : grid_part {
   direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : grid_part(to, data, input, output, entry, spreads, grid_of(spreads, data, to.place().size)) {}
 
-  // Payloads may be held (builder::declare_holding): the reduction that reads a payload waits only for payloads of
-  // lower ranks in the same segment. If data is staged in scratch memory, the reduction also waits for the readers of
-  // an earlier segment.
+  // The fragment may declare holding (builder::declare_holding): the reduction that reads a payload waits only for
+  // payloads of lower ranks in the same segment. If data is copied to scratch memory, the reduction also waits for the
+  // readers of an earlier segment.
   fragment write() {
     for (segment_ = 0; segment_ < grid().segments(); ++segment_) {
       scatter();
@@ -103,8 +101,8 @@ class direct : grid_part {
     }
   }
 
-  /// Returns memory for the sum over the lower ranks. In place, the target of the result still holds this rank's
-  /// contribution.
+  /// Returns memory for the sum over the lower ranks. In place, the output cannot be used, because it still contains
+  /// this rank's contribution.
   stretch partial() {
     stretch& slot = partials_[segment_ % k_ring];
     if (slot.cells == 0) slot = scratch(grid().at(self(), 0).count);

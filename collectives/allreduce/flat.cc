@@ -1,11 +1,11 @@
 // Allreduce in one hop: every rank sends its vector to all other ranks and combines all vectors.
 //
 //   send      the input to each other rank, the next rank first
-//   combine   ((x0 op x1) op x2) … op x_{P-1}, each operand as soon as it and all lower operands have arrived
+//   combine   ((x0 op x1) op x2) … op x_{P-1}, each operand as soon as this and all lower operands have arrived
 //
 // There are P * (P-1) messages of `count` elements, more than in any other algorithm, but only one hop. This suits
-// short vectors on few ranks, where a hop may have to wait until the peer is scheduled. Every rank evaluates the same
-// expression in rank order. So all ranks hold the same bits, and the kernel need not commute. Synchronising.
+// short vectors on few ranks, where a hop may take long because the peer must first be scheduled. Every rank evaluates
+// the same expression in rank order. So all ranks have the same bits, and the kernel need not be commutative.
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/ordered_ops.h"
 
@@ -18,8 +18,8 @@ class all_to_all : ordered_part {
  public:
   using ordered_part::ordered_part;
 
-  // Payloads may be held (builder::declare_holding): a reader waits only for payloads of lower ranks, whose senders
-  // wait for nothing.
+  // The fragment may declare holding (builder::declare_holding): a reader waits only for payloads of lower ranks, whose
+  // senders do not wait.
   fragment write() {
     set_blocks({0, count()});
     const stretch own = in_input({0, 1}), result = in_output({0, 1});
@@ -28,8 +28,8 @@ class all_to_all : ordered_part {
       return finish(true);
     }
     for (rank distance = 1; distance < size(); ++distance) send(after(distance), k_tag, own);
-    // In place, the sum goes to scratch memory, because a sum that waits for the sends of the input would hold
-    // payloads. Only the last copy waits for these sends.
+    // In place, the sum is computed in scratch memory. If it were computed in the output, it would have to wait for the
+    // sends of the input, and holding could not be declared. Only the last copy waits for these sends.
     const stretch target = in_place() ? scratch(count()) : result;
     stretch sum{};
     for (rank r = 0; r < size(); ++r) {

@@ -1,19 +1,21 @@
-// Reductions by recursive halving, for every P by a fold (Rabenseifner, 2004; Thakur, Rabenseifner and Gropp, 2005).
+// Reductions by recursive halving (Rabenseifner, 2004; Thakur, Rabenseifner and Gropp, 2005), for every P by a fold
+// (geometry.h).
 //
 //   fold       a proxy and its extra exchange halves of all blocks and combine a half each; the extra returns its half
-//   halve      step j: core ranks across a dimension exchange halves of the blocks that they hold, and combine the half
+//   halve      step j: core ranks across a dimension exchange halves of the blocks that they have, and combine the half
 //              that they keep
 //   double     allreduce only: the same steps in reverse order, in which partners exchange finished blocks
 //   unfold     a proxy sends the result, or in a reduce_scatter the extra's block, to its extra
 //
-//   rabenseifner        allreduce. Partners are near while messages are long, and the values of two partners come from
-//                       neighbouring ranks. So operands are in rank order, and the kernel need not commute.
-//                       The 2 log2 P steps move twice (P-1)/P of the vector in and out of each core rank:
-//                       bandwidth-optimal if P is a power of two. The fold and the unfold add 1 vector in and 3/2
-//                       vectors out at each proxy. Every block is combined once, so that all ranks hold the same bits.
-//   recursive_halving   reduce_scatter. In log2 P steps, a core rank sends and receives (P-1)/P of all blocks:
-//                       fewest bytes and fewest hops if P is a power of two. Distant ranks are combined first, not in
-//                       rank order, so that the kernel must commute.
+//   rabenseifner        allreduce. The first steps, with the longest messages, are between near ranks, and the values
+//                       of two partners come from adjacent intervals of ranks. So operands are in rank order, and the
+//                       kernel need not be commutative. In 2 log2 P steps, each core rank sends and receives twice
+//                       (P-1)/P of the vector, which is bandwidth-optimal if P is a power of two. For the fold and the
+//                       unfold, each proxy also receives 1 vector and sends 3/2 vectors. Every block is combined once,
+//                       so all ranks have the same bits.
+//   recursive_halving   reduce_scatter. In log2 P steps, a core rank sends and receives (P-1)/P of all blocks. Both
+//                       numbers are minimal if P is a power of two. Distant ranks are combined first, not in rank
+//                       order, so the kernel must be commutative.
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/blocks.h"
 #include "collectives/patterns/ordered_ops.h"
@@ -23,14 +25,14 @@ namespace {
 
 enum : std::uint32_t { k_fold_tag, k_half_tag, k_unfold_tag, k_first_step_tag };
 
-/// The fold, which both algorithms share. Both put their results into `sums_`.
+/// The fold, which both algorithms share. Both write their results to `sums_`.
 class halving : protected ordered_part {
  protected:
   using ordered_part::ordered_part;
 
   stretch in_sums(block_range blocks) const { return blocks_in(sums_, sums_cell_, blocks); }
 
-  // The proxy has the lower rank, and combines the lower half.
+  // The proxy, which has the lower rank, combines the lower half.
   void fold_out(block_range lower, block_range upper, const stretch& result) {
     const rank proxy = folded_.proxy_of(self());
     send(proxy, k_fold_tag, in_input(lower));
@@ -52,7 +54,7 @@ class halving : protected ordered_part {
   std::uint32_t sums_cell_ = 0;
 };
 
-/// There is one block for each core rank. The output holds the sums.
+/// The allreduce, with one block for each core rank. Sums are computed in the output.
 class halving_doubling : halving {
  public:
   halving_doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
@@ -62,8 +64,8 @@ class halving_doubling : halving {
     sums_cell_ = output_cell();
   }
 
-  // Payloads may be held (builder::declare_holding): the reduction that reads a payload waits only for earlier steps
-  // and, in place, for their sends.
+  // declare_holding() is correct: the reduction that reads a payload waits only for earlier steps and, in place, for
+  // the sends of these steps.
   fragment write() {
     if (folded_.levels() == 0) {
       copy_alone(in_input(all_), in_output(all_));
@@ -98,7 +100,7 @@ class halving_doubling : halving {
     reduce(self() < partner ? own : theirs, self() < partner ? theirs : own, target);
   }
 
-  /// Returns the blocks that the rank holds after the first j steps.
+  /// Returns the blocks that the rank has after the first j steps.
   block_range held_after(int j) const {
     block_range held = all_;
     for (int i = 0; i < j; ++i) held = held.half(keeps_upper(i));
@@ -115,7 +117,7 @@ class halving_doubling : halving {
   const block_range all_{0, folded_.core()};
 };
 
-/// Returns the rank of the first block of core rank `index`. The block of an extra follows the block of its proxy.
+/// Returns the rank of core rank `index`, or P if `index` is the number of core ranks.
 rank rank_at(const fold& folded, rank index) {
   return index < folded.core() ? folded.real_of(index) : folded.core() + folded.rem();
 }
@@ -127,7 +129,7 @@ class scattering : halving {
     set_blocks(block_offsets(data, size()));
   }
 
-  // Payloads may be held (builder::declare_holding): the reduction that reads a payload waits only for earlier steps.
+  // declare_holding() is correct: the reduction that reads a payload waits only for earlier steps.
   fragment write() {
     if (size() == 1) {
       copy_alone(in_input({0, 1}), own_output());
@@ -156,7 +158,8 @@ class scattering : halving {
     if (is_proxy_ || in_place()) copy(in_sums({self(), self() + 1}), own_output());
   }
 
-  /// Halves the blocks of core ranks [first, first + 2 * reach). Returns the first core rank of the half that is kept.
+  /// Halves the blocks of core ranks [first, first + 2 * reach). Returns the first core rank of the half that this rank
+  /// keeps.
   rank step(rank first, rank reach) {
     const rank index = folded_.virtual_of(self());
     const bool keeps_upper = (index & reach) != 0;
@@ -178,8 +181,9 @@ class scattering : halving {
 
 // --- costs -------------------------------------------------------------------------------------------------
 
-/// Returns messages and bytes. In step j, the blocks are divided into 2^j parts, and core / 2^(j+1) pairs of ranks
-/// exchange all of each part. Each pair of a proxy and an extra adds a fold and an unfold.
+/// Returns the number of messages and bytes. In step j, the blocks are divided into 2^j parts, and for each part, core
+/// / 2^(j+1) pairs of ranks exchange the whole part. Each pair of a proxy and an extra adds the messages of a fold and
+/// an unfold.
 cost cost_of_halving(const fold& folded, const shape& data, std::uint64_t total, std::uint64_t upper_half,
                      std::uint64_t unfolded, std::uint64_t phases) {
   const std::uint64_t steps = saturating_product(phases * (wide(folded.core()) - 1), bytes_of(total, data));
@@ -190,8 +194,8 @@ cost cost_of_halving(const fold& folded, const shape& data, std::uint64_t total,
                               bytes_of(unfolded, data))};
 }
 
-// Hops: the longest chain begins with two messages between a proxy and its extra, crosses all dimensions twice, and
-// ends with a message to an extra.
+// Hops: the longest chain has two messages between a proxy and its extra, two messages for each dimension, and a
+// message to an extra.
 cost cost_of_rabenseifner(rank size, const shape& data) {
   const fold folded(size);
   const std::uint64_t upper = data.count - block_begins(data, wide(folded.core()))[wide(folded.core() / 2)];
@@ -201,7 +205,7 @@ cost cost_of_rabenseifner(rank size, const shape& data) {
 }
 
 // Hops: the longest chain begins with two messages between a proxy and its extra. It ends with a message to an extra
-// only if a chain between two proxies crosses all dimensions.
+// only if there are two proxies whose core indices differ in all bits.
 cost cost_of_scattering(rank size, const shape& data) {
   const fold folded(size);
   const auto offsets = block_offsets(data, size);

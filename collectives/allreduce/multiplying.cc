@@ -11,7 +11,6 @@ namespace {
 
 enum : std::uint32_t { k_fold_tag, k_unfold_tag, k_first_step_tag };
 
-/// Writes the ops of one rank.
 class multiplying {
  public:
   multiplying(ordered_ops& to, const members& among, rank radix, std::uint32_t tag, const stretch& input,
@@ -25,9 +24,8 @@ class multiplying {
         input_(input),
         output_(output) {}
 
-  // Payloads may be held (builder::declare_holding): the reader of a payload may wait for sends, but only for sends of
-  // earlier steps, so that no cycle arises. With one step in place, the reader waits for the sends of its own step, and
-  // payloads must not be held.
+  // Returns true if declare_holding() is correct: the reader of a payload waits only for sends of earlier steps.
+  // Exception: in place with only one step, the reader waits for the sends of its own step.
   bool write() {
     if (digits_.steps() == 0) {
       if (!is_in_place()) ops_.copy(input_, output_);
@@ -64,7 +62,7 @@ class multiplying {
     return target;
   }
 
-  /// Each rank begins with a different peer.
+  /// Appends step j. Ranks send to their peers in different orders.
   stretch step(int j, const stretch& now) {
     const rank number = folded_.virtual_of(self_);
     const rank base = digits_.base(j), own_digit = digits_.digit(number, j);
@@ -81,7 +79,7 @@ class multiplying {
     return combine(operands, own_digit, j + 1 == digits_.steps() ? output_ : accumulator(j + 1));
   }
 
-  /// Combines from left to right. The rank's own operand may be in the memory of the target.
+  /// Combines the operands from left to right. The rank's own operand may be in the memory of the target.
   stretch combine(const std::vector<stretch>& operands, rank own_digit, const stretch& target) {
     const bool keeps_own = operands[wide(own_digit)].cell == target.cell && own_digit >= 2;
     const stretch partial = keeps_own ? scratch() : target;
@@ -94,8 +92,8 @@ class multiplying {
     return target;
   }
 
-  /// Returns one of two accumulators, which alternate. They are allocated on demand, because a small world needs at
-  /// most one.
+  /// Returns one of two accumulators, which alternate. Accumulators are allocated on demand, because a small world
+  /// needs at most one.
   stretch accumulator(int j) {
     stretch& chosen = accumulators_[static_cast<std::size_t>(j % 2)];
     if (chosen.cells == 0) chosen = scratch();
@@ -113,7 +111,6 @@ class multiplying {
   std::array<stretch, 2> accumulators_{{{.cells = 0}, {.cells = 0}}};
 };
 
-/// An allreduce among all ranks.
 class multiplying_part : ordered_part {
  public:
   using ordered_part::ordered_part;
@@ -134,8 +131,8 @@ bool add_multiplying(ordered_ops& to, const members& among, rank radix, std::uin
   return multiplying(to, among, radix, tag, input, output).write();
 }
 
-// Hops: the longest chain starts at an extra and ends at an extra. It crosses all digits only if two proxies differ in
-// all digits. The first such pair is k^(L-1) and 011…1, and no proxy has a highest digit of the smaller base.
+// Hops: the longest chain starts and ends at an extra. It has a message for each digit only if two proxies differ in
+// all digits. The first such pair is k^(L-1) and 011…1. (No proxy has its highest digit in a smaller base.)
 cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape& data) {
   const digits places(size, radix);
   const fold folded(size, places.core());

@@ -1,14 +1,15 @@
-// Reductions around a ring: a rank exchanges messages only with its neighbours, and every message is one block
+// Reductions around a ring: a rank exchanges messages only with its two neighbours, and every message is one block
 // (Patarasu and Yuan, 2009).
 //
-//   reduce   P-1 steps: a rank sends the partial result of a block to the next rank, and combines its input with the
-//            partial result of another block from the previous rank; then every rank has one block of the result
-//   spread   allreduce only: P-1 steps in which the blocks travel around the ring
+//   reduce   P-1 steps: in each step, a rank sends the partial result of a block to the next rank, and combines the
+//            partial result of another block, from the previous rank, with its input; at the end, every rank has one
+//            block of the result
+//   spread   allreduce only: P-1 steps, in which each rank sends the block that it received last to the next rank
 //
-// A rank sends P-1 messages of a block in each phase: bandwidth-optimal for any P, at P-1 hops a phase. Blocks travel
-// in segments, so that a rank combines a segment while the next segment is in flight. The chain of each block begins at
-// a different rank. Operands are thus not in rank order, and the kernel must commute. Every block is combined along one
-// chain, so that all ranks hold the same bits.
+// In each phase, a rank sends P-1 messages of one block, which is bandwidth-optimal for any P, but takes P-1 hops.
+// Blocks are sent in segments, so that a rank combines a segment while the next segment is in flight. The chain of each
+// block begins at a different rank, so operands are not in rank order, and the kernel must be commutative. Every block
+// is combined along one chain, so all ranks have the same bits.
 #include <algorithm>
 #include <vector>
 
@@ -31,8 +32,8 @@ class ring : grid_part {
   ring(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : grid_part(to, data, input, output, entry, spreads, grid_of(spreads, data, to.place().size)) {}
 
-  // Payloads may be held (builder::declare_holding): the reduction that reads a payload waits only for earlier steps
-  // and their sends.
+  // The fragment may declare holding (builder::declare_holding): the reduction that reads a payload waits only for
+  // earlier steps and their sends.
   fragment write() {
     if (size() == 1) {
       copy_alone(input_of(self(), 0), output_of(self(), 0));
@@ -68,8 +69,8 @@ class ring : grid_part {
 
   // --- phases ----------------------------------------------------------------------------------------------
 
-  /// Returns the block that the rank sends in a step. In the next step the rank sends the block that it receives in
-  /// this step.
+  /// Returns the block that this rank sends in a step. In the next step, it sends the block that it receives in this
+  /// step.
   rank block_sent(rank step) const {
     const rank first = spreads ? self() : last();
     return ring_before(first, step, size());
@@ -93,8 +94,8 @@ class ring : grid_part {
   }
 
   const std::uint64_t segments_ = grid().segments();
-  std::uint64_t longest_ = 0;      ///< elements of the longest piece
-  std::vector<stretch> on_way_{};  ///< partial results of a reduce_scatter, for two steps
+  std::uint64_t longest_ = 0;      ///< number of elements of the longest piece
+  std::vector<stretch> on_way_{};  ///< reduce_scatter: memory for the partial results of two steps
 };
 
 // --- costs -------------------------------------------------------------------------------------------------

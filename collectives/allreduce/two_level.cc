@@ -1,15 +1,15 @@
-// Allreduce by nodes: each node first combines its own contributions, and its ranks then share the messages to other
+// Allreduce by nodes: the ranks of each node first combine their contributions, and then share the messages to other
 // nodes (Bienz, Olson and Gropp, "Node-aware improvements to allreduce", 2019; MPICH's and Open MPI's hierarchical
 // allreduces).
 //
 //   gather    the vector has m blocks, where m is the number of ranks of the smallest node; every rank sends block b to
-//             the b-th rank of its node, which combines block b over the node
-//   exchange  the b-th ranks of all nodes do an allreduce of block b by recursive multiplying
-//   spread    the b-th rank sends the result of block b to all others of its node
+//             rank number b of its node, which combines block b over the node
+//   exchange  the ranks with number b of all nodes do an allreduce of block b by recursive multiplying
+//   spread    rank number b sends the result of block b to all other ranks of its node
 //
 // With N nodes, a node sends and receives about log_k N vectors in total, and m of its ranks share these messages.
-// Inside a node the algorithm is `direct`. The nodes can be any partition of the ranks (shape::nodes), so that the
-// kernel must commute. Every block is combined by one expression, so that all ranks hold the same bits.
+// Inside a node, the algorithm is `direct`. The nodes can be any partition of the ranks (shape::nodes), so the kernel
+// must be commutative. Every block is combined by one expression, so all ranks have the same bits.
 #include <algorithm>
 #include <vector>
 
@@ -31,8 +31,8 @@ class two_level : ordered_part {
     set_blocks(block_begins(data, owners_));
   }
 
-  // Payloads may be held (builder::declare_holding): the reader of a payload waits only for lower ranks of the node, or
-  // for an earlier exchange step.
+  // The fragment may declare holding (builder::declare_holding): the reader of a payload waits only for lower ranks of
+  // the node, or for an earlier exchange step.
   fragment write() {
     bool may_hold = true;
     for (std::size_t distance = 1; distance < here().size(); ++distance) {
@@ -80,11 +80,11 @@ class two_level : ordered_part {
 
   const std::vector<node> nodes_;
   const std::size_t own_ = place_of(nodes_, self()).number;   ///< number of the node
-  const std::size_t place_ = place_of(nodes_, self()).place;  ///< place of this rank in the node
+  const std::size_t place_ = place_of(nodes_, self()).place;  ///< number of this rank within its node
   const std::size_t owners_ = ranks_of_smallest(nodes_);      ///< number of ranks on each node that own a block
 };
 
-// A chain may begin and end with a message inside a node if the node has several ranks.
+// If a node has several ranks, a chain may begin and end with a message inside the node.
 std::uint64_t hops_of(const std::vector<node>& nodes, rank radix) {
   std::vector<std::uint64_t> inside;
   for (const node& ranks : nodes) inside.push_back(ranks.size() > 1 ? 1 : 0);

@@ -6,8 +6,8 @@
 
 namespace lsched {
 
-// Blocks of at least eight cache lines begin at the start of a cache line. One line more or less is then an imbalance
-// of at most an eighth.
+// Blocks of at least eight cache lines begin at the start of a cache line. Their lengths then differ by at most an
+// eighth.
 cut cut_into_blocks(const shape& data, std::uint64_t count, std::uint64_t parts) {
   constexpr std::uint64_t k_line_bytes = 64;
   const std::uint64_t line = k_line_bytes / size_of(data.type);

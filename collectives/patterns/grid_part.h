@@ -1,4 +1,4 @@
-// The ops of one rank in a reduction that combines blocks segment by segment.
+// Base of reductions that combine blocks segment by segment.
 #pragma once
 
 #include "collectives/patterns/blocks.h"
@@ -6,8 +6,8 @@
 
 namespace lsched {
 
-/// Uses the pieces of a grid as the cells of input and output. `spreads` is true for an allreduce. In a reduce_scatter
-/// the output is only the rank's own block.
+/// The ops of one rank, ordered by cells (ordered_ops.h), which are the pieces of a grid. `spreads` is true for an
+/// allreduce and false for a reduce_scatter, whose output is only the rank's own block.
 class grid_part : public ordered_part {
  public:
   grid_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry, bool spreads,
@@ -29,14 +29,14 @@ class grid_part : public ordered_part {
     return {{output(), part.begin - first}, part.count, output_cell() + cell_of(block, segment)};
   }
 
-  /// Returns the memory in which a segment of the rank's own block is completed. A reduce_scatter in place uses scratch
-  /// memory, because its output is the beginning of the input, where other blocks are still to be read.
+  /// Returns the memory for the result of a segment of the rank's own block. An in-place reduce_scatter uses scratch
+  /// memory, because its output is the beginning of the input, where other blocks may not have been read yet.
   stretch result_of(std::uint64_t segment) const {
     const stretch result = output_of(self(), segment);
     if (!is_set_aside()) return result;
     return {{aside_.at.buffer(), result.at.offset()}, result.count, aside_.cell + static_cast<std::uint32_t>(segment)};
   }
-  /// Copies the completed own block from scratch memory to the output, if scratch memory was used.
+  /// Copies the result from scratch memory to the output, if scratch memory was used.
   void put_back() {
     if (is_set_aside()) copy(aside_, {{output(), 0}, aside_.count, output_cell(), static_cast<std::uint32_t>(cells())});
   }

@@ -7,9 +7,8 @@
 
 namespace lsched {
 
-// A bucket is a group of peers (list_exchange::bucket). A rank sends the lists of a bucket after it has received the
-// lists of the previous bucket. There is no deadlock, because a rank that waits for a list waits only for ranks in
-// earlier buckets.
+// Peers are divided into buckets (list_exchange::bucket). A rank sends the lists of a bucket after it has received
+// those of the previous bucket. This cannot deadlock, because a rank waits only for ranks in earlier buckets.
 op_id add_list_exchange(builder& to, const list_exchange& all, op_id exit) {
   const auto [self, size] = to.place();
   const auto at = [](buffer_id buffer, rank element) { return region(buffer, wide(element)); };
@@ -38,8 +37,8 @@ op_id add_list_exchange(builder& to, const list_exchange& all, op_id exit) {
   return done;
 }
 
-/// Gathers the lists in the order of ranks from this rank on, so that each step needs one message. Then copies the
-/// lists into the order of ranks.
+/// Gathers the lists in the order self, self + 1, … (mod P), so that each step needs one message. Then copies the lists
+/// into rank order.
 gathered_lists add_list_gather(builder& to, buffer_id mine, region lengths, const list_layout& layout,
                                std::uint32_t tag, op_id entry, op_id exit) {
   const auto [self, size] = to.place();

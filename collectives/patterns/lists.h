@@ -1,4 +1,4 @@
-// Exchanges of lists: every rank sends a separate list to each rank, or every rank sends its one list to all ranks.
+// Exchanges of lists: every rank sends a separate list to each rank, or every rank sends the same list to all ranks.
 #pragma once
 
 #include "libsched/schedule/builder.h"
@@ -8,21 +8,21 @@ namespace lsched {
 /// An exchange in which every rank sends a list, or an element, to every rank.
 struct list_exchange {
   buffer_id from = k_no_buffer, into = k_no_buffer;  ///< buffers with one list for each rank
-  op_id sent = k_no_op;                              ///< the lists to send are complete after this op
-  op_id received = k_no_op;                          ///< the target buffer is ready after this op; k_no_op: at once
+  op_id sent = k_no_op;                              ///< op after which the lists to send are complete
+  op_id received = k_no_op;                          ///< op after which the target buffer is ready, or k_no_op
   guard when{};                                      ///< condition of all messages (schedule.h)
-  std::uint32_t bucket = 0;  ///< number of peers to which a rank sends before it waits for as many lists; 0: all
+  std::uint32_t bucket = 0;  ///< number of peers to which a rank sends before it waits for as many lists; 0: all peers
 };
 
-/// Appends the exchange. A rank r sends to ranks r+1, r+2, … in this order. Returns an op after which all lists have
-/// arrived. All sends complete before `exit`. Uses one tag.
+/// Appends the exchange, in which rank r sends to ranks r+1, r+2, … in this order. Returns an op after which all lists
+/// have arrived. Makes op `exit` wait for all sends. Uses one tag.
 op_id add_list_exchange(builder& to, const list_exchange& all, op_id exit);
 
-/// Appends an allgather by dissemination, for any P, of lists whose lengths all ranks know. `mine` holds this rank's
-/// list only. `lengths` has the lengths of the lists of all ranks, u64, in a scratch buffer. Neither buffer changes
-/// after `entry` has completed. Returns a buffer of P packed lists in the order of ranks, which is filled when `done`
-/// completes. A list has at most `layout.room` items, and all lists together have at most `layout.total`. Uses fewer
-/// than 32 tags, beginning with `tag`. All sends complete before `exit`.
+/// Appends an allgather by dissemination, for any P, of lists whose lengths all ranks know. `mine` must contain only
+/// this rank's list, and `lengths` the lengths of all ranks' lists (u64, in a scratch buffer). Both must not change
+/// after `entry` has completed. Returns a buffer of P packed lists in rank order, which is complete after op `done`. A
+/// list may have at most `layout.room` items, and all lists together at most `layout.total`. Uses fewer than 32 tags,
+/// beginning with `tag`. Makes op `exit` wait for all sends.
 struct gathered_lists {
   buffer_id lists = k_no_buffer;
   op_id done = k_no_op;

@@ -48,7 +48,7 @@ fragment ordered_ops::finish(bool is_holding) {
   return {.entry = entry_, .exit = exit, .holding = is_holding};
 }
 
-/// After an error, a builder returns k_no_op for every op. Such ops need no order, because compile() fails.
+/// After an error, the builder returns k_no_op for every op, and compile() will fail.
 void ordered_ops::append(op_id op) {
   last_ = op;
   if (op == k_no_op) return;
@@ -64,7 +64,7 @@ void ordered_ops::reads(const stretch& from) {
   }
 }
 
-// Readers already wait for the last writer, so that a new writer waits for the readers only.
+// Readers already wait for the last writer, so a new writer needs to wait only for the readers.
 void ordered_ops::writes(const stretch& to) {
   for (std::uint32_t i = to.cell; i != to.cell + to.cells; ++i) {
     cell_state& cell = cells_[i];

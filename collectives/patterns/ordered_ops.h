@@ -1,13 +1,13 @@
 // Orders ops by the memory that they access.
 //
-// A generator appends ops in an order in which they could run sequentially, and names the cells that each region
-// covers. A cell is memory that ops read and write as a whole, for instance a block of a vector. An op then waits for
+// A generator appends ops in an order in which they could execute sequentially, and gives the cells that each region
+// covers. A cell is memory that ops read and write as a whole, such as a block of a vector. An op then waits for
 //
 //   * the last writer of every cell that the op reads or writes, and
 //   * all ops that have read a cell since its last writer, for every cell that the op writes.
 //
-// An op does not wait for any other op, so that independent ops can run at the same time. Buffers that share memory (in
-// place) share cells. Empty regions have cells too, so that synchronising collectives stay synchronising without data.
+// An op waits for no other ops, so independent ops can execute concurrently. Buffers that share memory (in place) share
+// cells. Even empty regions have cells, so that synchronising collectives stay synchronising without data.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +29,17 @@ struct stretch {
 
 class ordered_ops {
  public:
-  /// No op fires before `entry`. The builder and the shape must outlive the object.
+  /// No op fires before `entry` completes. `to` and `data` must outlive this object.
   ordered_ops(builder& to, const shape& data, op_id entry) : to_(to), data_(data), entry_(entry) {}
 
-  /// Adds `count` cells and returns the number of the first.
+  /// Adds `count` cells. Returns the number of the first of them.
   std::uint32_t new_cells(std::uint64_t count);
-  /// Returns a new scratch buffer as one stretch, of the shape's type or of another type.
+  /// Returns a new scratch buffer, of the shape's type or of `type`, as a stretch.
   stretch scratch(std::uint64_t count, std::uint64_t cells = 1) { return scratch(data_.type, count, cells); }
   stretch scratch(dtype type, std::uint64_t count, std::uint64_t cells = 1);
 
-  /// Returns scratch memory that receives `count` elements. The first k_most_landings messages have a new buffer each,
-  /// so that the payload can be read directly from the transport (op_rules.h). Later messages share buffers of
+  /// Returns scratch memory for a received message of `count` elements. The first k_most_landings messages get new
+  /// buffers, so that payloads can be read in the transport's memory (op_rules.h). Later messages share buffers of
   /// `longest` elements.
   stretch landing(std::uint64_t count, std::uint64_t longest);
 
@@ -49,11 +49,11 @@ class ordered_ops {
   op_id recv(rank from, std::uint32_t tag, const stretch& target) {
     return ordered(to_.recv(from, tag, target.at, target.count), {}, target);
   }
-  /// target = lower (op) higher, by the kernel of the shape. All three stretches have the same count.
+  /// Appends target = lower (op) higher, by the shape's kernel. All three stretches must have the same count.
   op_id reduce(const stretch& lower, const stretch& higher, const stretch& target) {
     return combine(data_.what, lower, higher, target);
   }
-  /// target = lower + higher, for any kernel of the shape.
+  /// Appends target = lower + higher.
   op_id add(const stretch& lower, const stretch& higher, const stretch& target) {
     return combine(kernel::sum, lower, higher, target);
   }
@@ -63,18 +63,17 @@ class ordered_ops {
   op_id divide(const stretch& source, const stretch& target, std::uint32_t divisor) {
     return ordered(to_.divide(source.at, target.at, target.count, divisor), {source}, target);
   }
-  /// dot_norms computes the dot product and the norms that an adaptive sum needs. adasum computes the adaptive sum
-  /// (builder.h).
+  /// Append the kernels dot_norms and adasum (ops/kernel.h).
   op_id dot_norms(const stretch& lower, const stretch& higher, const stretch& sums) {
     return ordered(to_.dot_norms(lower.at, higher.at, sums.at, lower.count), {lower, higher}, sums);
   }
   op_id adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target) {
     return ordered(to_.adasum(lower.at, higher.at, sums.at, target.at, target.count), {lower, higher, sums}, target);
   }
-  /// Makes the last appended op wait for `before` too. k_no_op is ignored.
+  /// Makes the last appended op also wait for `before`, which may be k_no_op.
   void wait_for(op_id before);
 
-  /// Appends the exit, which waits for all ops. No op may be appended afterwards.
+  /// Appends the exit op, which waits for all ops. No op may be appended afterwards.
   fragment finish(bool is_holding);
 
  private:
@@ -92,7 +91,8 @@ class ordered_ops {
   op_id combine(kernel how, const stretch& lower, const stretch& higher, const stretch& target) {
     return ordered(to_.reduce(how, lower.at, higher.at, target.at, target.count), {lower, higher}, target);
   }
-  /// Orders an op by the cells that the op accesses. The op must be the last op of the builder. Returns the op.
+  /// Adds the deps of an op, which follow from the cells that it accesses. The op must be the last in the builder.
+  /// Returns the op.
   op_id ordered(op_id made, std::initializer_list<stretch> sources, std::optional<stretch> target);
   void append(op_id op);
   void reads(const stretch& from);
@@ -103,12 +103,12 @@ class ordered_ops {
   const op_id entry_;
   op_id last_ = k_no_op;
   op_id entry_awaited_by_ = k_no_op;
-  op_id first_ = k_no_op;  ///< first op that this object appended
+  op_id first_ = k_no_op;  ///< first op that this object has appended
   std::size_t landings_ = 0;
   std::vector<stretch> used_again_;
   std::vector<cell_state> cells_;
   std::vector<reader> readers_;
-  std::vector<op_id> awaited_by_;  ///< for each op from first_ on, the last op that waits for that op
+  std::vector<op_id> awaited_by_;  ///< for each op from first_ on: the last op that waits for it
 };
 
 /// Adjacent blocks of a vector.
@@ -116,13 +116,12 @@ struct block_range {
   rank first = 0;
   rank end = 0;
   rank count() const { return end - first; }
-  /// Requires an even number of blocks.
+  /// Returns the lower or upper half. The number of blocks must be even.
   block_range half(bool upper) const {
     return upper ? block_range{first + count() / 2, end} : block_range{first, first + count() / 2};
   }
 };
 
-/// The ops of one rank, ordered by cells. In place, input and output have the same cells.
 class ordered_part : public rank_call, public ordered_ops {
  public:
   ordered_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
@@ -133,19 +132,19 @@ class ordered_part : public rank_call, public ordered_ops {
   std::uint32_t input_cell() const { return input_cell_; }
   std::uint32_t output_cell() const { return output_cell_; }
 
-  /// Gives each block of a vector a cell. `begins` also has the end of the last block.
+  /// Creates a cell for each block of a vector. `begins` has the offset of each block, and finally the end.
   void set_blocks(std::vector<std::uint64_t> begins);
   const std::vector<std::uint64_t>& begins() const { return begins_; }
   stretch blocks_in(buffer_id buffer, std::uint32_t cell, block_range blocks) const;
   stretch in_input(block_range blocks) const { return blocks_in(input(), input_cell_, blocks); }
   stretch in_output(block_range blocks) const { return blocks_in(output(), output_cell_, blocks); }
   /// Returns the output of a reduce_scatter, which is one block. It covers the cells of all blocks, because in place
-  /// the output is the beginning of the input.
+  /// the output may overlap any block of the input.
   stretch own_output() const;
 
-  /// Receives `count` elements into a new scratch buffer, and returns the buffer.
+  /// Appends a receive of `count` elements into a new scratch buffer, and returns the buffer.
   stretch receive(rank from, std::uint32_t tag, std::uint64_t count);
-  /// In a world of one rank, copies the input to the output. In place, the output already holds the result.
+  /// In a world of one rank, copies the input to the output. In place, the output already has the result.
   void copy_alone(const stretch& source, const stretch& target) {
     if (!in_place()) copy(source, target);
   }

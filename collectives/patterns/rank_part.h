@@ -1,4 +1,4 @@
-// The ops of one rank in a collective under construction: ops that follow the entry or each other, and the exit.
+// Base classes of generators: the arguments of a generator, and the ops of one rank.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 
 namespace lsched {
 
-/// The arguments of a generator.
 class rank_call {
  public:
   rank_call(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
@@ -19,7 +18,7 @@ class rank_call {
   bool in_place() const { return data_.in_place; }
   rank self() const { return to_.place().self; }
   rank size() const { return to_.place().size; }
-  /// Returns the rank at `distance` on the ring of all ranks; 0 <= distance < size.
+  /// Return (self + distance) mod size, and (self - distance) mod size; 0 <= distance < size.
   rank after(rank distance) const { return ring_after(self(), distance, size()); }
   rank before(rank distance) const { return ring_before(self(), distance, size()); }
   buffer_id input() const { return input_; }
@@ -44,7 +43,7 @@ class rank_part : public rank_call {
   rank_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : rank_call(to, data, input, output, entry), exit_(to.nop()) {}
 
-  // --- ops: each waits for the ops in `when`, or for the entry if all of these are k_no_op -------------------------
+  // --- ops: each waits for the ops in `when`, or for the entry if `when` has only k_no_op --------------------------
   op_id send(rank peer, std::uint32_t tag, region from, std::uint64_t count, deps when = {}) {
     return ordered(to_.send(peer, tag, from, count), when);
   }
@@ -58,15 +57,15 @@ class rank_part : public rank_call {
     return ordered(to_.reduce(data().what, lower, higher, target, count), when);
   }
   op_id signal_send(rank peer, std::uint32_t tag, deps when = {}) { return ordered(to_.signal_send(peer, tag), when); }
-  /// Appends a receive that waits for no other op, because the peer may raise its register (op.h) at any time.
+  /// Appends a signal receive without deps, because the peer may set its register (op.h) at any time.
   op_id signal_recv(rank peer, std::uint32_t tag) { return to_.signal_recv(peer, tag); }
   op_id nop(deps when = {}) { return ordered(to_.nop(), when); }
 
-  /// Makes `later`, which has already been appended, wait for one more op.
+  /// Makes `later`, which may already have been appended, wait for `earlier`.
   void order(op_id earlier, op_id later) { to_.dep(earlier, later); }
-  /// Makes the exit wait for `last`.
+  /// Makes the exit op wait for `last`.
   void end(op_id last);
-  /// In a world of one rank, copies the input to the output. In place, the output already holds the result.
+  /// In a world of one rank, copies the input to the output. In place, the output already has the result.
   void end_with_copy(std::uint64_t count) {
     if (!in_place()) end(copy({input(), 0}, {output(), 0}, count));
   }
@@ -83,8 +82,8 @@ class rank_part : public rank_call {
   bool has_end_ = false;
 };
 
-/// A division of `count` elements into `number` portions of nearly equal length. The longer portions come first.
-/// Portions are blocks of a vector, or messages of a block.
+/// A division of `count` elements into `number` portions of nearly equal length, the longer portions first. Portions
+/// are blocks of a vector, or messages of a block.
 class portions {
  public:
   /// `number` may be 0 if `count` is 0.
@@ -95,7 +94,7 @@ class portions {
   constexpr std::uint64_t number() const { return number_; }
   constexpr std::uint64_t begin(std::uint64_t i) const { return runs_.begin(i); }
   constexpr std::uint64_t length(std::uint64_t i) const { return runs_.size(i); }
-  /// Returns the number of portions that are not empty.
+  /// Returns the number of non-empty portions.
   constexpr std::uint64_t filled() const { return count_ < number_ ? count_ : number_; }
 
  private:
@@ -105,24 +104,24 @@ class portions {
 };
 
 /// Return the number of messages, and the length of the longest chain of messages, in recursive doubling with a fold
-/// (geometry.h). The longest chain has L + 2 messages if it starts and ends at extras. Such a chain crosses all L
-/// dimensions only if two proxies have opposite virtual indices. All virtual indices of proxies are below rem, so that
-/// 2 * rem > core must hold.
+/// (geometry.h). The longest chain has L + 2 messages if it starts and ends at extras and has a message for each of the
+/// L dimensions. This requires two proxies whose virtual indices differ in all bits. All virtual indices of proxies are
+/// below rem, so such proxies exist only if 2 * rem > core.
 std::uint64_t messages_of_doubling(rank size);
 std::uint64_t hops_of_doubling(rank size);
 
-/// Returns the tag of the message that carries piece i.
+/// Returns the tag of the message with piece i.
 constexpr std::uint32_t tag_of_piece(std::uint64_t i) { return static_cast<std::uint32_t>(i); }
 
-/// Returns the number of messages into which a pipelined algorithm divides `count` elements, 0 for no elements. A
-/// message has `data.segment` elements, or 128 KiB, but there are at most 64 messages.
+/// Returns the number of messages into which a pipelined algorithm divides `count` elements; 0 if `count` is 0. A
+/// message has `data.segment` elements, or 128 KiB if that is 0, but there are at most 64 messages.
 std::uint64_t pieces_of(const shape& data, std::uint64_t count);
 
-/// Returns the number of messages of an algorithm that divides data only if the shape has a segment length.
+/// Returns the number of messages if an algorithm divides data only when `data.segment` is not 0.
 std::uint64_t pieces_if_segmented(const shape& data, std::uint64_t count);
 
-/// The blocks of a vector. Every block has the same number of pieces, so that the first pieces of all blocks can be
-/// sent first.
+/// The blocks of a vector. All blocks have the same number of pieces, so that piece i of every block can be sent before
+/// piece i + 1 of any block.
 class block_pieces {
  public:
   block_pieces(const shape& data, std::uint64_t blocks, std::uint64_t most_pieces = ~std::uint64_t{0})
@@ -132,7 +131,7 @@ class block_pieces {
   std::uint64_t pieces() const { return pieces_; }
   std::uint64_t begin(std::uint64_t block, std::uint64_t i) const { return blocks_.begin(block) + in(block).begin(i); }
   std::uint64_t length(std::uint64_t block, std::uint64_t i) const { return in(block).length(i); }
-  /// Returns the number of pieces that are not empty, of one block or of all blocks.
+  /// Returns the number of non-empty pieces, of one block or of all blocks.
   std::uint64_t filled(std::uint64_t block) const { return in(block).filled(); }
   std::uint64_t filled() const;
 

@@ -1,18 +1,18 @@
-// Barriers made of signals only, without payload. Synchronising.
+// Barriers by signals, without payload.
 //
 //   dissemination      (Hensgen, Finkel and Manber, 1988)
 //   k_dissemination    dissemination with k-1 peers in each step (Hoefler and others, 2006): k = 4, or `radix`, instead
-//                      of 2. With k = 4 there are half as many steps, with three signals each
-//   tree               a k-nomial tree of radix 4, or `radix`: a signal goes up when a whole subtree has entered, and
-//                      signals come down when all ranks have entered
+//                      of 2. k = 4 halves the number of steps, which have three signals each
+//   tree               a k-nomial tree of radix 4, or `radix`: each rank signals its parent when its whole subtree has
+//                      entered, and its children when all ranks have entered
 //
-// In step j of a dissemination, rank r signals rank r + i k^j and waits for rank r - i k^j (mod P), i = 1 … k-1, j = 0
-// … ceil(log_k P) - 1. A signal of step j means that the sender and the k^j - 1 ranks before it have entered. So the
-// sender must first receive the signals of *all* earlier steps, not only those of the previous step. Step j-1 covers
-// the far part of that range, and the earlier steps cover the near part.
+// In step j of a dissemination, j = 0 … ceil(log_k P) - 1, rank r signals ranks r + i k^j and waits for ranks r - i k^j
+// (mod P), i = 1 … k-1. A signal of step j means that the sender and the k^j - 1 ranks before it have entered. So the
+// sender must first receive the signals of *all* earlier steps: those of step j-1 cover only the farther ranks, and
+// those of earlier steps the nearer ranks.
 //
-// The tree needs 2 (P-1) signals, the fewest possible if a signal has one meaning, and twice as many hops as its depth.
-// This suits ranks that share cores, because every signal may have to wake its receiver.
+// The tree needs 2 (P-1) signals, which is the minimum, in twice as many hops as its depth. It suits ranks that share
+// cores, because every signal may have to wake its receiver.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -22,9 +22,9 @@
 
 namespace lsched {
 
-// Receives have no deps: their registers are armed when the round begins, and an early signal stays in the register.
-// The sends form a chain, in which the first send of each step also waits for the receives of the previous step. So
-// each send follows the entry and all earlier receives with a few deps, and so does the exit.
+// Receives have no deps, because an early signal stays in its register. The sends form a chain, in which the first send
+// of each step also waits for the receives of the previous step. So with only a few deps, each send and the exit wait
+// for the entry and for all earlier receives.
 fragment add_barrier(builder& to, op_id entry, rank radix) {
   const world place = to.place();
   op_id sent = entry;
@@ -69,7 +69,7 @@ fragment add_tree(builder& to, const shape& data, buffer_id input, buffer_id out
     const op_id told = part.signal_send(parent, k_barrier_tag, {all});
     all = part.nop({told, part.signal_recv(parent, k_barrier_tag)});
   }
-  // The deepest subtree first.
+  // Signals the child with the deepest subtree first.
   for (auto child = children.rbegin(); child != children.rend(); ++child)
     part.end(part.signal_send(*child, k_barrier_tag, {all}));
   if (children.empty()) part.end(all);

@@ -1,18 +1,18 @@
 // Broadcast down a tree, and reduce up a tree, segment by segment.
 //
-//   flat       the root exchanges with all ranks                                             1 hop
-//   binomial   a k-nomial tree of radix 2, or `radix`; whole vectors unless the shape has a `segment`
+//   flat       the root sends to, or receives from, all ranks                                             1 hop
+//   binomial   a k-nomial tree of radix 2, or `radix`; vectors are cut only if shape::segment is set
 //
-// Each algorithm moves P-1 times the vector on the wire.
+// In each algorithm, ranks together send P-1 vectors.
 //
-// Broadcast: a rank forwards a segment as soon as the segment has arrived, to the deepest subtree first. The root sends
-// a region to all of its children before the next region. Relays receive directly into the output and send from there.
-// (Johnsson and Ho, 1989.)
+// Broadcast (Johnsson and Ho, 1989): a rank forwards a segment as soon as the segment has arrived, to the child with
+// the deepest subtree first. The root sends a segment to all its children before it sends the next. Inner ranks receive
+// into the output and send from there.
 //
-// Reduce: combines in rank order for any root, nearest ranks first. Every subtree is an interval of ranks, so that a
-// rank can put the value of a child before or after its own value (geometry.h, spread_tree). There is no detour through
-// rank 0, and the kernel need not commute. The pattern is the binomial tree of Thakur, Rabenseifner and Gropp (2005),
-// once below the root and once above it.
+// Reduce: combines in rank order, for any root, beginning with the nearest child. Every subtree is an interval of
+// ranks, so a rank can combine the value of a child before or after its own value (geometry.h, spread_tree). So the
+// kernel need not be commutative. The tree consists of two binomial trees of Thakur, Rabenseifner and Gropp (2005), one
+// for the ranks below the root and one for the ranks above.
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
@@ -40,8 +40,8 @@ std::uint64_t bcast_pieces(const shape& data, bool is_flat) {
   return is_flat ? pieces_of(data, data.count) : pieces_if_segmented(data, data.count);
 }
 
-/// Receives every piece from the parent and forwards it at once. Ranks of the tree are numbered from the root on,
-/// around the ring.
+/// Receives every piece from the parent and forwards it at once. The tree's ranks are numbered from the root (rank -
+/// root, mod P).
 template <bool is_flat>
 fragment add_bcast(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   rank_part part(to, data, input, output, entry);
@@ -70,7 +70,7 @@ cost cost_of_bcast(rank size, const shape& data) {
 // --- reduce --------------------------------------------------------------------------------------------------
 
 std::uint64_t reduce_pieces(rank size, const shape& data, bool is_flat) {
-  constexpr std::uint64_t k_most_buffers = 4096;  // the root needs a buffer for each piece of each rank
+  constexpr std::uint64_t k_most_buffers = 4096;  // at the root: one for each piece of each rank
   return is_flat ? std::min(pieces_of(data, data.count), k_most_buffers / wide(size) + 1)
                  : pieces_if_segmented(data, data.count);
 }
@@ -79,8 +79,8 @@ spread_tree reduce_tree(rank size, const shape& data, bool is_flat) {
   return {size, data.root, radix_of(size, data, is_flat)};
 }
 
-/// Combines the values of children in the order of distance, nearest first. The reader of a payload waits only for
-/// other payloads that have already been sent, so that payloads may be held.
+/// Combines the values of children in the order of their distance. The fragment may declare holding: the reader of a
+/// payload waits only for other payloads that have already been sent.
 template <bool is_flat>
 fragment add_reduce(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   rank_part part(to, data, input, output, entry);

@@ -3,17 +3,16 @@
 //   scatter     the root cuts the vector into P-1 blocks and sends one block to each other rank
 //   allgather   each of these ranks sends its block to the P-2 others
 //
-// There are (P-1)^2 messages, or more if blocks are cut into segments. They carry P-1 times the vector, in two hops. No
-// rank sends more than one vector, not even the root, so that there is no bottleneck. This suits long vectors. The
-// textbook form has P blocks, of which the root gets its own block back, and takes more hops. A block is forwarded
-// segment by segment as it arrives.
+// There are (P-1)^2 messages, or more if blocks are cut into segments. Together they contain P-1 times the vector, in
+// two hops. No rank, not even the root, sends more than one vector, so there is no bottleneck. The algorithm suits long
+// vectors. A block is forwarded segment by segment as it arrives.
 #include "collectives/patterns/rank_part.h"
 #include "collectives/rooted/rooted.h"
 
 namespace lsched {
 namespace {
 
-/// Blocks have the numbers of their owners. Owner 0 is the first rank after the root, around the ring.
+/// Block i is sent by the root to owner i, which is rank root + 1 + i (mod P).
 class scatter_allgather : rank_part {
  public:
   using rank_part::rank_part;

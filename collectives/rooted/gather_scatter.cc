@@ -1,12 +1,13 @@
-// Gather(v) up, and scatter(v) down, a tree that is spread around the root.
+// Gather(v) and scatter(v) on a tree around the root (geometry.h, spread_tree).
 //
-//   flat       all ranks exchange with the root, which has every block at its final place            1 hop
-//   binomial   a k-nomial tree of radix 2, or `radix`: in a gather, a rank puts the blocks of its subtree side by side
-//              and sends them on; in a scatter, it receives them, keeps its own block and forwards the others
+//   flat       all ranks exchange their blocks directly with the root                                     1 hop
+//   binomial   a k-nomial tree of radix 2, or `radix`: in a gather, a rank collects the blocks of its subtree and sends
+//              them to its parent; in a scatter, a rank receives the blocks of its subtree, keeps its own block and
+//              forwards the others
 //
-// Every subtree is an interval of ranks (geometry.h, spread_tree), so that any root has all blocks of a subtree side by
-// side. A rank without data sends no message. Long blocks are cut into segments if the tree is flat, or if the shape
-// has a `segment`. (Thakur, Rabenseifner and Gropp, 2005.)
+// Every subtree is an interval of ranks, so the blocks of a subtree are adjacent in the root's buffer. A subtree
+// without data needs no message. Long blocks are cut into segments if the tree is flat, or if shape::segment is set.
+// (Thakur, Rabenseifner and Gropp, 2005.)
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
@@ -17,7 +18,7 @@
 namespace lsched {
 namespace {
 
-/// The blocks that pass each edge of the tree, and the messages that carry them.
+/// The blocks that are sent along each edge of the tree, and their division into messages.
 class subtree_blocks {
  public:
   subtree_blocks(rank size, const shape& data, bool is_flat)
@@ -31,12 +32,11 @@ class subtree_blocks {
 
   const spread_tree& tree() const { return tree_; }
 
-  /// Return the offsets of a rank's block and of its subtree's blocks among those of all ranks, and the elements of the
-  /// subtree.
+  /// Return the offset of a rank's block, and the offset and the number of elements of its subtree's blocks.
   std::uint64_t begin_of(rank r) const { return offsets_[wide(r)]; }
   std::uint64_t begin_of_subtree(rank r) const { return offsets_[wide(tree_.first_of(r))]; }
   std::uint64_t count_of_subtree(rank r) const { return offsets_[wide(tree_.end_of(r))] - begin_of_subtree(r); }
-  /// Returns the messages between a rank and its parent. An empty subtree has no message.
+  /// Returns the messages between a rank and its parent. For an empty subtree, the result is empty.
   portions pieces_of_subtree(rank r) const {
     const std::uint64_t count = count_of_subtree(r);
     return {count, is_flat_ ? pieces_of(data_, count) : pieces_if_segmented(data_, count)};
@@ -62,7 +62,7 @@ class block_tree : rank_part {
             [&](std::uint32_t tag, region piece, std::uint64_t count) { end(recv(child, tag, piece, count)); });
       if (!in_place()) end(copy({input(), 0}, {output(), own_begin()}, own_count()));
     } else if (has_any()) {
-      // A rank with no other block than its own sends directly from the input.
+      // A rank whose subtree has only its own block sends directly from the input.
       const region source{is_alone() ? input() : scratch(subtree_count()), 0};
       const op_id all = is_alone() ? k_no_op : collect_below(source.buffer());
       for_each_piece(self(), source, [&](std::uint32_t tag, region piece, std::uint64_t count) {
@@ -102,7 +102,7 @@ class block_tree : rank_part {
   bool has_any() const { return blocks_.pieces_of_subtree(self()).number() > 0; }
   bool is_alone() const { return subtree_count() == own_count(); }
 
-  /// Returns an op after which the blocks of the subtree are in `held`.
+  /// Appends the receives from the children. Returns an op after which the blocks of the subtree are in `held`.
   op_id collect_below(buffer_id held) {
     const op_id all = nop();
     for (const rank child : children())
@@ -113,14 +113,14 @@ class block_tree : rank_part {
     return all;
   }
 
-  /// Distributes the blocks of the subtree, which are in `held` after `all`.
+  /// Distributes the blocks of the subtree, which are in `held` after op `all`.
   void distribute(buffer_id held, op_id all) {
     pass_on(held, subtree_begin(), all);
     if (own_count() > 0) end(copy({held, own_begin() - subtree_begin()}, {output(), 0}, own_count(), {all}));
   }
 
-  /// Sends blocks from `held`, which begins with the block at offset `begin`. A binomial tree serves the largest
-  /// subtrees first, because their blocks travel the longest way.
+  /// Sends blocks from `held`, which begins with the block at offset `begin`. In a binomial tree, the largest subtrees
+  /// are served first, because their blocks need the most hops.
   void pass_on(buffer_id held, std::uint64_t begin, op_id when) {
     std::vector<rank> below = children();
     const auto distance = [&](rank r) { return std::abs(r - self()); };
@@ -131,7 +131,8 @@ class block_tree : rank_part {
           [&](std::uint32_t tag, region piece, std::uint64_t count) { end(send(child, tag, piece, count, {when})); });
   }
 
-  /// Visits the pieces of the edge between `child` and its parent. The blocks of the edge lie at `all`.
+  /// Calls `visit` for the pieces that are sent along the edge between `child` and its parent. `all` is the location of
+  /// their blocks.
   template <class Visit>
   void for_each_piece(rank child, region all, const Visit& visit) {
     const portions pieces = blocks_.pieces_of_subtree(child);
@@ -143,8 +144,8 @@ class block_tree : rank_part {
   const subtree_blocks blocks_;
 };
 
-/// Each rank but the root sends or receives one message for each piece of its subtree. No message on the path of a
-/// block is empty, so that the number of hops of a block is the number of edges.
+/// Each rank except the root sends (gather) or receives (scatter) one message for each piece of its subtree. The number
+/// of hops of a non-empty block is the number of edges on its path.
 template <bool is_flat>
 cost cost_of_tree(rank size, const shape& data) {
   const subtree_blocks blocks(size, data, is_flat);

@@ -1,11 +1,11 @@
-// Reduce by blocks (Rabenseifner, 2004, with all exchanges direct): a reduce-scatter, then a gather to the root.
+// Reduce by blocks: a direct reduce-scatter, then a direct gather to the root (compare Rabenseifner, 2004).
 //
 //   1   every rank sends block q to the owner of block q, which combines the block over all ranks
 //   2   the owners send their results to the root
 //
 // There are P blocks, and the root owns one of them. For any P, a rank sends about one vector and receives at most
-// about two, and the arithmetic is shared evenly. This suits long vectors. Blocks are cut into segments, with P^2 - 1
-// messages for each segment of a block. Operands are combined in rank order.
+// about two, and the arithmetic is divided evenly among ranks. The algorithm suits long vectors. Blocks are cut into
+// segments, and P^2 - 1 messages are sent for each segment. Operands are combined in rank order.
 #include <algorithm>
 #include <vector>
 
@@ -16,12 +16,12 @@ namespace lsched {
 namespace {
 
 block_pieces blocks_of(rank size, const shape& data) {
-  constexpr std::uint64_t k_most_buffers = 4096;  // an owner needs a buffer for each piece from each rank
+  constexpr std::uint64_t k_most_buffers = 4096;  // maximum per owner: one for each piece and source rank
   return {data, wide(size), k_most_buffers / wide(size) + 1};
 }
 
-/// Writes the ops of one rank. Payloads may be held (builder::declare_holding): the reader of a payload waits only for
-/// other receives, which wait for nothing.
+/// Writes the ops of one rank. The fragment may declare holding (builder::declare_holding): the reader of a payload
+/// waits only for other receives, which do not wait.
 class reduce_by_blocks : rank_part {
  public:
   using rank_part::rank_part;
@@ -38,14 +38,14 @@ class reduce_by_blocks : rank_part {
   }
 
  private:
-  /// The owner of block b is the rank b places after the root, so that a vector of one element stays at the root.
+  /// The owner of block b is rank root + b (mod P), so a vector of one element is combined at the root.
   std::uint64_t block_of(rank owner) const { return wide(ring_before(owner, data().root, size())); }
   std::uint64_t begin(rank owner, std::uint64_t i) const { return blocks_.begin(block_of(owner), i); }
   std::uint64_t length(rank owner, std::uint64_t i) const { return blocks_.length(block_of(owner), i); }
   bool is_root() const { return self() == data().root; }
   std::uint32_t result_tag(std::uint64_t i) const { return tag_of_piece(blocks_.pieces() + i); }
 
-  /// Sends piece i of every block to the block's owner. Returns the sends, indexed by distance.
+  /// Sends piece i of every block to the block's owner. Returns the sends, indexed by the distance to the receiver.
   std::vector<op_id> scatter(std::uint64_t i) {
     std::vector<op_id> given(wide(size()), k_no_op);
     for (rank distance = 1; distance < size(); ++distance) {
@@ -58,8 +58,8 @@ class reduce_by_blocks : rank_part {
     return given;
   }
 
-  /// Combines the nearest ranks first. The operand of a lower rank comes before the value so far, and the operand of a
-  /// higher rank comes after this value.
+  /// Combines the operands of the nearest ranks first. The operand of a lower rank is combined in front of the value so
+  /// far, and the operand of a higher rank behind it.
   void combine(std::uint64_t i) {
     const std::uint64_t from = begin(self(), i);
     const region target = is_root() ? region{output(), from} : region{sum_, from - begin(self(), 0)};
@@ -81,7 +81,7 @@ class reduce_by_blocks : rank_part {
     return target;
   }
 
-  /// In place, a result must not overwrite a block that is still being sent.
+  /// In place, a result overwrites a block of the input, so it must wait for the send of that block.
   void gather(std::uint64_t i, const std::vector<op_id>& given) {
     for (rank distance = 1; distance < size(); ++distance) {
       const rank owner = after(distance);

@@ -1,11 +1,12 @@
-// Collectives with a root, prefix reductions and barriers. The head of each source file describes its algorithm.
+// Collectives with a root, prefix reductions and barriers. The comment at the top of each source file describes its
+// algorithm.
 #pragma once
 
 #include "collectives/algorithm/algorithm.h"
 
 namespace lsched {
 
-/// Appends a barrier by dissemination. No exit completes before the `entry` of every rank has completed.
+/// Appends a barrier by dissemination. On no rank does the exit complete before `entry` has completed on every rank.
 fragment add_barrier(builder& to, op_id entry, rank radix = 2);
 
 extern const algorithm k_barrier_dissemination, k_barrier_k_dissemination, k_barrier_tree;

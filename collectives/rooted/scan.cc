@@ -1,12 +1,12 @@
 // Scan and exscan, in rank order.
 //
 //   recursive_doubling   step k: rank r sends its sum over ranks r-2^k+1 … r to rank r+2^k           ceil(log2 P) steps
-//                        (simultaneous binomial trees: Hillis and Steele, 1986), any P; one combination a step, two in
-//                        an exscan, which keeps the rank's own contribution apart
-//   chain                rank r receives from r-1 and sends to r+1, segment by segment; P-1 vectors on the wire
+//                        (simultaneous binomial trees: Hillis and Steele, 1986), any P; one reduction per step, but two
+//                        in an exscan, which must exclude the rank's own contribution
+//   chain                rank r receives from r-1 and sends to r+1, segment by segment; ranks together send P-1 vectors
 //
-// Recursive doubling moves P log2 P vectors, but only floor(log2 P) hops depend on each other. The chain suits long
-// vectors.
+// In recursive doubling, ranks together send P log2 P vectors, but the longest chain has only floor(log2 P) hops. The
+// chain suits long vectors.
 #include <array>
 
 #include "collectives/patterns/ordered_ops.h"
@@ -17,9 +17,10 @@ namespace {
 
 // --- recursive doubling --------------------------------------------------------------------------------------
 
-/// The window of a rank is the set of ranks, up to the rank itself, whose contributions the rank has combined: 2^k
-/// ranks before step k, or all lower ranks. Payloads may be held (builder::declare_holding): besides receives, the
-/// reader of a payload waits only for sends of earlier steps to higher ranks, which never form a cycle.
+/// The window of a rank is the interval of ranks, up to the rank itself, whose contributions the rank has combined:
+/// before step k, these are 2^k ranks, or this and all lower ranks. The fragment may declare holding
+/// (builder::declare_holding): besides receives, the reader of a payload waits only for sends of earlier steps to
+/// higher ranks, which never form a cycle.
 class doubling : ordered_part {
  public:
   using ordered_part::ordered_part;
@@ -38,8 +39,8 @@ class doubling : ordered_part {
     return finish(true);
   }
 
-  /// `before` is the sum over the window without this rank. The sum with this rank is computed only if a later step
-  /// sends that sum.
+  /// `before` is the sum over the window without this rank. The sum that includes this rank is computed only if a later
+  /// step sends it.
   fragment write_exscan() {
     begin();
     const stretch own = window_, before = hears(0) && in_place() ? scratch(count()) : result_;
@@ -75,8 +76,8 @@ class doubling : ordered_part {
     if (tells(k)) send(self() + distance(k), tag(k), window_);
   }
 
-  /// Returns one of two accumulators, which alternate. Step k reuses the target of step k-2, which may still be in
-  /// flight.
+  /// Returns one of two accumulators, which alternate. Step k reuses the target of step k-2, which may still be the
+  /// source of a send.
   stretch accumulator(int k) {
     stretch& chosen = accumulators_[wide(k % 2)];
     if (chosen.cells == 0) chosen = scratch(count());
@@ -87,7 +88,7 @@ class doubling : ordered_part {
   std::array<stretch, 2> accumulators_{{{.cells = 0}, {.cells = 0}}};
 };
 
-// Hops: a chain to rank r uses different powers of two, which must be bits of r. The longest chain is 1 + 2 + 4 + …
+// Hops: each hop adds a different power of two to the rank, so a chain to rank r has at most one hop for each bit of r.
 cost cost_of_doubling(rank size, const shape& data) {
   std::uint64_t messages = 0;
   for (int k = 0; k < ceil_log2(size); ++k) messages += wide(size) - (std::uint64_t{1} << k);
@@ -141,7 +142,7 @@ class chain : rank_part {
     end(send(self() + 1, tag_of_piece(i), piece(from, i), pieces_.length(i), {made}));
   }
 
-  /// In place, an arriving piece stays in scratch memory until the input has been combined with it.
+  /// Combines piece i with the piece from the previous rank. In place, that piece is received into scratch memory.
   void widen(std::uint64_t i, buffer_id window) {
     const std::uint64_t length = pieces_.length(i);
     const region before = in_place() ? region{scratch(length), 0} : piece(output(), i);

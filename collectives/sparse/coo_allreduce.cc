@@ -26,7 +26,7 @@ class coo_rank {
   }
 
  private:
-  /// Appends a function that runs after all previous functions.
+  /// Appends a call of a function, which runs after all previous functions.
   void apply(kernel what, coo_step step, buffer_id source, buffer_id by, buffer_id target) {
     const op_id before = last_;
     last_ = to_.apply(what, static_cast<std::uint32_t>(step), source, by, target);
@@ -61,7 +61,7 @@ class coo_rank {
     last_ = to_.nop({last_, add_allgather_dissemination(to_, block, mine, all, last_).exit});
   }
 
-  /// Exchanges the lists, and adds up the lists of this rank's region.
+  /// Exchanges the lists, and sums the lists of this rank's region.
   void split() {
     const std::uint64_t room = sum_room(problem_);
     received_ = to_.lists(buffer_role::scratch, item_of(accumulator()), ranks_,
@@ -77,7 +77,7 @@ class coo_rank {
     apply(kernel::fold, coo_step::sum, received_, k_no_buffer, sum_);
   }
 
-  /// Sends to each rank the length of the list for that rank, so that received lists can be packed.
+  /// Sends to each rank the length of the list for that rank, so that the receiver can pack the lists.
   op_id lay_out() {
     const buffer_id mine = to_.scratch(dtype::u64, ranks_), all = to_.scratch(dtype::u64, ranks_);
     const op_id measured = to_.measure({parts_, 0}, {mine, 0}, ranks_, {last_});
@@ -86,7 +86,7 @@ class coo_rank {
     return to_.lay_out({all, 0}, received_, {told});
   }
 
-  /// Determines whether the round is good, and the lengths of all sums.
+  /// Exchanges the lengths of all sums, and whether the items of all ranks are valid.
   void agree() {
     const buffer_id tally = to_.scratch(dtype::u64, k_coo_tally),
                     tallies = to_.scratch(dtype::u64, k_coo_tally * ranks_);
@@ -121,7 +121,7 @@ class coo_rank {
   const std::uint64_t ranks_;
   std::uint64_t typical_ = 0;  ///< typical number of items of a list
   buffer_id parts_ = k_no_buffer, received_ = k_no_buffer, sum_ = k_no_buffer, lengths_ = k_no_buffer;
-  op_id last_ = k_no_op;  ///< last op of the computation
+  op_id last_ = k_no_op;  ///< last op so far that calls a function
   const op_id exit_;
 };
 

@@ -1,19 +1,20 @@
-// The allreduce of sparse vectors that users provide (coo_problem.h). The vector is divided into regions. The owner of
-// each region adds up the items of all ranks in the region, and all ranks then gather the sums.
+// The allreduce of sparse vectors in coordinate format that users provide (coo_problem.h). The vector is divided into P
+// regions, each owned by a rank. The owner sums the items of all ranks in its region, and all ranks then gather the
+// sums.
 //
-//   sample    if regions are balanced: an allgather of up to 2 P indices from each rank
-//   take      the user's items, one for each index, as a list for each of P regions
-//   lengths   if regions are balanced: the length of list r to rank r
-//   split     list r to rank r, ranks r+1, r+2, … in this order
-//   sum       by the owner, in rank order
-//   tally     the lengths of all sums, and whether the items of all ranks are valid: an allgather of 2 P numbers
-//   gather    the sums of all regions: by dissemination, any P; the sums are empty if the round is not good
-//   give      the result to the user
+//   sample    if regions are balanced: an allgather of up to 2 P indices of each rank
+//   take      converts the user's items to a list for each region, with one item for each index
+//   lengths   if regions are balanced: sends the length of list r to rank r
+//   split     sends list r to rank r, beginning with the next rank
+//   sum       the owner sums the lists of its region in rank order
+//   tally     an allgather of 2 P numbers: the lengths of all sums, and whether each rank's items are valid
+//   gather    an allgather of all sums, by dissemination; sums are empty if the items of any rank are invalid
+//   give      copies the result to the user's memory
 //
-// The computations of a rank between messages are functions (coo.h). Synchronising. The owner of a region allocates
-// memory for all items that ranks may contribute to the region (received_room), in addition to the user's memory. With
-// balanced regions, this is less than P times the items of a rank. Therefore lists are packed, their lengths are
-// exchanged first, and empty lists are skipped.
+// The computations of a rank between messages are functions (coo.h). In addition to the user's memory, an owner
+// allocates memory for all items that ranks may contribute to its region (received_room). With balanced regions, this
+// is less than P times the items of a rank, so lists are packed: their lengths are exchanged first, and empty lists are
+// skipped.
 #pragma once
 
 #include "collectives/sparse/steps/coo_problem.h"
@@ -21,9 +22,9 @@
 
 namespace lsched {
 
-/// Returns the schedule of rank problem.place. Inputs: indices (u64) and values, `room` of each, and the number of
-/// items (one u64). Outputs: indices and values of the result, `result_room` of each, the number of items (one u64),
-/// and with `has_dense` a vector of `count` values. Fails if validate(problem) or builder::compile fails.
+/// Returns the schedule of rank problem.place. Its inputs are `room` indices (u64), `room` values, and the number of
+/// items (one u64). Its outputs are `result_room` indices, `result_room` values, the number of items (one u64), and, if
+/// `has_dense` is true, a vector of `count` values. Errors: those of validate(problem) and builder::compile().
 result<schedule_ptr> coo_schedule(const coo_problem& problem);
 
 }  // namespace lsched

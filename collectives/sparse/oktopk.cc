@@ -1,20 +1,19 @@
-// Ok-Topk: adds up the k largest elements of every rank's vector, and keeps the k largest sums, for every P (Li and
+// Ok-Topk: sums the k largest elements of every rank's vector, and keeps the k largest sums, for every P (Li and
 // Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, 2022).
 //
-//   select      the k largest elements of the rank's residual
-//   split       the selected elements of region r to rank r, ranks r+1, r+2, … in this order
-//   threshold   the k-th largest of the sums of all regions: an allreduce of counters in each of a few passes
-//   balance     sums above the threshold in equal shares, if that moves less; empty pieces are not sent
-//   gather      shares by dissemination, any P, ceil(log2 P) messages
+//   select      selects the k largest elements of the rank's residual (ops/sparse/sparse.h)
+//   split       sends the selected elements of region r to rank r, which sums them
+//   threshold   finds the k-th largest sum of all regions, by a few allreduces of counters
+//   balance     redistributes the sums above the threshold in equal shares, if that reduces the traffic
+//   gather      gathers the shares by dissemination, in ceil(log2 P) messages
 //
-// With reused thresholds (selection_rule), there is no allreduce of counters. The gathered sums are then those of the
-// paper. In rounds that look for thresholds, all sums are gathered. The functions determine these rounds. The schedule
-// is the same in all rounds, because its buffers have capacity for the largest round.
+// With reused thresholds (selection_rule), there is no allreduce of counters, and the gathered sums are those of the
+// paper. In rounds that search for new thresholds, all sums are gathered. The schedule is the same in all rounds, and
+// its buffers have capacity for the largest round.
 //
-// The boundaries of the regions are recomputed every `period` rounds, by ops with a guard (schedule.h). A rank sends
-// and receives at most 6 k (P-1)/P words, where an index or a value is a word. Counters, lengths and empty messages are
-// not included (docs/reference/sparse.md). The computations of a rank between messages are functions (oktopk_steps.h).
-// Synchronising.
+// The boundaries of the regions are recomputed every `period` rounds, by ops with a guard (a condition on rounds,
+// schedule.h). A rank sends and receives at most 6 k (P-1)/P words (an index or a value is a word), without counters
+// and lengths (docs/reference/sparse.md). The computations of a rank between messages are functions (oktopk_steps.h).
 #include "collectives/allgather/allgather.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/lists.h"
@@ -25,7 +24,7 @@
 namespace lsched {
 namespace {
 
-/// Each part of the algorithm has tags of its own.
+/// Each part of the algorithm has its own tags.
 enum class stretch_of_tags : std::uint32_t { parts, pieces, shares, counts, positions, drift, sums };
 constexpr std::uint32_t k_tags_of_one = 64;
 
@@ -63,18 +62,18 @@ class oktopk_rank {
   void begin_tags(stretch_of_tags which, std::uint32_t number = 0) {
     to_.set_first_tag((static_cast<std::uint32_t>(which) + number) * k_tags_of_one);
   }
-  /// Returns a buffer for pieces of equal shares. The buffer typically remains empty, because the boundaries already
-  /// balance the shares.
+  /// Returns a buffer for pieces of equal shares. It typically stays empty, because the boundaries already balance the
+  /// shares.
   buffer_id pieces() {
     return to_.lists(buffer_role::scratch, items_, ranks_, {.room = gathered_room_, .total = gathered_room_});
   }
-  /// Adds up `mine` of all ranks. Returns the op that completes `all`.
+  /// Appends an allreduce (sum) from buffer `mine` to buffer `all`. Returns the op after which `all` is complete.
   op_id allreduce(buffer_id mine, buffer_id all, op_id entry) {
     return add_allreduce(to_, {.count = to_.at(mine).count, .type = dtype::u64, .what = kernel::sum}, mine, all, entry)
         .exit;
   }
 
-  /// Counts the selected items, adds up the counters of all ranks, and sets the boundaries by the sums.
+  /// Counts the selected items, sums the counters of all ranks, and sets the boundaries from these sums.
   op_id set_boundaries(std::uint64_t counters, stretch_of_tags tags, oktopk_step count, oktopk_step set, op_id after) {
     const buffer_id mine = to_.scratch(dtype::u64, counters), all = to_.scratch(dtype::u64, counters);
     const buffer_id nothing = to_.scratch(dtype::u64, 1);
@@ -83,7 +82,7 @@ class oktopk_rank {
     return apply(kernel::derive, set, mine, all, nothing, {allreduce(mine, all, counted)});
   }
 
-  /// Recomputes the boundaries, in the rounds of looks_of().
+  /// Recomputes the boundaries, in the rounds for which the guard looks_of() is true.
   op_id look(op_id chosen) {
     const auto first = static_cast<op_id>(to_.op_count());
     const op_id done = set_boundaries(position_bins(problem_), stretch_of_tags::positions, oktopk_step::count_positions,
@@ -92,7 +91,7 @@ class oktopk_rank {
     return done;
   }
 
-  /// Moves the boundaries to follow the selected items, in every round.
+  /// Adjusts the boundaries to the selected items, in every round.
   op_id follow(op_id looked) {
     if (drift_bins(problem_) == 0) return looked;
     return set_boundaries(drift_bins(problem_), stretch_of_tags::drift, oktopk_step::count_drift,
@@ -116,7 +115,7 @@ class oktopk_rank {
     last_ = apply(kernel::fold, oktopk_step::add, received, k_no_buffer, sums_, {all});
   }
 
-  /// Finds the threshold and the number of sums that every rank keeps.
+  /// Finds the threshold, and the number of sums that each rank keeps.
   void find_threshold() {
     buffer_id before = k_no_buffer;
     for (unsigned pass = 0; pass < threshold_passes(problem_); ++pass) {
@@ -164,10 +163,10 @@ class oktopk_rank {
   const sparse_ends& ends_;
   const std::uint64_t ranks_;
   const dtype items_;
-  const std::uint64_t k_, selected_room_, gathered_room_;  ///< numbers of items; at least 1 (list_layout)
+  const std::uint64_t k_, selected_room_, gathered_room_;  ///< numbers of items, at least 1 (list_layout)
   buffer_id selected_ = k_no_buffer, sums_ = k_no_buffer, tally_ = k_no_buffer, tallies_ = k_no_buffer;
   buffer_id shares_ = k_no_buffer, share_ = k_no_buffer, gathered_ = k_no_buffer;
-  op_id last_ = k_no_op;  ///< last op of the computation
+  op_id last_ = k_no_op;  ///< last op so far that calls a function
   const op_id exit_;
 };
 

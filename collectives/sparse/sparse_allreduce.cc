@@ -16,7 +16,7 @@ namespace {
 
 constexpr double k_message_us = 2;
 constexpr double k_word_us = 4e-4;
-constexpr double k_counter_words = 2;  ///< words of a u64
+constexpr double k_counter_words = 2;  ///< number of words of a u64
 
 double steps_of(const sparse_problem& problem) { return ceil_log2(problem.place.size); }
 double others_of(const sparse_problem& problem) { return problem.place.size - 1.0; }
@@ -48,10 +48,10 @@ constexpr std::array k_own{
     sparse_algorithm{"topka", add_topka, cost_of_topka, functions_of<topka_functions>,
                      "every rank gets every list: 2 k (P-1) words"}};
 
-/// A tag that no algorithm uses.
+/// A tag that no sparse algorithm uses.
 constexpr std::uint32_t k_contributor_count_tag = 1u << 30;
 
-/// Appends a sum whose value is not used. Only the number of contributors is used.
+/// Appends an allreduce of which only the number of contributors is used, not the value.
 void add_contributor_count(builder& to, sparse_ends& ends, op_id gate) {
   const buffer whole = to.at(ends.gradient);
   const shape first{.count = std::min<std::uint64_t>(1, whole.count), .type = whole.type, .what = kernel::sum};

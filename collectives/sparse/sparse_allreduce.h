@@ -10,20 +10,19 @@
 
 namespace lsched {
 
-/// The estimated cost of one round for the busiest rank. It only serves to choose an algorithm.
+/// The estimated cost of one round for the busiest rank, for the choice of an algorithm.
 struct sparse_cost {
   double messages = 0;  ///< number of messages in sequence
-  double words = 0;     ///< maximum of the 4-byte words sent and received; with counters and lengths
+  double words = 0;     ///< maximum of 4-byte words sent and received, with counters and lengths
 };
 
-/// The buffers and ops around a sparse allreduce.
+/// The inputs of a generator: buffers, and ops of a partial schedule.
 struct sparse_ends {
   buffer_id gradient = k_no_buffer;
   buffer_id update = k_no_buffer;
-  /// For a partial allreduce: a buffer from which the number of contributors is read, and the op that completes the
-  /// buffer. The buffer has the sum of the first elements of all contributions. The lists that the functions read
-  /// (functions.h) do not determine the contributors. Therefore the function that makes the update also reads the
-  /// contributor count.
+  /// For a partial allreduce: the buffer `contributor_count`, and the op `counted` after which it is complete. The
+  /// buffer contains the sum of the first elements of all contributions. The lists that functions read do not determine
+  /// the contributors (functions.h), so the function that computes the update reads this buffer as operand b.
   buffer_id contributor_count = k_no_buffer;
   op_id counted = k_no_op;
 };
@@ -31,27 +30,28 @@ struct sparse_ends {
 struct sparse_algorithm {
   std::string_view name;
   fragment (*add)(builder& to, const sparse_problem& problem, const sparse_ends& ends);
-  /// Returns an estimate for gradients whose large elements may be anywhere, at different positions on each rank.
+  /// Returns an estimate for gradients whose large elements are at different positions on each rank.
   sparse_cost (*cost_of)(const sparse_problem& problem);
-  /// Returns the functions that the schedule calls. `state` must outlive the functions. Throws std::bad_alloc.
+  /// Returns the functions that the schedule calls. `state` must outlive them. Throws std::bad_alloc.
   std::shared_ptr<sparse_functions> (*functions)(const sparse_problem& problem, sparse_state& state);
   std::string_view summary;  ///< one line for users
 
-  /// Returns a schedule with the gradient as input 0 and the update as output 0. Fails if the problem is not valid.
+  /// Returns a schedule with the gradient as input 0 and the update as output 0. Returns an error if the problem is not
+  /// valid.
   result<schedule_ptr> generate(const sparse_problem& problem) const;
 };
 
-/// Implements sparse_algorithm::functions by a class.
+/// Implements sparse_algorithm::functions by class `Functions`.
 template <class Functions>
 std::shared_ptr<sparse_functions> functions_of(const sparse_problem& problem, sparse_state& state) {
   return std::make_shared<Functions>(problem, state);
 }
 
-// Each generator appends its algorithm for a `problem` that validate() accepts.
+// Append an algorithm for `problem`, which must be valid (validate()).
 fragment add_oktopk(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 fragment add_topka(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 
-/// Returns the algorithms of the library, followed by the algorithms that were added.
+/// Returns the algorithms of the library, followed by added algorithms.
 std::span<const sparse_algorithm> sparse_algorithms();
 
 /// Adds algorithms that are not part of the library (baselines). `auto` does not choose these algorithms. Must be
@@ -61,19 +61,18 @@ void add_sparse_algorithms(std::span<const sparse_algorithm> more);
 /// Returns the algorithm with exactly this name, or nullptr.
 const sparse_algorithm* find_sparse(std::string_view name);
 
-/// Returns the algorithm of the library with the shortest estimated time, at 2 us for each message and 10 GB/s for
-/// words.
+/// Returns the algorithm of the library with the shortest estimated time, at 2 us per message and 10 GB/s.
 const sparse_algorithm& choose_sparse(const sparse_problem& problem);
 
-/// Returns the schedule of a sparse allreduce behind an activation (compose.h). A rank whose call is still missing
-/// contributes elements of its residual to the round, but no gradient. An allreduce of one element, the contributor
-/// count, runs beside the collective:
+/// Returns a schedule whose sparse allreduce begins when an activation (compose.h) starts the round. A rank that has
+/// not called contributes elements of its residual, but no gradient. An allreduce of one element, from which the number
+/// of contributors is read, runs in parallel to the sparse allreduce:
 ///
 ///
 ///       gate ─┬─► collective: select ─► … ─► settle ─► exit
 ///             └─► allreduce of one element ────┘
 ///
-/// Fails if the generator of `how` fails or if the activation is not valid.
+/// Errors: those of the generator of `how`, and ARGUMENT if the activation is not valid.
 result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
                                               const activation& starts);
 

@@ -1,7 +1,7 @@
-// TopkA: an allgather of all lists, which every rank then adds up (Renggli and others, SparCML, 2019).
+// TopkA: an allgather of all lists, which every rank then sums (Renggli and others, SparCML, 2019).
 //
-// The lengths (P words) are gathered first, then the lists, both by dissemination, for any P. A rank receives the items
-// of all others. The computations of a rank between messages are functions (topka_steps.h). Synchronising.
+// The lengths (P words) are gathered first, then the lists, both by dissemination, for any P. The computations of a
+// rank between messages are functions (topka_steps.h).
 #include <algorithm>
 
 #include "collectives/allgather/allgather.h"

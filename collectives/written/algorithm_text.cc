@@ -21,7 +21,7 @@ bool can_be_written(const collective& of) {
   return of.moves_data && !of.adapts && !of.has_blocks && !of.activates && is_cut(of.input.of) && is_cut(of.output.of);
 }
 
-/// Returns true if a file may use the word as a name of its own.
+/// Returns true if a file may define a name with this word.
 bool is_name(const token& word) {
   constexpr std::array k_taken{
       "in",       "out",   "P",       "r",    "root",     "for",        "end",    "if",      "else",       "let",
@@ -33,7 +33,7 @@ bool is_name(const token& word) {
          std::ranges::find(k_taken, word.text) == k_taken.end();
 }
 
-/// Recursive descent parser. Keeps only its first error, and stops reading there.
+/// Recursive descent parser, which stops at the first error.
 class reader {
  public:
   explicit reader(std::string_view text) : text_(text), from_(text, 0) { out_.text = text; }
@@ -60,7 +60,7 @@ class reader {
     fail(from_.next().at, "expected " + expected + " but found " + shown(from_.next()));
   }
 
-  /// Returns the line number of offset `at`. Offsets must ascend from call to call.
+  /// Returns the line number of offset `at`. Offsets must not decrease from call to call.
   std::uint32_t line_of(std::size_t at) {
     for (; counted_ < at; ++counted_)
       if (text_[counted_] == '\n') ++line_;
@@ -85,7 +85,7 @@ class reader {
     from_.advance();
   }
 
-  /// Returns a hint for users of other languages.
+  /// Returns a hint for words from other programming languages.
   static std::string hint(std::string_view word) {
     if (word == "=") return " (compare values with ==)";
     if (word == "%") return " (the remainder of a division is mod)";
@@ -129,7 +129,7 @@ class reader {
     names_ = {"P"};  // head lines may only use values that are equal on all ranks
   }
 
-  /// Returns false if the statements begin.
+  /// Reads a line of the head. Returns false if the next line is a statement.
   bool head_line() {
     const token word = from_.next();
     if (take("name"))
@@ -220,7 +220,7 @@ class reader {
 
   // --- statements ------------------------------------------------------------------------------------------
 
-  /// Reads statements up to a word that cannot begin a statement.
+  /// Reads statements until a word that cannot begin a statement.
   std::vector<statement> statements(int level) {
     std::vector<statement> all;
     if (level == 0) names_ = {"P", "r", "root"};
@@ -363,7 +363,7 @@ class reader {
     end_line();
     made.body = statements(level + 1);
     if (take("else")) {
-      if (is_next("if")) {  // this branch and the `else if` share an `end`
+      if (is_next("if")) {  // this branch and the `else if` have a common `end`
         if (chain == k_longest_chain) return fail(from_.next().at, "this chain is too long");
         made.rest.push_back({.at = from_.next().at, .line = line_of(from_.next().at)});
         from_.advance();
@@ -377,8 +377,8 @@ class reader {
 
   const std::string_view text_;
   scanner from_;
-  std::size_t counted_ = 0;  ///< offset in the text up to which line_ has been counted
-  std::uint32_t line_ = 1;   ///< line of this offset
+  std::size_t counted_ = 0;  ///< offset in the text up to which lines have been counted
+  std::uint32_t line_ = 1;   ///< line number at offset counted_
   variable_names names_{};
   algorithm_text out_{};
   std::optional<failure> error_{};

@@ -11,8 +11,7 @@
 
 namespace lsched {
 
-/// Recursive descent parser. The depth of recursion is the depth of brackets and signs in the text, at most
-/// k_most_levels.
+/// Recursive descent parser. The depth of recursion is the depth of nested brackets and signs, at most k_most_levels.
 class expression_reader {
  public:
   using step = expression::step;
@@ -34,7 +33,7 @@ class expression_reader {
     step::operation what;
     int strength;
   };
-  /// A symbol of two characters comes before the symbol that is its first character.
+  /// A symbol of two characters must come before the symbol that consists of its first character.
   static constexpr std::array k_infix{
       infix{"or", step::either, 0},  infix{"and", step::both, 1},     infix{"==", step::equal, 3},
       infix{"!=", step::unequal, 3}, infix{"<=", step::at_most, 3},   infix{">=", step::at_least, 3},
@@ -54,7 +53,7 @@ class expression_reader {
 
   bool is_next(std::string_view word) const { return text_.substr(from_.next().at).starts_with(word); }
 
-  /// Returns the next operator, or nullptr. The scanner returns symbols letter by letter, and words as a whole.
+  /// Returns the next operator, or nullptr. (The scanner returns symbols character by character, and words as a whole.)
   const infix* next_infix() const {
     const token& next = from_.next();
     for (const infix& each : k_infix)
@@ -85,7 +84,8 @@ class expression_reader {
       fail(from_.next().at, "expected '" + std::string(symbol) + "' but found " + shown(from_.next()));
   }
 
-  /// Reads operands between operators of at least this strength. Operators of equal strength associate to the left.
+  /// Reads operands that are connected by operators with a precedence of at least `strength`. Operators of equal
+  /// precedence associate to the left.
   void sum(int strength) {
     if (++level_ > k_most_levels) fail(from_.next().at, "this expression is nested too deeply");
     if (error_) return;
@@ -168,7 +168,7 @@ class expression_reader {
 namespace {
 
 std::int64_t floor_mod(std::int64_t x, std::int64_t y) {
-  if (y == -1) return 0;  // the division of the smallest value would overflow
+  if (y == -1) return 0;  // the division of the smallest value by -1 would overflow
   const std::int64_t rest = x % y;
   return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
@@ -180,14 +180,14 @@ bool power_of(std::int64_t base, std::int64_t exponent, std::int64_t* out) {
     *out = exponent == 0 ? 1 : base == -1 && exponent % 2 == 0 ? 1 : base;
     return true;
   }
-  for (; exponent > 0; --exponent)  // 63 times at most
+  for (; exponent > 0; --exponent)  // at most 63 times before an overflow
     if (__builtin_mul_overflow(*out, base, out)) return false;
   return true;
 }
 
 }  // namespace
 
-/// Returns false if the value does not exist or does not fit into 64 bits.
+/// Applies an operator. Returns false if the result is undefined or does not fit into 64 bits.
 bool expression::apply(step::operation what, std::int64_t x, std::int64_t y, std::int64_t* out) {
   switch (what) {
     case step::push:

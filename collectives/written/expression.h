@@ -2,9 +2,9 @@
 //
 //   or  and  not  == != < <= > >=  + -  * / mod xor  unary -  ^  ( )  log2(x)  min(x, y)  max(x, y)
 //
-// Operators are listed from the weakest to the strongest. Division rounds down, and `mod` of a positive divisor is
-// never negative, so that (r - 1) mod P is a rank. True is 1, and false is 0. Values have 64 bits, and overflow is an
-// error.
+// Operators are listed in the order of precedence, beginning with the lowest. Division rounds down, and `mod` with a
+// positive divisor is never negative, so (r - 1) mod P is a rank. True is 1, and false is 0. Values have 64 bits, and
+// overflow is an error.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@
 
 namespace lsched {
 
-/// The names that an expression may use, in the order in which their values are given.
+/// The variables that an expression may use, in the order of their values in value().
 using variable_names = std::vector<std::string>;
 
 class expression {
  public:
-  expression() = default;  ///< an empty expression
+  expression() = default;
 
-  /// Reads the words of one expression.
+  /// Parses an expression.
   static result<expression> read(scanner& from, std::string_view text, const variable_names& names);
   static expression constant(std::int64_t value) { return expression({{step::push, value}}, 0); }
 
-  /// Returns the value for the given variables. Fails with ARGUMENT for a division by zero, a logarithm below 1, a
-  /// negative exponent and an overflow.
+  /// Returns the value for the given variables. Returns ARGUMENT for a division by zero, log2 of a number below 1, a
+  /// negative exponent, or an overflow.
   result<std::int64_t> value(std::span<const std::int64_t> variables) const;
 
   bool exists() const { return !steps_.empty(); }
-  std::size_t at() const { return at_; }  ///< offset in the text where the expression begins
+  std::size_t at() const { return at_; }  ///< offset in the text at which the expression begins
 
  private:
   friend class expression_reader;
-  /// A step in postfix notation: operands are pushed, and operators take their operands off the stack.
+  /// A step in postfix notation: operands are pushed, and operators pop their operands from the stack.
   struct step {
     enum operation : std::uint8_t {
       push,

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t k_most_chunks = 1 << 16;
 constexpr std::int64_t k_most_channels = 1024;
-constexpr std::uint32_t k_most_messages = 1 << 20;  ///< maximum from one rank to another, in one channel
+constexpr std::uint32_t k_most_messages = 1 << 20;  ///< maximum number from one rank to another, in one channel
 constexpr std::uint32_t k_most_statements = 1 << 22;
 constexpr std::uint64_t k_most_touched = 1 << 24;  ///< maximum number of chunks that all statements together access
 
@@ -23,7 +23,7 @@ constexpr std::uint64_t k_most_touched = 1 << 24;  ///< maximum number of chunks
 struct layout {
   buffer_id buffer = k_no_buffer;
   std::uint32_t cell = 0;
-  std::vector<std::uint64_t> begins{};  ///< offset of each chunk in elements, and the end
+  std::vector<std::uint64_t> begins{};  ///< offset of each chunk in elements, then the end
   std::int64_t chunks() const { return static_cast<std::int64_t>(begins.size()) - 1; }
 };
 
@@ -93,7 +93,7 @@ class written_part : ordered_part {
     for (std::uint64_t i = 1; i <= chunks_; ++i) begins.push_back(begin + parts.begin(i));
   }
 
-  /// Returns the chunks of an input or output with this content, also on ranks without such a buffer.
+  /// Returns the offsets of the chunks of an input or output with this content, even on ranks without such a buffer.
   std::vector<std::uint64_t> begins_of(content what) const {
     std::vector<std::uint64_t> begins{0};
     if (what == content::vector) append_block(begins, count());
@@ -112,8 +112,8 @@ class written_part : ordered_part {
     return begins;
   }
 
-  /// In place, chunks that share memory share cells. Cells do not depend on the count, so that the shift is computed
-  /// for a count of 1.
+  /// In place, chunks that share memory share cells. Cells do not depend on the count, so the shift between input and
+  /// output is computed for a count of 1.
   void lay_out() {
     vectors_.resize(k_scratch + how_.scratches.size());
     layout& in = vectors_[k_in];
@@ -185,8 +185,8 @@ class written_part : ordered_part {
     std::uint32_t tag = 0;
   };
 
-  /// Returns the edge of a message. Messages of one channel from one rank to another match in the order of their
-  /// statements.
+  /// Returns the edge (peer and tag) of a message. Sends and receives of one channel between two ranks match in the
+  /// order of their statements.
   edge next_message(const message& one, bool is_out) {
     const std::int64_t peer = value(one.peer);
     const std::int64_t channel = one.channel.exists() ? value(one.channel) : 0;
@@ -202,7 +202,7 @@ class written_part : ordered_part {
     return {to, number++ * static_cast<std::uint32_t>(channels_) + static_cast<std::uint32_t>(channel)};
   }
 
-  /// Returns an operand. A received message arrives in separate memory.
+  /// Returns an operand. If it is a message, it is received into scratch memory.
   stretch operand_at(const operand& of, const stretch& target) {
     if (!of.from.exists()) return stretch_of(of.place);
     const edge from = next_message(of.from, false);
@@ -212,7 +212,7 @@ class written_part : ordered_part {
     return arrived;
   }
 
-  /// Returns the length of reused landing buffers, which must have capacity for every target.
+  /// Returns the length of reused landing buffers (ordered_ops::landing), which must have capacity for every message.
   std::uint64_t longest() const {
     std::uint64_t longest = 0;
     for (const layout& vector : vectors_)
@@ -268,7 +268,7 @@ class written_part : ordered_part {
   void copy_chunks(const statement& one) {
     const stretch target = stretch_of(one.target);
     const stretch source = operand_at(one.operands.front(), target);
-    if (fits(one, source, target) && source.cell != target.cell) copy(source, target);  // in place: done already
+    if (fits(one, source, target) && source.cell != target.cell) copy(source, target);  // in place, nothing to copy
   }
 
   void combine(const statement& one) {

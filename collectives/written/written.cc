@@ -16,13 +16,13 @@
 namespace lsched {
 namespace {
 
-/// The outcome of a proof: the error if the algorithm does not serve the request, and the cost of a round.
+/// The outcome of a proof: an error if the algorithm does not support the request, and the cost of a round.
 struct proof {
   std::optional<failure> error{};
   cost round{};
 };
 
-/// An algorithm that was read from a text, and the proofs of requests. Thread-safe.
+/// An algorithm that was read from a text, with cached proofs of requests. Thread-safe.
 class written_algorithm final : public custom_generator {
  public:
   explicit written_algorithm(written::algorithm_text text)
@@ -44,7 +44,7 @@ class written_algorithm final : public custom_generator {
 
  private:
   static constexpr std::size_t k_most_proofs = 256;
-  static constexpr rank k_most_proved = 256;  ///< maximum number of ranks, for which a proof takes some seconds
+  static constexpr rank k_most_proved = 256;  ///< maximum number of ranks; the proof then takes some seconds
   struct proved {
     bool is_partial = false;
     rank size = 0;
@@ -65,7 +65,7 @@ class written_algorithm final : public custom_generator {
   mutable std::list<proved> proofs_;  ///< most recently used first
 };
 
-/// If the output is the beginning of the input, chunks of both share memory only if all blocks are equal.
+/// If the output is the beginning of the input, their chunks are aligned only if all blocks have the same length.
 algorithm written_algorithm::described() const {
   const bool is_aligned = !text_.of->has_counts || text_.of->output.of == content::all_blocks || text_.of->is_rooted;
   return {.of = text_.of,
@@ -104,10 +104,10 @@ std::uint64_t written_algorithm::count_unit(rank size) const {
   return chunks && written::has_equal_chunks(text_) ? static_cast<std::uint64_t>(*chunks) : 1;
 }
 
-/// Returns the proof of a request. Proofs are made without the lock, so that two threads may make the same proof.
+/// Returns the proof of a request. The lock is not held during a proof, so two threads may do the same proof.
 proof written_algorithm::proof_of(bool is_partial, rank size, const shape& data) const {
   shape request = data;
-  if (!is_partial) request.buckets.clear();  // every bucket is proved as a separate dense request
+  if (!is_partial) request.buckets.clear();  // each bucket is a separate dense request
   const auto known = [&] {
     const auto found = std::ranges::find_if(proofs_, [&](const proved& one) {
       return one.is_partial == is_partial && one.size == size && one.data == request;
@@ -151,11 +151,10 @@ proof written_algorithm::prove(rank size, const shape& data) const {
   return {judged(dense_, size, request, {}).error, apart.round};
 }
 
-/// Uses policy solo, in which any rank may contribute nothing. The ops behind the activation are the same for all
-/// policies.
+/// Uses policy `solo`, with which any rank may be absent. The ops after the activation are the same for all policies.
 proof written_algorithm::prove_partial(rank size, const shape& data) const {
   algorithm unproved = *partial_;
-  unproved.custom = nullptr;  // otherwise the generation of its schedules would require this proof
+  unproved.custom = nullptr;  // otherwise the generation of its schedules would need this proof
   proof made = judged(unproved, size, data, {.policy = activation_policy::solo});
   if (made.error) made.error->text = "the partial form of " + made.error->text;
   return made;

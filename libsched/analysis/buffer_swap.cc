@@ -22,7 +22,7 @@ class analysis {
 
   std::vector<buffer_swap> run() {
     find_candidates();
-    std::vector<op_id> rewritten;  // ops that may swap, and whose target is written again later
+    std::vector<op_id> rewritten;  // ops that may swap buffers and whose target is written again later
     for (op_id id = 0; id < all_.size(); ++id)
       if ((all_[id].of_a || all_[id].of_b) && writers_of(id).back() != id) rewritten.push_back(id);
     if (rewritten.empty()) return all_;
@@ -38,7 +38,7 @@ class analysis {
   const op& at(op_id id) const { return program_.ops()[id]; }
   const std::vector<op_id>& writers_of(op_id id) const { return writers_[at(id).c.buffer()]; }
 
-  /// Returns true if the result of the op can be one of its operands, unchanged. Lists are excluded, because lists are
+  /// Returns true if the result of the op can be an unchanged copy of one operand. Lists are excluded, because they are
   /// written in place.
   bool may_swap(const op& o) const {
     return row_of(o.what).null == null_rule::either && !program_.buffers()[o.c.buffer()].has_lists();
@@ -57,7 +57,7 @@ class analysis {
         all_[id] = {is_candidate(o, o.a), is_candidate(o, o.b)};
   }
 
-  /// Returns the op that wrote the value which `reader` reads. Returns k_no_op if the deps do not determine this op.
+  /// Returns the op that wrote the value of `buffer` that `reader` reads, or k_no_op if the deps leave this open.
   op_id source_of(const local_order& order, std::uint16_t buffer, op_id reader) const {
     op_id last = k_no_op;
     for (const op_id writer : writers_[buffer]) {
@@ -68,8 +68,8 @@ class analysis {
     return last;
   }
 
-  /// Returns true if the swapped memory is safe: before an op writes the target of `taker` again, all values that
-  /// `taker` may have swapped in have been read.
+  /// Returns true if all values that `taker` may have swapped into its target are read before another op writes this
+  /// target.
   bool is_dead_before_rewritten(const local_order& order, op_id taker) const {
     for (const op_id writer : writers_of(taker))
       if (writer > taker && !is_dead_before(order, taker, writer)) return false;
@@ -93,7 +93,7 @@ class analysis {
 
   const schedule& program_;
   const segment_map& segments_;
-  std::vector<std::vector<op_id>> writers_, readers_;  ///< ops that write or read each buffer, ascending
+  std::vector<std::vector<op_id>> writers_, readers_;  ///< by buffer: ops that write it, ops that read it; ascending
   std::vector<buffer_swap> all_;
 };
 

@@ -26,11 +26,11 @@ std::uint64_t hash_of(const guard& when) {
 
 std::uint64_t edge_balance::cell::hashed() const { return mix(mix(mix(ranks) ^ tag) ^ data); }
 
-/// Returns true if the cell contains exactly one end, a send or a receive.
+/// Returns true if the cell contains exactly one end of an edge, a send or a receive.
 bool edge_balance::cell::is_lone() const {
   if (ends != 1 && ends != k_minus_one) return false;
   cell end;
-  end.add(*this, ends);  // if the end is a receive, this changes the signs, so that `end` has the fields of the receive
+  end.add(*this, ends);  // for a receive, `ends` is -1: this restores the signs of the fields
   return end.hashed() == end.hash;
 }
 
@@ -84,7 +84,7 @@ bool edge_balance::is_even() const {
 }
 
 /// Returns the unmatched ends that can be separated from each other. In the result, cell::ends is 1 for a send and -1
-/// for a receive. The other fields are positive for both.
+/// for a receive. The signs of the other fields do not depend on the direction.
 std::vector<edge_balance::cell> edge_balance::lone_ends() const {
   std::vector<cell> found;
   edge_balance rest = *this;

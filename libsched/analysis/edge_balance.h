@@ -1,12 +1,12 @@
-// Edge balance: checks that the sends and receives of a whole world match. Each rank contributes only a few bytes to
-// the check.
+// Edge balance: a check that the sends and receives of a whole world match, for which each rank contributes only a few
+// bytes.
 //
-// An edge connects a send and a receive, its two ends. The hash of an end selects two of eight cells. A send is added
-// to both cells, a receive is subtracted from both cells, modulo 2^64. The sum over all ranks is zero if each send has
-// a receive with the same peers, tag, kind, dtype and size. Otherwise the sum is zero only with a probability of 2^-64.
-// A cell with exactly one unmatched end contains the fields of this end, so every rank can report the end without
-// another message. If this end is then subtracted from its second cell, that cell may have exactly one end left. This
-// is the invertible sketch of Goodrich and Mitzenmacher (2011).
+// An edge connects a send and a receive, its two ends. The hash of an end selects two of eight cells. The fields of a
+// send are added to both cells, and the fields of a receive are subtracted, modulo 2^64. The cells are then summed over
+// all ranks. All sums are zero if each send has a receive with the same peers, tag, kind, dtype and size. Otherwise
+// they are zero only with a probability of 2^-64. A cell with exactly one unmatched end contains the fields of this
+// end, so every rank can report the end. When this end is subtracted from its second cell, a single end may remain
+// there, which can be reported, too. This is the invertible sketch of Goodrich and Mitzenmacher (2011).
 #pragma once
 
 #include <array>
@@ -28,8 +28,8 @@ class edge_balance {
   bool is_even() const;
 
   /// Returns an unmatched end in words: "rank 0 sends 64 bytes of f32 with tag 7 to rank 1, which does not receive
-  /// that", or "…, which receives 32 bytes of f16 instead". Returns nothing if there are so many unmatched ends that no
-  /// cell contains exactly one.
+  /// that", or "…, which receives 32 bytes of f16 instead". Returns nothing if no cell contains exactly one unmatched
+  /// end.
   std::optional<std::string> odd_end() const;
 
  private:
@@ -37,7 +37,7 @@ class edge_balance {
   struct cell {
     std::uint64_t ends = 0;  ///< number of sends minus number of receives
     std::uint64_t hash = 0;
-    std::uint64_t ranks = 0;  ///< from << 32 | to
+    std::uint64_t ranks = 0;  ///< sender << 32 | receiver
     std::uint64_t tag = 0;    ///< (hash of the guard, or 0) << 33 | tag << 1 | (1 for signals)
     std::uint64_t data = 0;   ///< dtype << 56 | bytes
 

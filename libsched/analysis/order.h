@@ -1,7 +1,7 @@
-// The order of a rank's ops that holds in every execution. The order is derived from the deps of this rank alone.
+// The order of a rank's ops that holds in every execution.
 //
-// An op that waits for all its deps comes after these deps, and after all ops that come before the deps. An op that
-// waits for only some of its deps comes after another op only if this is true for every choice of the deps.
+// An op that waits for all its deps comes after these deps and all their predecessors. An op that waits for only k of
+// its deps comes after another op only if this is true for every choice of k deps.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ class dep_table {
   }
 
  private:
-  std::vector<std::uint32_t> first_;  ///< start of the deps of each op in all_, and the end
+  std::vector<std::uint32_t> first_;  ///< for each op: position in all_ of its first dep; then the length of all_
   std::vector<op_id> all_;
 };
 
 /// Maximum number of ops for which callers should construct a local_order. Memory grows with the square of the number
-/// of ops, and is up to 8 MiB for this number.
+/// of ops: this maximum needs up to 8 MiB.
 inline constexpr std::size_t k_most_ordered_ops = 8192;
 
 class local_order {
@@ -37,14 +37,13 @@ class local_order {
   /// Returns the number of bytes that the order of a schedule needs.
   static std::uint64_t bytes_of(const schedule& program);
 
-  /// Returns true if op `x` has completed whenever op `y` fires. If `x` is a nop that waits for all its deps, the
-  /// result is always false. Callers do not query such nops, because these access no memory, and fire whenever their
-  /// deps complete.
+  /// Returns true if op `x` has always completed when op `y` fires. `x` must not be a nop that waits for all its deps:
+  /// for such a nop, the result is always false.
   bool is_before(op_id x, op_id y) const { return has_column(x) && has_bit(y, column_[x]); }
 
   /// Returns, by op, whether the op has fired in every round before the rank's round ends. This is true for ops that
-  /// come before the exit op, and for ops that get enough tokens from such ops, because an op in flight keeps the round
-  /// open. It is not true for signal receives that only have their tokens, because these also wait for a signal.
+  /// come before the exit op. It is also true for ops that get enough tokens from such ops, because a round does not
+  /// end while an op is in flight. Signal receives are an exception, because they also wait for a signal.
   std::vector<bool> fired_by_end(const schedule& program) const;
 
   /// Returns true if every op waits for all its deps.
@@ -62,7 +61,7 @@ class local_order {
   void add_some(op_id to, std::size_t least);
 
   dep_table deps_;
-  std::vector<std::uint32_t> column_;  ///< by op, plus the end: number of ops with lower numbers that have a column
+  std::vector<std::uint32_t> column_;  ///< by op: number of columns of lower-numbered ops; last: of all ops
   std::size_t words_ = 0;              ///< number of words of a row
   std::vector<std::uint64_t> before_;  ///< a row of bits for each op: the ops that come before this op
   bool waits_for_all_ = true;

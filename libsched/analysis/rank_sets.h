@@ -1,4 +1,4 @@
-// Sets of ranks, identified by numbers. Equal sets are stored once, so they have the same number.
+// Sets of ranks, identified by numbers. Equal sets have the same number and are stored once.
 //
 // A set is stored as a list of intervals. The sets that occur in schedules, such as "the 2^k ranks before this rank",
 // have one or two intervals. So a world of P ranks needs far fewer than P words for each op.
@@ -24,7 +24,7 @@ class rank_sets {
   rank_sets() { keep({}); }
 
   id single(rank r) { return keep({{r, r + 1}}); }
-  /// Returns the set of the ranks that are in at least `least` of the sets. `least` must be at least 1.
+  /// Returns the ranks that are in at least `least` of the sets. `least` must be at least 1.
   id in_at_least(std::size_t least, std::span<const id> sets);
   id united(id x, id y);
 
@@ -36,7 +36,7 @@ class rank_sets {
     rank first = 0, end = 0;
     friend auto operator<=>(const interval&, const interval&) = default;
   };
-  /// Returns the intervals of a set, ascending. Intervals do not touch.
+  /// Returns the intervals of a set, ascending. No interval touches the next.
   std::span<const interval> intervals(id set) const { return *contents_[set]; }
 
  private:

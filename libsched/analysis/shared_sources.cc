@@ -26,7 +26,7 @@ std::map<region_key, std::vector<op_id>> candidates_in(const schedule& program) 
   return sends;
 }
 
-/// Returns all writes to outputs: the op, and the region that the op writes.
+/// Returns all writes to outputs. An entry has the op and the region that the op writes.
 std::vector<std::pair<op_id, operand>> output_writes_in(const schedule& program) {
   std::vector<std::pair<op_id, operand>> writes;
   for (op_id id = 0; id < program.ops().size(); ++id)
@@ -45,9 +45,9 @@ bool overlaps(const operand& written, const op& reader) {
 
 }  // namespace
 
-/// A number is assigned to sends that read the same region, if no write can come between these sends. If the region is
-/// in an output, every write that overlaps the region must come before the send. A region in an input is overwritten
-/// only if an output shares the memory of the input. So no write to any output may come before such a send.
+/// Sends of the same region get the same number if no write can come between them. If the region is in an output, every
+/// overlapping write must come before each of these sends. If the region is in an input, all of these sends must come
+/// before every write to an output, because an output may share the memory of the input.
 std::vector<std::uint32_t> shared_sources(const schedule& program) {
   std::vector<std::uint32_t> numbers(program.ops().size(), 0);
   const auto candidates = candidates_in(program);

@@ -28,7 +28,8 @@ std::string rank_text(rank r) { return "rank " + std::to_string(r); }
 
 // --- reductions --------------------------------------------------------------------------------------------
 
-/// Reductions are encoded in four bits per dtype: the only reduction that a rank applies, or one of these two values.
+/// Reductions are encoded in four bits per dtype: the number of the only reduction that a rank applies, or one of these
+/// two values.
 constexpr std::uint64_t k_no_reduction = 0, k_several = 15;
 constexpr std::uint64_t number_of(kernel what) { return static_cast<std::uint64_t>(what) - 1; }
 static_assert(number_of(kernel::sum) > k_no_reduction && number_of(kernel::user) < k_several);
@@ -65,7 +66,8 @@ struct two_ranks {
   rank first, other;
 };
 
-/// Returns two ranks that each apply only one reduction to the same dtype, but not the same reduction.
+/// Returns two ranks that apply different reductions to the same dtype. Ranks with several reductions of the dtype are
+/// ignored.
 std::optional<two_ranks> find_other_reduction(const std::vector<commit_record>& all) {
   for (const dtype type : k_all_dtypes) {
     rank first = k_no_rank;
@@ -79,7 +81,7 @@ std::optional<two_ranks> find_other_reduction(const std::vector<commit_record>& 
   return std::nullopt;
 }
 
-/// Returns two ranks that apply different sets of reductions, neither of which is empty. This is a likely cause of
+/// Returns two ranks whose sets of reductions differ and are not empty. Such a difference is a likely cause of
 /// unmatched edges.
 std::optional<two_ranks> find_difference(const std::vector<commit_record>& all) {
   const auto combines = [](const commit_record& one) { return one.reductions != 0; };
@@ -151,7 +153,7 @@ commitment::after_exchange commitment::read_records(std::span<const std::byte> r
   return {.is_last = false};
 }
 
-/// Reads a page of each text. All ranks see the same lengths, so all of them refuse texts that are too long.
+/// Reads a page of each text. All ranks read the same lengths, so all ranks refuse texts that are too long.
 commitment::after_exchange commitment::read_texts(std::span<const std::byte> records) {
   const bool is_complete = texts_->read_pages(records);
   if (texts_->bytes() > k_most_proof_bytes)
@@ -187,8 +189,8 @@ void commitment::end_proof() {
   if (fault_) write_error(*fault_);
 }
 
-// Returns the error if the records do not agree. All ranks see the same records and find the same status. A rank that
-// was refused returns its own text.
+// Returns the error if the records do not agree. All ranks have the same records and find the same status. A rank whose
+// own part was refused returns the text of that refusal.
 std::optional<failure> commitment::find_disagreement(const std::vector<commit_record>& all) const {
   if (refused_) return refused_;
   if (fault_) return fault_;
@@ -208,7 +210,7 @@ std::optional<failure> commitment::find_disagreement(const std::vector<commit_re
   for (const commit_record& one : all) {
     if (agreed(one) == agreed(all.front())) continue;
     const commit_record& other =
-        agreed(one) == agreed(own) ? all.front() : one;  // one of the two differs from this rank's record
+        agreed(one) == agreed(own) ? all.front() : one;  // a record that differs from this rank's record
     const bool looks_equal = text_of(other.agreement) == text_of(own.agreement);
     return failure{status::mismatch,
                    rank_text(self()) + " commits " + describe(own) + ", but " + rank_text(number_of(other)) +

@@ -1,11 +1,11 @@
-// A commit is a collective step of all members of a world. All members make the same commits in the same order. See
-// docs/inside/worlds.md.
+// A commit is a collective step by which all members of a world create an object, such as the instances of a schedule.
+// All members make the same commits in the same order. See docs/inside/worlds.md.
 //
-// Every rank first reserves its resources, so that early messages find their place. The rank then publishes a record of
-// the commit, gathers the records of all members, and proceeds only if all agree. A rank with bad arguments also
-// publishes a record, with its error. So all ranks learn of the error, and no rank is left waiting.
+// Every rank first reserves its resources, because messages of faster ranks may arrive early. The rank then publishes a
+// record of the commit, gathers the records of all members, and proceeds only if all records agree. A rank with invalid
+// arguments publishes a record with its error, so that the other ranks do not wait for this rank.
 //
-//     made ── queued ── record posted ── all records gathered ── concluded: success or failure
+//     created ── queued ── record posted ── all records gathered ── concluded: success or failure
 //                    └─────────────────────────────────────────── given up by some member
 //
 // If any member asks for a proof, more exchanges precede the conclusion. First the members exchange the texts that
@@ -41,8 +41,8 @@ struct commit_record {
   std::int16_t is_synchronising;
   std::int16_t asks_for_proof;
   std::uint64_t agreement_hash;  ///< hash of the whole agreement
-  std::uint64_t reductions;      ///< schedules: the reductions that the rank applies to each dtype
-  member_address addresses[8];   ///< this rank's ends of the objects that the commit creates
+  std::uint64_t reductions;      ///< the reductions that the rank applies to each dtype; 0 if no schedule is committed
+  member_address addresses[8];   ///< addresses of this rank's part of the objects that the commit creates
   char agreement[160];           ///< text of the agreement, possibly truncated
   char detail[320];              ///< text of the error, or data that only one kind of commit uses
 };
@@ -52,18 +52,18 @@ class commitment {
  public:
   virtual ~commitment() = default;
 
-  /// Abandons an unfinished commit, whose outcome this rank no longer needs. Engine's owner only.
+  /// Abandons an unfinished commit. This rank no longer needs the outcome. Engine's owner only.
   virtual void abandon() = 0;
 
   commitment(const commitment&) = delete;
   commitment& operator=(const commitment&) = delete;
 
-  /// Returns the progress, for which threads wait. Any thread.
+  /// Returns the progress object on which threads wait. Any thread.
   const common_step& progress() const { return progress_; }
 
-  /// Returns the error, once the commit has ended.
+  /// Returns the error. Valid once the commit has ended.
   const failure& why() const { return why_; }
-  /// Returns the reason why this rank's part was refused, if any. Constant once the record is posted.
+  /// Returns the reason if this rank's part was refused. Constant once the record is posted.
   const std::optional<failure>& refused() const { return refused_; }
 
  protected:
@@ -71,15 +71,16 @@ class commitment {
   /// f32 count 1000".
   commitment(membership_ptr members, std::uint64_t number, const std::string& agreement);
 
-  /// Refuses this rank's part. The record carries the reason to the other ranks. Must precede the post of the record.
+  /// Refuses this rank's part. Other ranks read the reason in the record. Call this before the record is posted.
   void refuse(failure why);
 
-  /// Returns the text that describes this rank's part, for the proof.
+  /// Returns a text from which the other ranks can prove this rank's part.
   virtual std::string describe_part() const { return {}; }
-  /// Proves the commitment from the texts of all members, by rank. Returns the reason if the proof fails.
+  /// Proves the commitment from the texts of all members, indexed by rank. Returns the reason if the proof fails.
   virtual std::optional<failure> find_fault(std::span<const std::string>) const { return std::nullopt; }
 
-  /// Concludes the commit from the records of all members, by rank. Returns the reason if the records do not agree.
+  /// Concludes the commit from the records of all members, indexed by rank. Returns the reason if the records do not
+  /// agree.
   virtual std::optional<failure> conclude(const std::vector<commit_record>& all) = 0;
   /// Undoes this rank's part, because the commit has failed.
   virtual void withdraw(const failure& why) = 0;
@@ -93,13 +94,13 @@ class commitment {
   friend class commit_queue;
   /// The outcome of an exchange.
   struct after_exchange {
-    bool is_last = true;           ///< false: another exchange follows
+    bool is_last = true;           ///< if false, another exchange follows
     std::optional<failure> why{};  ///< after the last exchange: the error, if the commit has failed
   };
 
   /// Writes this rank's next record.
   void write_record(std::span<std::byte> record) const;
-  /// Reads the records of all members, by rank.
+  /// Reads the records of all members, indexed by rank.
   after_exchange read_records(std::span<const std::byte> records);
   after_exchange read_texts(std::span<const std::byte> records);
   void begin_proof(std::size_t members);
@@ -113,21 +114,21 @@ class commitment {
   common_step progress_;
   std::optional<failure> refused_{};
   std::optional<text_exchange> texts_{};  ///< set while the texts for a proof are exchanged
-  bool has_proved_ = false;               ///< this rank has ended its proof, with or without a fault
+  bool has_proved_ = false;               ///< this rank's proof has ended, whether or not it found a fault
   std::optional<failure> fault_{};        ///< fault that the proof has found
   failure why_{status::ok, {}, k_no_rank, k_no_op};
 };
 
-/// A partial schedule that is committed together with the schedule of a request. The agreement on that schedule implies
-/// agreement on the companion.
+/// A partial schedule that is committed together with the main schedule of a request. Ranks that agree on the main
+/// schedule also agree on the companion.
 struct companion {
-  std::string purpose;  ///< human-readable
+  std::string purpose;
   schedule_ptr program;
-  instance* predecessor = nullptr;  ///< failed instance to continue (instance_options)
+  instance* predecessor = nullptr;  ///< failed instance whose state the new instance takes over (instance_options)
 };
 
 /// The proof of a schedule during its commit. Each rank proves the schedules of the whole world from texts in which the
-/// ranks describe their parts. The functions are set on all ranks, because all ranks take part if one rank asks for a
+/// ranks describe their parts. All ranks must set the functions, because all ranks take part if one rank asks for a
 /// proof. The engine's owner calls the functions. The proof fails if all texts together exceed k_most_proof_bytes.
 struct commit_proof {
   bool is_asked = false;  ///< this rank asks for the proof
@@ -137,11 +138,10 @@ struct commit_proof {
 
 inline constexpr std::uint64_t k_most_proof_bytes = std::uint64_t{16} << 20;
 
-/// A request to commit a schedule. `agreement` must be equal on all ranks, so it contains only properties that have to
-/// agree.
+/// A request to commit a schedule. `agreement` must be equal on all ranks.
 struct commit_request {
   std::string agreement;
-  result<schedule_ptr> program;  ///< the schedule, or the reason why this rank has no schedule
+  result<schedule_ptr> program;  ///< the schedule, or the reason why this rank could not create it
   binding memory{};
   instance_options options{};
   std::vector<companion> companions{};  ///< at most two
@@ -152,18 +152,19 @@ struct commit_request {
 inline constexpr std::size_t k_most_flights = std::extent_v<decltype(commit_record::addresses)>;
 
 /// The commit of a schedule. The record also carries this rank's part of the world's edge_balance
-/// (analysis/edge_balance.h). From the parts of all ranks, each rank finds out without another message whether every
-/// send has a receive of the same peer, tag, kind, dtype and capacity.
+/// (analysis/edge_balance.h). From the sum of these parts, each rank finds out whether every send has a receive with
+/// the same peer, tag, kind, dtype and capacity.
 ///
-/// The record also has the reductions that a rank applies to each dtype, which the edges do not show. Ranks that apply
-/// only one reduction to a dtype must apply the same one.
+/// The record also has the reductions that a rank applies to each dtype, which edge_balance does not compare. Two ranks
+/// that each apply a single reduction to a dtype must apply the same reduction.
 class schedule_commit final : public commitment {
  public:
   /// Reserves all resources. Engine's owner only.
   schedule_commit(engine& where, membership_ptr members, std::uint64_t number, const commit_request& request);
 
-  /// Returns the instances of the request, followed by the instances of its companions. The list is empty if this rank
-  /// was refused, and after the commit has failed. The requester must remove the instances, even if the commit fails.
+  /// Returns the instances of the request, followed by the instances of its companions. The list is empty if this
+  /// rank's part was refused, and after the commit has failed. The requester must remove the instances even if the
+  /// commit fails.
   std::span<instance* const> made() const { return {made_.data(), count_}; }
   /// Returns the first instance, or null.
   instance* committed() const { return count_ == 0 ? nullptr : made_.front(); }

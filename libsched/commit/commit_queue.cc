@@ -37,11 +37,11 @@ void commit_queue::add(std::shared_ptr<commitment> next) {
 bool commit_queue::advance() {
   bool moved = false;
   while (!queue_.empty() && advance_first()) moved = true;
-  if (queue_.empty()) records_ = {};  // saves memory, because there may be many worlds
+  if (queue_.empty()) records_ = {};  // frees the memory, because a process may have many worlds
   return moved;
 }
 
-// Advances the first commit. Returns whether the commit has ended, has posted its record, or has gathered the records
+// Advances the first commit. Returns true if the commit has ended, has posted its record, or has gathered the records
 // of all members.
 bool commit_queue::advance_first() {
   if (!is_posted_) {
@@ -64,7 +64,7 @@ bool commit_queue::advance_first() {
   return true;
 }
 
-// If a commit was given up because a rank was lost, the error of the commit is PEER.
+// If a rank was lost, the error is PEER, not TIMEOUT.
 void commit_queue::conclude_first(status answer) {
   if (answer == status::timeout)
     if (missing_ != k_no_rank && engine_.net().liveness().is_lost(members_->home_of(missing_))) answer = status::peer;
@@ -75,7 +75,7 @@ void commit_queue::conclude_first(status answer) {
   if (answer != status::ok) return end_first(failure_of(answer, missing_));
   const auto [is_last, why] = queue_.front()->read_records(records_);
   if (is_last) return end_first(why);
-  is_posted_ = false;  // the next record of the same commit follows at once
+  is_posted_ = false;  // the next record of this commit follows at once
 }
 
 void commit_queue::end_first(const std::optional<failure>& why) {
@@ -87,8 +87,8 @@ void commit_queue::end_first(const std::optional<failure>& why) {
   engine_.publish();
 }
 
-// Ends the commit on this rank but keeps its resources. Other ranks may have concluded the commit with success and
-// write to memory that this rank has reserved.
+// Ends the commit on this rank, but keeps the reserved memory. Other ranks may have concluded the commit with success
+// and may still write to this memory.
 void commit_queue::end_unsettled(const failure& why) {
   unsettled_.push_back(queue_.front());
   queue_.pop_front();

@@ -1,9 +1,9 @@
-// The queue of a world's commits, in the order in which the application made them. One commit is in progress at a time.
-// Its record is posted, all records are gathered, the commit is concluded, and the next commit follows.
+// The queue of a world's commits, in the order in which the application made them. One commit is in progress at a time:
+// its record is posted, all records are gathered, and the commit is concluded.
 //
-// If a rank gives up a commit that waits behind others, the commit posts a record with an error in its turn. The other
-// ranks learn of that error as of any other error, and the world continues. If the record is already posted, the board
-// (transport/board.h) settles the commit for all members at once.
+// If a rank gives up a commit that is not yet the first in its queue, the commit later posts a record with an error, so
+// all ranks learn of the error and the world continues. If the record is already posted, the board (transport/board.h)
+// decides for all members at once whether the commit succeeds.
 #pragma once
 
 #include <deque>
@@ -16,10 +16,10 @@
 
 namespace lsched {
 
-/// The queue of one world. Thread safety: only the engine's owner calls these functions.
+/// Thread safety: only the engine's owner calls these functions.
 class commit_queue final : public engine_task {
  public:
-  /// Creates the queue of a world. `runs` advances the queue and must outlive the queue.
+  /// Creates the queue of a world. The engine `runs` advances the queue and must outlive it.
   commit_queue(engine& runs, membership_ptr members, std::unique_ptr<board> meets);
 
   /// Leaves the world. Queued commits end with STATE on this rank. Over a transport without shared memory, these
@@ -30,19 +30,18 @@ class commit_queue final : public engine_task {
 
   const membership_ptr& members() const { return members_; }
 
-  /// Returns the board on which the members exchange records.
   board& place_of_meeting() { return *board_; }
 
   /// Returns the number that the next commit must have.
   std::uint64_t next_number() const { return next_number_; }
   void add(std::shared_ptr<commitment> next);
 
-  /// Gives up a commit for which this rank no longer waits. If the record of the commit is posted, the commit has ended
-  /// on return, possibly with success. Over a transport without shared memory, such a commit may end later. If the
-  /// record is not posted, the commit is refused and ends in its turn. Returns the rank whose record was missing.
+  /// Gives up a commit for which this rank no longer waits. If the record is posted, the commit has ended on return,
+  /// possibly with success; over a transport without shared memory, it may end later. If the record is not posted, the
+  /// commit is refused and ends when it becomes the first of the queue. Returns the rank whose record was missing.
   rank give_up(const commitment& late);
 
-  /// Returns the error of a commit whose records could not all be gathered.
+  /// Returns the error of a commit for which the record of `missing` did not arrive.
   failure failure_of(status answer, rank missing) const;
 
   bool advance() override;
@@ -60,11 +59,11 @@ class commit_queue final : public engine_task {
   const membership_ptr members_;
   std::unique_ptr<board> board_;
   std::deque<std::shared_ptr<commitment>> queue_;
-  std::vector<std::shared_ptr<commitment>> unsettled_;  ///< commits that have failed here, but perhaps not elsewhere
+  std::vector<std::shared_ptr<commitment>> unsettled_;  ///< commits that failed on this rank but may succeed elsewhere
   bool is_posted_ = false;                              ///< the record of the first commit is posted
   std::uint64_t next_number_ = 0;
   rank missing_ = k_no_rank;  ///< rank whose record the first commit waits for
-  rank lost_ = k_no_rank;     ///< lost member, without which no commit can succeed
+  rank lost_ = k_no_rank;     ///< a lost member; no commit can succeed without it
   std::vector<std::byte> records_;
 };
 

@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-/// The progress of an instance on one member: engine::last_result, with the offset of the data in shared memory.
+/// The progress of an instance on one member: engine::last_result, where the data is an offset in shared memory.
 struct progress_record {
   round_no round;
   std::uint64_t place;  ///< 0: no data
@@ -23,7 +23,7 @@ progress_record record_of(const commit_record& from, std::size_t index) {
   return all[index];
 }
 
-/// Returns the label and the number of an instance. The number differs between worlds of the same name.
+/// Returns the label and the number of an instance. The number distinguishes instances of worlds with the same name.
 std::string identity_of(const instance& one) { return one.label + " (" + std::to_string(one.number_on_record) + ")"; }
 
 std::uint64_t bytes_of_result(const instance& one) { return one.program->buffers()[one.output_buffer].bytes(); }
@@ -62,8 +62,8 @@ std::optional<failure> handover::conclude(const std::vector<commit_record>& all)
   return std::nullopt;
 }
 
-// Takes over the result of the last ended round. That result is intact, because the rank that owns the result begins no
-// round that could overwrite the result before all members have reached this commit.
+// Copies the result of the last ended round from the member that has it. The result is intact, because that member
+// begins no round that could overwrite the result before all members have reached this commit.
 std::optional<failure> handover::take_over(instance& mine, std::size_t index, const std::vector<commit_record>& all) {
   const auto round_of = [index](const commit_record& one) { return record_of(one, index).round; };
   const auto furthest = std::ranges::max_element(all, {}, round_of);

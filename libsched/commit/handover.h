@@ -1,5 +1,5 @@
-// A handover is the commit by which members of a world compare the progress of failed partial instances of another
-// world. Each member takes over the result of the last round that any member has ended. See docs/reference/shrink.md.
+// A handover is a commit that continues failed partial instances of another world. The members compare their progress,
+// and each member takes over the result of the last round that any member has ended. See docs/reference/shrink.md.
 #pragma once
 
 #include <optional>
@@ -14,9 +14,10 @@ class handover final : public commitment {
  public:
   static constexpr std::size_t k_most = 3;
 
-  /// Creates the commit. Engine's owner only. `from` has one to k_most instances, in the same order on all members. The
-  /// instances must outlive the commit. The commit is refused on a member where an instance is still healthy. If this
-  /// member cannot create the successors, `unable` has the reason, and the commit is refused with that error.
+  /// Creates the commit. Engine's owner only. `from` must have one to k_most failed instances, in the same order on all
+  /// members, which outlive the commit. If an instance has not failed, the commit is refused. If this member cannot
+  /// create the successors of the instances, the caller passes the reason in `unable`, and the commit is refused with
+  /// that error.
   handover(engine& where, membership_ptr members, std::uint64_t number, std::span<instance* const> from,
            const std::optional<failure>& unable);
 

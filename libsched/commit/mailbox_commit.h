@@ -13,8 +13,8 @@ class mailbox_commit final : public commitment {
   /// Reserves all resources. Engine's owner only.
   mailbox_commit(engine& where, membership_ptr members, std::uint64_t number);
 
-  /// Returns the mailbox, which exists from the beginning. Messages may be posted at once. Their transfer begins after
-  /// the commit has succeeded. The mailbox lives as long as this commit.
+  /// Returns the mailbox. Messages may be posted at once, but their transfer begins only after the commit has
+  /// succeeded. The mailbox lives as long as this object.
   mailbox& made() const { return *made_; }
 
   void abandon() override {}

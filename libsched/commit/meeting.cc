@@ -63,7 +63,7 @@ bool meeting::advance() {
     return end({answer, "the boards of the new world could not be connected"});
   if (!gives_up_for_) return false;
   if (board_->withdraw()) return end(*gives_up_for_);
-  return is_of_survivors_ && advance();  // settled meanwhile
+  return is_of_survivors_ && advance();  // the board has decided meanwhile
 }
 
 bool meeting::make() {
@@ -76,7 +76,7 @@ bool meeting::make() {
   return true;
 }
 
-// Returns the name of the new world. If the parent is already named after survivors, replaces that part.
+// Returns the new world's name. If the parent is a world of survivors too, replaces the last part of its name.
 std::string meeting::name_of_made() const {
   const std::string& parent = parent_->name();
   if (!is_of_survivors_) return (parent.empty() ? "" : parent + ".") + name_;
@@ -100,7 +100,7 @@ failure meeting::late(rank member) const {
                   (is_of_survivors_ ? " is alive but did not call in time"
                                     : " did not call with the same ranks and tag in time"),
               missing};
-  if (is_of_survivors_) return why;  // equal on all ranks
+  if (is_of_survivors_) return why;  // `why` is equal on all ranks
   const rank late = engine_.find_late(*parent_, std::span(&missing, missing == k_no_rank ? 0 : 1), why.text);
   if (late != k_no_rank) why.peer = late;
   return why;
@@ -119,8 +119,8 @@ bool meeting::give_up() {
   return is_over() || advance();
 }
 
-// If this rank's offer was accepted, the meeting ends with success, unless the first member is lost and thus cannot
-// reply. Survivors continue without the lost rank.
+// A meeting of survivors continues without the lost rank. Any other meeting fails, unless the other ranks have already
+// accepted this rank's offer. If the first member is lost, the meeting always fails, because that member cannot reply.
 void meeting::lose(rank home) {
   const auto found = std::ranges::find(homes_, home);
   if (found == homes_.end() || is_over()) return;

@@ -1,7 +1,7 @@
-// A meeting creates a world from some ranks of a parent world. The other ranks of the parent do not take part. In a
-// meeting of listed ranks, each of these ranks has the list, and the ranks find each other by a key that is computed
-// from the parent, the list and a tag (docs/inside/worlds.md). In a meeting of survivors, the ranks are the ranks that
-// remain in the parent after other ranks were lost (docs/reference/shrink.md).
+// A meeting creates a world from some ranks of a parent world. The other ranks of the parent do not take part. There
+// are two kinds of meeting. In a meeting of listed ranks, each of these ranks has the list, and they find each other by
+// a key that is computed from the parent, the list and a tag (docs/inside/worlds.md). A meeting of survivors consists
+// of all ranks that remain in the parent after other ranks were lost (docs/reference/shrink.md).
 #pragma once
 
 #include <cstdint>
@@ -17,34 +17,33 @@ namespace lsched {
 
 class meeting final : public engine_task {
  public:
-  /// Creates a world of listed ranks. Engine's owner only. The engine's steps advance the meeting. `ranks` has distinct
-  /// ranks of the parent, this rank among them, in the order of the new world. `offered` is this rank's board for the
-  /// new world.
+  /// Creates a world of listed ranks. Engine's owner only. `ranks` must contain distinct ranks of the parent, including
+  /// this rank, in the order of the new world. `offered` is this rank's board for the new world.
   meeting(engine& runs, membership_ptr parent, std::span<const rank> ranks, std::int32_t tag,
           std::unique_ptr<board> offered);
 
-  /// Creates a world of the survivors of the parent. `former` is the parent's board. `fresh` was opened for as many
-  /// members as the parent has. `former` must outlive the meeting.
+  /// Creates a world of the survivors of the parent. `former` is the parent's board and must outlive the meeting.
+  /// `fresh` is a new board with as many members as the parent.
   meeting(engine& runs, membership_ptr parent, board& former, std::unique_ptr<board> fresh);
   ~meeting() override;
   meeting(const meeting&) = delete;
   meeting& operator=(const meeting&) = delete;
 
-  /// Returns the progress, for which threads wait. Any thread.
+  /// Returns the progress object on which threads wait. Any thread.
   const common_step& progress() const { return progress_; }
 
-  /// Returns the error, once the meeting has failed.
+  /// Returns the error. Valid once the meeting has failed.
   const failure& why() const { return why_; }
 
   rank first() const { return ranks_.front(); }
 
-  /// Returns the new world after success. take_board() returns the board of the new world.
+  /// Returns the new world after success; take_board() returns its board.
   const membership_ptr& made() const { return made_; }
   std::unique_ptr<board> take_board() { return std::move(board_); }
 
   /// Gives up the meeting, for which this rank no longer waits. Returns true if the meeting has ended, possibly with
-  /// success. Returns false if the other ranks are about to find this rank in the meeting. The caller may then pass the
-  /// meeting to engine::adopt(), and leaves the new world when the meeting ends.
+  /// success. Returns false if the other ranks may still accept this rank. The caller may then pass the meeting to
+  /// engine::adopt(), which leaves the new world when the meeting ends.
   bool give_up();
 
   bool advance() override;
@@ -62,12 +61,12 @@ class meeting final : public engine_task {
   engine& engine_;
   const membership_ptr parent_;
   const bool is_of_survivors_;
-  const std::string name_;   ///< name of the new world in its parent
-  std::vector<rank> ranks_;  ///< ranks of the parent that are waited for
+  const std::string name_;   ///< last part of the new world's name
+  std::vector<rank> ranks_;  ///< ranks of the parent for which the meeting waits
   std::vector<rank> homes_;  ///< transport ranks of ranks_
   std::unique_ptr<board> board_;
   rank missing_ = k_no_rank;               ///< index in ranks_ of a rank whose offer is missing
-  std::optional<failure> gives_up_for_{};  ///< error with which the meeting ends as soon as the offer can be withdrawn
+  std::optional<failure> gives_up_for_{};  ///< if set: error with which to end once the offer is withdrawn
   common_step progress_;
   failure why_{status::ok, {}};
   membership_ptr made_{};

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t k_page_bytes = board::record_bytes - sizeof(std::uint64_t);
 
-/// A record of the board. Plain bytes, because records cross process and node boundaries.
+/// A record that carries one page of a text. Plain bytes, because records cross process and node boundaries.
 struct text_page {
   std::uint64_t whole;  ///< bytes of the whole text
   char text[k_page_bytes];
@@ -41,8 +41,8 @@ bool text_exchange::read_pages(std::span<const std::byte> records) {
   return longest <= pages_ * k_page_bytes;
 }
 
-// Appends a page to a member's text. If memory runs out, the exchange of pages continues, because the other members
-// wait for this rank's pages.
+// Appends a page to a member's text. If memory runs out, the texts are dropped, but the exchange continues, because the
+// other members wait for this rank's pages.
 void text_exchange::append(std::size_t member, std::uint64_t whole, std::string_view page) {
   if (texts_.empty()) return;
   try {

@@ -1,4 +1,4 @@
-// A text exchange sends one text of each member of a world to all members, over the world's board (transport/board.h).
+// A text exchange sends a text from each member of a world to all members, over the world's board (transport/board.h).
 // A record of the board holds one page of a text. So the exchange needs as many records as the longest text has pages.
 #pragma once
 
@@ -19,13 +19,13 @@ class text_exchange {
   /// Writes the next page of this rank's text into a record of the board.
   void write_page(std::span<std::byte> record) const;
 
-  /// Reads the next pages of all members, by rank. Returns true if no member has another page.
+  /// Reads the next page of each member; `records` is indexed by rank. Returns true if no member has another page.
   bool read_pages(std::span<const std::byte> records);
 
   /// Returns the total length of all texts, in bytes. Valid after the first read_pages().
   std::uint64_t bytes() const { return bytes_; }
 
-  /// Returns the texts by rank, after the last read_pages(). The list is empty if memory has run out.
+  /// Returns the texts, indexed by rank. Valid after the last read_pages(). Empty if memory has run out.
   std::span<const std::string> texts() const { return texts_; }
 
  private:

@@ -11,7 +11,7 @@
 namespace lsched {
 namespace {
 
-/// Returns the trace event of an op, or of the round if `id` is k_no_op. A time of 0 is unknown.
+/// Returns the trace event of an op, or of the round if `id` is k_no_op. A time of 0 means unknown.
 trace_event event_of(const instance& inst, op_id id, std::uint64_t begin_ns, std::uint64_t end_ns) {
   trace_event news{.begin_ns = begin_ns,
                    .end_ns = end_ns,
@@ -86,7 +86,7 @@ engine::~engine() {
   if (device_jobs_ != 0) device_->drain();
   for (auto& inst : instances_)
     if (inst != nullptr) {
-      net_.detach(inst->id);  // first, because a transport may copy unread messages out of this memory
+      net_.detach(inst->id);  // before the memory is released: the transport may still copy unread messages out of it
       release_memory(*inst);
     }
 }
@@ -94,7 +94,7 @@ engine::~engine() {
 // --- the step -------------------------------------------------------------------------------------------------------
 
 void engine::post(instance& inst) {
-  if (inst.posted.exchange(true)) return;  // posted already: the owner clears the flag before look()
+  if (inst.posted.exchange(true)) return;  // already in the list; the engine's owner clears the flag before look()
   instance* head = posted_.load();
   do {
     inst.next_posted = head;
@@ -117,7 +117,7 @@ bool engine::step() {
 
 bool engine::advance_tasks() {
   bool moved = false;
-  for (std::size_t i = 0; i < tasks_.size(); ++i) moved = tasks_[i]->advance() || moved;  // a task may add another task
+  for (std::size_t i = 0; i < tasks_.size(); ++i) moved = tasks_[i]->advance() || moved;  // tasks may add tasks
   std::erase_if(tasks_, [](const engine_task* one) { return one->is_over(); });
   std::erase_if(adopted_, [](const auto& one) { return one->is_over(); });
   return moved;
@@ -129,7 +129,7 @@ bool engine::drain_posts() {
   const bool any = inst != nullptr;
   while (inst != nullptr) {
     instance* next = inst->next_posted;
-    inst->posted.store(false);  // before look(), so that a later post adds the instance again
+    inst->posted.store(false);  // before look(), so that a call of post() during look() adds the instance again
     look(*inst);
     advance(*inst);
     inst = next;
@@ -152,7 +152,7 @@ bool engine::poll_endpoint() {
       last_signal_seen(*inst);
       continue;
     }
-    if (inst->phase != phase::running || news.round != inst->round) continue;  // the round of this completion is over
+    if (inst->phase != phase::running || news.round != inst->round) continue;  // a completion of an old round
     interpreter me{*this, *inst};
     round_player(me).resume(id, news.round, [&] { return arrived(*inst, id, me.at(id), news.what); });
     if (trace_ != nullptr) note_end(*inst, id);
@@ -168,7 +168,7 @@ bool engine::poll_lane() {
   std::size_t count = jobs_ == device_jobs_ ? 0 : lane_->poll(ended);
   if (device_jobs_ != 0) count += poll_device(std::span(ended).subspan(count));
   for (std::size_t i = 0; i < count; ++i) {
-    instance& inst = *instances_[ended[i] >> 32];  // exists, because remove() waits for the instance's jobs
+    instance& inst = *instances_[ended[i] >> 32];  // not null, because remove() waits for the instance's jobs
     const auto id = static_cast<op_id>(ended[i]);
     --inst.jobs, --jobs_;
     if (inst.phase == phase::running && has_computed(inst, id)) {
@@ -184,13 +184,13 @@ bool engine::poll_lane() {
   return count != 0;
 }
 
-// Returns whether an op has fired in the open round, or will fire with `more` additional tokens.
+// Returns true if an op has fired in the open round, or will fire when it gets `more` tokens.
 bool engine::has_fired(const instance& inst, op_id id, std::uint32_t more) {
   const std::uint32_t tokens = inst.counts[id].in(inst.round) + more;
   return round_player<interpreter>::has_fired(tokens, inst.program->ops()[id].need);
 }
 
-// Handles the calls that the application has made since the last look.
+// Handles the calls that the application has made since the last call of look().
 void engine::look(instance& inst) {
   const round_no called = inst.called.load();
   if (inst.entered != nullptr) inst.entered->store(counted(inst, called), std::memory_order_relaxed);
@@ -206,9 +206,9 @@ void engine::look(instance& inst) {
 }
 
 // Runs the instance until it has to wait. At the end of a round, a partial instance opens the next round at once. An
-// ordinary instance does so if that round was called for ahead and its gate is open.
+// ordinary instance opens it only if the application has already called for it and its gate (round_gate.h) is open.
 void engine::advance(instance& inst) {
-  const bool is_noted = trace_ != nullptr;  // kept in a register, because this loop is the hot path
+  const bool is_noted = trace_ != nullptr;  // a local variable, so that the hot loop keeps it in a register
   interpreter me{*this, inst};
   round_player player(me);
   for (;;) {
@@ -267,8 +267,8 @@ void engine::end_round(instance& inst) {
 
 // --- firing ---------------------------------------------------------------------------------------------------------
 
-// Returns the state of an operand. All segments of an operand have the same state, so the state of the first segment is
-// returned (segments.h).
+// Returns the state of an operand: that of its first segment, because all its segments have the same state
+// (segments.h).
 segment_state engine::segment_state_of(const instance& inst, segment_range op_segments::*operand, op_id id) {
   if (inst.segment_states.empty()) return {};
   const segment_range segments = inst.segments.of(id).*operand;
@@ -325,10 +325,10 @@ outcome engine::arrived(instance& inst, op_id id, const op& o, const arrival& ne
   return outcome::done;
 }
 
-// Returns whether a payload may stay in place until its readers have fired. The sender waits until the payload is
-// released. If the reader needs more than the receive's token, the reader may wait for an op that waits for the sender,
-// which would be a deadlock. If there are several readers, one reader may wait for another. Schedules that declare
-// holding are free of such deadlocks. A payload that a device has to read but cannot reach never stays.
+// Returns true if a payload may stay in the sender's or transport's memory until its reader has fired. Meanwhile the
+// sender waits for the release. So the reader must not wait for another op, which could depend on the sender: this
+// would be a deadlock. It is excluded if the receive's token is enough for the only reader to fire, or if the schedule
+// declares that it permits holding. A payload that a device has to read, but cannot access, never stays in place.
 bool engine::may_stay(const instance& inst, op_id id, const op& o, const arrival& news) const {
   const auto [reader, readers] = inst.payloads[id];
   if (is_out_of_reach(inst, o, news)) return false;
@@ -373,8 +373,8 @@ outcome engine::compute(instance& inst, op_id id, const op& o) {
   return combined(inst, o);
 }
 
-// Sets the contributors of the result in a partial schedule. If null operands make a kernel call unnecessary, also
-// makes the result.
+// Sets the contributors of the result of an op in a partial schedule. If operands are null so that no kernel call is
+// necessary, also produces the result.
 engine::null_operands engine::settle_nulls(instance& inst, op_id id, const op& o) {
   const bool is_binary = o.b.exists();
   const segment_state a = segment_state_of(inst, &op_segments::a, id);
@@ -400,17 +400,17 @@ buffer_swap engine::may_swap(const instance& inst, op_id id) {
   return inst.buffer_swaps.empty() ? buffer_swap{} : inst.buffer_swaps[id];
 }
 
-// Prepares for work that keeps the owner busy for a while. Flushes, so that no receiver sleeps on published messages.
-// Sets `polling`, so that senders need not wake another thread. This holds even if the owner was about to release the
-// engine, because the owner polls once more before the release (offload/driver.h).
+// Prepares for work that keeps the engine's owner busy for a while. Flushes the published messages, so that receivers
+// do not sleep meanwhile. Sets `polling`, so that senders need not wake another thread. This is safe even if the owner
+// was about to release the engine, because the owner polls once more before it does so (offload/driver.h).
 void engine::begin_long() {
   net_.flush();
   std::atomic<std::uint32_t>& polling = net_.bell().polling;
   if (polling.load() == 0) polling.store(1);
 }
 
-// Flushes published messages before long arithmetic, and returns whether the lane has accepted the job. User-defined
-// arithmetic is not elementwise and stays on one thread, as the interface guarantees.
+// Flushes published messages before long arithmetic. Returns true if the lane (the helper threads) has accepted the
+// job. User-defined arithmetic is never passed to the lane, because the interface guarantees that one thread runs it.
 bool engine::is_taken_by_lane(instance& inst, op_id id, const op& o, const kernel_call& call) {
   begin_long();
   const bound_kernel& mine = inst.kernels[id];
@@ -423,7 +423,7 @@ bool engine::is_taken_by_lane(instance& inst, op_id id, const op& o, const kerne
   return true;
 }
 
-// Completes a compute op whose operands have been read for the last time.
+// Completes a compute op after its operands have been read.
 outcome engine::combined(instance& inst, const op& o) {
   cell& target = inst.cells[o.c.buffer()];
   target.data = target.storage;
@@ -436,9 +436,9 @@ outcome engine::released(instance& inst, const op& o) {
   return outcome::done;
 }
 
-// Sets the target to the value of one operand, which is the only operand or the only operand that is not null. In a
-// partial schedule, operand and target exchange their storage, if permitted (buffer_swap.h). A captured contribution
-// has no storage and is not written during a round, so the target only points to it. Otherwise the data is copied.
+// Sets the target to the value of the only operand that exists and is not null. In a partial schedule, operand and
+// target exchange their memory if `may_swap` is true (buffer_swap.h). A captured contribution does not change during a
+// round, so the target only points to it. In all other cases, the data is copied.
 void engine::select(instance& inst, const op& o, region from, op_id payload, bool may_swap) {
   cell& source = inst.cells[from.buffer()];
   cell& target = inst.cells[o.c.buffer()];

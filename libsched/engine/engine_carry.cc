@@ -1,4 +1,4 @@
-// Recovery of a partial instance from a failed predecessor (docs/reference/shrink.md).
+// Takes over the state of a failed partial instance (docs/reference/shrink.md).
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -14,7 +14,7 @@ engine::last_result engine::last_result_of(const instance& inst) {
   return {counted(inst, inst.finished.load()), newest.data, {what.contributors, what.last_offers, what.ranks}};
 }
 
-// This rank has captured its contribution for the round. Otherwise the other ranks could not have ended the round.
+// This rank must have captured its contribution for the round, because otherwise no rank could have ended the round.
 void engine::adopt(instance& inst, const last_result& theirs) {
   const std::uint64_t bytes = inst.program->buffers()[inst.output_buffer].bytes();
   if (theirs.data != nullptr && bytes > 0) std::memcpy(inst.cells[inst.output_buffer].storage, theirs.data, bytes);
@@ -23,7 +23,7 @@ void engine::adopt(instance& inst, const last_result& theirs) {
   inst.finished.store(inst.round);
 }
 
-// In the failed round, the result buffer may have exchanged its memory with a scratch buffer.
+// During the failed round, the result buffer may have exchanged its memory with a scratch buffer.
 void engine::strip(instance& inst) {
   if (inst.round > 0) inst.results->write_at(inst.cells[inst.output_buffer].storage);
   std::vector<std::byte*> kept = inst.offers->memory();

@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Returns the number of elements of the longest operand of all ops that the device executes.
+/// Returns the length of the longest operand, over all ops that the device executes.
 std::uint64_t most_device_elements(const schedule& program) {
   std::uint64_t most = 0;
   for (const op& o : program.ops())
@@ -71,8 +71,8 @@ void engine::release_device(instance& inst) {
 
 // --- rounds --------------------------------------------------------------------------------------------------------
 
-// The sums for adaptive sums lie in staging memory or other host memory, both sums that ops read (operand s) and sums
-// that the device computes.
+// The dot products of adaptive sums are in staging or other host memory, whether an op reads them (operand s) or the
+// device computes them.
 outcome engine::compute_on_device(instance& inst, op_id id, const op& o) {
   if (!inst.is_left_out.empty() && inst.is_left_out[id]) return outcome::done;
   const bound_kernel& mine = inst.kernels[id];
@@ -97,7 +97,7 @@ outcome engine::submit_to_device(instance& inst, const device_job& job) {
   return outcome::pending;
 }
 
-// Each armed job or gate rings the doorbell once.
+// An armed job or gate rings the doorbell only once, so it must be armed again.
 void engine::arm_device() {
   if (is_armed_ || !has_device_work()) return;
   const no_cancellation during_calls;
@@ -106,7 +106,7 @@ void engine::arm_device() {
     if (waits_at_gate(*one) && !one->gate->arm(one->round + 1)) is_armed_ = false;
 }
 
-// If the device has failed, fails all instances that use the device before their jobs are reported.
+// If the device has failed, all instances that use the device must fail before their jobs are reported.
 std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
   const std::size_t count = device_->poll(ended);
   device_jobs_ -= count;
@@ -118,7 +118,7 @@ std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
   return count;
 }
 
-// Returns whether a device has to read a payload that the device cannot reach. Payloads lie in memory of the transport
+// Returns true if the device has to read a payload to which it has no access. Payloads are in memory of the transport
 // or of a peer.
 bool engine::is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const {
   if (inst.program->buffers()[receive.c.buffer()].space != memory_space::staging) return false;
@@ -133,8 +133,8 @@ bool engine::reads_device_memory_of(std::span<const rank> homes) const {
          });
 }
 
-// Finds the incoming edges whose payload may be read in the sender's device memory. Such a payload cannot be copied to
-// other memory. So its reader must fire when the payload arrives, unless the schedule declares holding.
+// Marks the incoming edges whose payload this rank may read in the sender's device memory. Such a payload is not
+// copied, so its reader must fire as soon as the payload arrives, unless the schedule permits holding.
 void engine::find_device_readers(const instance& inst, std::span<edge_spec> edges) const {
   if (inst.most_device_jobs == 0) return;
   const auto ops = inst.program->ops();
@@ -153,8 +153,8 @@ void engine::find_device_readers(const instance& inst, std::span<edge_spec> edge
   }
 }
 
-// Exposes the bound memory that peers can read. Memory that was bound before and stays bound is not hidden in between.
-// The proof covers both payloads that are exposed and payloads that are copied (libsched/verify/hazards.cc).
+// Exposes the bound device memory that peers can read. Memory that was already exposed stays exposed without an
+// interruption. The proof (libsched/verify/hazards.cc) holds whether payloads are exposed or copied.
 void engine::choose_shown(instance& inst) {
   if (inst.most_device_jobs == 0 || !inst.is_linked) return;
   const auto ops = inst.program->ops();
@@ -168,8 +168,8 @@ void engine::choose_shown(instance& inst) {
   }
 }
 
-/// Exposes the device memory that a send reads. Returns the location of the memory for peers, or 0 if the data is
-/// copied.
+/// Exposes the device memory that a send reads. Returns the location that peers use, or 0 if the send must copy its
+/// data.
 std::uint64_t engine::show_source(const instance& inst, op_id id) const {
   const op& o = inst.program->ops()[id];
   const std::uint64_t bytes = o.count * size_of(o.type);
@@ -179,13 +179,13 @@ std::uint64_t engine::show_source(const instance& inst, op_id id) const {
   return device_->show(inst.cells[from.buffer()].data + from.offset() * size_of(o.type), bytes);
 }
 
-// Maps a payload in the sender's device memory. If the mapping fails, only this rank knows. So the instance fails with
-// DEVICE, and all ranks are notified. If the peer has just died, the instance fails with PEER, because all ranks learn
-// of the death.
+// Maps a payload in the sender's device memory. If the mapping fails, the instance fails with DEVICE and notifies the
+// other ranks. If the mapping fails because the peer has just died, the instance fails with PEER, as on all other
+// ranks.
 outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival& news) {
   const rank home = inst.members->home_of(o.peer);
   if (device_ == nullptr || inst.pinned[id] == 0) return fail(inst, status::transport, o.peer), outcome::failed;
-  inst.found[id] = device_->find_shown(home, news.shown, news.bytes);  // the previous payload has been read
+  inst.found[id] = device_->find_shown(home, news.shown, news.bytes);  // the previous mapping is not used any more
   inst.cells[o.c.buffer()].data = inst.found[id].get();
   if (inst.found[id] != nullptr) return outcome::done;
   if (net_.recorder().state_of(home) == rank_state::ending) return fail(inst, status::peer, o.peer), outcome::failed;
@@ -196,8 +196,8 @@ outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival&
 
 // --- rounds in the order of streams --------------------------------------------------------------------------------
 
-// Adds a gate and releases the rounds that have ended. The gate is used as soon as it is set, so every operation that
-// may throw comes before.
+// Adds a gate, and marks the rounds that have ended as ended in the gate. Every operation that may throw comes before
+// the assignment, because the gate is used from then on.
 status engine::add_gate(instance& inst) {
   if (inst.gate != nullptr) return status::state;
   auto made = device_->make_gate();
@@ -223,8 +223,8 @@ bool engine::is_gate_open(instance& inst) {
   return now == status::ok;
 }
 
-// Returns whether the next round was called for and its gate is open. Several calls may share one post, so the check is
-// needed at the end of each round.
+// Returns true if the application has called for the next round and the gate is open. One post may stand for several
+// calls, so this check is needed at the end of each round.
 bool engine::may_begin_next(instance& inst) {
   return inst.gate != nullptr && inst.called.load() > inst.round && is_gate_open(inst);
 }

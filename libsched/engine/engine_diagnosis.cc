@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-/// Returns whether a partial instance's open round has been activated on this rank.
+/// Returns true if the open round of a partial instance has been activated on this rank.
 bool has_begun(const instance& inst) {
   const auto ops = inst.program->ops();
   for (op_id id = 0; id < ops.size(); ++id)
@@ -16,7 +16,7 @@ bool has_begun(const instance& inst) {
   return false;
 }
 
-/// Describes which ranks could activate the open round.
+/// Describes which ranks could activate the open round of a partial instance.
 std::string describe_start(const instance& inst, rank* waits_for) {
   const activation& starts = inst.program->starts();
   const auto [self, size] = inst.program->place();
@@ -40,7 +40,7 @@ std::string describe_start(const instance& inst, rank* waits_for) {
   return text;
 }
 
-/// Returns whether the open round waits for the calls of all ranks.
+/// Returns true if the open round waits for the calls of all ranks.
 bool waits_for_all_calls(const instance& inst) { return !inst.program->is_partial() || inst.whose.waits_for_all(); }
 
 }  // namespace
@@ -51,7 +51,7 @@ instance* engine::instance_on_record(std::uint64_t number) const {
   return found == instances_.end() ? nullptr : found->get();
 }
 
-/// Returns the ranks whose application has not called for `round`, in the application's numbering.
+/// Returns the ranks whose application has not called for `round`, in the application's numbering of rounds.
 std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) const {
   std::vector<rank> late;
   for (const rank r : inst.present) {
@@ -61,7 +61,7 @@ std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) c
   return late;
 }
 
-/// Returns a member whose process does not run, or k_no_rank.
+/// Returns a member whose process is stopped or dead, or k_no_rank.
 rank engine::find_stopped(const membership& of, std::string& text) const {
   for (rank r = 0; r < of.place().size; ++r) {
     const rank_state state = net_.recorder().state_of(of.home_of(r));
@@ -72,8 +72,8 @@ rank engine::find_stopped(const membership& of, std::string& text) const {
   return k_no_rank;
 }
 
-/// Returns the rank to blame. A process that does not run is blamed first, even if other ranks are late. Otherwise a
-/// rank that is late for the round is blamed. If that rank waits in another round, the search continues in that round.
+/// Returns the rank to blame. A rank whose process is stopped or dead is blamed first. Otherwise a rank that is late
+/// for the round is blamed. If that rank itself waits for another rank, the search continues with that wait.
 rank engine::find_culprit(const instance& inst, std::string& text) const {
   rank culprit = find_stopped(*inst.members, text);
   if (culprit != k_no_rank) return culprit;
@@ -115,8 +115,8 @@ rank engine::end_of_waits(const membership& of, rank from, std::string& text) co
   }
 }
 
-// A member whose chain of waits leads back to this rank cannot proceed before this rank does, so other members are
-// examined first.
+// A member whose chain of waits leads back to this rank is blamed last, because it cannot proceed before this rank
+// does.
 rank engine::find_late(const membership& of, std::span<const rank> awaited, std::string& text) const {
   if (const rank stopped = find_stopped(of, text); stopped != k_no_rank) return stopped;
   std::string first_path;
@@ -141,7 +141,8 @@ std::string engine::describe_commit(const instance& inst, rank* waits_for) const
   return text;
 }
 
-// Describes a failure. Waits for a failed instance end when the last peer has ended its read of this rank's memory.
+// Describes a failure. A wait for a failed instance ends only when no peer reads this rank's memory any more, so such
+// readers are named.
 std::string engine::describe_failure(const instance& inst, rank* culprit) const {
   const rank who = inst.culprit.load();
   const rank reader = inst.verdict.load() == status::ok ? reader_of(inst) : k_no_rank;

@@ -1,4 +1,4 @@
-// Failure, cancellation and loss of ranks: instances that end early.
+// Handles failures, cancellations and lost ranks, which end instances early.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +12,7 @@ instance* engine::instance_of(std::uint32_t id) const {
   return found == instances_.end() ? nullptr : found->get();
 }
 
-// Handles losses first, because cancellations may follow from losses.
+// Handles losses first, because they may be the cause of cancellations.
 void engine::take_bad_news() {
   for (rank lost; (lost = net_.take_loss()) != k_no_rank;) lose(lost);
   while (const auto news = net_.take_cancellation()) {
@@ -35,7 +35,7 @@ void engine::fail(instance& inst, status why, rank culprit) {
   inst.failed_with = why;
   if (why == status::device && !inst.refusal) {
     if (device_ != nullptr) inst.device_words += device_->failure_words();
-    give_up(inst);  // the other ranks cannot learn of this failure otherwise
+    give_up(inst);  // notifies the other ranks, which cannot detect this failure
   }
   if (inst.jobs == 0) close(inst);
 }
@@ -51,8 +51,7 @@ void engine::end_of_jobs(instance& inst) {
   if (inst.is_orphan && inst.has_settled) (void)remove(inst);
 }
 
-// Returns the reason that the other ranks get, which is this rank's error. If this rank's device has failed, the other
-// ranks get CANCELLED.
+// Returns the reason that the other ranks receive: this rank's error, or CANCELLED if this rank's device has failed.
 end_reason engine::reason_of(const instance& inst) const {
   const rank culprit = inst.culprit.load();
   if (inst.phase != phase::failed || inst.failed_with == status::device) return {net_.place().self};
@@ -60,12 +59,12 @@ end_reason engine::reason_of(const instance& inst) const {
 }
 
 // Ends the accesses to memory for a failed instance, and then publishes its error:
-//   1. abandon           this rank writes no output and reads no payload in a peer's memory any more
+//   1. abandon           from now on, this rank writes no output and reads no payload in a peer's memory
 //   2. close_to_readers  no peer begins to read this rank's memory
 //   3. check_readers     in each step, until no peer reads this rank's memory
 //   4. publish_failure   the caller may reuse the buffers
-// Step 1 never waits, so ranks that have failed do not wait for each other. A reader that has died does not count.
-// While a reader is stopped, waits end with TIMEOUT, and the buffers stay in use.
+// Step 1 never waits, so failed ranks do not wait for each other. Step 3 does not wait for dead readers. While a
+// reader's process is stopped, waits for this instance end with TIMEOUT, and the caller must not reuse the buffers.
 void engine::close(instance& inst) {
   if (inst.is_linked) {
     net_.abandon(inst.id);
@@ -74,7 +73,7 @@ void engine::close(instance& inst) {
   if (reader_of(inst) == k_no_rank)
     publish_failure(inst);
   else
-    closing_.push_back(&inst);  // reserved by add()
+    closing_.push_back(&inst);  // add() has reserved the capacity
 }
 
 // Returns a member that reads this rank's memory for the instance, or k_no_rank.
@@ -109,7 +108,7 @@ void engine::cancel(instance& inst) {
   step();
 }
 
-// Gives up an instance that has failed for any reason, so that no peer begins to read this rank's memory.
+// An instance that has failed for any reason is given up first, so that no peer begins to read this rank's memory.
 status engine::check_readers(instance& inst, rank* reader) {
   *reader = k_no_rank;
   if (inst.has_settled && !inst.is_linked) return status::ok;
@@ -152,11 +151,11 @@ rank engine::culprit_of_loss(const membership& world, rank missed) const {
   return first == k_no_rank ? missed : first;
 }
 
-// Notifies tasks first, so that a commit that has succeeded on other ranks also succeeds here before its instances
-// fail.
+// Notifies the tasks before the instances: if a commit has succeeded on other ranks, it must also succeed on this rank
+// before its instances fail.
 void engine::lose(rank home) {
   if (std::ranges::find(lost_, home) == lost_.end()) lost_.push_back(home);
-  for (std::size_t i = 0; i < tasks_.size(); ++i) tasks_[i]->lose(home);  // lose() may step, which ends tasks
+  for (std::size_t i = 0; i < tasks_.size(); ++i) tasks_[i]->lose(home);  // lose() may remove tasks
   for (auto& inst : instances_) {
     if (inst == nullptr || inst->phase == phase::closed) continue;
     if (const rank member = inst->members->rank_of(home); member != k_no_rank) fail(*inst, status::peer, member);

@@ -26,8 +26,8 @@ outcome engine::call_function(instance& inst, op_id id, const op& o) {
   return combined(inst, o);
 }
 
-// Runs the host's part of a function and submits the device's part. When the device job has ended, call_function()
-// follows.
+// Runs the host's part of a function and submits the device's part. The engine calls call_function() when the device
+// job has ended.
 outcome engine::prepare_function(instance& inst, op_id id, const op& o) {
   const function_operands with = operands_of_function(inst, id, o);
   if (typical_bytes(*inst.program, o) >= k_long_bytes) begin_long();
@@ -36,7 +36,7 @@ outcome engine::prepare_function(instance& inst, op_id id, const op& o) {
   return submit_to_device(inst, {.what = o.what, .type = o.type, .sparse = *job, .cookie = cookie_of(inst, id)});
 }
 
-// Completes an op whose job has ended. Returns false if the instance has failed.
+// Completes an op whose device job has ended. Returns false if the instance has failed.
 bool engine::has_computed(instance& inst, op_id id) {
   const op& o = inst.program->ops()[id];
   const bool calls = inst.kernels[id].way == compute_way::device_function;

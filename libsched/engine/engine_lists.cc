@@ -1,4 +1,4 @@
-// Runs ops on lists, and void ops, whose guard does not hold.
+// Runs ops on lists, and handles void ops: ops whose guard (a condition on rounds) is false.
 #include <algorithm>
 #include <cstring>
 
@@ -63,8 +63,8 @@ void engine::give_lengths(const instance& inst) {
 
 // --- guards ---------------------------------------------------------------------------------------------------------
 
-/// Completes a void op. A list that the op would have received becomes empty, skipped empty lists are not null, and
-/// payloads are released.
+/// Completes a void op, whose guard is false. A list that the op would have received becomes empty. If the guard skips
+/// empty lists, the list is not null. Payloads of the op are released.
 outcome engine::pass_over(instance& inst, op_id id, const op& o) {
   if (inst.program->guard_of(o)->skips_empty) set_segment_state(inst, id, {});
   const bool receives_list = o.kind == op_kind::recv && !inst.lists.empty() && inst.lists[o.c.buffer()];
@@ -77,16 +77,16 @@ outcome engine::pass_over(instance& inst, op_id id, const op& o) {
 
 // --- ops ------------------------------------------------------------------------------------------------------------
 //
-// Functions make all lists, and lists are never null. This also holds in partial schedules, where the lists of a rank
+// All lists are produced by functions and are never null. This is true even in partial schedules: the lists of a rank
 // without a contribution come from the rank's residual.
 
-/// Returns the place of a region's items in the buffer.
+/// Returns where the items of a region are in the buffer.
 item_run engine::run_of(const instance& inst, region part, std::uint64_t count) {
   if (inst.lists.empty() || !inst.lists[part.buffer()]) return {part.offset(), count};
   return inst.lists[part.buffer()]->run_of(part.offset(), count);
 }
 
-/// Returns the place for the items of an incoming message, with the maximum number of items that the message may have.
+/// Returns where the items of an incoming message are stored, and the maximum number of these items.
 item_run engine::target_of(const instance& inst, region part, std::uint64_t count) {
   if (inst.lists.empty() || !inst.lists[part.buffer()]) return {part.offset(), count};
   return inst.lists[part.buffer()]->target_of(part.offset(), count);
@@ -97,8 +97,8 @@ list_table* engine::lists_of(instance& inst, region at) {
   return inst.lists.empty() || !inst.lists[at.buffer()] ? nullptr : &*inst.lists[at.buffer()];
 }
 
-/// Sets the lengths of lists after a payload has arrived. If the payload does not have the length that was laid out,
-/// fails the instance and returns false.
+/// Sets the lengths of lists after a payload has arrived. If the lengths were set before (kernel lay_out) and the
+/// payload has another length, fails the instance and returns false.
 bool engine::note_lengths(instance& inst, const op& o, std::uint64_t bytes) {
   list_table& lists = *inst.lists[o.c.buffer()];
   const std::uint64_t items = bytes / size_of(o.type);
@@ -132,8 +132,8 @@ outcome engine::compute_lists(instance& inst, op_id id, const op& o) {
   return combined(inst, o);
 }
 
-/// Copies lists. Returns false if the lists exceed the capacity of the target, or if their lengths differ from the
-/// lengths that were laid out.
+/// Copies lists. Returns false if the lists exceed the capacity of the target, or if their lengths differ from lengths
+/// that were set before (kernel lay_out).
 bool engine::copy_lists(instance& inst, const op& o) {
   const list_table& from = *inst.lists[o.a.buffer()];
   list_table& to = *inst.lists[o.c.buffer()];

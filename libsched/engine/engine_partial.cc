@@ -11,8 +11,8 @@
 namespace lsched {
 namespace {
 
-/// Returns the blocks of the output. An output as long as all contributions together has a block of each rank. Any
-/// other output is one block of all ranks.
+/// Returns the blocks of the output. If the output is as long as all contributions together, each rank has its own
+/// block. Otherwise the output is a single block, to which all ranks contribute.
 std::vector<result_block> result_blocks_of(const schedule& program, const segment_map& segments,
                                            std::uint64_t contribution, const combiner& output, std::uint16_t buffer) {
   const auto size = static_cast<std::uint64_t>(program.place().size);
@@ -24,8 +24,8 @@ std::vector<result_block> result_blocks_of(const schedule& program, const segmen
   return all;
 }
 
-/// Returns the function that merges late contributions of a partial Adasum, tensor by tensor, on the application's
-/// thread. Elements outside all tensors keep the later value.
+/// Returns the function that merges two contributions of a rank to a partial Adasum, tensor by tensor. Elements outside
+/// all tensors get the later contribution's value. Runs on the application's thread.
 auto adaptive_merge(dtype type, std::vector<tensor> tensors) {
   return [=, dot_norms = find_dot_norms(type), scaled_add = find_scaled_add(type), tensors = std::move(tensors)](
              const std::byte* earlier, std::byte* later) {
@@ -43,7 +43,6 @@ auto adaptive_merge(dtype type, std::vector<tensor> tensors) {
 
 }  // namespace
 
-// Reserves the contribution and result buffers, which a partial instance owns.
 std::optional<failure> engine::reserve_partial(instance& inst, const instance_options& options) {
   const schedule& program = *inst.program;
   const op* combining = nullptr;
@@ -60,7 +59,8 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
   if (inst.calls.empty() || combining == nullptr || inst.output_buffer == k_no_buffer)
     return failure{status::argument, "a partial schedule needs a call, a capture and an output"};
 
-  // Uncollected results are summed even if contributions are merged by Adasum, because results are update steps.
+  // Results that wait to be collected are merged by a sum, even if contributions are merged by Adasum, because results
+  // are update steps.
   const bool adapts = row_of(combining->what).symbol == symbolic_rule::weighted;
   const auto arithmetic_of = [&](const buffer& data) {
     return combiner{find_reduce(adapts ? kernel::sum : combining->what, data.type), data.count, data.bytes()};
@@ -90,13 +90,13 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
   return std::nullopt;
 }
 
-// Captures the pending offers. Without offers, the contribution is null.
+// Captures the contributions that the application has offered. Without an offer, the captured contribution is null.
 outcome engine::capture(instance& inst, op_id id, const op& o) {
   const rank self = inst.program->place().self;
   const bool is_present = std::binary_search(inst.present.begin(), inst.present.end(), self);
   inst.stats->enter(counted(inst, inst.round), trace_buffer::now_ns());
-  // The round is stored before the capture. So a thread that reads a smaller round after its offer knows that this
-  // capture finds the offer.
+  // The round must be stored before the capture: a thread that reads a smaller round number after its offer then knows
+  // that this capture will find the offer.
   inst.gated.store(inst.round);
   const auto [buffer, is_last] = inst.offers->capture();
   inst.captured = buffer;
@@ -145,9 +145,9 @@ segment_state engine::segment_state_of_result(const instance& inst) {
   return all;
 }
 
-// Begins to close an instance that every rank has left, as all ranks have agreed. Signals of the last round may still
-// be in flight, so every signal edge carries one more signal, the last. When all last signals have arrived, no peer
-// touches this instance again.
+// Begins to close an instance after all ranks have agreed that every rank has left it. Signals of the last round may
+// still be in flight, so every signal edge carries one final signal. When all final signals have arrived, no peer
+// accesses this instance again.
 void engine::begin_closing(instance& inst) {
   inst.phase = phase::closing;
   inst.last_signals = 1;

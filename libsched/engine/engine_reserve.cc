@@ -10,8 +10,8 @@
 namespace lsched {
 namespace {
 
-/// Returns the reason why user-defined arithmetic cannot execute this op. Captures refuse user-defined arithmetic,
-/// because such arithmetic need not commute and so cannot merge late offers.
+/// Returns the reason why user-defined arithmetic cannot execute this op. Captures do not support user-defined
+/// arithmetic, because a reduction that may not commute cannot merge late offers.
 std::optional<failure> validate_user(const op& o, op_id id, const user_kernel& user) {
   const auto refused = [id](std::string why) {
     return failure{status::argument, "op " + std::to_string(id) + " needs user-defined arithmetic" + why, k_no_rank,
@@ -96,7 +96,7 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
     const bool is_host = what.space == memory_space::host;
     if (what.role != buffer_role::scratch || (stays_in_place[b] && is_host)) continue;
     inst.cells[b].storage = is_host ? own(inst, what.bytes()) : own_on_device(inst, what.space, what.bytes());
-    inst.cells[b].data = inst.cells[b].storage;  // a schedule built by hand may read before it writes
+    inst.cells[b].data = inst.cells[b].storage;  // a user's schedule may read the buffer before writing it
     inst.cells[b].exchangeable = true;
     if (inst.cells[b].storage == nullptr && !is_host && device_->health() != status::ok)
       return failure{status::device, device_->failure_words()};
@@ -163,7 +163,7 @@ std::vector<edge_spec> engine::edges_of(const instance& inst) const {
     if (o.kind == op_kind::recv) edge.in_place = o.in_place;
     if (o.kind == op_kind::send) {
       const buffer& source = program.buffers()[o.a.buffer()];
-      const bool is_staging = source.space == memory_space::staging;  // memory of the transport or of the device
+      const bool is_staging = source.space == memory_space::staging;  // memory of the transport or device
       edge.foreign = !program.is_partial() && (source.role != buffer_role::scratch || is_staging);
       edge.grows = edge.foreign && (source.has_lists() || is_staging);
     }
@@ -196,7 +196,7 @@ void engine::open(instance& inst) {
   const default_float_mode here;
   inst.has_settled = true;
   if (inst.predecessor != nullptr) take_over(inst, *std::exchange(inst.predecessor, nullptr));
-  if (inst.phase == phase::failed) return net_.abandon(inst.id);  // cancelled here, or by a faster rank
+  if (inst.phase == phase::failed) return net_.abandon(inst.id);  // a rank has already cancelled the instance
   inst.phase = phase::idle;
   if (inst.program->is_partial()) begin_round(inst);
   look(inst);
@@ -229,7 +229,7 @@ status engine::remove(instance& inst) {
   if (!quiet || (inst.jobs != 0 && !inst.has_left_jobs) || inst.posted.load()) return status::busy;
   if (!inst.has_settled || inst.jobs != 0) {
     inst.is_orphan = true;
-    inst.predecessor = nullptr;  // if the commit still succeeds, there is nothing to take over
+    inst.predecessor = nullptr;  // an orphan takes over no state, even if the commit succeeds later
     return status::ok;
   }
   rank reader = k_no_rank;

@@ -1,4 +1,4 @@
-// A task that the engine advances in its steps besides rounds, such as the commits of a world.
+// A task, such as the commits of a world, that the engine advances in its steps in addition to rounds.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace lsched {
 
-/// The progress of an operation that ranks perform together. Threads wait for the end of the operation as for round 1
+/// The progress of an operation that several ranks perform together. Threads wait for its end as they wait for round 1
 /// of an instance. Any thread.
 struct common_step {
   std::atomic<round_no> finished{0};
@@ -23,17 +23,17 @@ class engine_task {
  public:
   virtual ~engine_task() = default;
 
-  /// Advances the task as far as possible. Returns whether anything progressed.
+  /// Advances the task as far as possible. Returns true if the task made progress.
   virtual bool advance() = 0;
 
-  /// Returns whether the task is over. The engine then forgets the task.
+  /// Returns true if the task is over. The engine then drops the task.
   virtual bool is_over() const = 0;
 
   /// Handles the loss of a transport rank.
   virtual void lose(rank home) = 0;
 
-  /// Describes what delays the commits of a world, and sets `*waits_for` to the member that the commits wait for.
-  /// Returns an empty text if this task has no commits of that world.
+  /// Describes what delays the commits of world `of`, and sets `*waits_for` to the member for which they wait. Returns
+  /// an empty text if this task has no commits of that world.
   virtual std::string describe_wait(const membership& of, rank* waits_for) const = 0;
 };
 

@@ -1,11 +1,11 @@
-// The interface of a lane, which runs large arithmetic beside the engine's owner. See docs/inside/threading.md.
+// The interface of a lane: a pool of helper threads for large arithmetic. See docs/inside/threading.md.
 //
 // Thread safety: only the engine's owner calls these functions. poll() reports completed jobs; there are no callbacks.
 // Each accepted job is executed once and reported once. Only drain() blocks. A lane may refuse any job. The engine then
 // computes the job at once.
 //
-// While a job is in flight, its operands do not change, and only the lane accesses its target. If a job ends on another
-// thread while the owner may sleep, the lane rings this rank's doorbell, as a message would.
+// While a job is in flight, its operands do not change, and only the lane accesses its target. If a job ends while the
+// engine's owner may be asleep, the lane rings this rank's doorbell, as an incoming message does.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace lsched {
 
-/// A call of an elementwise kernel. The result has the same bits however the job is divided.
+/// A call of an elementwise kernel. The bits of the result do not depend on how the job is divided.
 struct lane_job {
   kernel_fn run = nullptr;
   kernel_call call{};
@@ -41,18 +41,18 @@ class lane {
   /// Returns a human-readable name, such as "2 oneTBB workers".
   virtual std::string name() const = 0;
 
-  /// Returns the minimum size of an operand, in bytes, for which submit() pays off. Constant, at least 1.
+  /// Returns the minimum operand size, in bytes, for which submit() saves time. Constant, at least 1.
   virtual std::uint64_t least_bytes() const = 0;
 
   /// Submits a job. Returns false if the lane refuses the job.
   virtual bool submit(const lane_job& job) = 0;
 
   /// Writes the cookies of up to `out.size()` newly completed jobs to `out`, and returns their number. The results of
-  /// these jobs are visible to the caller.
+  /// these jobs are then visible to the caller.
   virtual std::size_t poll(std::span<std::uint64_t> out) = 0;
 
-  /// Computes a part of a job on the calling thread, in some ten microseconds. Returns false if every part has been
-  /// started, so that the caller may sleep.
+  /// Computes a part of a job on the calling thread, which takes about ten microseconds. Returns false if every part
+  /// has been started: the caller may then sleep.
   virtual bool help() = 0;
 
   /// Waits until every job has ended. poll() still reports these jobs. Called by the engine's destructor.

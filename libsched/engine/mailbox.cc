@@ -15,7 +15,7 @@ bool matches(const posted_message& wanted, rank source, std::int64_t tag) {
   return (wanted.peer == k_no_rank || wanted.peer == source) && (wanted.tag == k_any_tag || wanted.tag == tag);
 }
 
-/// Returns the number that is added to the mailbox's base cookie to get the cookie of a link.
+/// Returns the offset of an edge's cookie from the mailbox's base cookie.
 std::uint64_t number_of(rank peer, bool is_out) { return static_cast<std::uint64_t>(peer) << 1 | (is_out ? 1u : 0u); }
 
 /// Allocates memory for a message. Returns nullptr if no memory is left.
@@ -60,7 +60,7 @@ mailbox::mailbox(engine& runs, membership_ptr members)
   }
 }
 
-// If the transport may still write to a message that is being fetched, the memory of that message is never freed.
+// If the transport may still write to a message that it fetches, the memory of that message is never freed.
 mailbox::~mailbox() {
   engine_.drop_sink(*this);
   if (why_) return;
@@ -222,7 +222,7 @@ void mailbox::send_waiting(rank peer) {
 
 // --- receiving ------------------------------------------------------------------------------------------------------
 
-/// Takes the messages that have arrived, one after the other, and arms the edge for the next message.
+/// Handles the messages that have arrived, in order, and prepares the edge for the next message.
 void mailbox::listen(rank peer) {
   line& from = line_of(peer);
   while (from.in_verdict == status::ok) {
@@ -233,7 +233,7 @@ void mailbox::listen(rank peer) {
 }
 
 /// Fetches an announced message into the buffer of the matching receive, or into memory of the mailbox. Drops a message
-/// that is longer than that buffer, or for which no memory is left. Returns whether the fetch is complete.
+/// that is longer than the buffer, or for which no memory is left. Returns true if the fetch is complete.
 bool mailbox::take_announced(rank peer, const arrival& news) {
   line& from = line_of(peer);
   from.arriving = {.source = peer, .tag = static_cast<std::int64_t>(news.tally.offers), .bytes = news.bytes};
@@ -253,7 +253,7 @@ bool mailbox::take_announced(rank peer, const arrival& news) {
   return true;
 }
 
-/// Delivers a fetched message. A matching receive may have been posted since the message was announced.
+/// Delivers a fetched message. Searches for a matching receive again, because one may have been posted meanwhile.
 void mailbox::take_fetched(rank peer) {
   line& from = line_of(peer);
   from.is_fetching = false;
@@ -296,7 +296,7 @@ wait_note mailbox::note_of(const posted_message& one) const {
           .tag = static_cast<std::uint32_t>(one.tag)};
 }
 
-/// Returns the ranks that could end the wait. One of these ranks suffices.
+/// Returns the ranks that could end the wait for a message. Each of them alone could.
 std::vector<rank> mailbox::ranks_awaited_by(const posted_message& one) const {
   if (one.peer != k_no_rank) return {one.peer};
   std::vector<rank> all;
@@ -315,7 +315,7 @@ std::string mailbox::describe_wait(const posted_message& one, rank* waits_for) c
 
 // --- lost ranks -----------------------------------------------------------------------------------------------------
 
-/// Returns whether any other member may still send.
+/// Returns true if any other member may still send.
 bool mailbox::has_others() const {
   for (rank peer = 0; peer < members_->place().size; ++peer)
     if (peer != self() && lines_[static_cast<std::size_t>(peer)].in_verdict == status::ok) return true;
@@ -330,8 +330,8 @@ void mailbox::end_sends(rank peer, status verdict) {
   for (posted_message* const one : std::exchange(to.waiting, {})) end_as_lost(*one, peer, verdict);
 }
 
-/// Ends the receives from a rank that sends nothing any more. If the transport may still write to a message that is
-/// being fetched, that message ends when the fetch completes.
+/// Ends the receives from a rank that no longer sends. A receive into which the transport may still write ends only
+/// when that transfer completes.
 void mailbox::end_receives(rank peer, status verdict) {
   line& from = line_of(peer);
   if (from.in_verdict != status::ok) return;
@@ -360,7 +360,7 @@ void mailbox::end_receives_from_anybody(rank culprit, status verdict) {
   });
 }
 
-/// Takes messages that have arrived but were not reported by poll() yet.
+/// Handles messages that have arrived before poll() has reported them.
 void mailbox::take_what_has_come(rank peer) {
   line& from = line_of(peer);
   if (from.in_verdict != status::ok || from.is_fetching || from.received == 0) return;
@@ -369,7 +369,7 @@ void mailbox::take_what_has_come(rank peer) {
   if (net_.receive(from.in, from.received, {}, news) && take_announced(peer, news)) listen(peer);
 }
 
-// Receives from any sender fail, too, because they may have waited for a message of the lost rank.
+// Receives from any sender fail, too, because they may have waited for a message from the lost rank.
 void mailbox::lose(rank member) {
   if (!is_linked_) {
     const rank first = engine_.culprit_of_loss(*members_, member);
@@ -382,7 +382,7 @@ void mailbox::lose(rank member) {
   end_receives_from_anybody(member, status::peer);
 }
 
-// A member that leaves has sent all its messages. So receives from any sender stay posted while another member may
+// A member that leaves has sent all its messages. So receives from any sender stay posted as long as another member may
 // send.
 void mailbox::leave(rank member, std::optional<round_no> last) {
   line& with = line_of(member);
@@ -395,8 +395,8 @@ void mailbox::leave(rank member, std::optional<round_no> last) {
   end_receives(member, status::peer);
 }
 
-// The peers are alive and may still read this rank's memory. Sends end when no peer reads this memory. Until then, the
-// driver repeats this call.
+// The peers are alive and may still read this rank's memory. So sends end only when no peer reads this memory, and the
+// driver repeats this call until then.
 void mailbox::fail(status why, rank culprit) {
   const rank blamed = culprit == k_no_rank ? k_no_rank : members_->rank_of(culprit);
   if (!is_linked_) return refuse({why, std::string(text_of(why)), blamed});

@@ -1,16 +1,17 @@
 // A mailbox sends and receives point-to-point messages of a world, outside schedules.
 //
-// A mailbox has an edge to and an edge from every other member. The n-th message on an edge is round n, so messages
-// between two ranks arrive in the order in which they were sent. The transport serves messages like rounds of
-// schedules: it reads long messages in place, limits messages by credits and detects dead ranks.
+// A mailbox has two edges (connections of the transport) with every other member, one in each direction. The n-th
+// message on an edge is round n, so messages between two ranks arrive in order. The transport handles messages like
+// rounds of schedules: it reads long messages in the sender's memory, limits the messages in flight by credits, and
+// detects dead ranks.
 //
 //     post(send) ── queued for its receiver ── in flight ── ended
 //     post(receive) ── queued ── matched ── fetched ── ended
 //     a message arrives ── announced (tag, length) ── matched, or kept in memory of the mailbox
 //
-// A receive matches the first message of a sender that has the receive's tag. A message without a matching receive is
-// unexpected. The mailbox removes an unexpected message from the edge at once, because a receive may be posted for a
-// later message on that edge.
+// A receive matches the sender's first unmatched message with the receive's tag. A message without a matching receive
+// is unexpected. The mailbox copies it from the edge at once, because a receive for a later message on this edge may be
+// posted.
 #pragma once
 
 #include <cstddef>
@@ -31,17 +32,17 @@ namespace lsched {
 inline constexpr std::int64_t k_any_tag = -1;
 inline constexpr std::uint64_t k_longest_message = std::uint64_t{1} << 45;
 
-/// A send or receive of the application. The object must stay in place until the message has ended.
+/// A send or receive of the application. The object must not be moved or destroyed until the message has ended.
 struct posted_message {
   bool is_sent = false;
-  rank peer = k_no_rank;        ///< receiver or sender; k_no_rank: any sender
+  rank peer = k_no_rank;        ///< receiver of a send, or sender of a receive; k_no_rank: any sender
   std::int64_t tag = 0;         ///< k_any_tag: any tag
-  std::byte* memory = nullptr;  ///< read only, if the message is sent
+  std::byte* memory = nullptr;  ///< for a send, only read
   std::uint64_t bytes = 0;      ///< length of the message to send, or of the receive buffer
 
-  // Valid once the message has ended. If the received message was longer than `bytes`, the error is BOUNDS and the data
-  // is dropped.
-  rank source = k_no_rank;  ///< sender of the message, or rank to blame for the error
+  // The following members are valid once the message has ended. If the received message was longer than `bytes`, the
+  // error is BOUNDS, and the data is dropped.
+  rank source = k_no_rank;  ///< sender of the message; after an error, the rank to blame
   std::int64_t tag_received = 0;
   std::uint64_t bytes_received = 0;
   bool is_refused = false;  ///< the commit of the mailbox has failed: refusal() has the reason
@@ -59,25 +60,25 @@ class mailbox final : public message_sink {
   const std::optional<failure>& why() const { return why_; }
   member_address address() const { return net_.address_of(id_); }
 
-  /// Connects the mailbox to the mailboxes of the other members, after all members have agreed. Starts the messages
-  /// posted so far.
+  /// Connects the mailbox to those of the other members, after the commit has succeeded. Starts the messages posted so
+  /// far.
   status open(std::span<const member_address> all);
-  /// Fails all messages posted so far and later, because the commit of the mailbox has failed.
+  /// Fails all messages that have been or will be posted. Called if the commit of the mailbox has failed.
   void refuse(const failure& why);
-  /// Returns the reason of refuse(). Any thread, once a message with `is_refused` has ended.
+  /// Returns the reason passed to refuse(). Any thread may call this once a message with `is_refused` has ended.
   const failure& refusal() const { return *refusal_; }
 
-  /// Posts a send or receive, which proceeds as soon as possible. If post() throws, nothing was posted.
+  /// Posts a send or receive. If post() throws, nothing was posted.
   void post(posted_message& one);
 
-  /// Withdraws a message before its transfer begins. The message then ends as CANCELLED. Returns false if the transfer
-  /// has begun. The message then ends without a further call.
+  /// Withdraws a message before its transfer; the message then ends as CANCELLED. Returns false if the transfer has
+  /// begun; the message then ends normally.
   bool take_back(posted_message& one);
 
   /// Returns the wait note that this rank publishes while it waits for the message.
   wait_note note_of(const posted_message& one) const;
 
-  /// Describes what the message waits for, and sets `*waits_for` to the rank to blame.
+  /// Describes for what the message waits, and sets `*waits_for` to the rank to blame.
   std::string describe_wait(const posted_message& one, rank* waits_for) const;
 
   /// Returns whether every posted message has ended.
@@ -91,13 +92,13 @@ class mailbox final : public message_sink {
   void fail(status why, rank culprit) override;
 
  private:
-  /// An unexpected message, which arrived before a matching receive was posted.
+  /// An unexpected message: no matching receive was posted when the message arrived.
   struct kept_message {
     rank source = k_no_rank;
     std::int64_t tag = 0;
     std::uint64_t bytes = 0;
     std::unique_ptr<std::byte[]> memory{};
-    bool is_lost = false;  ///< dropped, because no memory was left
+    bool is_lost = false;  ///< the message was dropped, because no memory was left
   };
 
   /// The traffic between this rank and another member.
@@ -106,11 +107,11 @@ class mailbox final : public message_sink {
     round_no sent = 0, received = 0;
     std::deque<posted_message*> waiting{};  ///< posted sends; the first is in flight if `is_sending`
     bool is_sending = false;
-    bool is_fetching = false;          ///< the announced message is being fetched
+    bool is_fetching = false;          ///< the transport is copying the announced message
     posted_message* target = nullptr;  ///< receive that matches the announced message; null: the message is kept
     kept_message arriving{};
-    std::optional<round_no> last{};                            ///< number of the last message; empty: not known
-    status out_verdict = status::ok, in_verdict = status::ok;  ///< errors that have ended a direction
+    std::optional<round_no> last{};                            ///< number of the peer's last message; empty: not known
+    status out_verdict = status::ok, in_verdict = status::ok;  ///< if not ok: the error that has ended this direction
   };
 
   line& line_of(rank peer) { return lines_[static_cast<std::size_t>(peer)]; }
@@ -137,7 +138,7 @@ class mailbox final : public message_sink {
   endpoint& net_;
   const membership_ptr members_;
   const std::uint32_t id_;
-  std::vector<line> lines_;  ///< traffic with the members, by member
+  std::vector<line> lines_;  ///< indexed by member
   std::optional<failure> why_{};
   bool is_linked_ = false;
   std::optional<failure> refusal_{};

@@ -1,5 +1,5 @@
-// The interface of an object that has edges but no schedule, such as a mailbox. The engine passes the completions of
-// the object's links to the object.
+// The interface of an object that has edges (connections of the transport) but no schedule, such as a mailbox. The
+// engine passes the completions of these edges to the object.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ class message_sink {
 
   virtual const membership& members() const = 0;
 
-  /// Returns whether the sink has attached its edges to the endpoint under the id `instance`.
+  /// Returns true if the sink has attached edges to the endpoint under the id `instance`.
   virtual bool owns(std::uint32_t instance) const = 0;
 
-  /// Handles a completion of one of the sink's links.
+  /// Handles a completion on one of the sink's edges.
   virtual void arrived(const completion& news) = 0;
 
   /// Handles the loss of a member.
   virtual void lose(rank member) = 0;
 
-  /// Handles the departure of a member, which has destroyed its end (cancellation::is_departure). Messages up to `last`
-  /// may still arrive. If `last` is empty, all messages have arrived.
+  /// Handles the departure of a member: it has destroyed its ends of the edges (cancellation::is_departure). Messages
+  /// up to number `last` may still arrive. If `last` is empty, all messages have arrived.
   virtual void leave(rank member, std::optional<round_no> last) = 0;
 
   /// Handles a failure of the transport. `culprit` is the transport rank to blame, or k_no_rank.

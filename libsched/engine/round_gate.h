@@ -1,10 +1,11 @@
-// The interface of a gate between the rounds of an instance and the streams of a device. A round begins when a stream
-// has reached a point, and a stream continues when a round has ended. See docs/reference/device.md.
+// The interface of a gate between the rounds of an instance and the streams of a device. With a gate, a round begins
+// only when a stream has reached a certain point, and a stream continues only when a round has ended. See
+// docs/reference/device.md.
 //
-//     application: ask(stream, t) ─ call for t        engine: t is called for ─ is_open(t)? ─ round t ─ release(t)
+//     application: ask(stream, t) ─ call for t        engine: call for t arrives ─ is_open(t)? ─ round t ─ release(t)
 //     application: wait(stream, t)                              stream: waits until release(t) or later
 //
-// If no stream has asked for a round, the round's gate is open.
+// For a round without a call of ask(), the gate is open.
 #pragma once
 
 #include "ops/base.h"
@@ -14,20 +15,20 @@ namespace lsched {
 
 class round_gate {
  public:
-  /// The maximum number of unfinished rounds that were asked for.
+  /// Maximum number of unfinished rounds for which ask() was called.
   static constexpr round_no k_most_ahead = 16;
 
   virtual ~round_gate() = default;
 
   // --- application's side: any thread, one call at a time ---------------------------------------------------------
 
-  /// Asks that `round` begin when all work that is in the stream by now has completed. Must precede the call for the
-  /// round. Never blocks. Returns CONSTRAINT for a stream of another device, UNSUPPORTED for a stream that is being
-  /// captured, ARGUMENT or DEVICE.
+  /// Delays `round` until all work that is now in the stream has completed. Must be called before the round is started.
+  /// Never blocks. Returns CONSTRAINT for a stream of another device, UNSUPPORTED for a stream in capture mode,
+  /// ARGUMENT for an invalid stream, and DEVICE if the device has failed.
   virtual status ask(void* stream, round_no round) = 0;
 
-  /// Delays all work that is put into the stream from now on until release(round). Never blocks. Returns PENDING if
-  /// streams of this device cannot wait, in which case the caller must wait. Other errors are those of ask().
+  /// Delays all work that is put into the stream after this call until release(round). Never blocks. Returns PENDING if
+  /// streams of this device cannot wait: the calling thread must then wait instead. Other errors are those of ask().
   virtual status wait(void* stream, round_no round) = 0;
 
   // --- side of the engine's owner ---------------------------------------------------------------------------------
@@ -36,11 +37,11 @@ class round_gate {
   virtual status is_open(round_no round) = 0;
 
   /// Makes this rank's doorbell ring when the gate of the round opens. Only the first call for a round has an effect.
-  /// The doorbell may not ring if the gate is already open, so the caller must call is_open() once more. Returns false
+  /// If the gate is already open, the doorbell may not ring, so the caller must call is_open() once more. Returns false
   /// if the doorbell will not ring.
   virtual bool arm(round_no round) = 0;
 
-  /// Lets all streams continue that wait for `round` or an earlier round. Any thread.
+  /// Resumes all streams that wait for `round` or an earlier round. Any thread.
   virtual void release(round_no round) = 0;
 };
 

@@ -1,9 +1,9 @@
-// The times at which the application called for its last rounds. The application writes, the engine reads, and neither
-// waits for the other.
+// The times at which the application called for its last rounds. The application writes these times and the engine
+// reads them, without locks.
 //
-// The times lie in a ring buffer, and `last_` is the round of the newest time. The reader loads a time and then finds
-// out from `last_` whether the writer may have overwritten that time. If the reader has loaded a newer time, release
-// and acquire ensure that the reader also sees a value of `last_` that shows the overwrite.
+// The times are in a ring buffer, and `last_` is the round of the newest time. The reader first loads a time and then
+// `last_`, which shows whether the writer may have overwritten this time. If the loaded time is already a newer one,
+// release and acquire ensure that the reader also sees the newer value of `last_`.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class call_times {
  public:
   static constexpr round_no k_kept = 1024;
 
-  /// Application: records a call at `now_ns` for `round`, and for the rounds before it that were not called for.
+  /// Application: records a call at `now_ns` for `round`, and for all earlier rounds without a call.
   void note(round_no round, std::uint64_t now_ns) {
     for (round_no next = last_.load(std::memory_order_relaxed) + 1; next <= round; ++next) {
       times_[next % k_kept].store(now_ns, std::memory_order_release);
@@ -28,10 +28,11 @@ class call_times {
     }
   }
 
-  /// Engine: returns the last round that was called for.
+  /// Engine: returns the last round for which the application has called.
   round_no last() const { return last_.load(std::memory_order_acquire); }
 
-  /// Engine: returns the time of the call for a round up to last(), unless a later call may have overwritten that time.
+  /// Engine: returns the time of the call for `round`, at most last(), or nothing if a later call may have overwritten
+  /// that time.
   std::optional<std::uint64_t> of(round_no round) const {
     const std::uint64_t time_ns = times_[round % k_kept].load(std::memory_order_acquire);
     if (last() + 1 >= round + k_kept) return std::nullopt;  // the next call may be overwriting this time
@@ -39,7 +40,7 @@ class call_times {
   }
 
   /// Application: returns the median time between successive calls, over the last 64 rounds at most. Returns nothing if
-  /// there are fewer than 8 such times. Rounds that were called for together with a later round do not count.
+  /// fewer than 8 such times exist. A call for several rounds counts once.
   std::optional<std::uint64_t> median_between() const {
     constexpr std::size_t k_most = 64;
     constexpr std::ptrdiff_t k_least = 8;

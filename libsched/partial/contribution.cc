@@ -21,7 +21,7 @@ std::optional<std::uint32_t> spares::take() {
 
 namespace {
 
-/// Calls `act` with each part that is not empty, and its offset and size in bytes.
+/// Calls `act` with each non-empty part, its offset in bytes, and its size in bytes.
 template <class Byte, class Act>
 void for_each_part(std::span<const part<Byte>> parts, const combiner& how, Act&& act) {
   const std::uint64_t element = how.count == 0 ? 0 : how.bytes / how.count;
@@ -42,7 +42,7 @@ void contribution::load(const std::byte* saved, std::uint64_t offers, round_no c
 }
 
 void contribution::deposit(std::span<const source_part> gradient, std::uint64_t offers, round_no call) {
-  const auto spare = spares_.take();  // never empty: the engine holds one buffer at most, and one is pending
+  const auto spare = spares_.take();  // never empty: of the three buffers, at most one is captured and one is pending
   pending& fresh = buffers_[*spare];
   if (const auto waiting = pending_.look()) {
     const default_float_mode here;
@@ -78,7 +78,7 @@ void contribution::prepare(std::uint64_t begin, const source_part& one) {
 }
 
 void contribution::commit(round_no call) {
-  if (!prepared_) prepared_ = spares_.take();  // a gradient without elements
+  if (!prepared_) prepared_ = spares_.take();  // for a gradient without elements, prepare() was not called
   const std::uint32_t made = *std::exchange(prepared_, std::nullopt);
   buffers_[made].offers = 1;
   buffers_[made].since = call;
@@ -98,8 +98,7 @@ std::uint64_t contribution::withdraw() {
   return offers;
 }
 
-// A capture may take the buffer meanwhile, but pending and captured buffers are only read. Only the application writes
-// to contribution buffers.
+// A capture may take the buffer during the copy. This is safe, because pending and captured buffers are only read.
 std::uint64_t contribution::save(std::byte* into) const {
   const auto waiting = pending_.look();
   if (!waiting) return 0;
@@ -144,9 +143,8 @@ delivery::delivery(combiner how, lag_rule lag, std::span<std::byte* const> memor
   writing_ = *spares_.take();
 }
 
-// Publishes a result. If the queue is full, the last queued result is merged into the new one. If the place of the last
-// queued result is empty, the application has just taken that result and all results before it. Then the queue is not
-// full any more.
+// Publishes a result. If the queue is full, the last queued result is merged into the new one. If the last queued
+// result is gone, the application has just taken it and all earlier results, so the queue is no longer full.
 std::byte* delivery::publish(std::byte* data, const delivered& what) {
   slot& fresh = slots_[writing_];
   fresh.data = data;
@@ -158,12 +156,12 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
   if (!uncollected) ++queued_;
   const bool is_combined = uncollected && absorb(fresh, slots_[*uncollected]);
   if (uncollected && fresh.what.null && !slots_[*uncollected].what.null) {
-    fresh.what.null = false;  // this round has no result: the older result stands for both rounds
+    fresh.what.null = false;  // the new round has no result, so the older result is published for both rounds
     std::swap(fresh.data, slots_[*uncollected].data);
   }
   at(queued_ - 1).put(writing_);
   published_.store(what.to, std::memory_order_release);
-  // At most `results` buffers are queued, one is with the application, and one may be kept. So a spare buffer exists.
+  // At most `results` buffers are queued, the application holds one, and one may be kept. So a spare buffer exists.
   if (is_combined)
     kept_ = uncollected;
   else if (uncollected)
@@ -172,7 +170,7 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
   return slots_[writing_].data;
 }
 
-// Merges an older result into a newer one. Returns whether data was combined. Combined data lies in the memory of the
+// Merges an older result into a newer one. Returns true if data was combined. The combined data is in the memory of the
 // older result, so that the newest result stays unchanged.
 bool delivery::absorb(slot& into, slot& older) {
   into.what.from = older.what.from;
@@ -210,9 +208,9 @@ void delivery::give_back() {
   if (lent_) spares_.put(*std::exchange(lent_, std::nullopt));
 }
 
-// While the engine replaces the last result by a newer result, the place of the last result is empty for a moment,
-// although an uncollected result exists. So this function waits, for at most one publish(), which never waits itself.
-// The previous loan is given back first, because there is no buffer for two loans.
+// While publish() replaces the last result by a newer one, the queue is empty for a moment, although an uncollected
+// result exists. So this function waits for the end of that publish(), which itself never waits. The previous loan ends
+// first, because no buffer exists for a second loan.
 std::optional<delivery::loan> delivery::borrow() {
   for (;;) {
     const round_no published = published_.load(std::memory_order_acquire);

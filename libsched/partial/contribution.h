@@ -1,25 +1,26 @@
-// The two hand-overs between an application and a partial instance: contributions and results.
+// The two queues between an application and a partial instance: for contributions and for results.
 //
-// A place is an atomic that holds the index of a buffer, or "empty". A thread takes the buffer by exchanging the place
-// with "empty". So a buffer always has exactly one owner, and no thread waits for another thread:
+// A place is an atomic that holds the index of a buffer, or "empty". A thread takes the buffer by an atomic exchange of
+// the place with "empty". So a buffer always has exactly one owner, and no thread waits for another thread:
 //
 //     offer   (application)  adds the gradient to the pending contribution, in a spare buffer, and puts that buffer in
 //                            the place
-//     capture (engine)       takes the pending buffer for this round; empty: this rank contributes nothing (null)
+//     capture (engine)       takes the pending buffer for this round; if the place is empty, the contribution is null
 //     publish (engine)       puts the finished result behind the results that wait; if the queue is full, replaces
 //                            the last waiting result, or merges both results (lag_policy)
 //     collect (application)  takes the first result that waits; the buffer is spare again after the copy, or when the
 //                            application takes the next result
 //
-// Three contribution buffers suffice: one captured, one pending, one being filled. Two result buffers are needed beyond
-// the results that are kept: the engine writes the first, and the application reads the second. If results are
-// combined, a third buffer keeps the newest result uncombined until the next result (docs/reference/shrink.md).
+// Three contribution buffers suffice: the captured buffer, the pending buffer, and the buffer that an offer fills.
+// Besides the queued results, two result buffers are needed: the engine writes one, and the application reads the
+// other. If results are combined, a third buffer keeps an uncombined copy of the newest result
+// (docs/reference/shrink.md).
 //
-// A buffer's plain fields belong to its holder. The exchanges are acq_rel, so the next holder sees them. Pending and
-// captured buffers are never written. An offer reads the pending buffer and writes the sum to a spare buffer.
+// Only the owner of a buffer accesses its plain fields. The exchanges are acq_rel, so the next owner sees these fields.
+// Pending and captured buffers are never written: an offer writes the sum to a spare buffer.
 //
-// A gradient that misses its round stays pending and is merged into the next offer, so nothing is lost and nothing is
-// counted twice. Thread safety: for each instance, one application thread at a time may offer, and one may collect.
+// A gradient that misses its round stays pending and is merged with the next offer, so every gradient counts exactly
+// once. Thread safety: for each instance, one application thread at a time may offer, and one may collect.
 #pragma once
 
 #include <atomic>
@@ -48,7 +49,7 @@ class place {
     const std::uint32_t held = held_.load(std::memory_order_acquire);
     return held == 0 ? std::nullopt : std::optional(held - 1);
   }
-  /// Replaces `expected` by `buffer`. Returns false if `expected` is no longer in the place.
+  /// Replaces `expected` by `buffer`. Returns false if the place does not hold `expected`.
   bool replace(std::uint32_t expected, std::uint32_t buffer) {
     std::uint32_t held = expected + 1;
     return held_.compare_exchange_strong(held, buffer + 1, std::memory_order_acq_rel);
@@ -58,7 +59,7 @@ class place {
   std::atomic<std::uint32_t> held_{0};
 };
 
-/// A set of spare buffers: one bit each, at most 63.
+/// A set of spare buffers, with one bit for each of at most 63 buffers.
 class spares {
  public:
   explicit spares(std::uint32_t buffers) : bits_((std::uint64_t{1} << buffers) - 1) {}
@@ -74,12 +75,12 @@ struct combiner {
   reduce_fn reduce = nullptr;  ///< elementwise
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
-  /// Merges `earlier` into `later`, for all elements at once. If empty, `reduce` is used.
+  /// Merges all elements of `earlier` into `later`. If `merge` is empty, `reduce` is used.
   std::function<void(const std::byte* earlier, std::byte* later)> merge{};
 };
 
-/// A part of the application's memory for a contribution or a result, which consists of one or several consecutive
-/// parts.
+/// A part of a contribution or result in the application's memory. The contribution or result is the concatenation of
+/// its parts.
 template <class Byte>
 struct part {
   Byte* data = nullptr;
@@ -95,14 +96,14 @@ class contribution {
   struct pending {
     std::byte* data = nullptr;
     std::uint64_t offers = 0;
-    round_no since = 0;  ///< round that the first of these offers called for
+    round_no since = 0;  ///< round for which the first of these offers was made
   };
 
   contribution(combiner how, std::span<std::byte* const, k_buffers> memory)
       : how_(std::move(how)), buffers_{{memory[0]}, {memory[1]}, {memory[2]}} {}
 
-  /// Deposits a gradient and records the round that it calls for. Application. Reads the gradient once, or twice if a
-  /// capture takes the pending buffer meanwhile.
+  /// Adds a gradient to the pending contribution. `call` is the round that this offer starts. Application. Reads the
+  /// gradient once, or twice if a capture takes the pending buffer meanwhile.
   void offer(std::span<const source_part> gradient, round_no call = 0);
   void offer(const std::byte* gradient, round_no call = 0) {
     const source_part whole{gradient, how_.count};
@@ -112,11 +113,11 @@ class contribution {
   /// Returns the buffers. The owner frees them after this object is destroyed.
   std::vector<std::byte*> memory() const;
 
-  /// Copies a part of a gradient, beginning at element `begin`. commit() deposits the whole gradient. No offer may come
-  /// between the first part and commit(). Application.
+  /// Copies a part of a gradient to element `begin` of a spare buffer. After all parts, commit() adds the whole
+  /// gradient. Between the first prepare() and commit(), offer() must not be called. Application.
   void prepare(std::uint64_t begin, const source_part& one);
-  /// Deposits the prepared gradient. Application. A capture during this call finds nothing, and the next capture finds
-  /// all of it.
+  /// Adds the prepared gradient to the pending contribution. Application. A capture during this call may find nothing;
+  /// the next capture then finds the whole contribution.
   void commit(round_no call);
   bool is_prepared() const { return prepared_.has_value(); }
 
@@ -124,9 +125,9 @@ class contribution {
   std::uint64_t withdraw();
 
   /// Copies the pending contribution to `into`. Application. Returns the number of its offers, or 0 if nothing is
-  /// pending. Also returns 0 if a capture takes the contribution meanwhile. `into` is then unspecified.
+  /// pending. Also returns 0, with unspecified content of `into`, if a capture takes the contribution meanwhile.
   std::uint64_t save(std::byte* into) const;
-  /// Deposits a saved contribution of `offers` offers, as offer() does.
+  /// Adds a saved contribution, which stands for `offers` offers, as offer() does.
   void load(const std::byte* saved, std::uint64_t offers, round_no call);
 
   /// Records that no offer will follow. Application, after its last offer.
@@ -134,17 +135,17 @@ class contribution {
   bool has_left() const { return has_left_.load(); }
 
   struct captured {
-    std::optional<std::uint32_t> buffer;  ///< buffer of this round's contribution, or empty; returned by done()
-    bool is_last = false;                 ///< no later capture will find a contribution
+    std::optional<std::uint32_t> buffer;  ///< buffer of this round's contribution, or empty; see done()
+    bool is_last = false;                 ///< no later capture will find a contribution, unless give_back() is called
   };
-  /// Takes the pending contribution for this round. Engine. `has_left_` is loaded first, because an offer and then a
-  /// leave may come between the two loads. If `has_left_` were loaded last, this capture would count as the last one
-  /// while that offer is pending. Without other ranks, no further round would send that offer.
+  /// Takes the pending contribution for this round. Engine. `has_left_` must be loaded before the pending buffer.
+  /// Otherwise offer() and leave() could be called between the two loads: this capture would then miss the offer but
+  /// count as the last capture, and the offer might never be sent.
   captured capture() {
     const bool is_last = has_left_.load();
     return {pending_.take(), is_last};
   }
-  /// Makes a captured contribution pending again, before later offers. Engine, while the application makes no calls.
+  /// Makes a captured contribution pending again, as the earliest offer. Engine, while the application makes no calls.
   void give_back(std::uint32_t buffer);
 
   const pending& at(std::uint32_t buffer) const { return buffers_[buffer]; }
@@ -157,32 +158,32 @@ class contribution {
 
   combiner how_;
   pending buffers_[k_buffers];
-  std::optional<std::uint32_t> prepared_;  ///< application only: gradient that is being prepared
+  std::optional<std::uint32_t> prepared_;  ///< application only: buffer that prepare() fills
   place pending_;
   std::atomic<bool> has_left_{false};
   spares spares_{k_buffers};
 };
 
-/// The rounds (from, to] that a delivery covers, and their participation.
+/// The rounds (from, to] that a result covers, and the participation of ranks in these rounds.
 struct delivered {
   round_no from = 0;
   round_no to = 0;
-  std::uint64_t contributors = 0;  ///< contributors of round `to`
-  std::uint64_t last_offers = 0;   ///< offers of round `to`
-  /// Offers in the result: of one round (lag_policy::latest) or of all rounds in (from, to]
+  std::uint64_t contributors = 0;  ///< number of contributors of round `to`
+  std::uint64_t last_offers = 0;   ///< number of offers in the contributions of round `to`
+  /// Number of offers in the result. With lag_policy::latest, the result covers one round, else (from, to].
   std::uint64_t offers = 0;
-  std::uint64_t in_result = 0;  ///< contributors of the round that made the result (latest)
+  std::uint64_t in_result = 0;  ///< with lag_policy::latest: number of contributors of the result
   std::uint64_t ranks = 0;      ///< size of the world of round `to`
-  std::uint64_t mine = 0;       ///< this rank's offers inside (from, to]
-  round_no staleness = 0;       ///< maximum over `mine` of the rounds between the call and the result
+  std::uint64_t mine = 0;       ///< number of this rank's offers in the rounds (from, to]
+  round_no staleness = 0;       ///< maximum number of rounds from this rank's offers to their result
   bool null = true;             ///< no rank contributed: there is no result
 };
 
 /// The treatment of a result that is not collected before the next result.
 enum class lag_policy : std::uint8_t {
   latest,      ///< the next result replaces the uncollected result
-  accumulate,  ///< the uncollected result is combined into the next result: no round's result is ever dropped
-  history,     ///< both results are kept, up to a number of results; beyond that number, the newest two are combined
+  accumulate,  ///< the uncollected result is combined with the next result, so that no result is dropped
+  history,     ///< both results are kept; if there are more than `results`, the newest two are combined
 };
 
 struct lag_rule {
@@ -202,29 +203,29 @@ class delivery {
     delivered what{};
   };
 
-  /// Creates a delivery. `memory` has lag.buffers() buffers.
+  /// `memory` must have lag.buffers() buffers.
   delivery(combiner how, lag_rule lag, std::span<std::byte* const> memory);
 
   /// Engine: returns the memory for the next result.
   std::byte* writing() const { return slots_[writing_].data; }
 
-  /// Engine: publishes the result of a round at `data`, which is the memory of another buffer if storage was exchanged.
-  /// Returns the memory for the next result.
+  /// Engine: publishes the result of a round, which is at `data`. `data` differs from writing() if the output has
+  /// exchanged its memory with another buffer. Returns the memory for the next result.
   std::byte* publish(std::byte* data, const delivered& what);
 
   /// Application: copies the first uncollected result to `result`. If there is no such result, or if that result is
-  /// null, `result` is unchanged. Without parts, or with a null pointer, the result is dropped.
+  /// null, `result` is unchanged. If `result` is null or has no parts, the collected result is dropped.
   std::optional<delivered> collect(std::span<const target_part> result);
   std::optional<delivered> collect(std::byte* result) {
     const target_part whole{result, how_.count};
     return collect(std::span(&whole, result == nullptr ? 0 : 1));
   }
 
-  /// Engine: returns the result of the last published round, uncombined. `data` is null if that result is null or if no
-  /// round was published.
+  /// Engine: returns the result of the last published round, not combined with other results. `data` is null if that
+  /// result is null or if no round was published.
   const slot& newest() const { return newest_; }
 
-  /// Engine: sets the memory for the next result, after that memory was exchanged with the memory of another buffer.
+  /// Engine: sets the memory for the next result, after the output has exchanged its memory with another buffer.
   void write_at(std::byte* data) { slots_[writing_].data = data; }
 
   /// Returns the buffers. The owner frees them after this object is destroyed.
@@ -234,11 +235,11 @@ class delivery {
     std::byte* data = nullptr;
     delivered what{};
   };
-  /// Application: returns the first uncollected result in place. The memory is valid until the next borrow() or
+  /// Application: returns the first uncollected result without a copy. The memory is valid until the next borrow() or
   /// collect() that returns a result.
   std::optional<loan> borrow();
 
-  /// Copies a whole result. Any thread.
+  /// Copies a whole result to the parts `into`. Any thread.
   void copy(const std::byte* result, std::span<const target_part> into) const;
 
   /// Application: returns the last round collected.
@@ -257,11 +258,11 @@ class delivery {
   std::uint64_t queued_ = 0;            ///< engine only: number of places filled so far
   std::uint32_t writing_ = 0;           ///< engine only
   slot newest_{};                       ///< engine only
-  std::optional<std::uint32_t> kept_;   ///< engine only: buffer of newest_, unless it is queued
+  std::optional<std::uint32_t> kept_;   ///< engine only: buffer of newest_, unless that buffer is queued
   std::uint64_t taken_ = 0;             ///< application only: number of results taken
   round_no collected_ = 0;              ///< application only
-  std::optional<std::uint32_t> lent_;   ///< application only: slot that is lent
-  std::atomic<round_no> published_{0};  ///< engine → application: the last round put into its place
+  std::optional<std::uint32_t> lent_;   ///< application only: slot that borrow() has returned
+  std::atomic<round_no> published_{0};  ///< written by the engine, read by the application: the last published round
   spares spares_;
 };
 

@@ -17,8 +17,8 @@ void count_contributors(partial_figures& into, std::uint64_t contributors, std::
 
 }  // namespace
 
-// Decides once whether the call for the round is in time. A call that comes a moment later is late, even if the engine
-// handles that call soon.
+// Decides whether the call for the round is in time. A call after this moment is late, even if the engine handles that
+// call in the same step.
 void partial_stats::enter(round_no round, std::uint64_t now_ns) {
   entered_ = round;
   gates_[round % call_times::k_kept] = now_ns;
@@ -44,7 +44,8 @@ const partial_figures& partial_stats::figures() {
   return figures_;
 }
 
-// A rank that is far behind calls for rounds whose gate times are overwritten. Such calls are counted without a time.
+// A rank that is far behind calls for rounds whose capture times are already overwritten. Such calls are counted
+// without a time.
 void partial_stats::count_late_up_to(round_no round) {
   const round_no end = std::min(calls.last(), round);
   if (end <= counted_) return;

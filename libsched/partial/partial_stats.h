@@ -1,7 +1,7 @@
-// Statistics of one rank about the rounds of a partial schedule: contributors, the times of this rank's calls, and the
-// bytes that null messages have saved.
+// Statistics of one rank about the rounds of a partial schedule: contributors, times of this rank's calls, and payload
+// bytes saved by null messages.
 //
-// Thread safety: only the engine's owner may access the statistics, except `calls`. Callers pass the time.
+// Thread safety: only the engine's owner may access the statistics, except `calls`.
 #pragma once
 
 #include <algorithm>
@@ -41,26 +41,26 @@ struct partial_figures {
   std::uint64_t contributors_sum = 0;
   std::uint64_t contributors_min = 0;
   std::uint64_t contributors_max = 0;
-  /// Numbers of rounds, by number of contributors. In a world of more than 64 ranks, the index is the share of
-  /// contributors in 64ths of the world, rounded up.
+  /// Number of rounds for each number of contributors. In a world of more than 64 ranks, the index is the contributors'
+  /// share of the world in 64ths, rounded up.
   std::array<std::uint64_t, k_most_contributors + 1> contributors{};
-  histogram staleness;  ///< staleness of this rank's contributions (`delivered`), one value per round
+  histogram staleness;  ///< staleness of this rank's contributions (`delivered`), with one value per round
 
-  // --- this rank's calls, relative to the gate: the moment when this rank's contribution was captured ---
+  // --- this rank's calls, relative to the gate time: the time at which this rank's contribution was captured ---
   std::uint64_t in_time = 0;
   std::uint64_t late = 0;
-  histogram early_ns;  ///< time from the call to the gate, for calls in time whose times are still known
-  histogram late_ns;   ///< time from the gate to the call, for late calls whose times are still known
+  histogram early_ns;  ///< time from the call to the gate time, for calls in time, if both times are known
+  histogram late_ns;   ///< time from the gate time to the call, for late calls, if both times are known
 
-  histogram completion_ns;  ///< time from the gate to the end of the round
+  histogram completion_ns;  ///< time from the gate time to the end of the round
 
   // --- messages that this rank has sent, including those of open rounds ---
   std::uint64_t messages_sent = 0;
   std::uint64_t nulls_sent = 0;
   std::uint64_t bytes_sent = 0;
-  std::uint64_t bytes_saved = 0;  ///< bytes of payload that null messages, which have no payload, did not send
+  std::uint64_t bytes_saved = 0;  ///< payload bytes that were not sent, because messages were null
 
-  /// Returns the number of rounds that this rank did not call for.
+  /// Returns the number of rounds for which this rank did not call.
   std::uint64_t uncalled() const { return rounds - in_time - late; }
 };
 
@@ -79,7 +79,7 @@ class partial_stats {
   /// Records that this rank enters a round. Called just before the capture of this rank's contribution.
   void enter(round_no round, std::uint64_t now_ns);
 
-  /// Records the end of the round that this rank has entered.
+  /// Records the end of the round passed to enter().
   void finish(const delivered& what, std::uint64_t now_ns);
 
   /// Returns the statistics, including calls since the last round.
@@ -90,7 +90,7 @@ class partial_stats {
 
   const std::uint64_t ranks_;
   partial_figures figures_;
-  round_no counted_ = 0;  ///< all calls for rounds up to this round are counted
+  round_no counted_ = 0;  ///< calls for rounds up to this round have been counted
   round_no entered_ = 0;
   bool is_in_time_ = false;  ///< the call for round entered_ came in time
   std::array<std::uint64_t, call_times::k_kept> gates_{};

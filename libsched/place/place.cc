@@ -40,8 +40,8 @@ class space_choice {
  private:
   bool is_scratch(region part) const { return buffers_[part.buffer()].role == buffer_role::scratch; }
 
-  /// Marks all buffers except those that an op other than a receive writes, or that a long message writes. If a device
-  /// only reads a marked buffer, the buffer stays in staging memory.
+  /// Marks the buffers that are written only by receives of short messages, and buffers that are never written. If the
+  /// device only reads a marked buffer, the buffer stays in staging memory.
   void find_landings() {
     is_landing_.assign(buffers_.size(), true);
     for (const op& o : program_.ops())
@@ -54,9 +54,9 @@ class space_choice {
     return o.kind == op_kind::compute && o.what != kernel::copy && !is_function(o.what);
   }
 
-  /// For each arithmetic op with an operand in device memory, moves the op's scratch operands to device memory, too.
-  /// Copies and functions are not arithmetic ops here, because their operands may be in different memory spaces.
-  /// Returns false if nothing has changed.
+  /// For each compute with an operand in device memory, moves the op's scratch operands to device memory, too. Copies
+  /// and functions are left out, because their operands may be in different memory spaces. Returns false if nothing has
+  /// changed.
   bool spread() {
     bool has_changed = false;
     for (const op& o : program_.ops()) {
@@ -81,7 +81,7 @@ class space_choice {
   const schedule& program_;
   const std::uint64_t most_read_there_;
   std::vector<buffer> buffers_;
-  std::vector<bool> is_landing_;  ///< true for buffers that find_landings() marked, by buffer
+  std::vector<bool> is_landing_;  ///< by buffer: true if find_landings() has marked the buffer
 };
 
 // --- the placed schedule, with copies --------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class placer {
       if (elements[i]) outgoing_[i] = staging_place(static_cast<dtype>(i), *elements[i]);
   }
 
-  /// Returns the next free region of the staging buffer for outgoing messages.
+  /// Returns the next free region of the staging buffer for the dtype of `o`.
   region outgoing_place(const op& o) {
     region& next = outgoing_[static_cast<std::size_t>(o.type)];
     return std::exchange(next, region{next.buffer(), next.offset() + o.count});
@@ -152,7 +152,6 @@ class placer {
 
   // --- ops -----------------------------------------------------------------------------------------------------------
 
-  /// Appends an unchanged op of the program, with its guard.
   op_id append(const op& o) {
     const auto id = append_bare(o);
     if (o.guard != 0) made_.set_guard(id, *program_.guard_of(o));
@@ -210,8 +209,8 @@ class placer {
   }
 
   /// Appends a compute on the device. The device cannot access pageable host memory. So operands in host memory are
-  /// first copied to staging memory, and a result that belongs in host memory is copied back afterwards. The dot
-  /// products that control an adaptive sum stay in host memory, because the host reads them.
+  /// first copied to staging memory, and a result for host memory is copied from staging memory. The dot products that
+  /// an adaptive sum reads (operand s) stay in host memory, because the host reads them.
   chain write_compute(op o) {
     chain made;
     std::optional<operand> result;
@@ -231,15 +230,15 @@ class placer {
   const schedule& program_;
   builder made_;
   std::vector<buffer> buffers_;             ///< buffers of the program, with the chosen memory spaces
-  std::array<region, k_types> outgoing_{};  ///< next free region for outgoing messages, by dtype
-  std::vector<chain> chains_;               ///< replacement of each op of the program, by op
+  std::array<region, k_types> outgoing_{};  ///< by dtype: next free region for outgoing messages
+  std::vector<chain> chains_;               ///< by op of the program: the chain that replaces the op
 };
 
 // --- schedules that cannot be placed ---------------------------------------------------------------------------------
 
 bool is_elsewhere(const buffer& each) { return each.space != memory_space::host; }
 
-/// Returns true if the inputs and outputs of a placed schedule are in the memory spaces `where`.
+/// Returns true if the inputs and outputs of a placed schedule are in the memory spaces given by `where`.
 bool fits(const schedule& program, const caller_spaces& where) {
   std::size_t inputs = 0, outputs = 0;
   return std::ranges::all_of(program.buffers(), [&](const buffer& each) {
@@ -248,8 +247,8 @@ bool fits(const schedule& program, const caller_spaces& where) {
   });
 }
 
-/// Returns a failure if the schedule cannot be placed. Lists stay in host memory, so inputs and outputs must not be
-/// lists. A function may use both lists and buffers in device memory.
+/// Returns a failure if the schedule cannot be placed. Inputs and outputs must not be lists, because lists stay in host
+/// memory. A function may use lists together with buffers in device memory.
 std::optional<failure> find_unsupported(const schedule& program, const caller_spaces& where) {
   if (program.is_partial()) return unsupported("a partial schedule cannot have buffers");
   const auto has_callers_lists = [](const buffer& each) {

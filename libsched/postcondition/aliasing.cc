@@ -5,7 +5,7 @@
 namespace lsched {
 namespace {
 
-/// A pair of input and output that share memory, and the position in this memory at which each begins.
+/// An input and an output that share memory, and the position at which each of them begins in this memory.
 struct shared_pair {
   std::uint16_t input = 0, output = 0;
   std::uint64_t input_begin = 0, output_begin = 0;

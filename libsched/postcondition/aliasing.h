@@ -3,9 +3,9 @@
 //   offset 2       input               0 1 2           offset -1      input       0 1 2 3 4 5
 //   (gather)       output          0 1 2 3 4 5         (scatter)      output        0 1
 //
-// The k-th input and the k-th output of a rank form a pair and share memory. Each rank has an offset, which applies
-// only to the rank's first pair. In every other pair, input and output begin at the same element. An input or output
-// without a partner shares no memory.
+// The k-th input and the k-th output of a rank form a pair and share memory. Each rank has an offset between its first
+// input and its first output. In every other pair, input and output begin at the same element. An input or output
+// without a counterpart shares no memory.
 #pragma once
 
 #include <concepts>
@@ -33,7 +33,7 @@ class aliasing {
   /// that the first output begins at element n of the first input.
   explicit aliasing(std::vector<std::int64_t> offsets) : exists_(true), offsets_(std::move(offsets)) {}
 
-  /// `is_apart`: for each rank, true if no input of the rank shares memory with an output.
+  /// `is_apart`: for each rank, true if its inputs share no memory with its outputs.
   aliasing(std::vector<std::int64_t> offsets, std::vector<bool> is_apart)
       : exists_(true), offsets_(std::move(offsets)), is_apart_(std::move(is_apart)) {}
 
@@ -57,12 +57,12 @@ class aliasing {
   std::vector<bool> is_apart_{};
 };
 
-/// Returns the location of each buffer. placement::memory is the number of the first buffer in this memory. Buffers
-/// that share memory must have the same type (see words_for_misfit), because locations are in elements.
+/// Returns the location of each buffer. Buffers that share memory have the same placement::memory, the number of the
+/// first of these buffers. They must have the same type (see words_for_misfit), because locations are in elements.
 std::vector<placement> placements_of(const schedule& program, const aliasing& in_place);
 
-/// Returns an error text if the buffers of this rank cannot share memory in this way. That is the case if the buffers
-/// of a pair have different types, or if neither of the two lies within the other.
+/// Returns an error text if the buffers of a pair of this rank have different types, or if neither of the two lies
+/// within the other.
 std::optional<std::string> words_for_misfit(const schedule& program, const aliasing& in_place);
 
 }  // namespace lsched

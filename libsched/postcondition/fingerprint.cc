@@ -12,14 +12,14 @@
 namespace lsched {
 namespace {
 
-/// A generator of the multiplicative group: its powers are all numbers from 1 to 2^61-2. (2^61-2 = 2 * 3^2 * 5^2 * 7 *
-/// 11 * 13 * 31 * 41 * 61 * 151 * 331 * 1321.)
+/// A generator of the multiplicative group modulo 2^61-1: its powers are all numbers from 1 to 2^61-2. (The order of
+/// the group is 2^61-2 = 2 * 3^2 * 5^2 * 7 * 11 * 13 * 31 * 41 * 61 * 151 * 331 * 1321.)
 constexpr std::uint64_t k_generator = 37;
 
 /// Returns a random generator: a power of k_generator whose exponent has no common divisor with 2^61-2.
 std::uint64_t generator_by(std::uint64_t bits) {
   std::uint64_t exponent = bits % (k_prime - 1);
-  // The next exponent is a hash. With exponent + 1 instead, some generators would be more likely than others.
+  // Not exponent + 1, with which some generators would be more likely than others.
   while (std::gcd(exponent, k_prime - 1) != 1) exponent = mix(exponent) % (k_prime - 1);
   return modular_power(k_generator, exponent);
 }
@@ -27,7 +27,7 @@ std::uint64_t generator_by(std::uint64_t bits) {
 /// Returns the inverse of x, computed as x^(p-2) (Fermat). x must not be 0.
 constexpr std::uint64_t modular_inverse(std::uint64_t x) { return modular_power(x, k_prime - 2); }
 
-/// Returns the sum r^begin + … + r^(end-1), computed as (r^end - r^begin) / (r - 1). r is the `which`-th element step.
+/// Returns the sum r^begin + … + r^(end-1), computed as (r^end - r^begin) / (r - 1). r is by.element_steps[which].
 std::uint64_t powers(const random_weights& by, std::size_t which, std::uint64_t begin, std::uint64_t end) {
   const std::uint64_t r = by.element_steps[which];
   const std::uint64_t upper = modular_power(r, end), lower = modular_power(r, begin);

@@ -1,12 +1,11 @@
-// Fingerprints of multisets. A fingerprint is the number of elements and two sums, modulo 2^61-1, of random weights of
-// the elements.
+// Fingerprints of multisets. A fingerprint consists of the number of elements and of two sums, modulo 2^61-1, of random
+// weights of the elements.
 //
-// The number of elements saturates, so an excess of elements is always detected. If a multiset has the right number of
-// elements, but wrong elements, the error is missed only if both sums of weights are equal by chance.
+// The number of elements saturates, so surplus elements are always detected. Wrong elements in the right number are
+// missed only if both sums of weights are equal by chance.
 //
-// Each process draws its random weights once, so no schedule can be constructed to deceive the check. Within a process
-// the weights are constant, so that fingerprints of different worlds can be compared. Data that leaves the process must
-// not depend on weights.
+// Each process draws its random weights once, so no schedule can be designed to pass the check wrongly. Fingerprints of
+// different worlds can be compared within a process. Data that leaves the process must not depend on weights.
 #pragma once
 
 #include <array>
@@ -54,31 +53,31 @@ constexpr fingerprint joined(const fingerprint& x, const fingerprint& y) {
           saturating_sum(x.size, y.size)};
 }
 
-/// Fingerprint of the products that a dot product has added up.
+/// Fingerprint of the products a[e] * b[e] that a dot product contains.
 ///
 /// Several ranks compute parts of the dot products of an adaptive sum (kernel::dot_norms), and the parts are added. The
-/// fingerprint shows whether the result contains all elements of two vectors, each exactly once. The fingerprint
-/// contains the number of elements. For each of two random numbers r, it also contains the sum of r^e over all elements
-/// e, times a number for the two vectors, modulo 2^61-1. If the number of elements is right, but some elements are
-/// wrong, the error is missed with a probability of at most (6n / 2^61)^2 for vectors of length n. The factor 6 is
-/// there because r is drawn from the generators of the multiplicative group, and more than a sixth of all numbers are
-/// generators.
+/// fingerprint shows whether the result contains all elements of two vectors, each exactly once. It contains the number
+/// of elements and, for each of two random numbers r, the sum of r^e over all elements e, multiplied by a number for
+/// the two vectors, modulo 2^61-1. Wrong elements in the right number are missed with a probability of at most (6n /
+/// 2^61)^2 for vectors of length n. (The factor is 6 because r is a random generator of the multiplicative group, and
+/// more than a sixth of all numbers are generators.)
 using products = fingerprint;
 
 /// Returns the fingerprint of the products of elements [begin, end) of two vectors. `lower` and `higher` are the hashes
 /// of the vectors' expressions (postcondition.h).
 products products_of(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end);
 
-/// Returns the hash of the expression "adaptive sum of two vectors", whose dot products contain the products `by`.
+/// Returns the hash of the expression "adaptive sum of the vectors `lower` and `higher`", with the products `by`.
 std::uint64_t adaptive_tree(std::uint64_t lower, std::uint64_t higher, const products& by);
 
 // --- random numbers ------------------------------------------------------------------------------------------
 
 struct random_weights {
-  std::array<std::array<std::uint64_t, 2>, 2> leaf_keys;  ///< for each of the two sums: keys for the weights of leaves
+  std::array<std::array<std::uint64_t, 2>, 2> leaf_keys;  ///< for each of a fingerprint's two sums: keys for leaves
   std::uint64_t tree_key;                                 ///< key for the hashes of leaves (inputs of ranks)
-  /// For each of the two sums: the factor by which a weight is multiplied if its element moves by one position. The
-  /// factor generates the whole multiplicative group modulo 2^61-1, so different distances give different weights.
+  /// For each of the two sums: the factor by which the weight of an element changes if the element moves by one
+  /// position. The factor generates the multiplicative group modulo 2^61-1, so different distances give different
+  /// weights.
   std::array<std::uint64_t, 2> shift_steps;
   /// For each of the two sums: the ratio r of the weights of consecutive elements of a vector, and 1 / (r - 1).
   std::array<std::uint64_t, 2> element_steps, element_inverses;

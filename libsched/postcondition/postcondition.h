@@ -2,9 +2,9 @@
 // of a round.
 //
 // A postcondition is a plain value and does not depend on the algorithm. verify() checks schedules against a
-// postcondition. The promised content of a range is `moved` (the input of one rank, unchanged), `reduced` (the inputs
-// of several ranks, each exactly once) or `nothing` (any content is right). Ranges that are not listed may have any
-// content, too.
+// postcondition. The required content of a range is `moved` (the input of one rank, unchanged), `reduced` (the inputs
+// of several ranks, each exactly once) or `nothing` (any content is right). Ranges without an entry may also have any
+// content.
 //
 //   allreduce        every rank: output 0, all elements, reduced over all ranks
 //   reduce_scatter   rank r: output 0, [0, n), reduced over all ranks from input element r * n on
@@ -24,7 +24,8 @@ namespace lsched {
 
 enum class promised_content : std::uint8_t { nothing, moved, reduced };
 
-/// Elements [begin, end) of one output of one rank. Element i comes from input element `input_begin` + i - begin.
+/// Elements [begin, end) of one output of one rank. Element i must be computed from element `input_begin` + i - begin
+/// of the input.
 struct promised_range {
   rank holder = 0;
   std::uint32_t output = 0;  ///< index among the outputs of the holder's schedule
@@ -36,8 +37,8 @@ struct promised_range {
   rank source = k_no_rank;        ///< moved: rank of the input
   std::vector<rank> among{};      ///< reduced: ranks of the inputs, ascending; empty: all ranks
   kernel how = kernel::none;      ///< reduced: the kernel
-  kernel merged = kernel::none;   ///< reduced: an additional kernel that may merge late contributions of a rank
-  bool is_in_rank_order = false;  ///< reduced: every operation must have the operand of the lower ranks first
+  kernel merged = kernel::none;   ///< reduced: another kernel, by which late contributions of a rank may be merged
+  bool is_in_rank_order = false;  ///< reduced: in every operation, the first operand must contain the lower ranks
   std::uint64_t tree = 0;         ///< reduced: hash of the expression (joined_tree); 0: any expression
   bool has_means = false;         ///< reduced: the expression contains divisions (means); then `tree` must not be 0
   std::uint64_t divisor = 0;      ///< reduced: divisor of the whole result, the only division; 0: no division
@@ -47,17 +48,17 @@ struct promised_range {
 struct cost {
   std::uint64_t messages = 0;        ///< payload messages
   std::uint64_t bytes = 0;           ///< payload bytes, if no contribution is null (absent)
-  std::uint64_t signals = 0;         ///< signals, if the call of every rank has an effect
-  std::uint64_t signals_of_one = 0;  ///< signals, if only the call of one rank has an effect
+  std::uint64_t signals = 0;         ///< number of signals if every rank's call contributes to the activation
+  std::uint64_t signals_of_one = 0;  ///< number of signals if only one rank calls
   /// Number of messages and signals in the longest chain that leads to the last exit. For ordinary schedules and policy
-  /// `full`, all ranks enter at the same time. For other policies only one rank calls, and `hops` is the maximum over
-  /// all choices of this rank.
+  /// `full`, all ranks call at the same time. For other policies, only one rank calls, and `hops` is the maximum over
+  /// all choices of that rank.
   std::uint64_t hops = 0;
   bool hops_are_bound = false;  ///< for declared costs: true if `hops` is an upper bound, false if exact
   friend bool operator==(const cost&, const cost&) = default;
 };
 
-/// Numbers of elements of a rank's first input and first output. Empty if the rank has no input or no output.
+/// Number of elements of a rank's first input and of its first output. Empty if there is no such buffer.
 struct extents {
   std::optional<std::uint64_t> input{};
   std::optional<std::uint64_t> output{};
@@ -67,17 +68,17 @@ struct extents {
 /// Type and sizes of the inputs and outputs of all ranks.
 struct promised_data {
   dtype type = dtype::f32;
-  std::vector<extents> of{};  ///< sizes, by rank; a single entry is valid for all ranks
+  std::vector<extents> of{};  ///< sizes, by rank; a single entry applies to all ranks
   const extents& at(rank r) const { return of[of.size() == 1 ? 0 : static_cast<std::size_t>(r)]; }
 };
 
 struct postcondition {
   std::vector<promised_range> ranges{};
   std::optional<promised_data> data{};  ///< empty: any type and sizes
-  /// True if no rank's round may end before every rank has entered the round, even if the schedules do not declare
+  /// True if no rank's round may end before every rank has entered the round, whether or not the schedules declare
   /// this.
   bool is_synchronising = false;
-  /// True if all ranks that hold the same reduced output range must evaluate the same expression, and so get the same
+  /// True if all ranks with the same reduced output range must evaluate the same expression, so that they get the same
   /// bits.
   bool is_same_everywhere = true;
   std::optional<cost> round_cost{};  ///< empty: any cost
@@ -85,12 +86,12 @@ struct postcondition {
   std::optional<std::uint64_t> signals_of_one{};
 };
 
-/// Returns this postcondition: output 0 of every rank has `count` elements, and is the reduction of input 0 of all
+/// Returns the postcondition that output 0 of every rank has `count` elements and is the reduction of input 0 of all
 /// ranks.
 postcondition reduced_everywhere(rank size, std::uint64_t count, kernel how, bool is_in_rank_order);
 
-/// Hashes of expressions. Within a process, equal expressions have equal hashes (fingerprint.h). A leaf is the input of
-/// a rank.
+/// Return the hash, or fingerprint, of an expression. Within a process, equal expressions have equal hashes
+/// (fingerprint.h). A leaf is the input of a rank.
 std::uint64_t leaf_tree(rank contributor, std::uint32_t input);
 fingerprint leaf_fingerprint(rank contributor, std::uint32_t input);
 std::uint64_t joined_tree(kernel how, std::uint64_t lower, std::uint64_t higher);
@@ -104,8 +105,7 @@ bool is_flat(kernel how, dtype type);
 /// Returns the hash of the reduction of the first inputs of `ranks`, combined in this order.
 std::uint64_t reduced_tree(kernel how, dtype type, std::span<const rank> ranks);
 std::uint64_t divided_tree(std::uint64_t sum, std::uint64_t divisor);
-/// Returns the hash of the adaptive sum of two vectors, if the dot products contain all elements [begin, end). These
-/// are numbers of input elements.
+/// Returns the hash of the adaptive sum of two vectors whose dot products contain the input elements [begin, end).
 std::uint64_t adasum_expression(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end);
 
 }  // namespace lsched

@@ -1,20 +1,20 @@
 // Activation: the condition that starts a round of a partial collective, a collective that need not wait for all ranks.
-// The condition is a pair (m, k): k of m candidate ranks must have called. In addition, some rounds may wait for all
-// ranks.
+// The condition is a pair (m, k): k of m candidate ranks must have called. Only the policies majority, first_of and
+// all_of draw candidates, anew for each round. In addition, some rounds may wait for all ranks.
 //
-//   policy        m candidates, drawn again each round     k of these must call
+//   policy        m candidates                             k of these must call
 //   full          each rank starts its part when it calls; no signals
 //   solo          all                                      1    the first to call
-//   majority      1                                        1    on average, half of the ranks have called then
+//   majority      1                                        1    on average, half of the ranks have then called
 //   first_of(M)   M                                        1
 //   all_of(M)     M                                        M
 //   quorum(K)     all                                      K
-//   deadline(T)   all ranks that have waited for T us      1    other ranks start their parts when they call; T may be
+//   deadline(T)   ranks whose call is at least T us old    1    other ranks start their parts when they call; T may be
 //                                                               auto: each rank derives T from the times of its calls
 //
-// Ranks that have left the world are no candidates. If fewer than k ranks remain, all remaining ranks must call. The
-// candidates depend only on the activation, the round and the remaining ranks, so all ranks know the candidates without
-// a message.
+// A rank that has left the world is not a candidate. If fewer than k ranks remain, all remaining ranks must call. The
+// candidates depend only on the activation, the round and the remaining ranks, so every rank computes them without a
+// message.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ enum class activation_policy : std::uint8_t {
   first_of,  ///< the first call among M ranks starts the round; the ranks are drawn again every round
   all_of,    ///< the last call among M ranks starts the round; the ranks are drawn again every round
   quorum,    ///< the K-th call starts the round
-  deadline,  ///< the call of each rank starts its part; a rank that has waited for T us starts all parts
+  deadline,  ///< each rank starts its part when it calls; T us after a rank's call, all ranks' parts start
 };
 
 std::string_view name_of(activation_policy policy);
@@ -47,7 +47,7 @@ constexpr bool has_number_of_ranks(activation_policy policy) {
   return has_number(policy) && policy != activation_policy::deadline;
 }
 
-/// Value of `number` for deadline(auto), in which each rank derives T from the times of its calls.
+/// Value of `number` for deadline(auto): each rank derives T from the times of its calls.
 inline constexpr std::uint32_t k_auto_deadline = 0;
 
 struct activation {
@@ -56,21 +56,19 @@ struct activation {
   std::uint32_t number = 0;      ///< M, K or T; k_auto_deadline for deadline(auto); 0: no number
   std::uint64_t full_every = 0;  ///< every full_every-th round waits for all ranks; 0: no such rounds
 
-  /// Returns true if signals from other ranks can start the part of a rank.
+  /// Returns true if a signal from another rank can start a rank's part of a round.
   constexpr bool is_woken() const { return policy > activation_policy::full; }
   constexpr bool is_full(round_no round) const {
     return policy == activation_policy::full || (full_every != 0 && round % full_every == 0);
   }
-  /// Returns true if the schedule has a second call op, which starts only the part of this rank, without signals to
-  /// others.
+  /// Returns true if the schedule has a second call op, which starts only this rank's part and signals no other rank.
   constexpr bool has_full_call() const {
     return is_woken() && (full_every != 0 || policy == activation_policy::deadline);
   }
   friend bool operator==(const activation&, const activation&) = default;
 };
 
-/// Returns the activation for a world that has shrunk to `size` ranks. If the policy has a number of ranks that exceeds
-/// `size`, the number becomes `size`.
+/// Returns the activation for a world that has shrunk to `size` ranks: a number of ranks above `size` becomes `size`.
 constexpr activation among(activation starts, rank size) {
   if (has_number_of_ranks(starts.policy)) starts.number = std::min(starts.number, static_cast<std::uint32_t>(size));
   return starts;
@@ -82,7 +80,7 @@ struct quota {
   rank arrivals = 0;
 };
 
-/// Returns the quota in a world of `size` ranks, if no rank has left.
+/// Returns the quota in a world of `size` ranks. No rank must have left.
 constexpr quota quota_of(const activation& starts, rank size) {
   switch (starts.policy) {
     case activation_policy::none:
@@ -100,9 +98,9 @@ constexpr quota quota_of(const activation& starts, rank size) {
 /// Rank that counts the calls if a round needs more than one call.
 inline constexpr rank k_coordinator = 0;
 
-/// Tags of call ops. A call is a signal from a rank to itself. In rounds that wait for all ranks, a separate call op
-/// with the second tag is used. With policy `deadline`, calls use the second tag in every round, and a signal with the
-/// first tag means that the rank has waited for the deadline.
+/// Tags of call ops. A call is a signal from a rank to itself. In rounds that wait for all ranks, calls use the second
+/// tag. With policy `deadline`, calls use the second tag in every round, and a signal with the first tag means that the
+/// deadline has passed.
 inline constexpr std::uint32_t k_call_tag = 0, k_full_call_tag = 1;
 
 /// Returns ARGUMENT if M or K is not from 1 to `size`, or if a policy without a number is given a number.
@@ -111,7 +109,7 @@ std::optional<failure> validate(const activation& starts, rank size);
 /// Returns the activation as text, such as "quorum(3)+every(100)" or "none". The text does not contain the seed.
 std::string words_for(const activation& starts);
 
-/// Parses a text in the form that words_for returns. Returns ARGUMENT for other texts, with an error text that lists
+/// Parses a text in the form that words_for returns. For an invalid text, returns ARGUMENT and an error text that lists
 /// the valid words.
 result<activation> read_activation(std::string_view words);
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <limits>
 
-// This file contains the checks that are possible when an op, buffer or dep is added: for ids that do not exist, and
-// for numbers that are out of range. compile.cc contains the checks that need the whole schedule.
+// Checks an op, buffer or dep when it is added: ids must exist, and numbers must be in range. compile.cc contains the
+// checks that need the whole schedule.
 
 namespace lsched {
 namespace {
 
-/// The maximum numbers of ops and deps. k_no_op cannot be the id of an op, and the offsets of deps have 32 bits.
+/// Maximum numbers of ops and of deps. k_no_op is not a valid id, and the offsets of deps have 32 bits.
 constexpr std::size_t k_most_ops = k_no_op;
 constexpr std::size_t k_most_deps = std::numeric_limits<std::uint32_t>::max();
 
@@ -106,7 +106,7 @@ op_id builder::recv(rank from, std::uint32_t tag, region target, std::uint64_t c
                 after);
 }
 
-/// The dtype of the op is that of the target if the kernel computes elements, else that of operand a.
+/// The op has the dtype of its target if the kernel computes elements, else the dtype of operand a.
 op_id builder::compute(kernel what, const operands& of, std::uint64_t count, const parameter_values& with, deps after) {
   const kernel_row& row = row_of(what);
   const region typed = row.c.type == operand_type::elements ? of.c : of.a;
@@ -127,7 +127,7 @@ op_id builder::compute(kernel what, const operands& of, std::uint64_t count, con
                 after);
 }
 
-/// Sets the error for the compute that would have been appended next.
+/// Sets the builder's error. The text names the compute that would have been appended next.
 void builder::refuse_kernel(const std::string& why) {
   const auto id = static_cast<op_id>(parts_.ops.size());
   fail(status::argument, op_text(id) + " (compute): its kernel " + why, id);

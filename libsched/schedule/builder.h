@@ -1,10 +1,11 @@
-// The builder, which creates schedules: append ops, add deps (dependencies), and call compile.
+// The builder creates schedules: append ops, add deps (dependencies), and call compile().
 //
-// Not thread-safe. A builder stores its first error. So the caller has to check for errors only once, at compile. After
-// an error, functions return k_no_op, and all functions accept this id.
+// Not thread-safe. A builder stores its first error, so the caller needs to check for errors only once, at compile().
+// After an error, functions return k_no_op, which all functions accept as an id.
 //
-// An op waits for all its deps, unless set_need lowers that number. A fragment is a range of ops with an entry op and
-// an exit op. Generators (functions that build schedules) connect fragments by deps between their entry and exit ops.
+// An op waits for all its deps, unless set_need() sets a smaller number. A fragment is a range of ops with an entry op
+// and an exit op. Generators (functions that build schedules) connect fragments by deps between their entry and exit
+// ops.
 #pragma once
 
 #include <initializer_list>
@@ -33,9 +34,9 @@ class builder {
   /// Declares a buffer of `count` lists.
   buffer_id lists(buffer_role role, dtype type, std::uint64_t count, const list_layout& layout);
 
-  /// Sets a unit of `elements` elements, at least 1. From then on, the builder reads all counts and offsets of buffers,
-  /// regions and ops in units. So an algorithm cannot split a unit, even if the algorithm does not know the size of a
-  /// unit. Must be called before buffers are declared. If a unit has more than one element, lists are refused.
+  /// Sets the unit to `elements` elements, at least 1. The builder then interprets all counts and offsets of buffers,
+  /// regions and ops in units, so an algorithm cannot split a unit. Must be called before buffers are declared. If a
+  /// unit has more than one element, lists are not supported.
   void set_unit(std::uint64_t elements) { unit_ = elements; }
 
   // --- ops: an op waits for all ops in `after`, unless set_need changes this number -------------------------
@@ -43,14 +44,13 @@ class builder {
   op_id nop(deps after = {});
   op_id send(rank to, std::uint32_t tag, region source, std::uint64_t count, deps after = {});
   op_id recv(rank from, std::uint32_t tag, region target, std::uint64_t count, deps after = {});
-  /// Operands of a compute. The kernel's row (ops/kernel.h) lists the operands and parameters that the kernel has.
+  /// Operands of a compute. The kernel's row (ops/kernel.h) lists the operands and parameters of the kernel.
   struct operands {
     region a{}, b{}, s{}, c{};
   };
   op_id compute(kernel what, const operands& of, std::uint64_t count, const parameter_values& with = {},
                 deps after = {});
 
-  // Computes with specific kernels.
   op_id reduce(kernel what, region lower, region higher, region target, std::uint64_t count, deps after = {});
   op_id copy(region source, region target, std::uint64_t count, deps after = {}) {
     return compute(kernel::copy, {.a = source, .c = target}, count, {}, after);
@@ -61,8 +61,8 @@ class builder {
   op_id lay_out(region lengths, buffer_id target, deps after = {}) {
     return compute(kernel::lay_out, {.a = lengths, .c = {target, 0}}, at(target).count, {}, after);
   }
-  /// Appends a call of a function of the instance (functions.h). The function reads the whole buffer `source`, reads
-  /// the whole buffer `by` unless `by` is k_no_buffer, and writes the whole buffer `target`.
+  /// Appends a call of a function of the instance (functions.h). The function reads the whole buffers `source` and `by`
+  /// (unless `by` is k_no_buffer), and writes the whole buffer `target`.
   op_id apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target, deps after = {});
   op_id divide(region source, region target, std::uint64_t count, std::uint64_t divisor, deps after = {}) {
     return compute(kernel::divide, {.a = source, .c = target}, count, {divisor}, after);
@@ -75,12 +75,12 @@ class builder {
   }
   op_id signal_send(rank to, std::uint32_t tag, deps after = {});
   op_id signal_recv(rank from, std::uint32_t tag, deps after = {});
-  /// Appends a call op, which waits until the application has called. full_call() appends the second call op, for
+  /// Appends a call op, which waits for the application's call to start the round. full_call() appends the call op for
   /// rounds that wait for all ranks (activation::full_every).
   op_id call(deps after = {});
   op_id full_call(deps after = {});
-  /// Appends a capture, which moves the application's pending contribution to `target`. If a contribution comes too
-  /// late for a round, `merge` combines the contribution with the next one.
+  /// Appends a capture, which moves the application's pending contribution to `target`. A contribution that comes too
+  /// late for a round is combined with the next contribution by `merge`.
   op_id capture(kernel merge, region target, std::uint64_t count, deps after = {});
 
   /// Adds a dep: in each round, `after` gets a token when `before` completes. Does nothing if either op is k_no_op, so
@@ -91,10 +91,9 @@ class builder {
   void set_need(op_id id, std::uint32_t need);
   void any(op_id id) { set_need(id, 1); }
 
-  /// Makes the op void (it then moves and computes nothing) in rounds in which `when` does not hold.
+  /// Makes the op void in rounds in which the condition `when` is false: the op then moves and computes nothing.
   void set_guard(op_id id, const guard& when);
-  /// Sets the guard of all payload ops and computes among the ops `first` … `end`-1, so that the whole fragment is
-  /// void.
+  /// Sets the guard of all payload ops and computes among the ops `first` … `end`-1.
   void set_guard(op_id first, op_id end, const guard& when);
 
   /// Sets the line of the algorithm file for all ops that are appended from now on. Error texts contain this line.
@@ -104,9 +103,10 @@ class builder {
   /// fragments do not share tags.
   void set_first_tag(std::uint32_t tag) { first_tag_ = tag; }
 
-  /// A bucket: one of `of` independent fragments that run concurrently. Tags are assigned so that buckets never share
-  /// tags, even if the buckets of different ranks have different numbers of tags. Offsets in inputs and outputs are
-  /// relative to the start of the bucket. set_bucket applies to all ops that are appended from now on.
+  /// A bucket: fragment number `number` of `of` independent fragments that run concurrently. Tags are assigned so that
+  /// buckets never share tags, even if the buckets of different ranks have different numbers of tags. Offsets in inputs
+  /// and outputs are relative to the start of the bucket. set_bucket() applies to all ops that are appended from now
+  /// on.
   struct bucket {
     std::uint32_t number = 0, of = 1;
     std::uint32_t first_signal_tag = 0;
@@ -114,7 +114,7 @@ class builder {
   };
   void set_bucket(const bucket& which) { bucket_ = which; }
 
-  /// Adds a dep from `entry` to every op from `first` on that has no deps yet.
+  /// Adds a dep from `entry` to every op without deps whose id is at least `first`.
   void set_entry(op_id first, op_id entry);
 
   /// Sets the exit op. A round ends when the exit op and every fired op have completed. If no exit is set, compile()
@@ -122,15 +122,15 @@ class builder {
   /// them.
   void set_exit(op_id id);
 
-  /// Declares that no rank's round ends before all ranks have entered the round (allreduce, allgather, barrier). Then
-  /// the engine needs no flow control (credits). If the declaration is wrong, a fast rank can overwrite messages.
+  /// Declares that no rank's round ends before all ranks have entered the round, as in allreduce, allgather and
+  /// barrier. The engine then uses no flow control (credits). If the declaration is wrong, a fast rank can overwrite
+  /// messages.
   void declare_synchronising() { parts_.synchronising = true; }
 
   /// Declares that a received payload may stay in the sender's memory until its reader (the op that reads the payload)
-  /// fires. The send completes only then. So the reader must not wait, directly or by way of other ranks, for the
-  /// completion of this send. Without the declaration, a payload stays in the sender's memory only if its reader can
-  /// fire at once. Otherwise the payload is copied, so that the send waits only for the receive. A wrong declaration
-  /// can lead to deadlock.
+  /// fires. The send completes only when the reader fires. So the reader must not depend, directly or through other
+  /// ranks, on the completion of this send. Without the declaration, a payload is copied unless its reader can fire at
+  /// once, so the send waits only for the receive. A wrong declaration can lead to deadlock.
   void declare_holding() { parts_.holding = true; }
   void set_activation(activation starts) { parts_.starts = starts; }
   void set_name(std::string name) { parts_.name = std::move(name); }
@@ -141,17 +141,17 @@ class builder {
   }
 
   world place() const { return parts_.place; }
-  /// Returns the buffer. Returns an empty buffer if the id does not exist, which is possible after an error.
+  /// Returns the buffer, or an empty buffer if the id does not exist, which is possible after an error.
   const buffer& at(buffer_id id) const;
   std::size_t op_count() const { return parts_.ops.size(); }
   std::size_t buffer_count() const { return parts_.buffers.size(); }
   const failure* error() const { return error_.code == status::ok ? nullptr : &error_; }
 
-  /// Checks all parts and returns the schedule. Errors: the builder's first error; CYCLE; BOUNDS (a region exceeds its
-  /// buffer); ARGUMENT (peer out of range, message to this rank, tag used twice, `need` above the in-degree, mixed
-  /// dtypes, reduction without a kernel, operands that overlap partially, a dep added twice, an op other than a capture
-  /// that writes an input, a capture without an activation policy, an op other than a compute that accesses device
-  /// memory). failure::op is the id that this builder returned for the op.
+  /// Checks all parts and returns the schedule. Errors: the builder's first error; CYCLE (the deps form a cycle);
+  /// BOUNDS (a region exceeds its buffer); ARGUMENT (peer out of range, message to this rank, tag used twice, `need`
+  /// above the in-degree, mixed dtypes, reduction without a kernel, operands that overlap partially, a dep added twice,
+  /// an op other than a capture that writes an input, a capture without an activation policy, an op other than a
+  /// compute that accesses device memory). failure::op is the id that this builder returned for the op.
   result<schedule_ptr> compile() const;
 
  private:

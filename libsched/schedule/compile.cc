@@ -1,5 +1,5 @@
-// Compilation of a builder's content to a schedule: checks all parts, finds a topological order, and stores the deps as
-// compressed sparse rows.
+// Compiles the content of a builder to a schedule: checks all parts, finds a topological order, and stores the deps as
+// compressed sparse rows (CSR).
 //
 // Failures contain the op ids that the builder returned. Cost: O((V + E) log V).
 #include <algorithm>
@@ -63,7 +63,7 @@ class compiler {
 
   // --- order -----------------------------------------------------------------------------------------------
 
-  /// Sorts the deps (before, after) by `before`, then by `after`, and refuses duplicates.
+  /// Sorts the deps, which are pairs (before, after), by `before` and then by `after`. Refuses duplicates.
   bool sort_deps() {
     std::vector<std::pair<op_id, op_id>> sorted(deps_.size());
     first_.assign(ops_.size() + 1, 0);
@@ -80,8 +80,8 @@ class compiler {
                   "the dep on op " + std::to_string(twice->first) + " was added twice");
   }
 
-  /// Sets the exit op: the op that the builder set, else the only leaf (op without successors), else a new nop that
-  /// depends on all leaves. A graph without a leaf has a cycle, which order_ops detects later.
+  /// Determines the exit op: the op passed to builder::set_exit(), else the only leaf (op without successors), else a
+  /// new nop that depends on all leaves. A graph without a leaf has a cycle, which order_ops detects later.
   bool settle_exit() {
     exit_ = source_.exit;
     if (exit_ != k_no_op) return true;
@@ -113,8 +113,8 @@ class compiler {
     return true;
   }
 
-  /// Numbers the ops in a topological order. The next number goes to the op that was appended first among the ops whose
-  /// deps all have numbers. So if ops were appended in a topological order, their ids do not change.
+  /// Numbers the ops in a topological order. Among the ops whose deps all have numbers, the op that was appended first
+  /// gets the next number. So if the ops were appended in a topological order, their ids do not change.
   bool order_ops() {
     std::vector<std::uint32_t> missing = in_degree_;
     std::priority_queue<op_id, std::vector<op_id>, std::greater<>> ready;
@@ -131,8 +131,8 @@ class compiler {
     return order_.size() == ops_.size() || name_cycle(missing);
   }
 
-  /// Refuses the schedule with the text of a cycle. Every op without a number has a predecessor without a number. So a
-  /// walk from such an op to such predecessors reaches a cycle after at most V steps, where V is the number of ops.
+  /// Refuses the schedule with a text that names a cycle. Every op without a number has a predecessor without a number.
+  /// So a walk along such predecessors enters a cycle after at most V steps, where V is the number of ops.
   bool name_cycle(const std::vector<std::uint32_t>& missing) {
     std::vector<op_id> stuck_before(ops_.size(), k_no_op);
     op_id at = k_no_op;
@@ -151,7 +151,7 @@ class compiler {
 
   // --- output ----------------------------------------------------------------------------------------------
 
-  /// Numbers the guards in the order in which ops use them. So a reader of the text form computes the same numbers.
+  /// Numbers the guards in the order in which ops use them, so that a parser of the text computes the same numbers.
   void number_guard(op& o) {
     const guard& when = source_.guards[o.guard - std::size_t{1}];
     auto found = std::ranges::find(parts_.guards, when);
@@ -159,7 +159,7 @@ class compiler {
     o.guard = static_cast<std::size_t>(found - parts_.guards.begin() + 1) & k_most_guards;
   }
 
-  /// Numbers the parameters in the order of ops. So a reader of the text form computes the same numbers.
+  /// Numbers the parameters in the order of ops, so that a parser of the text computes the same numbers.
   void number_parameters(op& o) {
     parts_.parameters.push_back(source_.parameters[o.tag]);
     o.tag = static_cast<std::uint32_t>(parts_.parameters.size() - 1);
@@ -193,12 +193,12 @@ class compiler {
   }
 
   const schedule::parts& source_;
-  std::vector<op> ops_;                        ///< ops as appended, then the exit op if compile() adds one
+  std::vector<op> ops_;                        ///< ops as appended, then the exit op if compile() has added it
   std::vector<std::pair<op_id, op_id>> deps_;  ///< deps (before, after), sorted by sort_deps()
-  std::vector<std::size_t> first_;             ///< by op, plus the end: start of the op's successors in deps_
+  std::vector<std::size_t> first_;             ///< by op: position in deps_ of its successors; then the length
   std::vector<std::uint32_t> in_degree_;
-  std::vector<op_id> order_;  ///< ids of the builder, in the topological order
-  op_id exit_ = k_no_op;      ///< id of the builder
+  std::vector<op_id> order_;  ///< ids that the builder returned, in topological order
+  op_id exit_ = k_no_op;      ///< id that the builder returned
   schedule::parts parts_;
   failure error_;
 };

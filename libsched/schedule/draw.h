@@ -30,13 +30,13 @@ constexpr rank draw(std::uint64_t seed, round_no round, std::span<const rank> pr
   return present[below(mix(mix(seed) ^ round), present.size())];
 }
 
-/// The set of ranks that was drawn for a round. All sets of the same size have the same probability (Floyd's sampling;
-/// Bentley and Floyd, CACM 1987). A set of one rank contains the rank that the function draw() returns.
+/// A random set of ranks for a round. All sets of the same size have the same probability (Floyd's sampling; Bentley
+/// and Floyd, CACM 1987). If the set has one rank, it is the rank that the free function draw() returns.
 class drawn_ranks {
  public:
   explicit drawn_ranks(rank size = 0) : is_in_(static_cast<std::size_t>(size)) {}
 
-  /// Draws `number` ranks among `present`. If `present` is smaller, all its ranks are drawn.
+  /// Draws `number` ranks among `present`. Draws all ranks if `present` has fewer.
   void draw(std::uint64_t seed, round_no round, std::span<const rank> present, rank number) {
     std::fill(is_in_.begin(), is_in_.end(), false);
     const std::size_t wanted = std::min(present.size(), static_cast<std::size_t>(number));

@@ -1,18 +1,18 @@
-// Functions of an instance: computations between messages that the elementwise arithmetic of ops/kernel.h does not
-// provide. Unlike a kernel, a function may depend on state in addition to the op's operands.
+// Functions of an instance: computations that the elementwise kernels of ops/kernel.h do not provide. Unlike a kernel,
+// a function may depend on state in addition to the op's operands.
 //
 // An op whose kernel is split, fold, join or derive (is_function in ops/kernel.h) calls a function, which the op
-// identifies by a number. The schedule contains only which buffers the function reads and writes, and how the function
-// treats contributions: the function splits, folds or joins contributions, or derives numbers. The verifier relies on
-// this information. The schedule's generator and the functions must agree on the actual computation. Functions may keep
-// state from round to round. So the functions of an instance are never called concurrently, and are called in the same
-// order in each round. The verifier requires that deps order all function ops of a rank.
+// identifies by a number. The schedule contains only the buffers that the function reads and writes, and the kernel,
+// which shows how the function treats contributions. The verifier relies on this information. The generator of the
+// schedule and the functions must agree on the actual computation. Functions may keep state from round to round, so the
+// functions of an instance are never called concurrently, and are called in the same order in each round. The verifier
+// requires that the deps put all function ops of a rank into one order.
 //
-// In a partial schedule (one in which ranks may be absent) the inputs of a function may be null. The output is never
-// null, because the function can compute the output from its state. The contributors of the output cannot be derived
-// from input a, because a message may contain lists of several ranks, and may be left out. So the function that
-// computes the result has an operand b that contains all contributions, and the contributor count of b becomes that of
-// the output (collectives/sparse/sparse_allreduce.h).
+// In a partial schedule (in which ranks may be absent), inputs of a function may be null. The output is never null,
+// because the function can compute it from its state. Input a does not show the contributors of the output, because a
+// message may contain lists of several ranks or may be left out. So the function that computes the result has an
+// operand b that contains all contributions, and the output gets the number of contributors of b
+// (collectives/sparse/sparse_allreduce.h).
 #pragma once
 
 #include <algorithm>
@@ -41,12 +41,12 @@ class list_table {
 
   bool is_packed() const { return is_packed_; }
 
-  /// Sets the start and the capacity of each list, for lists that are not packed. For a null pointer, the values of the
-  /// buffer's layout are used. The arrays are not copied, so they must stay valid.
+  /// Sets the start and the capacity (`rooms`) of each list. The lists must not be packed. If a pointer is null, the
+  /// buffer's layout is used instead. The arrays are not copied, so they must stay valid.
   void place(const std::uint64_t* begins, const std::uint64_t* rooms) { begins_ = begins, rooms_ = rooms; }
 
-  /// Returns the range of items of the `count` lists from list `first` on. If lists are not packed, `count` must be at
-  /// most 1.
+  /// Returns the range of items of the `count` lists that begin with list `first`. If lists are not packed, `count`
+  /// must be at most 1.
   item_run run_of(std::uint64_t first, std::uint64_t count) const {
     if (is_packed_) return {numbers_[first], numbers_[first + count] - numbers_[first]};
     if (count == 0) return {};
@@ -54,7 +54,7 @@ class list_table {
   }
   std::uint64_t length(std::uint64_t list) const { return run_of(list, 1).count; }
 
-  /// Returns the capacity of a list in items, if lists are not packed.
+  /// Returns the capacity of a list, in items. The lists must not be packed.
   std::uint64_t room(std::uint64_t list) const { return rooms_ == nullptr ? room_ : std::min(room_, rooms_[list]); }
 
   /// Returns the range of items that a message for these lists may fill. A list that is not packed may be filled up to
@@ -71,7 +71,7 @@ class list_table {
     return fits;
   }
 
-  /// Sets all lengths to 0. Always returns true.
+  /// Sets all lengths to 0. Returns true.
   bool clear() { return std::ranges::fill(numbers_, 0), true; }
 
   /// Sets the lengths of all lists, beginning with the first list. Returns false, and changes nothing, if a length
@@ -96,8 +96,7 @@ class list_table {
   std::vector<std::uint64_t> numbers_;  ///< packed: start of each list, then the end of the last list; else lengths
 };
 
-/// A whole buffer that a function reads: number of elements or lists of items. The object is valid until the function
-/// returns.
+/// A buffer that a function reads, which contains elements or lists of items. Valid until the function returns.
 struct function_input {
   const std::byte* data = nullptr;    ///< nullptr: the operand is null (all contributors are absent)
   std::uint64_t count = 0;            ///< elements, or lists
@@ -112,8 +111,8 @@ struct function_input {
   std::uint64_t length(std::uint64_t list) const { return lists->length(list); }
 };
 
-/// A whole buffer that a function writes, with the same members as function_input. If the buffer contains lists, the
-/// function sets the lengths of the lists.
+/// A buffer that a function writes. The members are those of function_input. If the buffer contains lists, the function
+/// must set their lengths.
 struct function_output {
   std::byte* data = nullptr;
   std::uint64_t count = 0;
@@ -137,14 +136,14 @@ class functions {
  public:
   virtual ~functions() = default;
 
-  /// Runs function number `number` in round `round`, on the thread that owns the engine. `by` has no elements if the op
-  /// has no operand b. If the status is not `ok`, the instance fails. Must not block and must not allocate.
+  /// Runs function number `number` in round `round`, on the engine's owner thread. If the op has no operand b, `by` has
+  /// no elements. If the result is not `ok`, the instance fails. Must not block and must not allocate.
   virtual status call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
                       const function_output& target) = 0;
 
-  /// The engine calls this function after the application has bound memory to the instance's inputs and outputs. This
-  /// may be the same memory as before. The functions must discard all knowledge about the content of the memory. Called
-  /// on the thread that owns the engine, while no round runs.
+  /// Called after the application has bound memory, possibly the same as before, to the instance's inputs and outputs.
+  /// The functions must then assume nothing about the content of this memory. Called on the engine's owner thread,
+  /// while no round runs.
   virtual void rebound() {}
 
   // --- inputs and outputs in device memory: the device processes them, not the functions ---------------------------
@@ -157,9 +156,8 @@ class functions {
   virtual function_memory memory_on_device() const { return {}; }
   virtual void use_device(std::byte* device, std::byte* staging) { (void)device, (void)staging; }
 
-  /// Returns the job for the device. The engine calls prepare() for each op that accesses device memory. When the
-  /// device has finished the job, the engine calls call() with the same arguments. The job must not change before that
-  /// call.
+  /// Returns the job for the device. Called by the engine for each function op that accesses device memory. When the
+  /// device has finished the job, the engine calls call() with the same arguments. The job must not change before then.
   virtual result<const sparse_job*> prepare(std::uint32_t number, round_no round, const function_input& source,
                                             const function_input& by, const function_output& target) {
     (void)number, (void)round, (void)source, (void)by, (void)target;

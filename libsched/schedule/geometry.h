@@ -1,5 +1,5 @@
-// Integer arithmetic on ranks, for generators (functions that build schedules) and algorithm programs: division of
-// elements, hypercubes and trees.
+// Integer arithmetic on ranks: division of elements, hypercubes and trees. Used by generators (functions that build
+// schedules) and algorithm programs.
 //
 // All results are exact for every world size, 1 … 2^31-1.
 #pragma once
@@ -19,7 +19,7 @@ constexpr int floor_log2(rank size) { return static_cast<int>(std::bit_width(sta
 /// Returns the smallest k with 2^k >= size; size >= 1.
 constexpr int ceil_log2(rank size) { return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(size) - 1)); }
 
-// In the largest worlds, self + distance would overflow. The expressions in ring_after and ring_before never overflow.
+// In the largest worlds, self + distance would overflow. The expressions below do not overflow.
 
 /// Returns the rank `distance` places after `self` on a ring of `size` ranks; 0 <= distance < size.
 constexpr rank ring_after(rank self, rank distance, rank size) {
@@ -31,9 +31,9 @@ constexpr rank ring_before(rank self, rank distance, rank size) {
   return self >= distance ? self - distance : self - distance + size;
 }
 
-/// A division of `count` elements into `parts` consecutive runs. A run consists of whole grains of `grain` elements.
-/// (Only the last grain may be incomplete.) The lengths of any two runs differ by at most one grain, and no run is
-/// longer than an earlier run.
+/// A division of `count` elements into `parts` consecutive runs. The elements are grouped into grains of `grain`
+/// elements, of which only the last may be incomplete, and a run consists of whole grains. The lengths of any two runs
+/// differ by at most one grain, and no run is longer than an earlier run.
 ///
 ///   count = 10, parts = 3, grain = 2:   0 1 2 3 │ 4 5 6 7 │ 8 9
 ///
@@ -58,17 +58,17 @@ class cut {
   std::uint64_t more_;   ///< number of runs that have one grain more
 };
 
-/// A fold of P ranks onto a core of fewer ranks, so that hypercube patterns work for every P. By default, the size of
-/// the core is the largest power of two up to P.
+/// A mapping (fold) of P ranks to a core of at most P ranks, so that hypercube patterns work for every P. By default,
+/// the size of the core is the largest power of two up to P.
 ///
 ///   P = 7:   rank      0   1   2   3   4   5   6
 ///            role      P─x     P─x     P─x     c        P proxy, x its extra, c neither
 ///            virtual   0       1       2       3        ranks of the core (P and c): 2^levels ranks
 ///
-/// The first 2*rem ranks form pairs. The even rank of a pair is a proxy. The odd rank is its extra, which is not in the
-/// core: the proxy contributes for both ranks. Invariants: size == core + rem, rem < core. Lower ranks of the core have
-/// lower virtual indices. The rank of an extra lies between its proxy and the next rank of the core. So if blocks of
-/// virtual indices are combined with the lower block first, the contributions are combined in rank order.
+/// The first 2*rem ranks form pairs. The even rank of a pair is a proxy. The odd rank is the proxy's extra, which is
+/// not in the core: the proxy contributes for both ranks. Invariants: size == core + rem, rem < core. Lower ranks of
+/// the core have lower virtual indices. The rank of an extra lies between its proxy and the next rank of the core. So
+/// if intervals of virtual indices are combined with the lower interval first, contributions are in rank order.
 class fold {
  public:
   explicit constexpr fold(rank size) : fold(size, rank{1} << floor_log2(size)) {}
@@ -85,8 +85,7 @@ class fold {
   constexpr rank extra_of(rank proxy) const { return proxy + 1; }
   constexpr rank proxy_of(rank extra) const { return extra - 1; }
 
-  /// virtual_of() converts a rank that is not an extra to its index in the hypercube, and real_of() converts the index
-  /// back.
+  /// virtual_of() converts a rank that is not an extra to its index in the hypercube. real_of() is the inverse.
   constexpr rank virtual_of(rank r) const { return r < 2 * rem_ ? r / 2 : r - rem_; }
   constexpr rank real_of(rank index) const { return index < rem_ ? 2 * index : index + rem_; }
 
@@ -100,11 +99,12 @@ class fold {
 };
 
 /// Representation of the numbers 0 … core-1 by digits in base k. `core` is the largest number of the form m * k^j with
-/// m < k that does not exceed `size`, so the highest digit may have a smaller base. size - core is less than k^j.
+/// m < k that does not exceed `size`, so the base m of the highest digit may be smaller than k. size - core is less
+/// than k^j.
 ///
 ///   size = 14, k = 3:   core = 9, digits 3 3        size = 8, k = 4:   core = 8, digits 4 2
 ///
-/// If values are combined digit by digit, the lowest digit first, each step combines the values of consecutive numbers.
+/// If values are combined digit by digit, beginning with the lowest digit, each step combines consecutive numbers.
 class digits {
  public:
   /// `size` must be at least 1, and `radix` (k) at least 2.
@@ -116,7 +116,7 @@ class digits {
 
   constexpr rank core() const { return power_ * most_; }
   constexpr int steps() const { return steps_; }  ///< number of digits
-  /// Returns the number of values of digit j.
+  /// Returns the base of digit j, which is the number of its values.
   constexpr rank base(int j) const { return j + 1 == steps_ && most_ > 1 ? most_ : radix_; }
   constexpr rank stride(int j) const {
     rank stride = 1;
@@ -137,13 +137,13 @@ class digits {
 /// Radix of the trees in generators and in the corresponding algorithm programs.
 inline constexpr rank k_tree_radix = 4;
 
-/// A k-nomial tree of P ranks with root 0, for any P. The number of the parent is the number of the rank in base k,
-/// with the lowest nonzero digit set to zero.
+/// A k-nomial tree of P ranks with root 0, for any P. The parent of a rank is obtained by setting its lowest nonzero
+/// digit in base k to zero.
 ///
 ///   P = 10, k = 4:   0 ── 1, 2, 3, 4, 8      4 ── 5, 6, 7      8 ── 9
 ///
-/// Invariant: every subtree is an interval of ranks that begins at its root, and the subtrees of children ascend. So if
-/// the values of the children are combined in this order, the contributions are combined in rank order.
+/// Invariant: every subtree is an interval of ranks that begins at its root, and the subtrees of children are in
+/// ascending order. So if the values of the children are combined in ascending order, contributions are in rank order.
 class knomial {
  public:
   constexpr knomial(rank size, rank radix) : size_(size), radix_(radix) {}
@@ -162,8 +162,7 @@ class knomial {
     return r == 0 || r + step_of(r) >= size_ ? size_ : static_cast<rank>(r + step_of(r));
   }
 
-  /// Returns the number of edges between a rank and the root. This is the number of nonzero digits of the rank in base
-  /// k.
+  /// Returns the number of edges between a rank and the root. It is the number of nonzero digits of the rank in base k.
   constexpr int depth_of(rank r) const {
     int digits = 0;
     for (; r > 0; r /= radix_) digits += r % radix_ != 0 ? 1 : 0;
@@ -185,15 +184,15 @@ class knomial {
   rank radix_;
 };
 
-/// A k-nomial tree of P ranks around any root, in which every subtree is an interval of ranks. The ranks below the root
-/// form a k-nomial tree by their distance from the root. So do the ranks above the root.
+/// A k-nomial tree of P ranks around any root, in which every subtree is an interval of ranks. The ranks below the
+/// root, numbered by their distance from the root, form a k-nomial tree, and so do the ranks above the root.
 ///
 ///   P = 7, root 3, k = 2:   0 ── 1 ──┐   ┌── 5 ── 6
 ///                                2 ── 3 ── 4
 ///
-/// A rank combines or concatenates the values of its children, the nearest child first. To keep rank order, put the
-/// value of a child with a lower rank in front of the result so far, and the value of a child with a higher rank behind
-/// the result. The tree is never deeper than knomial(size, radix).
+/// A rank combines or concatenates the values of its children, beginning with the nearest child. To keep rank order,
+/// put the value of a child with a lower rank in front of the result so far, and the value of a child with a higher
+/// rank behind it. The tree is never deeper than knomial(size, radix).
 class spread_tree {
  public:
   constexpr spread_tree(rank size, rank root, rank radix)
@@ -219,7 +218,7 @@ class spread_tree {
 
  private:
   rank root_;
-  knomial below_;  ///< tree of the ranks up to the root, by distance from the root
+  knomial below_;  ///< tree of the root and all lower ranks, numbered by distance from the root
   knomial above_;
 };
 

@@ -6,8 +6,7 @@
 namespace lsched {
 namespace {
 
-/// Uses of a buffer: the last op that writes the buffer, the number of writes, and one entry in `readers` for each
-/// read.
+/// Uses of a buffer: the last op that writes it, the number of writes, and in `readers` an entry for each read.
 struct usage {
   op_id writer = k_no_op;
   std::uint32_t writes = 0;
@@ -28,14 +27,14 @@ std::vector<usage> usages_of(const schedule::parts& content) {
   return uses;
 }
 
-/// Returns true if the `count` elements at `part` are within the payload of the receive `in`. Both regions are in the
-/// same buffer, and the payload begins at offset 0.
+/// Returns true if the `count` elements at `part` are within the payload of the receive `in`. Requires that both
+/// regions are in the same buffer, and that the payload begins at offset 0.
 bool is_within(region part, std::uint64_t count, const op& in) { return part.offset() + count <= in.count; }
 
-/// Returns true if the payload of `receive` may stay where the transport put it until `reader` reads the payload.
-/// `receive` must be the only op that writes its buffer, so `reader` writes another buffer. The offset of the payload
-/// must be 0, because a payload that stays takes the place of the whole buffer. A guard is not allowed, because in a
-/// round in which the receive is void, the reader might not be void.
+/// Returns true if the payload of `receive` may stay in the transport's memory until `reader` has read it. `receive`
+/// must be the only op that writes its buffer. The payload must begin at offset 0, because the transport's memory
+/// replaces the whole buffer. `receive` must have no guard: in a round in which the guard is false, the reader could
+/// still fire.
 bool may_stay(const schedule::parts& content, op_id receive, op_id reader, std::uint32_t in_degree) {
   const op& in = content.ops[receive];
   const op& out = content.ops[reader];
@@ -68,8 +67,7 @@ std::vector<staged_part> staged_parts_of(const schedule::parts& content) {
   return all;
 }
 
-/// Returns true if `before` is a copy from device memory to the source of `send`, and `send` is the only successor of
-/// the copy.
+/// Returns true if `before` is a copy from device memory to the source of `send`, and `send` is its only successor.
 bool is_copy_for(const schedule::parts& content, op_id before, op_id send) {
   const op &made = content.ops[before], &out = content.ops[send];
   if (made.kind != op_kind::compute || made.what != kernel::copy || out.kind != op_kind::send) return false;
@@ -79,8 +77,8 @@ bool is_copy_for(const schedule::parts& content, op_id before, op_id send) {
   return is_its_source && leads_there_only && content.buffers[made.a.buffer()].space == memory_space::device;
 }
 
-/// Sets releases_a of a send whose source is a copy made only for this send. The copy and the send must be the only ops
-/// that access this range of staging memory.
+/// Sets releases_a of each send whose source is a copy that is made only for this send. The copy and the send must be
+/// the only ops that access this range of staging memory.
 void mark_copies_for_sends(schedule::parts& content) {
   const std::vector<staged_part> all = staged_parts_of(content);
   std::uint64_t end = 0;  // end of all earlier parts of the same buffer

@@ -12,7 +12,7 @@
 namespace lsched {
 namespace {
 
-/// Returns whether an op of this kind or kernel has the region: never, always or optionally.
+/// Returns whether an op of this kind or kernel never, always or optionally has the region.
 operand_need need_of(const op& o, region op::*which) {
   if (o.kind == op_kind::compute) {
     const kernel_row& row = row_of(o.what);
@@ -100,7 +100,7 @@ class op_check {
     return why.empty() || refuse(why);
   }
 
-  /// A capture moves a contribution that the application offers. Only partial schedules accept offers.
+  /// A capture is valid only in a partial schedule, because only there does the application offer contributions.
   bool check_capture() {
     if (op_.kind != op_kind::capture || in_.is_partial) return true;
     return refuse("only a partial schedule captures: set an activation policy");
@@ -115,9 +115,9 @@ class op_check {
   }
 
   /// The host must not access device memory. A device accesses device memory and staging memory. Dot products that a
-  /// device computes must be in staging memory. Dot products that control an adaptive sum are read by the host, and may
-  /// be in host memory. For functions, the device processes only vectors, so the other operands of a function may be in
-  /// host memory.
+  /// device computes must be in staging memory. Dot products that an adaptive sum reads may be in host memory, because
+  /// the host reads them. Of a function's operands, the device processes only vectors, so all others may be in host
+  /// memory.
   bool check_spaces() {
     const auto space_of = [&](const operand& part) { return in_.buffers[part.at.buffer()].space; };
     if (!is_on_device(op_, in_.buffers)) return true;
@@ -214,8 +214,8 @@ bool has_sound_rows(const schedule::parts& content) {
 
 std::optional<failure> validate_op(const op& o, const op_context& in) { return op_check(o, in).run(); }
 
-/// Tags need to be unique only among ops of the same kind, because the kind of a communication op defines the
-/// direction, and whether the op is a signal.
+/// Tags need to be unique only among ops of the same kind and peer, because the kind determines the direction, and
+/// whether the op is a signal.
 std::optional<std::pair<op_id, op_id>> find_tag_clash(std::span<const op> ops) {
   std::vector<std::tuple<rank, op_kind, std::uint32_t, op_id>> uses;
   for (op_id id = 0; id < ops.size(); ++id)

@@ -1,23 +1,23 @@
 // The round rule, which defines the execution of one round of a schedule. The engine, the verifier, the simulator and
-// the explorer all execute rounds by instantiating round_player. None of them has a rule of its own for which op fires,
-// or for how an op that fires changes the state of the round. (An op *fires* when its execution begins.)
+// the explorer all execute rounds by instantiating round_player. None of them has its own rule for which op fires, or
+// for how a firing op changes the state of the round. (An op *fires* when its execution begins.)
 //
-//   1. Each op has an integer `need`, the number of incoming tokens that the op waits for. If `need` equals the
-//      in-degree, the op waits for all its deps; if `need` is 1, for any dep. A number between these is a quorum. An
-//      op whose `need` is 0 is a root.
-//   2. In one round an op fires at most once, when its need-th token arrives. Tokens that arrive later in this round
+//   1. Each op has an integer `need`, the number of tokens for which the op waits. If `need` equals the in-degree,
+//      the op waits for all its deps; if `need` is 1, for any dep. A number between these two is a quorum. An op whose
+//      `need` is 0 is a root.
+//   2. In a round an op fires at most once, when token number `need` arrives. Tokens that arrive later in this round
 //      have no effect. A round begins with the roots.
-//   3. A completed op gives one token to each of its successors. Tokens never count for another round: each token
-//      counter stores the number of its round, so no counter must be reset between rounds.
-//   4. An op whose guard (a condition on the round, schedule.h) does not hold is void. A void op fires as usual, but
+//   3. A completed op gives one token to each of its successors. Tokens do not count in other rounds: each token
+//      counter stores the number of its round, so counters need no reset between rounds.
+//   4. An op whose guard (a condition on the round, schedule.h) is false is void. A void op fires as usual, but
 //      moves and computes nothing, and completes.
-//   5. A signal receive that has its tokens is armed. It completes when its register satisfies the round, that is, when
-//      the register holds at least the number of the round. The application's own call has such a register, too. The
-//      activation defines whether the call has an effect in a round (round_calls).
+//   5. A signal receive that has its tokens is armed. It completes when its register satisfies the round: the
+//      register then holds at least the number of the round. The application's call to start a round sets such a
+//      register, too. The activation defines whether that call has an effect in a round (round_calls).
 //   6. A round ends when the exit op has completed, every op that has fired has completed, and no op is enqueued. An
 //      armed signal receive does not keep the round open.
 //   7. A round that is cancelled or fails ends at once: no more ops fire, and ops that complete give no tokens. The
-//      interpreter must not call the player again for this round. Earlier rounds are not affected.
+//      interpreter must not call the player again for this round.
 //
 // tests/libsched/schedule/firing_test.cc checks rules 1 to 3 against a reference for every DAG of up to five ops.
 // docs/inside/firing.md explains the rule with pictures.
@@ -40,7 +40,7 @@ struct token_count {
   round_no stamp = 0;
   std::uint32_t tokens = 0;
 
-  /// Adds a token of `round`. Returns the number of tokens that the op has now.
+  /// Adds a token of `round`. Returns the new number of tokens.
   constexpr std::uint32_t add(round_no round) {
     if (stamp != round) *this = {round, 0};
     return ++tokens;
@@ -48,7 +48,7 @@ struct token_count {
   constexpr std::uint32_t in(round_no round) const { return stamp == round ? tokens : 0; }
 };
 
-/// Returns true if an op with this `need` fires when the op receives its `tokens`-th token.
+/// Returns true if token number `tokens` makes an op with this `need` fire.
 constexpr bool fires_at(std::uint32_t tokens, std::uint32_t need) { return tokens == need; }
 
 /// Returns true if `tokens` tokens are enough for an op with this `need`.
@@ -56,11 +56,11 @@ constexpr bool is_enabled(std::uint32_t tokens, std::uint32_t need) { return tok
 
 // --- guards --------------------------------------------------------------------------------------------------
 
-/// Returns true if the period and the phase of a guard include the round. Does not consider guard::skips_empty.
+/// Returns true if the guard, without regard to guard::skips_empty, is true in the round.
 constexpr bool is_due(const guard& when, round_no round) { return (round - 1 + when.phase) % when.every == 0; }
 
-/// Returns true if an op with this guard is void in the round. items() must return the number of items in the lists
-/// that the op moves, and is called only if the guard skips empty lists.
+/// Returns true if an op with guard `when` is void in the round. items() must return the number of items in the lists
+/// that the op moves. It is called only if the guard skips empty lists.
 template <class Items>
 constexpr bool is_void(const guard& when, round_no round, const Items& items) {
   return !is_due(when, round) || (when.skips_empty && items() == 0);
@@ -68,8 +68,8 @@ constexpr bool is_void(const guard& when, round_no round, const Items& items) {
 
 // --- registers and calls -------------------------------------------------------------------------------------
 
-/// Returns true if a register satisfies the round. A register holds the highest round that was signalled, and satisfies
-/// this round and all earlier rounds.
+/// Returns true if a register satisfies the round. A register holds the highest round that was signalled. It satisfies
+/// that round and all earlier rounds.
 constexpr bool satisfies(std::uint64_t register_value, round_no round) { return register_value >= round; }
 
 /// Value of a register whose writer will never signal again.
@@ -77,8 +77,7 @@ inline constexpr round_no k_last_round = ~round_no{0};
 
 constexpr bool is_call(const op& o, rank self) { return o.kind == op_kind::signal_recv && o.peer == self; }
 
-/// Returns true if the call op means that the rank has waited for the deadline. Other call ops mean that the
-/// application has called.
+/// Returns true if the call op means that the rank's deadline has passed, not that the application has called.
 constexpr bool is_deadline_call(const op& call, const activation& starts) {
   return starts.policy == activation_policy::deadline && call.tag != k_full_call_tag;
 }
@@ -86,13 +85,13 @@ constexpr bool is_deadline_call(const op& call, const activation& starts) {
 /// Returns true if the op communicates with another rank.
 constexpr bool has_edge(const op& o, rank self) { return is_communication(o.kind) && o.peer != self; }
 
-/// Decides which calls have an effect in a round. A rank has one call op, and possibly a second call op for rounds that
+/// Decides which calls have an effect in a round. A rank has a call op, and possibly another call op for rounds that
 /// wait for every rank.
 ///
-/// A rank that has left the world is treated as if it had called in every round. If such calls started rounds, there
-/// would be an endless sequence of rounds. So these calls are used in two cases only: if the round waits for every
-/// rank, or if the number of remaining ranks is smaller than the number of calls that the round needs. In the second
-/// case all remaining ranks must call, and the missing calls are those of the lowest ranks that have left.
+/// A rank that has left the world counts as having called in every round. Such calls must not start rounds, because the
+/// sequence of rounds would be endless. So they have an effect in two cases only: if the round waits for every rank, or
+/// if fewer ranks remain than the round needs calls. In the second case, all remaining ranks must call, and the lowest
+/// ranks that have left provide the missing calls.
 class round_calls {
  public:
   explicit round_calls(const activation& starts = {}, rank size = 0)
@@ -102,7 +101,7 @@ class round_calls {
         drawn_(is_drawn_ ? size : 0) {}
 
   /// Opens a round, and draws the candidates of this round unless all ranks are candidates. `present`: the ranks that
-  /// have not left, ascending.
+  /// have not left the world, ascending.
   void open(round_no round, std::span<const rank> present) {
     waits_for_all_ = starts_.is_woken() && starts_.is_full(round);
     if (is_drawn_) drawn_.draw(starts_.seed, round, present, quota_.candidates);
@@ -124,8 +123,8 @@ class round_calls {
   bool waits_for_all() const { return waits_for_all_; }
   bool is_candidate(rank r) const { return !is_drawn_ || drawn_.holds(r); }
 
-  /// Returns true if a call of rank `self`, by the call op with this tag, has an effect in this round. `present`: the
-  /// ranks that have not left, ascending, or nullptr if no rank has left.
+  /// Returns true if the call op with tag `tag` of rank `self` has an effect in this round. `present`: the ranks that
+  /// have not left the world, ascending, or nullptr if no rank has left.
   bool counts(rank self, std::uint32_t tag, const std::vector<rank>* present) const {
     if (!starts_.is_woken()) return true;
     if (tag == k_full_call_tag) return waits_for_all_ || starts_.policy == activation_policy::deadline;
@@ -151,16 +150,16 @@ class round_calls {
 enum class outcome : std::uint8_t {
   done,     ///< the op has completed
   pending,  ///< the op is in flight; the interpreter must call finish() when the op has completed
-  failed,   ///< the interpreter has ended the round
+  failed,   ///< the round has failed, and the interpreter has ended it
 };
 
 /// Executes rounds by the round rule. An Interpreter (such as the engine) stores the state and carries out ops.
-/// Functions of the interpreter must not throw, and must not call the player while a function of the player runs. A
-/// `number` identifies an op of one rank or of a whole world. The interpreter has these functions:
+/// Functions of the interpreter must not throw, and must not call the player. A `number` identifies an op, either
+/// within one rank or within a whole world. The interpreter has these functions:
 ///
 ///   the schedule   const op& at(number) · std::uint32_t need(number) · successors(number) · bool is_exit(number)
 ///                  const guard* guard_of(number, op)
-///   its state      std::uint32_t add_token(number to, number from): returns the number of tokens that `to` has now
+///   its state      std::uint32_t add_token(number to, number from): returns the new number of tokens of `to`
 ///                  void mark(number): the op has completed · void exited(number): the exit op has completed
 ///                  void add_outstanding(number, int): changes the number of the rank's ops in flight
 ///   its queue      void enqueue(number): the op has its tokens, so the interpreter must call fire(number); in FIFO
@@ -183,7 +182,7 @@ class round_player {
     for (const auto root : roots) interpreter_.enqueue(root);
   }
 
-  /// Fires an op that was enqueued.
+  /// Fires an enqueued op.
   void fire(number id) {
     const op& o = interpreter_.at(id);
     if (o.guard != 0 && is_void(id, o)) return settle(id, interpreter_.pass_over(id, o));
@@ -198,7 +197,7 @@ class round_player {
     }
   }
 
-  /// Completes an armed signal receive if its register satisfies the round. Call this when the register may have
+  /// Completes an armed signal receive if its register satisfies the round. Must be called when the register may have
   /// changed. `value`: the current value of the register, if known.
   void hear(number id) { hear(id, interpreter_.listen(id, interpreter_.at(id))); }
   void hear(number id, round_no value) {
@@ -210,8 +209,8 @@ class round_player {
   }
 
   /// Continues an op that is armed or in flight. For a signal receive, `value` is the value of the register. For a
-  /// receive, the message has arrived, and take() returns an outcome as receive() does. Any other op has been carried
-  /// out, so the op completes.
+  /// receive, the message must have arrived, and take() returns an outcome as receive() does. Any other op must have
+  /// been executed, and completes.
   template <class Take>
   void resume(number id, round_no value, const Take& take) {
     const op_kind kind = interpreter_.at(id).kind;
@@ -219,7 +218,7 @@ class round_player {
     if (kind != op_kind::recv || take() == outcome::done) finish(id);
   }
 
-  /// Completes an op that was pending.
+  /// Completes an op whose outcome was `pending`.
   void finish(number id) {
     interpreter_.add_outstanding(id, -1);
     complete(id);
@@ -231,7 +230,8 @@ class round_player {
            lsched::is_void(*when, interpreter_.round(), [&] { return interpreter_.items_of(id, o); });
   }
 
-  /// Returns true if the application has called for the round after `last`, the latest round.
+  /// Returns true if the application has called for the round after the latest round, `last`. `called` is the last
+  /// round for which it has called.
   static constexpr bool may_begin(round_no called, round_no last) { return satisfies(called, last + 1); }
 
   /// Returns true if an op with this number of tokens has fired.

@@ -26,7 +26,7 @@ void scanner::skip_blanks() {
   if (starts_with("#")) at_ = std::min(text_.find('\n', at_), text_.size());
 }
 
-/// A quotation mark without a second mark on the same line becomes a symbol, which the grammar never accepts.
+/// A quotation mark without a closing mark on the same line becomes a symbol, which the grammar does not accept.
 token::kind scanner::take() {
   if (at_ == text_.size()) return token::end;
   const char first = text_[at_++];
@@ -57,7 +57,7 @@ std::string shown(const token& t) {
 failure located(std::string_view text, std::size_t at, failure why) {
   const std::string_view before = text.substr(0, at);
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-  const std::size_t column = at - (before.rfind('\n') + 1) + 1;  // first line: npos + 1 is 0
+  const std::size_t column = at - (before.rfind('\n') + 1) + 1;  // correct in the first line, too: npos + 1 is 0
   why.text = "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + why.text;
   return why;
 }

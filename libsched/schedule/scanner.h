@@ -1,4 +1,4 @@
-// Scanner for the words of a schedule's text form, and error texts with positions in the text.
+// The scanner of a schedule's text form, and error texts with positions in the text.
 #pragma once
 
 #include <cstddef>
@@ -41,14 +41,14 @@ class scanner {
 /// A schedule that was read from a text, with its position in the text.
 struct schedule_part {
   schedule_ptr program;
-  std::size_t begin = 0;  ///< position of the schedule
-  token next{};           ///< first token behind the schedule
+  std::size_t begin = 0;
+  token next{};  ///< first token after the schedule
 };
 
 /// Reads the schedule that begins at `at`. Failures: those of parse_schedule (schedule_file.h).
 result<schedule_part> read_schedule(std::string_view text, std::size_t at);
 
-/// Returns a quotation from a file for an error text. Long quotations are cut, and the result is printable ASCII.
+/// Returns a quotation from a file, for an error text. The result is printable ASCII, and truncated if long.
 std::string shown(std::string_view text);
 std::string shown(const token& t);
 

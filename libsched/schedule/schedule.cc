@@ -15,7 +15,7 @@ std::string_view name_of(buffer_role role) {
 
 namespace {
 
-/// Returns the buffer of region a, else of region c. Returns nullptr if the op has neither region.
+/// Returns the buffer of region a if the op has that region, else the buffer of region c, else nullptr.
 const buffer* source_of(const schedule& program, const op& o) {
   const region first = o.a.exists() ? o.a : o.c;
   return first.exists() ? &program.buffers()[first.buffer()] : nullptr;
@@ -112,8 +112,8 @@ void append_node(std::string& out, const schedule& program, op_id id, std::uint3
 
 }  // namespace
 
-/// In the graph, the colour of an op shows its kind. An op that waits for only some of its deps has a dashed border.
-/// The exit op has a double border.
+/// The colour of an op shows its kind. An op that waits for only some of its deps has a dashed border. The exit op has
+/// a double border.
 std::string to_dot(const schedule& program) {
   std::string out;
   append_all(out, "digraph schedule {\n  label=\"", escaped(program.name()), " rank ", program.place().self, " of ",

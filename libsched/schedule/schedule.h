@@ -1,9 +1,8 @@
 // A schedule: the compiled, immutable program of one rank for one collective.
 //
-// A schedule is a value. A schedule contains no pointers to user memory and no code, and nothing that is specific to
-// one collective. Ops are numbered in a topological order of their deps (every dep goes from a lower to a higher
-// number). Deps are stored as compressed sparse rows. The roots (ops without deps) and the exit op are stored
-// explicitly. Only compile() creates schedules.
+// A schedule is a value: it contains no pointers to user memory and no code. Ops are numbered in a topological order,
+// so every dep goes from a lower to a higher number. Deps are stored as compressed sparse rows (CSR). Only compile()
+// creates schedules.
 #pragma once
 
 #include <algorithm>
@@ -17,22 +16,21 @@
 
 namespace lsched {
 
-/// Provider of a buffer's memory.
+/// Role of a buffer, which determines who provides its memory.
 enum class buffer_role : std::uint8_t {
-  input,    ///< bound by the caller, or captured from the application; ops only read inputs
-  output,   ///< bound by the caller, or owned by the instance of a partial collective
+  input,    ///< bound by the caller; in a partial schedule, captured from the application; ops only read inputs
+  output,   ///< bound by the caller; in a partial schedule, owned by the instance
   scratch,  ///< owned by the instance
 };
 
 std::string_view name_of(buffer_role role);
 
 /// Layout of a buffer whose elements are lists. A list has 0 to `room` items of the buffer's type. The length of a list
-/// becomes known only during a round. Each list is one element, so counts and offsets of such a buffer are numbers of
-/// lists.
+/// is determined during a round. Each list is one element, so counts and offsets of such a buffer are in lists.
 ///
 /// A list that is not packed has memory for `room` items, and can be received before its length is known. Packed lists
-/// are stored one behind the other without gaps, so that one message can contain several lists. kernel::lay_out must
-/// set the lengths of packed lists before the lists are received.
+/// are stored contiguously, so that one message can contain several lists. Before packed lists are received,
+/// kernel::lay_out must set their lengths.
 struct list_layout {
   std::uint64_t room = 0;     ///< maximum number of items of a list; 0: elements are not lists
   std::uint64_t total = 0;    ///< maximum number of items of all packed lists together; 0: lists are not packed
@@ -57,22 +55,22 @@ struct buffer {
   friend bool operator==(const buffer&, const buffer&) = default;
 };
 
-/// A guard: the condition under which an op moves data in a round.
+/// A guard: a condition under which an op moves or computes data in a round.
 ///
-/// An op whose guard does not hold in a round is *void* in this round. A void op fires when it has its tokens, then
-/// completes without any access to memory or messages. So ops fire in the same way as in a round in which all guards
-/// hold. A proof that such a round ends is valid for all rounds. The send and the receive of a message must have the
-/// same guard. A guard depends only on values that both ranks know before the message: the round number, and the
-/// lengths of lists that both ranks have laid out.
+/// If the guard of an op is false in a round, the op is *void* in this round. A void op fires when it has its tokens,
+/// and completes without any access to memory or messages. So guards do not affect which ops fire, and a proof that a
+/// round ends is valid for all rounds. The send and the receive of a message must have the same guard. A guard depends
+/// only on values that both ranks know before the message: the round number, and lengths of lists that both ranks have
+/// set (kernel::lay_out).
 struct guard {
-  std::uint32_t every = 1;   ///< period in rounds, 1 to k_longest_period; the guard holds once per period
-  std::uint32_t phase = 0;   ///< number of rounds of the first period that lie before round 1; less than `every`
-  bool skips_empty = false;  ///< the guard holds only if the moved lists have items; received lists must be laid out
+  std::uint32_t every = 1;   ///< period in rounds, 1 to k_longest_period; the guard is true in one round per period
+  std::uint32_t phase = 0;   ///< number of rounds of the first period that precede round 1; less than `every`
+  bool skips_empty = false;  ///< true only if the moved lists have items; needs lengths that are set before receives
   friend bool operator==(const guard&, const guard&) = default;
 };
 
 inline constexpr std::uint32_t k_longest_period = 1 << 20;
-inline constexpr std::size_t k_most_guards = 127;  ///< maximum number per schedule; limited by the range of op::guard
+inline constexpr std::size_t k_most_guards = 127;  ///< maximum per schedule, because op::guard has 7 bits
 
 /// Location of a buffer: the buffer begins at element `begin` of memory number `memory`.
 struct placement {
@@ -87,18 +85,18 @@ class schedule {
     std::string name;
     world place;
     std::vector<op> ops;
-    std::vector<std::uint32_t> first;  ///< by op, plus the end: start of the op's successors in `next`
+    std::vector<std::uint32_t> first;  ///< by op: position in `next` of its first successor; then the length of `next`
     std::vector<op_id> next;
     std::vector<op_id> roots;
     std::vector<buffer> buffers;
-    std::vector<guard> guards;  ///< guards; op::guard is the index plus 1
+    std::vector<guard> guards;  ///< op::guard is the index in this vector plus 1
     std::vector<parameter_values>
-        parameters;  ///< values for each compute that has parameters; op::tag of the compute is the index
+        parameters;  ///< for each compute with parameters; op::tag is the index in this vector
     op_id exit = k_no_op;
     bool synchronising = false;  ///< declared: no rank's round ends before all ranks have entered the round
-    bool holding = false;        ///< declared: in-place payloads may stay (builder::declare_holding)
+    bool holding = false;        ///< declared: payloads may stay in the sender's memory (builder::declare_holding)
     activation starts{};
-    std::vector<std::uint32_t> lines{};  ///< line of the algorithm file, by op; 0 or no entry: unknown
+    std::vector<std::uint32_t> lines{};  ///< by op: line of the algorithm file; 0 or no entry: unknown
     std::uint32_t line_of(op_id id) const { return id < lines.size() ? lines[id] : 0; }
     friend bool operator==(const parts&, const parts&) = default;
   };
@@ -125,7 +123,7 @@ class schedule {
     return row_of(o.what).has_parameters() ? parts_.parameters[o.tag] : k_none;
   }
   op_id exit() const { return parts_.exit; }
-  /// Returns the line of the algorithm file that describes the op, or 0 if the op is not from a file.
+  /// Returns the line of the algorithm file from which the op was created, or 0 if the op is not from a file.
   std::uint32_t line_of(op_id id) const { return parts_.line_of(id); }
   bool is_synchronising() const { return parts_.synchronising; }
   bool is_holding() const { return parts_.holding; }
@@ -143,17 +141,17 @@ using schedule_ptr = std::shared_ptr<const schedule>;
 /// Returns ", line 12" for messages about an op, or an empty text for line 0.
 inline std::string words_for_line(std::uint32_t line) { return line == 0 ? "" : ", line " + std::to_string(line); }
 
-/// Returns the maximum number of bytes that a communication op moves, or that another op reads of one vector. Returns 0
-/// for ops without data.
+/// Returns the maximum number of bytes that a communication op moves. For other ops, returns the maximum size of one
+/// operand, or 0 if the op has no operands.
 std::uint64_t most_bytes(const schedule& program, const op& o);
 
-/// Returns the same number of bytes as most_bytes, but for lists of typical length.
+/// Like most_bytes, but with lists of typical instead of maximum length.
 std::uint64_t typical_bytes(const schedule& program, const op& o);
 
-/// Returns the operands of an op. Operands of a function cover their whole buffers.
+/// Returns the operands of an op. Operands of functions are whole buffers.
 operand_list operands_of(const op& o, std::span<const buffer> buffers);
 
-/// Returns true if the op accesses device memory. A device carries out such an op, and validate_op (op_rules.h) ensures
+/// Returns true if the op accesses device memory, so that a device must execute it. validate_op (op_rules.h) ensures
 /// that the op is a compute.
 bool is_on_device(const op& o, std::span<const buffer> buffers);
 
@@ -161,7 +159,7 @@ bool is_on_device(const op& o, std::span<const buffer> buffers);
 std::size_t count_of(const schedule& program, buffer_role role);
 
 /// Current version of the text form, which has one line for each op (docs/reference/schedule_file.md). schedule_file.h
-/// declares the reader.
+/// declares the parser.
 inline constexpr unsigned k_text_version = 3;
 inline constexpr unsigned k_first_text_version = 2;  ///< oldest version that can be read
 std::string to_text(const schedule& program, unsigned version = k_text_version);

@@ -1,11 +1,11 @@
 // Reader for schedule files, which contain schedules in text form (docs/reference/schedule_file.md).
 //
-// Files are untrusted. The length of the text bounds the reader's time and memory. The sizes that the text declares
-// do not. Every error contains a line and a column.
+// Files are untrusted. So time and memory of the reader depend on the length of the text, not on sizes that the text
+// declares. Every error contains a line and a column.
 //
 // A schedule must pass two checks. First, the builder must accept the schedule, so all rules of compile() apply.
 // Second, the text must contain the same words, in the same order, that to_text writes for the result. Spacing and
-// comments are free. Words that compile() can derive may be left out, but must not be wrong.
+// comments do not matter. Words that compile() can derive may be left out, but must not be wrong.
 #pragma once
 
 #include <string>
@@ -22,17 +22,17 @@ namespace lsched {
 /// all errors of builder::compile, with `op` and `peer`.
 result<schedule_ptr> parse_schedule(std::string_view text);
 
-/// Reads all schedules of a world. The result is indexed by rank. `text` must contain the schedule of each rank exactly
-/// once, in any order. All names and world sizes must be equal. Does not check that sends and receives of the schedules
-/// match. Errors: as parse_schedule.
+/// Reads the schedules of all ranks of a world. The result is indexed by rank. `text` must contain the schedule of each
+/// rank exactly once, in any order. All names and world sizes must be equal. Does not check that sends and receives of
+/// the schedules match. Errors: as parse_schedule.
 result<std::vector<schedule_ptr>> parse_world(std::string_view text);
 
 /// Reads the schedule of rank `place.self`. `text` may contain the schedules of the whole world, or only this schedule.
 /// Errors: as parse_schedule, and MISMATCH if the text is for another rank or another world size.
 result<schedule_ptr> parse_part(std::string_view text, world place);
 
-/// Returns a name in the form in which files contain names between quotes. Printable ASCII is unchanged. The quote, the
-/// backslash and all other bytes become \xHH, so that untrusted names are safe on terminals and valid in UTF-8.
+/// Returns a name, escaped as in the quoted names of files. Printable ASCII is unchanged. The quote, the backslash and
+/// all other bytes become \xHH, so that untrusted names are safe on terminals and valid in UTF-8.
 std::string escaped(std::string_view name);
 
 }  // namespace lsched

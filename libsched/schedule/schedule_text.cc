@@ -1,10 +1,10 @@
-// Writer and reader of the text form of a schedule.
+// Writes and reads the text form of a schedule.
 //
 // The reader makes two passes over the words of a schedule. The first pass calls the builder with the data that the
 // builder needs, and compiles. The second pass calls to_text for the compiled schedule, in the version of the file,
 // compares the result with the file, and refuses any word that differs. So every word of a file is checked, and the
-// first pass may skip data that compile() can derive. No memory is allocated by a size that a file declares, because
-// files are untrusted.
+// first pass may skip data that compile() can derive. Files are untrusted, so memory is never allocated according to a
+// size that a file declares.
 #include <charconv>
 #include <concepts>
 #include <limits>
@@ -23,8 +23,8 @@ using namespace text_grammar;
 
 // --- writing -------------------------------------------------------------------------------------------------
 
-/// The writer of the text form. Words are separated by one space, lines end with one newline, and numbers are decimal,
-/// without a sign or leading zeros.
+/// Words are separated by one space, lines end with one newline, and numbers are decimal, without a sign or leading
+/// zeros.
 class text_writer {
  public:
   explicit text_writer(unsigned version) : version_(version) {}
@@ -42,7 +42,7 @@ class text_writer {
   bool option(std::string_view text, bool exists) { return exists && word(text); }
   bool number(std::integral auto value, std::uint64_t = 0) { return word(std::to_string(value)); }
   bool real(double value) {
-    std::array<char, 32> digits;  // std::to_chars writes the shortest text from which the same number can be read
+    std::array<char, 32> digits;  // std::to_chars writes the shortest text that parses to the same number
     return word({digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr});
   }
   bool choice(const auto&, std::string_view, auto value) { return word(name_of(value)); }
@@ -98,7 +98,7 @@ void text_writer::write_op(const schedule& program, op_id id) {
 
 // --- reading -------------------------------------------------------------------------------------------------
 
-/// Skips words that a file may leave out, if such words are next. Otherwise returns false.
+/// If the next words are words that a file may leave out, skips them and returns true. Otherwise returns false.
 bool skip_derived(scanner& in) {
   const std::string_view word = in.next().text;
   const bool is_line = word == "sizes";
@@ -112,11 +112,11 @@ bool skip_derived(scanner& in) {
 
 /// Returns the line of `text` that contains byte `at`, without the newline.
 std::string_view line_at(std::string_view text, std::size_t at) {
-  const std::size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;  // npos + 1 is 0
+  const std::size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;  // in the first line, npos + 1 is 0
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
-/// The reader of the schedule that begins at position `at`. If a member function returns false, it has set the failure.
+/// Reads the schedule that begins at position `at`. A member function that returns false has set the failure.
 class text_reader {
  public:
   text_reader(std::string_view text, std::size_t at) : text_(text), in_(text, at) {}
@@ -139,7 +139,7 @@ class text_reader {
   }
 
   /// Reads all words and symbols up to the next blank as one real number. compare() checks later that to_text writes
-  /// the number in the same way.
+  /// the same characters.
   bool real(double& into) {
     const token first = next();
     std::size_t end = first.at;
@@ -233,7 +233,7 @@ class text_reader {
   bool refuse(const std::string& wanted) {
     return fail(next().at, "expected " + wanted + " but found " + shown(next()));
   }
-  /// Returns true if the builder has no error. Otherwise sets the failure, with the position `at`, and returns false.
+  /// Returns true if the builder has no error. Otherwise sets the failure, located at `at`, and returns false.
   bool is_sound(std::size_t at) { return made_.error() == nullptr || fail(at, *made_.error()); }
   bool take(std::string_view text) {
     if (next().text != text) return false;
@@ -352,8 +352,8 @@ class text_reader {
     return true;
   }
 
-  /// Checks that to_text writes every word of the file, in the same order. Words that only to_text writes must be words
-  /// that compile() can derive.
+  /// Checks that to_text writes every word of the file, in the same order. Words that are missing in the file must be
+  /// words that compile() can derive.
   bool compare() {
     const std::string whole = to_text(*program_, version_);
     scanner read(text_, begin_), written(whole, 0);
@@ -376,7 +376,7 @@ class text_reader {
   builder made_{world{}};
   unsigned version_ = k_text_version;
   std::vector<guard> guards_{};
-  std::vector<std::size_t> lines_{};  ///< position of the line of each op, by op
+  std::vector<std::size_t> lines_{};  ///< by op: position of its line in the text
   std::vector<std::pair<op_id, op_id>> deps_{};
   schedule_ptr program_{};
   failure why_{};

@@ -39,7 +39,7 @@ inline constexpr std::array k_all_policies{
     activation_policy::none,     activation_policy::full,   activation_policy::solo,   activation_policy::majority,
     activation_policy::first_of, activation_policy::all_of, activation_policy::quorum, activation_policy::deadline};
 
-/// An op with its parameters, and the additional data that the text contains for a compute.
+/// An op, and the additional data that the text contains for a compute.
 struct op_text {
   op work{};
   parameter_values parameters{};
@@ -70,7 +70,7 @@ bool head_lines(Io& io, head_text& head) {
          io.number(starts.seed) && io.end_line();
 }
 
-/// The line with the numbers of buffers, guards, ops and deps. A reader ignores these numbers here, because compare()
+/// The line with the numbers of buffers, guards, ops and deps. The reader ignores these numbers, because compare()
 /// checks them later.
 template <class Io>
 bool size_line(Io& io, std::array<std::uint64_t, 4> sizes) {
@@ -140,8 +140,8 @@ bool parameter_words(Io& io, const parameter_rule& rule, parameter& value) {
 /// type, the text contains both types: `compute f64 sums = dot_norms f32 a b`. In version 2 of the text form,
 /// parameters have no names: the number of a function precedes the operands, and any other parameter follows "by".
 ///
-/// The op's count is the number of elements of the target, or of operand a if the target is `sums`. compare() refuses a
-/// text in which other operands do not fit this count.
+/// The op's count is the number of elements of the target, or of operand a if the target is `sums`. compare() later
+/// refuses a text in which another operand has a different count.
 template <class Io>
 bool compute_words(Io& io, op_text& text, std::uint64_t target_count) {
   op& work = text.work;
@@ -182,7 +182,7 @@ bool work_words(Io& io, op_text& text, std::uint64_t target_count) {
 }
 
 /// The words that follow "op" and the number of the op, up to the successors. Words that compile() can derive may be
-/// left out. `need` may be left out if the op needs all its tokens. compare() checks these words against the compiled
+/// left out. `need` may be left out if the op waits for all its deps. compare() checks these words against the compiled
 /// op.
 template <class Io>
 bool op_words(Io& io, op_text& text, std::uint64_t target_count) {

@@ -8,7 +8,7 @@ namespace {
 
 using bytes = std::span<const std::byte>;
 
-/// The memory of all buffers of a role, in the order of the schedule.
+/// The memory of all buffers with the same role, in the order in which the schedule declares them.
 struct region_list {
   std::vector<bytes> memory;
   std::vector<dtype> types;
@@ -25,13 +25,13 @@ region_list regions_of(const schedule& program, buffer_role role, const Pointers
   return all;
 }
 
-/// Returns the distance from the beginning of `from` to the beginning of `to`.
+/// Returns the distance in bytes from the beginning of `from` to the beginning of `to`.
 std::int64_t distance(bytes from, bytes to) {
   return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to.data()) -
                                    reinterpret_cast<std::uintptr_t>(from.data()));
 }
 
-/// Returns whether `inner`, which begins `begin` bytes behind the beginning of `outer`, is a part of `outer`.
+/// Returns true if `inner` is a part of `outer`. `begin` is the offset of `inner` in bytes.
 bool is_within(bytes inner, bytes outer, std::int64_t begin) {
   return begin >= 0 && static_cast<std::uint64_t>(begin) < outer.size() &&
          inner.size() <= outer.size() - static_cast<std::uint64_t>(begin);

@@ -19,7 +19,7 @@ status point_parts(std::vector<Part>& parts, Pointers buckets) {
   return status::ok;
 }
 
-// Rounds in this file are in the application's numbering (counted() in instance.h).
+// Round numbers in this file are those of the application (counted() in instance.h).
 round_no finished_of(const instance& one) { return counted(one, one.finished.load()); }
 bool is_over(const instance& one, round_no round) { return finished_of(one) >= round; }
 
@@ -35,7 +35,7 @@ session::session(engine& runs, const session_instances& all, divisor by, std::sp
     offered_.push_back({nullptr, contribution_buffer().count});
     collected_.push_back({nullptr, result_buffer().count});
   }
-  prepared_.resize(offered_.size());  // here, because offers allocate nothing
+  prepared_.resize(offered_.size());  // allocated here, because offers must not allocate
 }
 
 status session::parts_of(const void* const* buckets, std::span<const source_part>* parts) {
@@ -65,11 +65,11 @@ const char* session::why_no_offer() const {
          "or call lsched_withdraw";
 }
 
-// Calls for the next round. If that round is not over yet, posts to the engine and returns true.
+// Calls for the next round. If that round is not over yet, notifies the engine and returns true.
 bool session::call_next(round_no* round) {
   instance& rounds = *all_.rounds;
   *round = called_of(rounds) + 1;
-  rounds.stats->calls.note(*round, trace_buffer::now_ns());  // before the call that may start the round
+  rounds.stats->calls.note(*round, trace_buffer::now_ns());  // must precede the call, which may start the round
   call_for(rounds, *round);
   if (is_over(rounds, *round)) return false;
   engine_.post(rounds);
@@ -85,8 +85,8 @@ status session::offer(std::span<const source_part> contribution, round_no* round
   return status::ok;
 }
 
-// Does not post, because the engine need not see calls for rounds that are over. Skipped rounds have no times of calls
-// (call_times::note), so they do not count in the median of deadline(auto).
+// Does not notify the engine, because the skipped rounds are over. call_times::note is not called, so skipped rounds do
+// not affect the median for deadline(auto).
 status session::skip(round_no last, std::uint64_t* skipped) {
   if (const status why = may_offer(); why != status::ok) return why;
   instance& rounds = *all_.rounds;
@@ -171,7 +171,7 @@ std::optional<failure> session::load_pending(std::span<const std::byte> image) {
 
 // --- results ---------------------------------------------------------------------------------------------------------
 
-/// Returns the report of a collect. If `got` is empty, nothing new was collected.
+/// Returns the report of a collect. If `got` is empty, no new result was collected.
 collect_report session::report_of(const std::optional<delivered>& got) const {
   const instance& rounds = *all_.rounds;
   const round_no last = rounds.results->collected(), over = finished_of(rounds);
@@ -198,7 +198,7 @@ void session::divide(const delivered& got, std::span<const target_part> result) 
   for (const target_part& one : result) find_divide(result_buffer().type)(one.data, one.data, one.count, by);
 }
 
-/// Returns the divided result, in separate memory, because other ranks may need the original result
+/// Returns the divided result. It is in separate memory, because other ranks may need the original result
 /// (docs/reference/shrink.md).
 const std::byte* session::divided(const delivery::loan& result) {
   const std::uint64_t by = divisor_of(result.what);
@@ -208,14 +208,14 @@ const std::byte* session::divided(const delivery::loan& result) {
   return view_.data();
 }
 
-/// Takes the first uncollected result. Without parts, the result is dropped.
+/// Collects and divides the first uncollected result. If `into` is empty, the result is dropped.
 std::optional<delivered> session::take(std::span<const target_part> into) {
   const auto got = all_.rounds->results->collect(into);
   if (got) divide(*got, into);
   return got;
 }
 
-/// Hands out the result that a flush has taken. Later calls report no new result.
+/// Copies the result that a flush has collected to `into`. Later calls report no new result.
 collect_report session::hand_out(std::span<const target_part> into) {
   if (!taken_.what.null) all_.rounds->results->copy(sum_.data(), into);
   const collect_report report = taken_;
@@ -223,9 +223,9 @@ collect_report session::hand_out(std::span<const target_part> into) {
   return report;
 }
 
-/// Returns the longest time that this rank waits in the round, or nothing if this rank waits until all ranks have
-/// called. With deadline(auto), the longest wait is a fifth of the median time between two calls. The time between two
-/// calls includes the wait, so a wait adds at most a quarter to a step.
+/// Returns the longest time that this rank waits in the round, or nothing if it waits until all ranks have called. With
+/// deadline(auto), the longest wait is a fifth of the median time between two calls. This median includes the wait, so
+/// the wait adds at most a quarter to the time of a step.
 std::optional<std::uint64_t> session::longest_wait_ns(round_no round) {
   constexpr std::uint64_t k_share = 5;
   const instance& rounds = *all_.rounds;
@@ -239,7 +239,7 @@ std::optional<std::uint64_t> session::longest_wait_ns(round_no round) {
   return auto_wait_ns_;
 }
 
-/// Awaits a round that this rank has called for, until the deadline at most.
+/// Waits for a round for which this rank has called, but at most until the deadline.
 call_progress session::await_own(round_no round) {
   instance& rounds = *all_.rounds;
   call_progress now = await(rounds, round);
@@ -277,7 +277,7 @@ call_progress session::collect_view(round_no round, const std::byte** result, co
 // --- collective calls ------------------------------------------------------------------------------------------------
 
 call_progress session::await(const instance& one, round_no round) {
-  const status verdict = one.verdict.load();  // loaded first, because an instance may fail after the round
+  const status verdict = one.verdict.load();  // must be loaded before is_over(): the instance may fail after the round
   if (is_over(one, round)) return {};
   return {verdict == status::ok ? status::pending : verdict, &one, uncounted(one, round)};
 }
@@ -299,7 +299,7 @@ call_progress session::validate(common_call wanted) const {
   return {};
 }
 
-/// Contributes a number to the next round of the instance `agreement`, which waits for every remaining rank.
+/// Contributes a number to the next round of the instance `agreement`. This round waits for every remaining rank.
 void session::say(round_no number) {
   instance& agreement = *all_.agreement;
   const round_no next = called_of(agreement) + 1;
@@ -307,7 +307,7 @@ void session::say(round_no number) {
   call(agreement, next);
 }
 
-/// Sets `largest` to the maximum of all numbers, once the round of `agreement` is over.
+/// Once the round of `agreement` is over, sets `largest` to the maximum of all contributed numbers.
 call_progress session::hear(round_no& largest) {
   instance& agreement = *all_.agreement;
   const call_progress now = await(agreement, called_of(agreement));
@@ -315,9 +315,9 @@ call_progress session::hear(round_no& largest) {
   return now;
 }
 
-/// Runs a round that all ranks agree on. When a rank enters the call, no rank has called for that round or captured a
-/// contribution for it. So all earlier offers are in that round or an earlier round. If a rank leaves meanwhile, that
-/// rank may start rounds, and the first of these rounds takes the pending offers.
+/// Runs a round on which all ranks agree. When a rank enters the collective call, no rank has called for the agreed
+/// round or captured a contribution for it. So all earlier offers are in that round or an earlier round. A rank that
+/// leaves meanwhile may start rounds; the first of these captures its pending offers.
 call_progress session::make_common_round() {
   instance& rounds = *all_.rounds;
   if (stage_ == stage::none) {
@@ -334,7 +334,7 @@ call_progress session::make_common_round() {
   return stage_ == stage::called ? await(rounds, target_) : call_progress{};
 }
 
-/// No rank continues before all ranks have taken the result. Until then no later result can exist.
+/// No rank returns before all ranks have collected the result, so that no later result can exist before that.
 call_progress session::flush(std::span<const target_part> result, collect_report* report) {
   if (const call_progress why = validate(common_call::flush); why.answer != status::ok) return why;
   call_ = common_call::flush;
@@ -354,8 +354,8 @@ call_progress session::flush(std::span<const target_part> result, collect_report
   return {};
 }
 
-/// The weights go through the instance `mean`, which waits for every rank. Each rank drops its uncollected results
-/// before that round.
+/// The weights are summed in a round of the instance `mean`, which waits for every rank. Before this round, each rank
+/// drops its uncollected results.
 call_progress session::model_sync(void* weights, collect_report* report) {
   if (const call_progress why = validate(common_call::model_sync); why.answer != status::ok) return why;
   if (all_.mean == nullptr)
@@ -386,7 +386,7 @@ call_progress session::model_sync(void* weights, collect_report* report) {
 void session::leave() {
   for (instance* one : {all_.rounds, all_.agreement, all_.mean}) {
     if (one == nullptr) continue;
-    one->offers->leave();  // before the call, so that the round that the call starts sees the departure
+    one->offers->leave();  // must precede the call: the round that the call starts must see the departure
     call_for(*one, k_last_round);
     engine_.post(*one);
   }
@@ -394,7 +394,7 @@ void session::leave() {
 
 call_progress session::drain() const {
   for (const instance* one : {all_.rounds, all_.agreement, all_.mean}) {
-    if (one == nullptr) continue;  // removed by an earlier attempt, or never created
+    if (one == nullptr) continue;  // an earlier call has removed the instance, or it was never created
     if (const call_progress now = await(*one, k_last_round); now.answer == status::pending) return now;
   }
   return {};

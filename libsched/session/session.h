@@ -1,16 +1,17 @@
-// A session is one rank's view of a partial schedule: its offers and collects, and the collective calls.
+// A session is one rank's view of a partial schedule. It offers contributions, collects results, and takes part in
+// collective calls.
 //
-// No function here waits. A call that would have to wait returns PENDING and the round that it needs. The caller waits
-// for that round in its own way (the library by the driver, tests by stepping all ranks) and calls again. A caller that
-// has given up may also call again later, and the call continues where it stopped.
+// No function here waits. A call that would have to wait returns PENDING and the round for which it waits. The caller
+// waits for the end of that round and then calls again: the library waits by the driver, and tests step all ranks. A
+// later call continues where the previous call stopped, even if the caller gave up the wait.
 //
-//     flush        agree on a round ── call for it ── wait ── take the result ── wait until all ranks have taken theirs
+//     flush        agree on a round ── call for it ── wait ── collect the result ── wait until all ranks have collected
 //     model_sync   agree on a round ── call for it ── wait ── drop all results ── mean of the weights
 //
-// To agree on a round, every remaining rank contributes a number to a round of the instance `agreement` (activation
-// policy `full`, which waits for all ranks; maximum of one u64). The number is the last round that the rank has called
-// for, finished or captured for. When a rank enters the call, no rank has called for the round after the maximum, or
-// captured a contribution for it. So everything that was offered before is in that round or an earlier round.
+// To agree on a round, the ranks run a round of the instance `agreement`, which waits for all remaining ranks and
+// computes the maximum of one u64. Each rank contributes the last round for which it has called or captured, or which
+// has finished. The agreed round is the round after the maximum. When a rank enters the call, no rank has called or
+// captured for that round. So all earlier offers are in that round or an earlier round.
 //
 // Thread safety: as for an instance (instance.h), one thread at a time may offer, and one may collect. A collective
 // call is both an offer and a collect.
@@ -28,22 +29,22 @@
 
 namespace lsched {
 
-/// The divisor of results when they are collected.
+/// The number by which results are divided when they are collected.
 enum class divisor : std::uint8_t {
   none,
   ranks,         ///< size of the world in which the session was created, even after a move to a smaller world
-  contributors,  ///< contributors of the round; lag_policy::latest only
-  offers,        ///< offers in the result
+  contributors,  ///< number of contributors of the round; only with lag_policy::latest
+  offers,        ///< number of offers in the result
 };
 
 /// The instances of one session, committed by all ranks in this order.
 struct session_instances {
-  instance* rounds = nullptr;     ///< the instance of the contributions and results
-  instance* agreement = nullptr;  ///< instance with activation full: the maximum of one u64
-  /// Instance with activation full: the sum of weights; null: model_sync() returns UNSUPPORTED
+  instance* rounds = nullptr;     ///< instance that moves the contributions and results
+  instance* agreement = nullptr;  ///< instance with policy `full`, which computes the maximum of one u64
+  /// Instance with policy `full`, which sums the weights. If null, model_sync() returns UNSUPPORTED.
   instance* mean = nullptr;
 
-  /// Creates the struct from two or three instances in that order. in_order() is the inverse.
+  /// Creates the struct from two or three instances, in the order of the members. in_order() is the inverse.
   static session_instances of(std::span<instance* const> all) {
     return {all[0], all[1], all.size() > 2 ? all[2] : nullptr};
   }
@@ -56,23 +57,23 @@ struct session_instances {
 
 /// The outcome of a collect.
 struct collect_report {
-  delivered what{};    ///< rounds of the result; `from` == `to`: no new result; `null`: no rank contributed
-  round_no round = 0;  ///< the last round that is over; after a flush equal on all ranks
+  delivered what{};    ///< the result; `from` == `to`: no new result; `null`: no rank contributed
+  round_no round = 0;  ///< last round that is over; after a flush, equal on all ranks
 };
 
 /// The progress of a call.
 struct [[nodiscard]] call_progress {
   status answer = status::ok;         ///< PENDING: call again once `round` of `awaited` is over
-  const instance* awaited = nullptr;  ///< set with PENDING and with the error of a failed instance
+  const instance* awaited = nullptr;  ///< set if `answer` is PENDING or the error of a failed instance
   round_no round = 0;
-  std::string_view reason{};   ///< human-readable, set with STATE and UNSUPPORTED; static text
-  std::uint64_t again_ns = 0;  ///< set with PENDING: call again by this time of the steady clock; 0: no limit
+  std::string_view reason{};   ///< static text, set if `answer` is STATE or UNSUPPORTED
+  std::uint64_t again_ns = 0;  ///< set if `answer` is PENDING: steady-clock time to call again; 0: no limit
 };
 
 class session {
  public:
   /// Creates a session on instances of the engine `runs`. `buckets` has the number of elements of each part of a
-  /// contribution and a result, for calls that take one pointer per part. Empty means one part.
+  /// contribution or result, for calls that take one pointer per part. If `buckets` is empty, there is one part.
   session(engine& runs, const session_instances& all, divisor by, std::span<const std::uint64_t> buckets = {});
 
   const buffer& contribution_buffer() const { return all_.rounds->program->buffers()[all_.rounds->input_buffer]; }
@@ -80,51 +81,52 @@ class session {
   const instance& rounds() const { return *all_.rounds; }
   std::size_t number_of_parts() const { return offered_.size(); }
   bool averages_weights() const { return all_.mean != nullptr; }
-  /// Returns whether a flush or model_sync is incomplete on this rank.
+  /// Returns true while a flush or model_sync is incomplete on this rank.
   bool is_in_common_call() const { return stage_ != stage::none; }
 
-  /// Sets `*parts` to the parts of a contribution or a result, with one pointer each. Valid until the next call of
-  /// parts_of(). Returns ARGUMENT if a part that is not empty has a null pointer.
+  /// Sets `*parts` to the parts of a contribution or result; `buckets` has the pointer to each part. `*parts` is valid
+  /// until the next call of parts_of(). Returns ARGUMENT if the pointer to a non-empty part is null.
   status parts_of(const void* const* buckets, std::span<const source_part>* parts);
   status parts_of(void* const* buckets, std::span<const target_part>* parts);
 
-  /// Deposits a contribution, unless it is empty, and calls for the next round, `*round`. If that round is not over
-  /// yet, posts to the engine and sets `*is_posted`. Returns STATE after leave(), during an incomplete flush or
-  /// model_sync, or between prepare() and offer_prepared().
+  /// Offers `contribution`, unless it is empty, and calls for the next round, whose number is returned in `*round`. If
+  /// that round is not over yet, notifies the engine and sets `*is_posted`. Returns STATE after leave(), while a flush
+  /// or model_sync is incomplete, or between prepare() and offer_prepared().
   status offer(std::span<const source_part> contribution, round_no* round, bool* is_posted);
 
-  /// Returns the reason why an offer, or a related call, was refused with STATE.
+  /// Returns the reason why offer() or a related function has returned STATE.
   const char* why_no_offer() const;
 
-  /// Counts the finished rounds up to `last` as called for, and sets `*skipped` to the number of these rounds. The next
-  /// offer calls for a later round. Returns STATE after leave(), or during an incomplete flush or model_sync.
+  /// Skips the finished rounds up to `last`, as if this rank had called for them, and sets `*skipped` to their number.
+  /// The next offer calls for a later round. Returns STATE after leave(), or while a flush or model_sync is incomplete.
   status skip(round_no last, std::uint64_t* skipped);
 
-  /// Copies a bucket of a contribution while other buckets are still computed. Once all buckets are copied,
-  /// offer_prepared() deposits the contribution and calls for a round. Returns ARGUMENT for an invalid bucket or
-  /// missing data, and STATE as skip().
+  /// Copies a bucket of a contribution, for applications that compute one bucket after the other. Once all buckets are
+  /// copied, offer_prepared() offers the contribution and calls for a round. Returns ARGUMENT for an invalid bucket or
+  /// null data, and STATE under the conditions of skip().
   status prepare(std::uint32_t bucket, const void* data);
   status offer_prepared(round_no* round, bool* is_posted);
 
-  /// Returns the pending contribution as an image for machines of the same byte order. load_pending() adds such an
-  /// image to the pending contribution. Returns ARGUMENT, VERSION or MISMATCH, or STATE as offer(), in which case
-  /// nothing has changed.
+  /// save_pending() returns an image of the pending contribution, for machines of the same byte order. load_pending()
+  /// adds such an image to the pending contribution. It returns ARGUMENT, VERSION or MISMATCH for an image that does
+  /// not fit, and STATE under the conditions of offer(). After an error nothing has changed.
   std::vector<std::byte> save_pending() const;
   std::optional<failure> load_pending(std::span<const std::byte> image);
 
-  /// Once `round` is over, collects the first uncollected result, divided. Without parts, the result is dropped. During
-  /// a flush that has taken its result, collects that result. If the round's deadline has passed, starts the round.
+  /// Once `round` is over, collects and divides the first uncollected result. If `result` is empty, the result is
+  /// dropped. If an incomplete flush has already taken its result, collects that result. If the round's deadline has
+  /// passed, starts the round.
   call_progress collect(round_no round, std::span<const target_part> result, collect_report* report);
 
-  /// Like collect(), but sets `*result` to the result in place, or to null if there is no result.
+  /// Like collect(), but does not copy: sets `*result` to the memory of the result, or to null if there is no result.
   call_progress collect_view(round_no round, const std::byte** result, collect_report* report);
 
-  /// Discards the pending contribution and sets `*offers` to the number of its offers. Returns STATE during an
-  /// incomplete flush or model_sync.
+  /// Discards the pending contribution and sets `*offers` to the number of its offers. Returns STATE while a flush or
+  /// model_sync is incomplete.
   status withdraw(std::uint64_t* offers);
 
-  /// Collective over all remaining ranks. Runs a round such that all earlier offers are in this round or an earlier
-  /// round, and collects the result of this round. Allocates at the first call.
+  /// Collective over all remaining ranks. Runs a round after which all earlier offers of all ranks have been part of a
+  /// result, and collects the result of this round. The first call allocates memory.
   call_progress flush(std::span<const target_part> result, collect_report* report);
 
   /// Collective over all remaining ranks. Replaces `weights` by their mean over these ranks, and drops pending
@@ -132,24 +134,24 @@ class session {
   /// `report->what.contributors` is the number of ranks in the mean.
   call_progress model_sync(void* weights, collect_report* report);
 
-  /// Leaves the session. From now on this rank counts as having called in every round, without a contribution. The
-  /// pending contribution is still sent. A second call has no effect.
+  /// Leaves the session. This rank then counts as having called in every round, without a contribution. A pending
+  /// contribution is still sent. A second call has no effect.
   void leave();
 
   /// After leave(), returns OK once all ranks have left and no message of the session is in flight. A failed instance
-  /// counts as over.
+  /// counts as finished.
   call_progress drain() const;
 
   const session_instances& all() const { return all_; }
 
-  /// Replaces the instances by their successors (instance_options::predecessor). Incomplete calls continue.
+  /// Replaces the instances by their successors (instance_options::predecessor). Incomplete collective calls continue.
   void go_on_with(const session_instances& all) { all_ = all; }
 
-  /// Returns the instances in the order of their removal, after drain(). The caller sets each removed instance to null.
+  /// Returns the instances in the order in which the caller must remove them after drain(). The caller sets their
+  /// pointers to null.
   std::array<instance**, 3> instances() { return {&all_.mean, &all_.agreement, &all_.rounds}; }
 
  private:
-  /// The collective calls.
   enum class common_call : std::uint8_t { none, flush, model_sync };
   /// The progress of this rank in a collective call.
   enum class stage : std::uint8_t { none, asked, called, taken };
@@ -173,19 +175,19 @@ class session {
 
   engine& engine_;
   session_instances all_;
-  round_no auto_round_ = 0;                      ///< round of auto_wait_ns_
+  round_no auto_round_ = 0;                      ///< round for which auto_wait_ns_ was computed
   std::optional<std::uint64_t> auto_wait_ns_{};  ///< longest wait with deadline(auto); empty: no limit
   divisor divisor_;
   std::uint64_t ranks_;  ///< size of the world in which the session was created
   std::vector<source_part> offered_;
-  std::vector<bool> prepared_;  ///< whether prepare() has copied the bucket, by bucket
+  std::vector<bool> prepared_;  ///< by bucket: true if prepare() has copied the bucket
   std::vector<target_part> collected_;
 
   common_call call_ = common_call::none;
   stage stage_ = stage::none;
-  round_no target_ = 0;            ///< the common round
-  collect_report taken_{};         ///< report of a flush that has taken its result
-  std::vector<std::byte> sum_{};   ///< result of the flush of taken_
+  round_no target_ = 0;            ///< the round on which the ranks have agreed
+  collect_report taken_{};         ///< report of a flush whose result is in sum_
+  std::vector<std::byte> sum_{};   ///< result of the flush of which taken_ is the report
   std::vector<std::byte> view_{};  ///< divided result, for collect_view()
 };
 

@@ -1,13 +1,13 @@
 // The event queue of the simulator. Pending events are stored in time windows of equal width.
 //
-// If an event causes an event at another rank, the second event is at least one width later. (The width is the
-// lookahead, at most o + L.) So all events of a window can be removed together, and the events of each rank can be
-// handled separately, in the order of time, source, kind and tag. A window is a linked list of small chunks. When a
-// window is removed, its events are sorted: first into blocks of ranks by a counting sort, then inside each block. The
-// next k_ring windows are in a ring, and events in later windows are in a heap.
+// The width of a window is at most the lookahead: an event at one rank causes events at other ranks only after at least
+// this time. (The lookahead is at most o + L.) So all events of a window can be removed together, and the events of
+// each rank are handled separately, in the order of time, source, kind and tag. A window is a linked list of small
+// chunks. When a window is removed, its events are sorted: first into blocks of ranks by a counting sort, then inside
+// each block. The next k_ring windows are stored in a ring buffer, and events in later windows in a heap.
 //
-// Ranks that share a NIC form a group. The events of all ranks of a group are handled in one common order. A group
-// consists of consecutive ranks, and all groups have the same size.
+// Ranks that share a NIC form a group. The events of a group are handled in one common order. A group consists of
+// consecutive ranks, and all groups have the same size.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace lsched {
 
 enum class event_kind : std::uint8_t { start, signal, data, request, grant, moved, deadline };
 
-/// The kind of an event at a rank, and the op of this rank to which the event belongs.
+/// The kind of an event, and the op of the rank to which the event belongs.
 struct label {
   event_kind kind = event_kind::start;
   op_id op = 0;
@@ -35,8 +35,8 @@ struct label {
 constexpr std::uint32_t number_of(const label& one) { return one.op << 3 | static_cast<std::uint32_t>(one.kind); }
 constexpr label label_of(std::uint32_t number) { return {static_cast<event_kind>(number & 7), number >> 3}; }
 
-/// Returns true if event x is handled before event y, if both arrive at rank `self` in the same picosecond. The order
-/// is by the rank that caused the event, then by kind, then by tag.
+/// Returns true if event x is handled before event y, when both arrive at rank `self` in the same picosecond. Events
+/// are ordered by the rank that caused them, then by kind, then by tag.
 inline bool is_before(const packed_world& world, rank self, const label& x, const label& y) {
   const auto [number, index] = world.member(self);
   const packed_shape& shape = world.shapes()[number];
@@ -49,7 +49,7 @@ inline bool is_before(const packed_world& world, rank self, const label& x, cons
   return cause(x) < cause(y);
 }
 
-/// The stored form of a pending event. If `Time` is traced_time, the event contains the longest path to its instant.
+/// The stored form of a pending event. If `Time` is traced_time, the event also stores the longest path to it.
 template <class Time>
 struct event_code {
   struct event {
@@ -68,8 +68,8 @@ struct event_code {
   static Time time(const event& one, picoseconds) { return one.when; }
 };
 
-/// For plain times, an event has 8 bytes: the rank, the time since the beginning of the window, and the label. If
-/// labels need many bits, windows are narrower, so that all three parts fit.
+/// If `Time` is picoseconds, an event has 8 bytes: the rank, the time since the beginning of the window, and the label.
+/// If labels need many bits, the windows are made narrower, so that all three fit.
 template <>
 struct event_code<picoseconds> {
   using event = std::uint64_t;
@@ -105,7 +105,7 @@ class event_queue {
   using code = event_code<Time>;
   using stored = typename code::event;
 
-  /// The width of a window is at most `width`, and a power of two. `group` is the number of ranks of a group.
+  /// The width of windows is the largest possible power of two, at most `width`. A group has `group` ranks.
   event_queue(const packed_world& world, picoseconds width, rank group)
       : world_(world),
         code_(world, width),
@@ -115,8 +115,8 @@ class event_queue {
     heads_.fill(k_none);
   }
 
-  /// Adds an event. The event must not be in a window before the window that take() returned last. If the event is in
-  /// that window, the next take() returns the same window again, with the new events.
+  /// Adds an event. The event must not be earlier than the window that take() returned last. If the event is in that
+  /// window, the next take() returns new events of the same window.
   void push(const Time& time, rank r, const label& what) {
     const std::int64_t window = instant_of(time) >> code_.time_bits;
     const stored event = code_.pack(time, r, what);
@@ -127,8 +127,8 @@ class event_queue {
 
   bool is_empty() const { return near_count_ == 0 && far_.empty(); }
 
-  /// Removes all events of the earliest window that is not empty, and returns them in the order of groups, then times.
-  /// time_of(), rank_of() and label_of() decode these events.
+  /// Removes all events of the earliest non-empty window, and returns them sorted by group, then by time. time_of(),
+  /// rank_of() and label_of() decode these events.
   const std::vector<stored>& take() {
     base_ = near_count_ > 0 ? base_ + distance_to_first() : far_.front().first;
     while (!far_.empty() && far_.front().first < base_ + k_ring) {
@@ -150,7 +150,7 @@ class event_queue {
     return taken_;
   }
 
-  // These functions decode an event that the last take() returned.
+  // Decode an event that the last take() returned.
   Time time_of(const stored& event) const { return code_.time(event, base_ << code_.time_bits); }
   rank rank_of(const stored& event) const { return code_.who(event); }
   label label_of(const stored& event) const { return code_.what(event); }
@@ -164,7 +164,7 @@ class event_queue {
 
  private:
   static constexpr std::int64_t k_ring = 4096;
-  static constexpr int k_block_bits = 11;    ///< maximum number of blocks of ranks, as a power of two
+  static constexpr int k_block_bits = 11;    ///< base-2 logarithm of the maximum number of blocks of ranks
   static constexpr std::size_t k_few = 256;  ///< maximum number of events that are sorted without blocks
   static constexpr std::uint32_t k_none = ~0u;
   static constexpr std::size_t k_slab = 256, k_chunk = 63;
@@ -247,7 +247,7 @@ class event_queue {
     std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
     for_each_event([&](const stored& event) { taken_[ends_[block_of(event)]++] = event; });
     std::uint32_t begin = 0;
-    for (const std::uint32_t end : ends_) {  // now each element is the end of its block
+    for (const std::uint32_t end : ends_) {  // the counting sort has made each element the end of its block
       if (end > begin + 1)
         std::sort(taken_.begin() + begin, taken_.begin() + end,
                   [this](const stored& x, const stored& y) { return comes_before(x, y); });

@@ -10,12 +10,12 @@
 //   receiver's CPU    o + (m-1) O      when the receive is matched
 //
 // and, without contention, the time is T(m) = 2o + L + (m-1) max(G, O). If m > S, a message is sent by rendezvous: the
-// sender announces the message, the receiver grants it, and then the NICs move the data. The time is 3o + 3L + (m-1)
-// max(G, O). m = 0 costs the same as m = 1.
+// sender announces the message, the receiver replies with a grant, and then the NICs move the data. This takes 3o + 3L
+// + (m-1) max(G, O). A message of 0 bytes costs as much as a message of 1 byte.
 //
-// Times are whole picoseconds in 64 bits. Sums and products saturate at k_forever instead of wrapping around, and a
-// simulation with such a result fails. G, O and the cost of reductions are whole femtoseconds per byte, so 400 GB/s is
-// exact. The time for all bytes of a message is rounded to picoseconds only once.
+// Times are whole picoseconds in 64 bits. Sums and products saturate at k_forever, and a simulation with such a result
+// fails. G, O and the cost of reductions are whole femtoseconds per byte, so 400 GB/s (2.5 ps per byte) is exact. The
+// time for all bytes of a message is rounded to picoseconds only once.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ namespace lsched {
 using picoseconds = std::int64_t;
 using femtoseconds = std::int64_t;
 
-/// The latest time, 26 days. The sum of three such times fits in 64 bits.
+/// The maximum time, about 26 days. The sum of three such times fits in 64 bits.
 inline constexpr picoseconds k_forever = picoseconds{1} << 61;
 
 /// Returns the time in whole picoseconds. Returns k_forever if `time` is too large or NaN.
@@ -59,17 +59,17 @@ struct loggops {
   friend bool operator==(const loggops&, const loggops&) = default;
 };
 
-/// A level of the machine, which divides the ranks into groups of `ranks` consecutive ranks. The cost of a message is
-/// that of the innermost level at which both ranks are in the same group.
+/// A level of the machine, which divides the ranks into groups of `ranks` consecutive ranks. A message costs what the
+/// innermost level defines at which both ranks are in the same group.
 struct machine_level {
   rank ranks = std::numeric_limits<rank>::max();
   loggops cost{};
-  bool shares_nic = false;  ///< a group has one NIC for messages to other groups; inside, each rank has its own NIC
+  bool shares_nic = false;  ///< a group shares a NIC for messages to other groups, but not for those inside
 };
 
 /// The machine on which a schedule is simulated. The default numbers are those of LogGOPSim.
 struct machine {
-  std::vector<machine_level> levels{1};  ///< levels, the innermost first; a group of the last level contains all ranks
+  std::vector<machine_level> levels{1};  ///< from the innermost outwards; the last level is one group of all ranks
   std::uint64_t S = 65'535;              ///< largest eager message, in bytes
   femtoseconds compute = 0;              ///< time per byte of a reduction or copy
 
@@ -95,8 +95,8 @@ constexpr picoseconds time_of(std::uint64_t bytes, femtoseconds rate) {
   return sum(product(thousands, rate), rest * (rate / 1000) + (rest * (rate % 1000) + 500) / 1000);
 }
 
-/// The composition of a time: how often the time contains each parameter of the model. If the parts of all steps of a
-/// path are added, each member is the derivative of the path's length with respect to the parameter of the same name.
+/// The composition of a time: how often the time contains each parameter of the model. So each member is the derivative
+/// of the time with respect to the parameter of the same name.
 struct path_parts {
   std::int64_t L = 0, o = 0, g = 0;       ///< number of terms L, o and g
   std::int64_t G_bytes = 0, O_bytes = 0;  ///< bytes
@@ -160,7 +160,7 @@ struct traced_time {
   std::size_t last_op = k_no_recorded_op;  ///< index, in the record of the round, of the last op on the path
 };
 
-// The simulator is a template for two types of instants: picoseconds, and traced_time.
+// The simulator is a template over the type of instants, which is picoseconds or traced_time.
 inline picoseconds instant_of(picoseconds time) { return time; }
 inline picoseconds instant_of(const traced_time& time) { return time.at; }
 inline std::size_t last_op_of(picoseconds) { return k_no_recorded_op; }

@@ -18,7 +18,7 @@ constexpr std::size_t k_most_ops = std::size_t{1} << 29;
 constexpr std::uint8_t bit(column_form form) { return static_cast<std::uint8_t>(1u << static_cast<unsigned>(form)); }
 constexpr std::array k_expressions{column_form::same, column_form::across, column_form::ahead};
 
-/// Returns the hash of a schedule's shape, which is equal for all ranks with this shape.
+/// Returns a hash of a schedule's shape (packed_world.h).
 std::uint64_t hash_of_shape(const schedule& program) {
   std::uint64_t hash = mix(program.ops().size()) ^ program.exit();
   for (op_id id = 0; id < program.ops().size(); ++id) {
@@ -53,7 +53,7 @@ std::uint64_t key_of(op_kind kind, std::uint32_t tag, const rank_column& peer) {
          static_cast<std::uint64_t>(peer.form);
 }
 
-/// Returns the key of a communication op: kind, tag and peer. The key is unique among the ops of a rank.
+/// Returns the key of a communication op: kind, tag and peer. No two ops of a rank have the same key.
 std::tuple<op_kind, std::uint32_t, rank> key_in(const packed_world& world, const packed_shape& shape, rank self,
                                                 std::uint32_t index, op_id id) {
   const packed_op& op = shape.ops()[id];
@@ -121,8 +121,8 @@ result<packed_world> packed_world::of(std::span<const schedule_ptr> ranks) {
 
 // --- columns -------------------------------------------------------------------------------------------------
 
-/// Returns the expression of form `form` that maps rank `self` to `peer`. If there is no such expression, the result
-/// maps `self` to another rank. So callers must check the result with peer_by.
+/// Returns the expression of form `form` that maps rank `self` to `peer`. Callers must check the result with peer_by,
+/// because the result is wrong if no expression of this form exists.
 rank_column packed_world::peer_as(column_form form, rank self, rank peer) const {
   const rank across = folded_.virtual_of(self) ^ folded_.virtual_of(peer), ahead = ring_before(peer, self, size_);
   const rank value = form == column_form::across ? across : form == column_form::ahead ? ahead : peer;
@@ -162,7 +162,7 @@ void packed_world::begin_shape(const schedule_ptr& first, std::uint64_t hash) {
   }
 }
 
-/// Adds the schedule of the rank that was added last to the columns of its shape.
+/// Adds `next`, the schedule of the rank that was added last, to the columns of its shape.
 void packed_world::join(const schedule& next) {
   packed_shape& shape = shapes_[members_.back().shape];
   const rank self = next.place().self;
@@ -172,7 +172,7 @@ void packed_world::join(const schedule& next) {
     const std::uint64_t bytes = bytes_of_op(next, what);
     if (is_communication(what.kind)) join_peers(packed.peer, shape.first_->ops()[id], self, what.peer);
     join_numbers(packed.tag, what.tag);
-    // For most ranks, the size is that of the first rank, whose number is known without a search.
+    // Most ranks have the same size as the first rank. The number of that size is known without a search.
     join_numbers(packed.size,
                  packed.size.fits != 0 && bytes == sizes_[packed.size.value] ? packed.size.value : number_of(bytes));
     if (what.kind == op_kind::send) longest_ = std::max(longest_, bytes);
@@ -214,7 +214,7 @@ void packed_world::tabulate(rank_column& column, const Earlier& earlier, std::ui
   shape.tables_.push_back(std::move(table));
 }
 
-/// Chooses the expression of each column, and fills the hash table of communication ops.
+/// Chooses the form of each column, and fills the hash table of communication ops.
 void packed_world::settle(packed_shape& shape) const {
   const rank self = shape.first_->place().self;
   std::size_t places = 1;
@@ -247,7 +247,7 @@ void packed_world::settle(packed_shape& shape) const {
   shape.others_.shrink_to_fit();
 }
 
-/// Sorts those communication ops of a rank that are not in the hash table.
+/// Sorts the communication ops of a rank that are not in the hash table.
 void packed_world::sort_others(rank r) {
   const auto [number, index] = member(r);
   packed_shape& shape = shapes_[number];

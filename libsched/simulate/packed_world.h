@@ -1,10 +1,10 @@
 // The schedules of all ranks of a world, in compressed form.
 //
 // Ranks whose schedules have the same ops, deps, needs and guards share a *shape*, which is stored once. The peer, the
-// tag and the size of an op may differ between these ranks, and each of the three is a *column*. A column is stored as
-// an expression, if one expression is right for every rank of the shape, else as a table with a number for each rank.
-// Schedules are added one after the other. Each new schedule is compared with the expressions, and can be deleted
-// afterwards. Recursive doubling among 2^20 ranks needs the memory of one schedule and 8 bytes per rank.
+// tag and the size of an op may differ between these ranks. Each of the three is a *column*: it is stored as an
+// expression, if one expression gives the right number for every rank of the shape, else as a table with a number for
+// each rank. Schedules are added one after the other, and each can be deleted after it was added. Recursive doubling
+// among 2^20 ranks needs the memory of one schedule and 8 bytes per rank.
 #pragma once
 
 #include <algorithm>
@@ -24,21 +24,21 @@ namespace lsched {
 /// The expression or table by which a column stores a number for each rank.
 enum class column_form : std::uint8_t {
   same,    ///< the number is `value` for all ranks
-  across,  ///< only for peers: virtual_of(peer) == (virtual_of(rank) xor `value`), in a fold (geometry.h)
+  across,  ///< only for peers: virtual_of(peer) == (virtual_of(rank) xor `value`) (fold in geometry.h)
   ahead,   ///< only for peers: peer == rank + `value`, modulo the size of the world
-  table,   ///< the number is in table number `value`, by membership::index
+  table,   ///< the number is entry membership::index of table number `value`
 };
 
 struct rank_column {
   std::uint32_t value = 0;
   column_form form = column_form::same;
-  std::uint8_t fits = 0;  ///< bits of the expressions that are right for all schedules so far; 0: a table is needed
+  std::uint8_t fits = 0;  ///< bit mask of the forms that reproduce the numbers of all ranks so far; 0: only a table
 };
 
 /// An op of a shape, for all ranks of the shape.
 struct packed_op {
   rank_column peer, tag;
-  rank_column size;  ///< number of the op's size, for packed_world::bytes_of
+  rank_column size;  ///< a number that packed_world::bytes_of converts to the op's size in bytes
   std::uint32_t need = 0;
   std::uint32_t in_degree = 0;
   op_kind kind = op_kind::nop;
@@ -51,7 +51,7 @@ class packed_shape {
   std::span<const op_id> successors(op_id id) const { return first_->successors(id); }
   std::span<const op_id> roots() const { return first_->roots(); }
   op_id exit() const { return first_->exit(); }
-  /// Returns the call ops, which wait for the call of the rank's application.
+  /// Returns the call ops, which wait for the application's call to start the round.
   std::span<const op_id> calls() const { return calls_; }
   const guard* guard_of(const op& what) const { return first_->guard_of(what); }
   bool is_partial() const { return first_->is_partial(); }
@@ -64,18 +64,18 @@ class packed_shape {
   std::vector<std::vector<std::uint32_t>> tables_;
   std::size_t ranks_ = 0;
   std::vector<op_id> calls_;
-  std::vector<op_id> found_by_;  ///< hash table of communication ops, by kind, tag and expression of the peer
-  unsigned forms_ = 0;           ///< bits of the column forms of all peers in found_by_
-  std::vector<op_id> others_;    ///< ops with tag or peer in a table, for each rank sorted by kind, tag and peer
+  std::vector<op_id> found_by_;  ///< hash table of communication ops; the key is kind, tag and expression of the peer
+  unsigned forms_ = 0;           ///< bit mask of the column forms of all peers in found_by_
+  std::vector<op_id> others_;    ///< for each rank: ops whose tag or peer is in a table, sorted by key
   std::size_t other_count_ = 0;  ///< number of entries of others_ for each rank
 };
 
 class packed_world {
  public:
-  /// The position of a rank's numbers in the columns.
+  /// The shape of a rank, and the position of its numbers in tables.
   struct membership {
     std::uint32_t shape = 0;
-    std::uint32_t index = 0;  ///< index of the rank among all ranks of the shape, ascending
+    std::uint32_t index = 0;  ///< index of the rank among the ranks of the shape, in ascending order
   };
 
   explicit packed_world(rank size);
@@ -86,8 +86,8 @@ class packed_world {
   /// Completes the world after the last rank. Failures: ARGUMENT (a rank is missing).
   std::optional<failure> finish();
 
-  /// Returns the world of all schedules that `generate` returns. Each schedule is deleted before the next is generated.
-  /// The second form packs existing schedules. Failures: those of `generate`, add and finish.
+  /// Creates a packed world. The first form calls `generate` for each rank, and deletes each schedule before the next
+  /// is generated. The second form packs existing schedules. Failures: those of `generate`, add() and finish().
   static result<packed_world> of(rank size, const std::function<result<schedule_ptr>(world)>& generate);
   static result<packed_world> of(std::span<const schedule_ptr> ranks);
 
@@ -106,13 +106,13 @@ class packed_world {
   static std::uint32_t size_number_of(const packed_shape& shape, const packed_op& what, std::uint32_t index) {
     return number_in(shape, what.size, index);
   }
-  /// Returns the size in bytes for a number of a size. The number must be below size_count().
+  /// Returns the size in bytes that `size_number` stands for. `size_number` must be below size_count().
   std::uint64_t bytes_of(std::uint32_t size_number) const { return sizes_[size_number]; }
   std::size_t size_count() const { return sizes_.size(); }
   std::uint64_t longest_message() const { return longest_; }
 
-  /// Returns the op of rank `who` that has this kind, peer and tag, or k_no_op if there is none. The search takes
-  /// constant time if peer and tag are expressions. Otherwise it is a binary search.
+  /// Returns the op of rank `who` with this kind, peer and tag, or k_no_op. The search takes constant time if peer and
+  /// tag are stored as expressions. Otherwise it is a binary search.
   op_id find(rank who, op_kind kind, rank peer, std::uint32_t tag) const;
 
   /// Returns the number of bytes of memory in use.
@@ -148,13 +148,13 @@ class packed_world {
   std::uint64_t longest_ = 0;
 };
 
-/// The state of one round, for all ranks of a shape. Each op has only as many bits as its state needs: a count of
-/// tokens, which stops at `need` + 1, and for receives also four flags.
+/// The state of one round, for all ranks of a shape. Each op takes only as many bits as needed: a count of tokens,
+/// which saturates at `need` + 1, and for receives also four flags.
 class packed_state {
  public:
   enum flag : std::uint64_t {
     fired = 1,
-    arrived = 2,    ///< receive: the message has arrived; signal receive: the register satisfies the round
+    arrived = 2,    ///< for a receive: the message has arrived; for a signal receive: the register satisfies the round
     announced = 4,  ///< rendezvous: the sender has announced the message and waits for the grant
     done = 8
   };
@@ -182,8 +182,7 @@ class packed_state {
     const field& op = fields_[id];
     if (op.has_flags) word(index, op) |= static_cast<std::uint64_t>(which) << op.place % 64;
   }
-  /// Adds a token. Returns the number of tokens of the op. If the number exceeds `need`, the result is any number above
-  /// `need`.
+  /// Adds a token. Returns the op's number of tokens, or any number above `need` if that number exceeds `need`.
   std::uint32_t add_token(std::uint32_t index, op_id id) {
     const field& op = fields_[id];
     std::uint64_t& bits = word(index, op);

@@ -15,7 +15,7 @@
 namespace lsched {
 namespace {
 
-/// The value of a sum of bytes that has saturated.
+/// The value at which a sum of bytes saturates.
 constexpr std::uint64_t k_too_many_bytes = std::numeric_limits<std::uint64_t>::max();
 
 std::string in_us(picoseconds time) {
@@ -56,7 +56,7 @@ class world_engine {
     report_.finish.assign(ranks_.size(), 0);
     open_calls();
     for (rank r = 0; r < world_.size(); ++r)
-      if (program(r).is_partial()) begin(r);  // a partial round begins before the rank calls
+      if (program(r).is_partial()) begin(r);  // a partial round is open before the rank calls
     for (rank r = 0; r < world_.size(); ++r) push({at_instant<Time>(start_of(r)), r, {event_kind::start}});
     while (!events_.is_empty() && fault_.empty()) {
       const auto& events = events_.take();
@@ -70,7 +70,6 @@ class world_engine {
   }
 
  private:
-  /// An event in decoded form: the time, the rank, and the kind and op.
   struct event {
     Time when{};
     rank who = 0;
@@ -78,7 +77,7 @@ class world_engine {
     picoseconds instant() const { return instant_of(when); }
   };
   using state = rank_state<Time>;
-  static constexpr std::size_t k_ahead = 12;  ///< distance, in events, at which state is prefetched
+  static constexpr std::size_t k_ahead = 12;  ///< the state for an event is prefetched this number of events earlier
   static constexpr std::uint64_t k_telling = 1 << 22;
 
   static std::size_t index_of(rank r) { return static_cast<std::size_t>(r); }
@@ -100,8 +99,8 @@ class world_engine {
             r};
   }
 
-  /// Draws the candidates of the round, with the same result as in a real round. With policy `majority`,
-  /// simulated_round::initiator is the candidate instead.
+  /// Draws the candidates of the round, as the engine does. With policy `majority`, simulated_round::initiator is the
+  /// candidate instead.
   void open_calls() {
     std::vector<rank> all(ranks_.size());
     std::iota(all.begin(), all.end(), 0);
@@ -112,8 +111,8 @@ class world_engine {
 
   // --- a rank ------------------------------------------------------------------------------------------------
 
-  /// The interpreter of a rank for the round player (round.h). The CPU of the rank carries out ops in the order of
-  /// enqueue().
+  /// The interpreter of a rank for the round player (round.h). The rank's CPU executes ops in the order in which they
+  /// were enqueued.
   struct interpreter {
     using number = op_id;
     world_engine& in;
@@ -160,7 +159,7 @@ class world_engine {
 
     const guard* guard_of(op_id, const op& o) const { return shape.guard_of(o); }
     round_no round() const { return in.scenario_.instance; }
-    /// Returns the data size of the op for lists of typical length. Only the comparison with 0 is used
+    /// Returns the op's size for lists of typical length. The player only compares this size with 0
     /// (round_player::is_void).
     std::uint64_t items_of(op_id id, const op&) const { return is_signal(packed(id).kind) ? 0 : bytes_at(id); }
     const round_calls& calls() const { return in.calls_; }
@@ -201,7 +200,7 @@ class world_engine {
       return outcome::done;
     }
     outcome signal(op_id id, const op& o) { return send(id, o); }
-    /// Returns `done` if the send buffer may be written again at once. This is the case for an eager message.
+    /// Returns `done` for an eager message, because its send buffer may be reused at once.
     outcome send(op_id id, const op& o) {
       return carry_out(id, o, [&] {
         const message_cost& paid = cost_of(id, o);
@@ -232,13 +231,13 @@ class world_engine {
       });
     }
 
-    /// Charges CPU time. Returns true, because an op that only needs CPU time is complete afterwards.
+    /// Charges CPU time. Returns true: an op that only needs CPU time is then complete.
     bool charge_cpu(op_id id, const charge& cost) {
       own.cpu = own.cpu + cost + lost(noise(id, cost.time));
       return true;
     }
 
-    /// Grants an announced message, so that the sender may move the data (rendezvous).
+    /// Sends the grant for an announced message, so that the sender may move the data (rendezvous).
     void ask_for(op_id id, const op& o) {
       const message_cost& paid = cost_of(id, o);
       const Time granted = grant(own.cpu, paid);
@@ -252,7 +251,7 @@ class world_engine {
     work(me);
   }
 
-  /// Carries out the ops in ready_, in order, including ops that are added meanwhile.
+  /// Executes the ops in ready_, in order, including ops that are added meanwhile.
   void work(interpreter& me) {
     for (std::size_t i = 0; i < ready_.size(); ++i) {
       const op_id id = ready_[i];
@@ -263,8 +262,8 @@ class world_engine {
     ready_.clear();
   }
 
-  /// Fires an op that has its tokens. If the op has fired already, continues the op, because its message or signal has
-  /// arrived.
+  /// Fires an op that has its tokens. If the op has already fired, its message or signal must have arrived, and the op
+  /// continues.
   void go_on(interpreter& me, op_id id) {
     round_player player(me);
     if (me.test(id, packed_state::fired)) {
@@ -301,7 +300,7 @@ class world_engine {
         if (!me.own.has_ended) go_on_with(me, now, now.when, packed_state::arrived);
         return;
       case event_kind::grant: return move(me, now);
-      case event_kind::moved: return;  // end_sends has ended the send
+      case event_kind::moved: return;  // nothing to do: end_sends() has already completed the send
     }
   }
 
@@ -336,7 +335,7 @@ class world_engine {
     go_on_with(me, now, in, packed_state::arrived);
   }
 
-  /// Sets a flag of the receive to which the event belongs. If the receive has fired, carries out the receive.
+  /// Sets a flag of the receive to which the event belongs. If the receive has fired, executes it.
   void go_on_with(interpreter& me, const event& now, const Time& time, packed_state::flag flag) {
     me.set(now.what.op, flag);
     if (!me.test(now.what.op, packed_state::fired)) return;
@@ -368,7 +367,7 @@ class world_engine {
 
   void push(const event& now) { events_.push(now.when, now.who, now.what); }
 
-  /// Adds an event at rank `self`. The event belongs to the op of `self` with the given kind, peer and tag.
+  /// Adds an event for the op of rank `self` with the given kind, peer and tag.
   void push(rank self, op_kind wanted, rank peer, std::uint32_t tag, const Time& when, event_kind kind) {
     const op_id id = world_.find(self, wanted, peer, tag);
     if (id == k_no_op) {
@@ -388,8 +387,8 @@ class world_engine {
     return is_shared ? nics_[index_of(r / nic_ranks_)] : state_of(r).nic;
   }
 
-  /// Completes the rank's rendezvous sends whose bytes have left by the time `now`. This is called before each event of
-  /// the rank is handled, so a send completes in time even if it ends inside the current window.
+  /// Completes the rank's rendezvous sends whose last byte has left by the time `now`. Must be called before each event
+  /// of the rank, so that a send completes in time even if it ends inside the current window.
   void end_sends(interpreter& mine, picoseconds now) {
     while (departures_.has_ended(mine.own.departing, now)) {
       const auto departed = departures_.take(mine.own.departing);
@@ -438,10 +437,10 @@ class world_engine {
   const rank nic_ranks_;       ///< number of ranks that share a NIC; 1: NICs are not shared
   event_queue<Time> events_;
   std::vector<state> ranks_;
-  std::vector<packed_state> states_;  ///< state of the ops of each shape, by shape
+  std::vector<packed_state> states_;  ///< by shape: state of its ops
   std::vector<nic_times<Time>> nics_;
   departures<Time> departures_;
-  std::vector<op_id> ready_;  ///< queue of ops that have their tokens, of the rank whose event is handled
+  std::vector<op_id> ready_;  ///< queue of ops that have their tokens; belongs to the rank whose event is handled
   round_calls calls_;
   cost_table costs_;
   std::string fault_;

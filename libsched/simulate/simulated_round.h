@@ -1,11 +1,10 @@
 // The simulator: computes the times of one round of the schedules of a world, by discrete events.
 //
 // Ops fire by the rules of round.h. Ops that wait for only some deps, signals and captures are supported. The cost of a
-// message follows the LogGOPS model (loggops.h). A receive is matched as soon as the receive has fired and its message
-// has arrived. A rank handles messages in the order of arrival, then source, then tag. A rank carries out ops in the
-// order in which they fire. All ops that a message enables are carried out before the next message is handled (run to
-// completion, as in the real engine). A send of more than S bytes (rendezvous) completes only when all bytes have left
-// the sender.
+// message follows the LogGOPS model (loggops.h). A receive is matched as soon as it has fired and its message has
+// arrived. A rank handles messages in the order of arrival, then source, then tag. A rank executes ops in the order in
+// which they fire. All ops that a message enables are executed before the next message is handled (run to completion,
+// as in the engine). A send of more than S bytes (rendezvous) completes only when all bytes have left the sender.
 #pragma once
 
 #include <algorithm>
@@ -31,18 +30,18 @@ struct simulated_round {
   /// must not depend on the order of the calls. Empty: no delays.
   std::function<picoseconds(rank, op_id op, picoseconds cost)> noise{};
   round_no instance = 1;
-  rank initiator = 0;  ///< only rank whose call has an effect, for policy `majority`
-  /// The simulator calls this function periodically with the number of messages so far. May be empty.
+  rank initiator = 0;  ///< with policy `majority`: the only rank whose call has an effect
+  /// If not empty, called periodically with the number of messages so far.
   std::function<void(std::uint64_t)> progress{};
 };
 
-/// The execution of an op by its rank's CPU. CPU time for rendezvous grants is not recorded, because grants belong to
-/// no op.
+/// The execution of an op by its rank's CPU. The CPU time of rendezvous grants is not recorded, because a grant belongs
+/// to no op.
 struct simulated_op {
   rank who = 0;
   op_id op = 0;
   op_kind kind = op_kind::nop;
-  rank peer = k_no_rank;  ///< peer of a communication op; the rank itself for its own call
+  rank peer = k_no_rank;  ///< peer of a communication op; for a call op, the rank itself
   std::uint32_t tag = 0;
   picoseconds begin = 0, end = 0;        ///< interval of execution; a receive begins when it is matched
   bool is_void = false;                  ///< the guard of the op did not hold
@@ -50,7 +49,7 @@ struct simulated_op {
                                          ///< start of the rank did, or if no critical path is computed
 };
 
-/// A dep whose token contributed to the firing of op `after`. Each op that has fired has `need` such deps.
+/// A dep whose token was among the first `need` tokens of op `after`, and so contributed to its firing.
 struct simulated_dep {
   rank who = 0;
   op_id before = 0, after = 0;
@@ -64,7 +63,7 @@ struct simulation_record {
   std::size_t last_op = k_no_recorded_op;  ///< index of the last op on the critical path, if that path is computed
 };
 
-/// Size of a signal in the cost model: the size of its register, in bytes.
+/// Size in bytes of a signal in the cost model, which is the size of its register.
 inline constexpr std::uint64_t k_signal_bytes = 8;
 
 struct simulation_report {
@@ -73,7 +72,7 @@ struct simulation_report {
   std::uint64_t bytes = 0;          ///< payload bytes
   std::uint64_t signals = 0;
   std::uint64_t nic_waits = 0;    ///< number of messages that had to wait for the receiver's NIC
-  rank active = 0;                ///< number of ranks that had called before the round captured their contributions
+  rank active = 0;                ///< number of ranks that had called before their contributions were captured
   std::size_t memory = 0;         ///< maximum memory in bytes, including the schedules and this report
   double seconds = 0;             ///< wall-clock time of the simulation
   double generation_seconds = 0;  ///< wall-clock time for the generation of schedules; set by the caller
@@ -86,10 +85,10 @@ struct simulation_report {
 /// `majority`, only the call of `what.initiator` has an effect. If `trace` is true, the report and the record
 /// contain the critical path. A trace or a record makes the simulation slower, and needs several times the memory.
 ///
-/// Failures: ARGUMENT (the world is empty or its schedules do not belong together; L + o, or L if there are rendezvous
-/// messages, is not positive, so there is no lookahead; a start time is negative or too late; the deadline is
-/// automatic), UNMATCHED (a message without a receive), UNSUPPORTED (the simulated time or the number of bytes is too
-/// large), STATE (a rank cannot end the round; the error text names the rank).
+/// Failures: ARGUMENT (the world is empty or its schedules do not belong together; L + o, or L if a message uses
+/// rendezvous, is not positive, so the lookahead would not be positive; a start time is negative or too late; the
+/// activation is deadline(auto)), UNMATCHED (a message without a receive), UNSUPPORTED (the simulated time or the
+/// number of bytes is too large), STATE (a rank cannot end the round; the error text names the rank).
 result<simulation_report> simulate_round(const packed_world& ranks, const simulated_round& what,
                                          simulation_record* record = nullptr, bool trace = false);
 

@@ -1,4 +1,4 @@
-// The costs of messages, and the times at which the CPUs and NICs of both ends handle them.
+// The costs of messages, and the times at which CPUs and NICs of sender and receiver handle messages.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace lsched {
 
-/// The costs of messages, by message size and level of the machine. Up to k_most_costs costs are computed in advance.
-/// If there are more, each cost is computed on demand.
+/// The costs of messages, by message size and level of the machine. If there are at most k_most_costs costs, all are
+/// computed in advance. Otherwise each cost is computed on demand.
 class cost_table {
  public:
   cost_table(const packed_world& world, const machine& where) : world_(world), where_(where) {
@@ -37,17 +37,17 @@ class cost_table {
 
   const packed_world& world_;
   const machine& where_;
-  std::vector<message_cost> costs_;  ///< costs, by size, then by level
+  std::vector<message_cost> costs_;  ///< indexed by size, then by level
   message_cost last_cost_;
 };
 
 /// Returns the charge for the noise of a CPU.
 constexpr charge lost(picoseconds time) { return {time, {.noise = time}}; }
 
-/// Stands for the time of the last use of a NIC that has not been used yet. This time is before all events.
+/// Initial value for the last use of a NIC, earlier than all events.
 inline constexpr picoseconds k_long_ago = std::numeric_limits<picoseconds>::min() / 4;
 
-/// Returns the instant `time` as the start of a path.
+/// Returns the instant `time`, at which a path begins.
 template <class Time>
 Time at_instant(picoseconds time) {
   if constexpr (std::is_same_v<Time, traced_time>)
@@ -60,7 +60,7 @@ Time at_instant(picoseconds time) {
 template <class Time>
 struct nic_times {
   Time sends_from = at_instant<Time>(0);         ///< time from which the NIC can send the next message
-  Time received = at_instant<Time>(k_long_ago);  ///< time when the NIC had received its last message
+  Time received = at_instant<Time>(k_long_ago);  ///< time at which the last message was completely received
 };
 
 /// Returns the lookahead: the minimum time between an event and any event that it causes at another rank. `bytes` is
@@ -74,7 +74,7 @@ inline picoseconds lookahead(const machine& where, std::uint64_t bytes) {
 }
 
 /// Eager protocol: the sender's CPU passes the message to the NIC. Returns the earliest time at which the receiver's
-/// CPU can begin.
+/// CPU can begin to process the message.
 template <class Time>
 Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, picoseconds noise) {
   const Time begin = cpu + lost(noise);
@@ -84,21 +84,21 @@ Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, picoseconds no
   return leaves + cost.latency + cost.tail;
 }
 
-/// The receiver's NIC receives a message after the previous message. Returns the time when the message has been
-/// received.
+/// The receiver's NIC receives a message, after it has received the previous one. Returns the time at which the message
+/// has been received.
 template <class Time>
 Time take_in(Time& nic, const Time& arrives, const message_cost& cost) {
   return nic = later(arrives, nic + cost.gap);
 }
 
-/// Rendezvous: the sender's CPU announces a message. Returns the time when the receiver gets the request.
+/// Rendezvous: the sender's CPU announces a message. Returns the time at which the announcement reaches the receiver.
 template <class Time>
 Time announce(Time& cpu, const message_cost& cost, picoseconds noise) {
   cpu = cpu + cost.overhead + lost(noise);
   return cpu + cost.latency;
 }
 
-/// Rendezvous: the receiver's CPU grants the request. Returns the time when the sender gets the grant.
+/// Rendezvous: the receiver's CPU sends the grant. Returns the time at which the grant reaches the sender.
 template <class Time>
 Time grant(Time& cpu, const message_cost& cost) {
   cpu = cpu + cost.overhead;
@@ -106,7 +106,7 @@ Time grant(Time& cpu, const message_cost& cost) {
 }
 
 /// Rendezvous: the sender's NIC moves the data. The send buffer can be reused when the NIC is free again. Returns the
-/// earliest time at which the receiver's CPU can begin.
+/// earliest time at which the receiver's CPU can begin to process the message.
 template <class Time>
 Time move_data(Time& nic, const Time& granted, const message_cost& cost) {
   const Time leaves = later(granted, nic);
@@ -114,8 +114,8 @@ Time move_data(Time& nic, const Time& granted, const message_cost& cost) {
   return leaves + cost.latency + cost.tail;
 }
 
-/// The rendezvous sends in progress, whose bytes are leaving the sender. Each rank has a linked list of its sends,
-/// sorted by end time. The rank stores the head of the list. All lists share one pool of entries.
+/// The rendezvous sends whose bytes are leaving the sender. Each rank has a linked list of its sends, sorted by end
+/// time, and stores the head of this list. All lists share one pool of entries.
 template <class Time>
 class departures {
  public:

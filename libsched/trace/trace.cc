@@ -15,8 +15,8 @@
 namespace lsched {
 namespace {
 
-/// Number of tracks that are reserved for each group of a rank. Group 0 is for rounds, and each kind of op has its own
-/// group.
+/// Number of tracks that are reserved for each group of a rank. Group 0 contains rounds, and each kind of op has its
+/// own group.
 constexpr std::uint32_t k_lanes = 1'000'000;
 
 std::uint32_t group_of(const trace_event& e) { return e.op == k_no_op ? 0 : 1 + static_cast<std::uint32_t>(e.kind); }
@@ -27,8 +27,8 @@ std::string_view name_of_group(std::uint32_t group) {
 
 bool has_arrow(const trace_event& e) { return e.op != k_no_op && is_communication(e.kind) && e.peer != e.who; }
 
-/// Returns the end of an event's slice. A slice with an arrow is at least 1 ns long, so that the end of the arrow lies
-/// within the slice.
+/// Returns the end of an event's slice. A slice with an arrow is at least 1 ns long, so that the arrow ends within the
+/// slice.
 std::uint64_t shown_end(const trace_event& e) { return std::max(e.end_ns, e.begin_ns + (has_arrow(e) ? 1 : 0)); }
 
 std::uint64_t message_id(const trace_event& e) {
@@ -93,7 +93,7 @@ class trace_writer {
  private:
   std::size_t cut() const { return events_.size() - chosen_.size(); }
 
-  /// Chooses the earliest events, up to the limit, and sorts them by rank and kind.
+  /// Chooses the earliest events, at most trace_context::most_events, and sorts them by rank and kind.
   void choose() {
     chosen_.resize(events_.size());
     std::iota(chosen_.begin(), chosen_.end(), std::size_t{0});
@@ -106,7 +106,7 @@ class trace_writer {
   }
 
   /// Writes the events of one kind on one rank, in order of time. Slices of a track must not overlap, so each event is
-  /// written to the first track that is free at this time.
+  /// written to the first track that is free at the event's start.
   void write_tracks(std::span<const std::size_t> events) {
     using ending = std::pair<std::uint64_t, std::uint32_t>;
     std::priority_queue<ending, std::vector<ending>, std::greater<>> busy;
@@ -158,7 +158,7 @@ class trace_writer {
                     (has_arrow(e) ? ",\"tag\":" + std::to_string(e.tag) : "") + ",\"schedule\":" +
                     quoted(name == context_.names.end() ? "#" + std::to_string(e.schedule) : name->second) + "}");
     if (!has_arrow(e)) return;
-    // An arrow begins at the start of the send and ends at the end of the receive, so arrows never point backwards in
+    // An arrow begins at the start of the send and ends at the end of the receive, so that no arrow points backwards in
     // time.
     const bool is_out = is_outgoing(e.kind);
     write_event(is_out ? "s" : "f", e.who, track,
@@ -166,7 +166,7 @@ class trace_writer {
                     ",\"cat\":\"message\",\"name\":\"message\",\"id\":\"" + std::to_string(message_id(e)) + "\"");
   }
 
-  /// Writes the remark as an event at the start, and the numbers of lost and omitted events as an event at the end.
+  /// Writes trace_context::remark as an event at the start, and the numbers of lost and omitted events as the last one.
   void write_notes() {
     std::uint64_t first = chosen_.empty() ? 0 : events_[chosen_.front()].begin_ns, last = 0;
     for (const std::size_t i : chosen_) {

@@ -7,7 +7,7 @@ namespace lsched {
 
 std::vector<trace_event> trace_buffer::events() const {
   std::vector<trace_event> all;
-  std::map<std::pair<std::uint32_t, op_id>, std::size_t> begun;  // index in `all`; replaced if an op begins again
+  std::map<std::pair<std::uint32_t, op_id>, std::size_t> begun;  // index in `all` of the op's last begin
   std::uint64_t last = 0;
   for (const trace_event& e : notes_) {
     last = std::max({last, e.begin_ns, e.end_ns});

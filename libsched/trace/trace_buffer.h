@@ -16,22 +16,22 @@ namespace lsched {
 
 class trace_buffer {
  public:
-  /// Allocates memory for `events` notes (records) of 48 bytes. An op that completes when it fires needs one note. A
-  /// round needs two notes, and so does an op that has to wait.
+  /// Allocates memory for `events` notes, which are records of 48 bytes. An op that completes when it fires needs one
+  /// note. A round, or an op that has to wait, needs two notes.
   explicit trace_buffer(std::size_t events) { notes_.reserve(events); }
 
-  /// Returns the current time of the clock that all events of real runs use. All processes of a machine share this
-  /// clock. The result is never 0.
+  /// Returns the current time of the clock for all recorded events. All processes of a machine share this clock. The
+  /// result is never 0.
   static std::uint64_t now_ns() {
     const std::chrono::nanoseconds since_boot = std::chrono::steady_clock::now().time_since_epoch();
     return static_cast<std::uint64_t>(since_boot.count());
   }
 
-  /// Sets the name of a schedule in the trace. Not for the data path, because the function allocates memory.
+  /// Sets the name of a schedule in the trace. Allocates memory, so it must not be called on the data path.
   void set_name(std::uint32_t schedule, std::string name) { names_[schedule] = std::move(name); }
 
-  /// Records a complete event, or the begin of an event (then end_ns is 0), or the end of an event whose begin was
-  /// recorded (then begin_ns is 0). Never allocates memory.
+  /// Records a complete event, the begin of an event (`end_ns` must be 0), or the end of an event (`begin_ns` must be
+  /// 0). Never allocates memory.
   void note(const trace_event& what) {
     if (lost_ != 0 || notes_.size() == notes_.capacity())
       ++lost_;
@@ -40,8 +40,7 @@ class trace_buffer {
   }
 
   /// Returns the recorded events. The notes for begin and end are combined to one event. A payload op or round without
-  /// an end gets the time of the last note as its end. Other ops without an end are left out, because these are signal
-  /// receives that still wait.
+  /// an end ends at the time of the last note. Signal receives without an end are left out, because they still wait.
   std::vector<trace_event> events() const;
 
   trace_context context() const { return {.names = names_, .lost = lost_}; }

@@ -10,11 +10,11 @@
 namespace lsched {
 namespace {
 
-// The maximum number of times that a sender reads the peers' bells before it wakes their progress threads. All reads
-// together take 2.5 us, a quarter of the time of a wake-up on another core.
+// Maximum number of times that a sender reads the peers' bells before it wakes their progress threads. All these reads
+// take 2.5 us, a quarter of the time to wake a thread on another core.
 constexpr int k_looks = 60;
 
-// The futexes are shared, not process-private, because processes may map the word at different addresses.
+// The futex is not FUTEX_PRIVATE, because several processes use the word.
 void futex_wake(std::atomic<std::uint32_t>& word, int sleepers) {
   syscall(SYS_futex, &word, FUTEX_WAKE, sleepers, nullptr, nullptr, 0);
 }
@@ -36,8 +36,8 @@ void ring_if_needed(doorbell& bell) {
 
 namespace {
 
-// Thread sanitizers do not model a stand-alone fence. No data depends on this fence, because the stamp of a message
-// releases its content and the receiver acquires it.
+// ThreadSanitizer does not support stand-alone fences, and GCC warns about them. No data race depends on this fence:
+// the stamp of a message is stored with release and loaded with acquire.
 void fence() {
 #if defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #pragma GCC diagnostic push
@@ -62,8 +62,8 @@ void ringer::settle() {
   owed_.clear();
 }
 
-// Returns whether the application of a peer is outside of the library and the peer's progress thread sleeps. In a tight
-// loop of rounds, such a peer returns sooner than a thread could be woken.
+// Returns true if a peer's application is outside of the library and the peer's progress thread sleeps. In a tight loop
+// of rounds, the application calls the library again before a woken thread could run.
 bool ringer::has_absent_peer() const {
   return std::ranges::any_of(owed_, [](const debt& one) {
     return one.bell->polling.load() == 0 && one.bell->sleepers.load() == 0 && one.bell->wanted.load() != 0;

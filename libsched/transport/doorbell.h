@@ -1,8 +1,8 @@
 // Sleeping and waking: one doorbell per rank, in memory that every local peer maps.
 //
-// The threads of a rank that wait for messages sleep on `word` of one of two bells: `waiter` (application threads
-// inside a wait) and `auxiliary` (the progress thread). A sender publishes its message and then rings the bell, unless
-// a thread of the receiver is polling.
+// A rank's threads that wait for messages sleep on one of two futex words, called bells: `waiter` (application threads
+// inside a wait) and `auxiliary` (the progress thread). A sender publishes its message and then rings the bell: it
+// changes the word and wakes a thread. It does not ring if a thread of the receiver is polling.
 //
 // The proof that no wake-up is lost. All accesses are sequentially consistent, except for S1, a release:
 //
@@ -17,16 +17,15 @@
 //
 // If S3 precedes R2 in the single total order, the fence precedes R3, and the poll finds the message. Otherwise S3
 // reads the announcement, S4 changes the word, and R5 returns at once or is woken. Without the fence between S1 and S3,
-// a store buffer could hide the message from R3 and the announcement from S3.
+// the message could still be in a store buffer when R3 polls, while S3 has already read the old values.
 //
-// One fence serves any number of messages and bells. A fence waits for all earlier stores, so a sender first publishes
-// all its messages. It checks the bells (`ringer`) afterwards, before it sleeps or releases the engine.
+// One fence suffices for any number of messages and bells. So a sender first publishes all its messages, and then,
+// before it sleeps or releases the engine, executes one fence and checks the bells (`ringer`).
 //
-// A sleeper may withdraw its announcement without having slept, although a sender already relies on it. So a thread
-// that decrements `sleepers` polls once more, or rings, before it continues.
+// A thread may withdraw its announcement without having slept, although a sender has already rung because of it. So a
+// thread that decrements `sleepers` must poll once more, or ring the bell for another thread, before it continues.
 //
-// Each word has a single writer or is changed by one atomic instruction. So a process that dies at any point leaves no
-// lock behind.
+// Each word has a single writer or is changed by one atomic instruction, so a dying process never leaves a lock behind.
 #pragma once
 
 #include <atomic>
@@ -36,35 +35,36 @@
 
 namespace lsched {
 
-/// The two bells of a rank, in shared memory. All zeros is a valid doorbell without sleepers.
+/// The two bells of a rank, in shared memory. Memory of zeros is a valid doorbell without sleepers.
 struct alignas(64) doorbell {
   enum side : std::uint32_t { waiter = 0, auxiliary = 1 };
 
-  std::atomic<std::uint32_t> word[2];   ///< futex words; they only grow
+  std::atomic<std::uint32_t> word[2];   ///< futex words, which only grow
   std::atomic<std::uint32_t> sleepers;  ///< application threads that sleep, or are about to
-  std::atomic<std::uint32_t> wanted;  ///< the auxiliary thread should be woken for messages (set by the engine's owner)
-  std::atomic<std::uint32_t> polling;  ///< the engine's owner polls for messages
+  std::atomic<std::uint32_t> wanted;   ///< 1: the progress thread must be woken for messages; set by the engine's owner
+  std::atomic<std::uint32_t> polling;  ///< 1: the engine's owner polls for messages
 };
 
-/// Rings the bell if a thread of the receiver sleeps and none polls. The caller must have published its messages and
-/// then executed a sequentially consistent fence. Any thread of any local process. Never blocks.
+/// Rings the bell if a thread of the receiver sleeps and no thread of the receiver polls. The caller must have
+/// published its messages and then executed a sequentially consistent fence. Any thread of any local process. Never
+/// blocks.
 void ring_if_needed(doorbell& bell);
 
 /// The bells that a sender still has to check after it has published messages. One thread at a time.
 class ringer {
  public:
-  /// Peers have numbers below `peers`.
+  /// Peers are numbered from 0 to peers - 1.
   explicit ringer(std::size_t peers) : is_owed_(peers) { owed_.reserve(peers); }
 
-  /// Notes the bell of a peer for which a message was published by a release store or stronger.
+  /// Notes the bell of a peer. A message for that peer must have been published by a release store or stronger.
   void owe(std::size_t peer, doorbell& bell) {
     if (is_owed_[peer] != 0) return;
     is_owed_[peer] = 1;
     owed_.push_back({&bell, peer});
   }
 
-  /// Executes one fence. Then checks every noted bell as ring_if_needed() does. Before the check, waits briefly for
-  /// peers that may begin to poll sooner than they could be woken.
+  /// Executes one fence, then checks every noted bell as ring_if_needed() does. Before the check, waits briefly for
+  /// peers that may soon begin to poll, which saves a wake-up.
   void settle();
   bool is_settled() const { return owed_.empty(); }
 
@@ -75,18 +75,18 @@ class ringer {
   };
   bool has_absent_peer() const;
 
-  std::vector<std::uint8_t> is_owed_;  ///< whether the bell of the peer is in owed_, by peer
+  std::vector<std::uint8_t> is_owed_;  ///< by peer: 1 if the bell of the peer is in owed_
   std::vector<debt> owed_;
 };
 
-/// Wakes sleepers of one side unconditionally. Used to hand the engine over inside a process.
+/// Wakes up to `sleepers` threads on one bell, without a check. Used to hand the engine to another thread.
 void ring(doorbell& bell, doorbell::side side, int sleepers = 1);
 
-/// Sleeps until the word differs from `epoch` or the timeout passes. Spurious returns are allowed.
+/// Sleeps until the word of `side` differs from `epoch` or the timeout passes. May return spuriously.
 void sleep_on(doorbell& bell, doorbell::side side, std::uint32_t epoch, std::chrono::nanoseconds timeout);
 
-/// Pauses the core for some ten nanoseconds between two reads of a word that another core is about to write. The other
-/// hardware thread of the core can use the core meanwhile. Does nothing on processors other than x86 and Arm.
+/// Pauses the core for some ten nanoseconds between two reads of a word that another core is about to write. Meanwhile,
+/// the core's other hardware thread can run. Does nothing on processors other than x86 and Arm.
 inline void cpu_relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

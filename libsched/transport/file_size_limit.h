@@ -8,9 +8,9 @@
 
 namespace lsched {
 
-/// Returns RLIMIT_FSIZE in bytes, or the largest number if the process has no such limit. A write beyond the limit, or
-/// a call of ftruncate or posix_fallocate beyond it, raises SIGXFSZ, which ends the process. So the library compares
-/// each size with the limit first. The limit also applies to memory files (memfd).
+/// Returns RLIMIT_FSIZE in bytes, or the largest number if the process has no such limit. A write, ftruncate or
+/// posix_fallocate beyond the limit raises SIGXFSZ, which ends the process. So the library first compares each size
+/// with the limit. The limit also applies to memory files (memfd).
 inline std::uint64_t file_size_limit() {
   rlimit limit{};
   const bool is_limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;

@@ -1,5 +1,5 @@
-// The members of a world. A world numbers its ranks from 0. The transport numbers all ranks of the launch from 0: these
-// numbers are the home ranks. Schedules and callers use ranks of their world. Transports use home ranks.
+// The members of a world. A world numbers its ranks from 0. The transport numbers all ranks of the launch from 0; these
+// numbers are called home ranks. Schedules and callers use ranks of their world, and transports use home ranks.
 #pragma once
 
 #include <algorithm>
@@ -18,31 +18,31 @@ namespace lsched {
 
 class membership {
  public:
-  /// Creates the membership of the opened world, which has all ranks of the launch. Ranks and home ranks are equal.
+  /// Creates the membership of the first world, which has all ranks of the launch. Ranks and home ranks are equal.
   explicit membership(const world& home) : homes_(static_cast<std::size_t>(home.size)), self_(home.self) {
     std::iota(homes_.begin(), homes_.end(), 0);
   }
 
-  /// Creates the membership of a world. `homes` holds the distinct home ranks by rank of the world, and `self` is this
-  /// process's rank there. `name` and `salt` are equal on all members. No other world that shares a member has the same
-  /// name and salt.
+  /// Creates the membership of a world. `homes` must contain distinct home ranks, indexed by rank of the world. `self`
+  /// is this process's rank in the world. `name` and `salt` must be equal on all members. Two worlds that share a
+  /// member must differ in name or salt.
   membership(std::vector<rank> homes, rank self, std::string name, std::uint64_t salt = 0)
       : homes_(std::move(homes)), self_(self), name_(std::move(name)), salt_(salt) {}
 
   world place() const { return {self_, static_cast<rank>(homes_.size())}; }
   std::span<const rank> homes() const { return homes_; }
 
-  /// Returns a readable name, which is empty for the opened world. Examples: "2.1": created by commit 1 of the world
-  /// that commit 2 of the opened world created. "2.tag7": created from listed ranks with tag 7.
+  /// Returns a readable name, which is empty for the first world. "2.1" was created by commit 1 of world "2", which was
+  /// created by commit 2 of the first world. "2.tag7" was created from listed ranks of world "2" with tag 7.
   const std::string& name() const { return name_; }
 
-  /// Returns a hash of name, salt and members, or 0 for the opened world.
+  /// Returns a hash of name, salt and members, or 0 for the first world.
   std::uint32_t number() const;
 
   /// Returns the home rank of a member, and k_no_rank for k_no_rank.
   rank home_of(rank member) const { return member == k_no_rank ? k_no_rank : homes_[static_cast<std::size_t>(member)]; }
 
-  /// Returns the rank in this world of a home rank, or k_no_rank if `home` is not a member.
+  /// Converts a home rank to the rank in this world. Returns k_no_rank if `home` is not a member.
   rank rank_of(rank home) const {
     const auto found = std::ranges::find(homes_, home);
     return found == homes_.end() ? k_no_rank : static_cast<rank>(found - homes_.begin());

@@ -1,17 +1,17 @@
 // Cancellation of threads (pthread_cancel) inside the library.
 //
-// A thread that is cancelled while it owns the engine would never release the engine. So the library has no
-// cancellation point. It disables cancellation around each call that may be one: the cold calls of the C interface, the
-// search for dead ranks, and steps that call MPI, a GPU driver or the program's own arithmetic. All other steps have no
-// cancellation point, so a round over shared memory pays nothing.
+// A thread that is cancelled while it owns the engine would never release the engine. So the library disables
+// cancellation around all calls that may be cancellation points: the cold calls of the C interface, the search for dead
+// ranks, and steps that call MPI, a GPU driver or user-defined arithmetic. Other steps contain no cancellation point,
+// so a round over shared memory has no overhead.
 #pragma once
 
 #include <pthread.h>
 
 namespace lsched {
 
-/// While the object exists, requests to cancel this thread stay pending. Asynchronous cancellation
-/// (PTHREAD_CANCEL_ASYNCHRONOUS) is not supported while no such object exists.
+/// While the object exists, requests to cancel this thread stay pending. Outside of the lifetime of such objects,
+/// threads in the library must not use asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS).
 class no_cancellation {
  public:
   explicit no_cancellation(bool applies = true) : applies_(applies) {

@@ -1,4 +1,4 @@
-// Threads that do not disturb the application.
+// Creation of threads that handle none of the application's signals.
 #pragma once
 
 #include <pthread.h>
@@ -25,8 +25,8 @@ class blocked_signals {
   sigset_t before_;
 };
 
-/// Starts a thread in which all signals are blocked, so that the application's handlers run on the application's
-/// threads. `name` has at most 15 characters.
+/// Starts a thread in which all signals are blocked, so that the application's signal handlers run only on the
+/// application's threads. `name` may have at most 15 characters.
 template <class Body>
 std::thread start_quietly(const char* name, Body body) {
   const blocked_signals while_it_starts;

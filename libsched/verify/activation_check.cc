@@ -24,7 +24,7 @@ class activation_check {
       if (all.kind(id) == op_kind::capture) captures_.push_back(id);
   }
 
-  /// Checks that no rank captures, sends or signals if no rank calls.
+  /// Checks that without any call, no rank captures, sends or signals.
   void check_rest() {
     const std::vector<bool> nobody(static_cast<std::size_t>(all_.size()));
     wake_.run({.callers = &nobody});
@@ -36,10 +36,9 @@ class activation_check {
     }
   }
 
-  /// Runs the ops before the captures for sets of callers that are just large enough. Larger sets need no check,
-  /// because all payloads move once every capture has completed, and more callers only add ops. If a round needs
-  /// several calls, the calls of any ranks count. So it suffices that each rank is the first of one set. With one
-  /// caller less, no rank may wake.
+  /// Runs the ops before the captures for sets of callers that are just large enough to start a round. Larger sets need
+  /// no check, because additional callers only make more ops fire. If a round needs several calls, any ranks may call,
+  /// so it suffices to check one set for each first rank. With one caller less, no rank may start the round.
   std::shared_ptr<const wake_cost> check_calls(memo<wake_cost>* known) {
     const fingerprint key = known == nullptr ? fingerprint() : key_of_calls();
     if (known != nullptr)
@@ -72,7 +71,7 @@ class activation_check {
   }
 
   /// Checks rounds that wait for all ranks. Every rank's capture must follow from the rank's own call, and no op may
-  /// send before the captures. So no other rank can have caused a capture.
+  /// send before the captures, so that no other rank can cause a capture.
   void check_full_round() {
     if (!starts_.has_full_call()) return;
     wake_.run({.is_full = true, .stops_at_captures = true});
@@ -91,7 +90,7 @@ class activation_check {
  private:
   bool calls(rank r, rank first, rank number) const { return (r - first + all_.size()) % all_.size() < number; }
 
-  /// Runs a round in which `number` ranks call, beginning with `first`.
+  /// Runs a round in which `number` consecutive ranks, beginning with `first`, call.
   void call(rank first, rank number) {
     callers_.resize(static_cast<std::size_t>(all_.size()));
     for (rank r = 0; r < all_.size(); ++r) callers_[static_cast<std::size_t>(r)] = calls(r, first, number);
@@ -131,7 +130,7 @@ class activation_check {
   }
 
   void check_signals(rank first, std::uint64_t signals, cost& total) {
-    // The coordinator counts its own call without a signal.
+    // If the coordinator itself calls, one signal less is needed, because it counts its own call.
     const bool is_spared = quota_of(starts_, all_.size()).arrivals > 1 && arrivals_ < all_.size() &&
                            calls(k_coordinator, first, arrivals_);
     const std::uint64_t counted = signals + (is_spared ? 1 : 0);
@@ -144,7 +143,8 @@ class activation_check {
                       std::to_string(*declared - (is_spared ? 1 : 0))});
   }
 
-  /// Returns, for each op, the longest chain of messages and signals from the op's completion to any exit.
+  /// Returns, for each op, the length of the longest chain of messages and signals from the op's completion to any
+  /// exit.
   std::vector<std::uint32_t> hops_from_here(const std::vector<world_op>& order) const {
     std::vector<std::uint32_t> hops(all_.op_count(), 0);
     for (auto next = order.rbegin(); next != order.rend(); ++next) {
@@ -155,8 +155,8 @@ class activation_check {
     return hops;
   }
 
-  /// Returns the hash of the graph of ops that complete before the captures if all ranks call. With fewer calls, no
-  /// other ops complete.
+  /// Returns the hash of the graph of ops that complete before the captures (the ops that take contributions) if all
+  /// ranks call. (With fewer calls, only a subset of these ops completes.)
   fingerprint key_of_calls() {
     wake_.run({.stops_at_captures = true});
     std::vector<std::uint32_t> place(all_.op_count(), k_no_world_op);
@@ -188,7 +188,7 @@ class activation_check {
   progress wake_;
   finding_list& out_;
   std::vector<world_op> captures_;
-  std::vector<bool> callers_;  ///< whether the rank calls in the current run, by rank
+  std::vector<bool> callers_;  ///< by rank: true if the rank calls in the current run
   rank first_caller_ = 0;
   rank number_of_callers_ = 0;
 };

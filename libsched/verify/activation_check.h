@@ -1,5 +1,5 @@
-// The check of the activation of a partial schedule. The activation consists of the ops before the captures. By these
-// ops, the calls of some ranks wake all ranks, that is, start the round on all ranks.
+// The check of the activation of a partial schedule. The activation consists of the ops before the captures (the ops
+// that take contributions). By these ops, the calls of some ranks start the round on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,23 @@
 
 namespace lsched {
 
-/// The effects, up to the captures, of the smallest sets of calls that start a round.
+/// The cost, up to the captures, of the smallest sets of calls that start a round.
 struct wake_cost {
-  /// Maximum number of hops (progress::hops_to) to each capture, over all sets of callers; by capture
+  /// For each capture: maximum number of hops (messages and signals in sequence) before it, over all sets of callers
   std::vector<std::uint32_t> hops{};
-  std::vector<std::uint64_t> signals{};  ///< numbers of signals, by first caller of the set
+  std::vector<std::uint64_t> signals{};  ///< number of signals for each set of callers, indexed by the first caller
 };
 
-/// Checks property `activation` of a partial world:
+/// Checks property `activation` of a world of partial schedules:
 ///
 ///   - If no rank calls, no rank captures, sends or signals.
-///   - Any set of calls that is just large enough wakes every rank, with the signals that `promise` declares. With one
-///     call less, no rank wakes.
-///   - In rounds that wait for all ranks, each rank wakes by its own call alone.
+///   - Any set of calls that is just large enough wakes every rank, with the number of signals that `promise`
+///     declares. With one call less, no rank wakes.
+///   - In rounds that wait for all ranks, each rank wakes only by its own call.
 ///
 /// Sets the hops of a round, and the signals of a single call, in `total`. `order`: the ops that fire if every capture
-/// completes, each after all ops that it waits for, sends before their receives. `known`: activations that were found
-/// to wake every rank, or nullptr. Most partial schedules with the same number of ranks have the same activation, so
-/// each activation is tried once.
+/// completes, in topological order, with each send before its receive. `known`: activations that have already passed
+/// this check, or nullptr. (Most partial schedules with the same number of ranks have the same activation.)
 void check_activation(const assembly& all, const std::vector<world_op>& order, const postcondition& promise,
                       memo<wake_cost>* known, cost& total, finding_list& out);
 

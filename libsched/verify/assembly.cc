@@ -7,7 +7,7 @@
 namespace lsched {
 namespace {
 
-/// Returns the key that distinguishes the messages to one rank.
+/// Returns the key by which a message is matched to a receive of the same rank.
 auto key_of(const op& receiver) { return std::tuple(receiver.peer, receiver.kind, receiver.tag); }
 
 op_kind receiver_kind(op_kind sender) { return sender == op_kind::send ? op_kind::recv : op_kind::signal_recv; }
@@ -79,8 +79,8 @@ void assembly::match(finding_list& out) {
       if (partner_[id] == k_no_world_op) object(id, "has no matching send", out);
 }
 
-/// Matches one sender. check_form has ensured that the key is unique among the receivers and among the senders of a
-/// rank.
+/// Matches a send or signal. check_form has ensured that no two receivers, and no two senders, of a rank have the same
+/// key.
 void assembly::match_out(world_op id, std::span<const world_op> receivers, finding_list& out) {
   const op& sent = at(id);
   const std::tuple wanted(owner_[id], receiver_kind(sent.kind), sent.tag);
@@ -99,7 +99,7 @@ void assembly::match_out(world_op id, std::span<const world_op> receivers, findi
     object(id, "has another guard than " + words_for(*found) + ": in some rounds only one of the two is void", out);
 }
 
-/// Returns whether both ends agree on the type, the count and the largest message, as commit demands (edge_balance.h).
+/// Returns true if both ends have the same type, count and maximum size, as commit requires (edge_balance.h).
 bool assembly::fit(world_op out, world_op in) const {
   const schedule &sender = program(owner_[out]), &receiver = program(owner_[in]);
   const op &sent = at(out), &taken = at(in);

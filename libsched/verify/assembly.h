@@ -18,7 +18,7 @@ inline constexpr world_op k_no_world_op = ~world_op{0};
 
 class assembly {
  public:
-  /// The schedules must have passed check_form, and outlive the assembly. The world has fewer than 2^32-1 ops.
+  /// The schedules must have passed check_form, outlive the assembly, and have fewer than 2^32-1 ops together.
   explicit assembly(std::span<const schedule_ptr> programs);
 
   rank size() const { return static_cast<rank>(programs_.size()); }
@@ -30,7 +30,7 @@ class assembly {
   op_id id_of(world_op id) const { return id - first_[static_cast<std::size_t>(owner_[id])]; }
   bool is_call(world_op id) const { return lsched::is_call(at(id), owner_[id]); }
 
-  // Direct access to the properties that algorithms over the whole world read most often.
+  // The properties that algorithms over the whole world read most often.
   const op& at(world_op id) const { return *ops_[id]; }
   bool is_exit(world_op id) const { return is_exit_[id]; }
   op_kind kind(world_op id) const { return kind_[id]; }
@@ -43,7 +43,7 @@ class assembly {
   std::span<const op_id> predecessors(world_op id) const {
     return std::span(before_).subspan(before_first_[id], before_first_[id + 1] - before_first_[id]);
   }
-  /// Returns the other end of a communication op; k_no_world_op for other ops and for the application's call.
+  /// Returns the other end of a communication op. Returns k_no_world_op for other ops and for call ops.
   world_op partner(world_op id) const { return partner_[id]; }
 
   /// Finds the partners. Adds findings of property `matching`.
@@ -51,7 +51,7 @@ class assembly {
 
   std::string words_for(world_op id) const { return lsched::words_for(program(owner_[id]), id_of(id)); }
 
-  /// Returns a finding about an op and a range of elements.
+  /// Returns a finding about op `id` and a range of elements.
   finding about(property what, world_op id, const element_range& range, const std::string& text) const;
   finding about(property what, world_op id, const std::string& text) const { return about(what, id, {}, text); }
 
@@ -61,7 +61,7 @@ class assembly {
   void object(world_op id, const std::string& why, finding_list& out) const;
 
   std::span<const schedule_ptr> programs_;
-  std::vector<world_op> first_;  ///< first op of each rank, followed by the number of all ops
+  std::vector<world_op> first_;  ///< first op of each rank; then the number of all ops
   std::vector<rank> owner_;
   std::vector<const op*> ops_;
   std::vector<bool> is_exit_;

@@ -8,7 +8,7 @@ namespace lsched {
 
 causal_history causal_history_of(const assembly& all, const std::vector<world_op>& order,
                                  const std::vector<std::vector<bool>>& fired_by_end) {
-  // The ops by which ranks enter; k_no_world_op: the rank enters when its round begins.
+  // For each rank, the op by which it enters, or k_no_world_op if it enters when its round begins.
   std::vector<world_op> entries(static_cast<std::size_t>(all.size()), k_no_world_op);
   for (world_op id = 0; id < all.op_count(); ++id) {
     world_op& entry = entries[static_cast<std::size_t>(all.rank_of(id))];

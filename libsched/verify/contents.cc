@@ -15,7 +15,7 @@ contents::contents(const assembly& all, const aliasing& in_place, finding_list& 
   layouts_.resize(memories_.size());
 }
 
-/// Inputs that a capture fills are empty before the capture.
+/// If a capture fills the input, the input is empty before the capture.
 void contents::set_up(rank r, const aliasing& in_place) {
   const schedule& program = all_.program(r);
   first_buffer_.push_back(placements_.size());
@@ -55,8 +55,8 @@ contents::memory contents::part_of(const memory& all, std::uint64_t begin, std::
   return part;
 }
 
-/// Returns the first range of elements below `count` that is in no segment, or an empty range. All segments must lie
-/// below `count`.
+/// Returns the first range of elements that no segment of `pieces` contains, or an empty range. All segments must be
+/// within [0, count).
 element_range contents::gap_in(const memory& pieces, std::uint64_t count) {
   std::uint64_t begin = 0;
   for (const segment& piece : pieces) {
@@ -66,7 +66,7 @@ element_range contents::gap_in(const memory& pieces, std::uint64_t count) {
   return {.begin = begin, .end = count};
 }
 
-/// Returns the segments of a region, relative to the region's beginning. Each gap is a finding.
+/// Returns the segments of a region, relative to the region's beginning. Adds a finding for each gap.
 contents::memory contents::read(world_op id, world_op user, region part, std::uint64_t count) {
   const placement& place = placement_of(all_.rank_of(id), part);
   const std::uint64_t begin = place.begin + part.offset();
@@ -81,8 +81,8 @@ contents::memory contents::read(world_op id, world_op user, region part, std::ui
   return pieces;
 }
 
-/// A missing contribution is null. So a value that a partial schedule reads as a whole must be null or present as a
-/// whole, and have the same contributors throughout.
+/// All elements that an op of a partial schedule reads together must have the same contributors. So they are all null,
+/// or all present.
 void contents::check_segment_states(world_op user, region part, const memory& pieces) {
   if (!program_of(user).is_partial()) return;
   const auto differs = [&](const segment& piece) {
@@ -108,7 +108,7 @@ void contents::write(memory& target, std::uint64_t at, std::uint64_t count, cons
   const std::uint64_t end = at + count;
   const auto first = std::ranges::upper_bound(target, at, {}, &segment::end);
   auto last = first;
-  memory rest;  // new segments, and the rest of the segments at both ends
+  memory rest;  // the new segments, and the remaining parts of the segments at both ends
   if (first != target.end() && first->begin < at) rest.push_back({first->begin, at, first->shift, first->what});
   for (const segment& s : pieces)
     rest.push_back({s.begin + at, s.end + at, s.shift + static_cast<std::int64_t>(at), s.what});
@@ -159,7 +159,7 @@ void contents::compute(world_op id, symbolic_rule rule) {
   }
 }
 
-/// A captured value may have been merged from several calls of its rank, by the capture's kernel.
+/// A captured value may be the result of several calls of its rank, merged by the capture's kernel.
 contents::memory contents::captured(world_op id) {
   const op& o = all_.at(id);
   const auto buffers = program_of(id).buffers();
@@ -181,15 +181,15 @@ void contents::for_each_pair(const memory& lower, const memory& higher, const Vi
   }
 }
 
-/// If the op has no elements, the target still becomes a node of sums.
+/// Even if the op has no elements, the target becomes a node of sums.
 void contents::multiply(world_op id) {
   const op& o = all_.at(id);
   products all{};
   if (o.count != 0) {
     const memory lower = read(id, o.a, o.count), higher = read(id, o.b, o.count);
     for_each_pair(lower, higher, [&](std::uint64_t begin, std::uint64_t end, const segment& x, const segment& y) {
-      // Products of elements with different indices are useless. The expression of such products differs, so they count
-      // as products of other vectors.
+      // Products of elements with different indices are wrong. Their expression differs, so they count as products of
+      // other vectors.
       const auto first = begin - static_cast<std::uint64_t>(x.shift);
       all = joined(all, products_of(nodes_[x.what].tree, nodes_.tree_beside(x, y), first, first + (end - begin)));
     });
@@ -210,7 +210,7 @@ contents::memory contents::combined(world_op id, const memory& lower, const memo
   return result;
 }
 
-/// Combines the operands with weights from the sums in operand s. If s holds anything but sums, adds a finding.
+/// Combines the operands with weights from the sums in operand s. If s does not contain sums, adds a finding.
 contents::memory contents::weighed(world_op id, const memory& lower, const memory& higher) {
   const region s = all_.at(id).s;
   const memory sums = read(id, s, k_dot_sums);
@@ -236,7 +236,6 @@ contents::memory contents::divided(world_op id, const memory& sums) {
 
 // --- lists and their lengths ---------------------------------------------------------------------------------
 
-/// A length contains no contributions.
 contents::memory contents::lengths_of(world_op id, const memory& lists) {
   memory result = lists;
   for (segment& piece : result)
@@ -246,7 +245,7 @@ contents::memory contents::lengths_of(world_op id, const memory& lists) {
   return result;
 }
 
-/// Laid-out lists have no items yet.
+/// After lay_out, lists have lengths but no items yet.
 void contents::lay_out(world_op id, const memory& lengths) {
   const op& o = all_.at(id);
   const placement& place = placement_of(all_.rank_of(id), o.c);
@@ -254,7 +253,7 @@ void contents::lay_out(world_op id, const memory& lengths) {
   write(id, o.c, o.count, {});
 }
 
-/// Writes to operand c. If c has packed lists, the lists that are written must have the lengths of the layout.
+/// Writes to operand c. If c has packed lists, the written lists must have the lengths that were set by lay_out.
 void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
   const region target = all_.at(id).c;
   write(id, target, count, pieces);
@@ -272,9 +271,9 @@ void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
              (lengths.empty() ? ", which no op has laid out" : ", which was laid out by the lengths of other lists"));
 }
 
-/// Returns whether lengths [begin, end) are the lengths of the lists in `list`. Measured lengths must have been
-/// measured from these lists. Derived lengths match by index: element i is the length of part i of a split value, or
-/// else of element i.
+/// Returns true if lengths [begin, end) are the lengths of the lists in `list`. Lengths from the kernel measure must
+/// come from these lists. Lengths from the kernel derive match by index: element i is the length of part i of a split
+/// value, or of element i.
 bool contents::lays_out(std::uint64_t begin, std::uint64_t end, const segment& length, const segment& list) const {
   const node &numbers = nodes_[length.what], &items = nodes_[list.what];
   if (numbers.is_derived && items.part != 0)

@@ -1,31 +1,33 @@
 // Contents: the symbolic execution of a world, which finds the contributions in every element.
 //
-// A segment of memory holds a node (node_table.h) and the shift of its elements.
+// Memory consists of segments. A segment has a node (node_table.h) for the content of its elements, and their shift.
 //
-// The sums of products that weight an adaptive sum are nodes too. Such a node records the products of its sums
-// (fingerprint.h), and the expression of the adaptive sum includes these products. So the expression is the promised
-// expression only if the sums were complete.
+// The dot products (sums of products) of an adaptive sum are nodes, too. Such a node records which products its sums
+// contain (fingerprint.h), and the expression of the adaptive sum includes them. So the expression is right only if the
+// sums are complete.
 //
-// A list is an element like any other. Its length follows from its content, so a length is a node whose expression
-// names the list. Packed lists are laid out by lengths before they hold items. Afterwards only lists with these lengths
-// may be written to them. So both ends of an edge have the same lengths.
+// A list is treated like any other element. The length of a list is a node whose expression contains that of the list.
+// The lengths of packed lists are set by lay_out before the lists have items. Afterwards only lists with these lengths
+// may be written, so both ends of an edge have the same lengths.
 //
-// Sums of products, lengths and derived numbers are no contributions. They may steer ops. If such a number becomes part
-// of a node, that node and all nodes made from that node record the op that made the number. No promised range may hold
-// such a node. Results of functions are marked in the same way, and only postconditions by functions allow them.
+// Sums of products, lengths and derived numbers are not contributions, but control other ops. If such a number becomes
+// part of a node, that node and all nodes computed from it record the op that produced the number. A range of the
+// postcondition must not contain such a node. Results of functions are marked too; only postconditions about functions
+// allow them.
 //
 // Functions are trusted to do what their kernels declare:
-//   - A split keeps each contribution whole. Its result has one element for each part, in order.
-//   - A fold takes the same element of several nodes and joins their contributions, in order.
-//   - A join takes all elements of one node, or the same part of the split of each element of one node. No part may be
-//     missing.
-//   - The operand that steers a function (b) is equal on all ranks.
+//   - The result of a split has one element for each part, in order. The parts contain each contribution once.
+//   - A fold reads the same element of several nodes and joins their contributions, in order.
+//   - A join reads all elements of one node, or, after each element of a node was split, the same part of each. No
+//     element may be missing.
+//   - Operand b, which controls a function, is equal on all ranks.
 //   - Element i of derived lengths is the length of part i of a split value, or of element i. The engine compares
 //     messages with these lengths.
-//   - In partial schedules the result of a function is never null. The contributors of the result are the contributors
-//     of operand b. In a promised range, these must be the ranks whose contributions the result contains.
+//   - In partial schedules the result of a function is never null. The contributors of the result are the
+//     contributors of operand b. In a range of the postcondition, these must be the ranks whose contributions the
+//     result contains.
 //
-// If the world has no hazards, one order suffices, because every read follows the same write in all executions.
+// If the world has no hazards, it suffices to execute one order of the ops, because every read returns the same value.
 #pragma once
 
 #include <map>
@@ -47,8 +49,8 @@ class contents {
  public:
   contents(const assembly& all, const aliasing& in_place, finding_list& out);
 
-  /// Executes the ops of `round` that were not void (progress::was_void), in the order of their completion. A read of
-  /// memory that was never written is a finding.
+  /// Executes the ops of `round`, in the order of their completion, except void ops (progress::was_void). Adds a
+  /// finding for each read of memory that was never written.
   void run(const progress& round);
 
   /// Compares the outputs with the postcondition. Adds findings of the properties `contents` and `expression`.
@@ -65,7 +67,7 @@ class contents {
 
   // --- memory (contents.cc); findings name op `user` ----------------------------------------------------------
   const schedule& program_of(world_op id) const { return all_.program(all_.rank_of(id)); }
-  /// Returns the place of a region in memory. Memories are numbered over all ranks.
+  /// Returns the location of a region. The memories of all ranks have different numbers.
   const placement& placement_of(rank r, region part) const {
     return placements_[first_buffer_[static_cast<std::size_t>(r)] + part.buffer()];
   }
@@ -115,17 +117,17 @@ class contents {
   const assembly& all_;
   finding_list& out_;
   symbolic::node_table nodes_;
-  std::vector<std::size_t> first_buffer_;  ///< index in placements_ of the rank's first buffer, by rank
-  std::vector<placement> placements_;      ///< places of buffers in memory, by rank and buffer
+  std::vector<std::size_t> first_buffer_;  ///< by rank: index in placements_ of its first buffer
+  std::vector<placement> placements_;      ///< locations of buffers, by rank and buffer
   std::vector<memory> memories_;
-  std::vector<memory> layouts_;  ///< lengths by which packed lists are laid out, by memory; empty for other memories
-  /// Sums of leaves, by input and contributors (empty: every rank).
+  std::vector<memory> layouts_;  ///< by memory: lengths that lay_out has set for packed lists; empty for other memories
+  /// Fingerprints of leaves, by input and contributors (empty: every rank)
   std::map<std::pair<std::uint32_t, std::vector<rank>>, fingerprint> reduced_;
-  std::map<std::uint64_t, std::uint64_t> agreed_;  ///< expression of the operand that steers the function, by function
-  /// The first holder of each promised range, and the holder's expression, by output, begin and end.
+  std::map<std::uint64_t, std::uint64_t> agreed_;  ///< by function: expression of operand b
+  /// First rank with a range of the postcondition, and its expression, by output, begin and end of the range
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;
-  std::vector<bool> has_received_;         ///< whether the receive has completed, by op
-  std::map<world_op, memory> in_buffers_;  ///< messages of sends that have completed before their receives, by send
+  std::vector<bool> has_received_;         ///< by op: true if the receive has completed
+  std::map<world_op, memory> in_buffers_;  ///< by send: the message, if the send has completed before its receive
 };
 
 }  // namespace lsched

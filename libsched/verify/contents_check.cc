@@ -11,12 +11,12 @@ using namespace symbolic;
 
 namespace {
 
-/// Explains why a range differs from the postcondition: which contribution is missing or repeated, and how.
+/// Explains how a range differs from the postcondition: which contribution is missing or repeated, and by which ops.
 class explanation {
  public:
   explanation(const assembly& all, const node_table& nodes) : all_(all), nodes_(nodes) {}
 
-  /// Returns why the range may not hold the result of found.least_by; an empty string if it may.
+  /// Returns the reason why a range must not contain the result of op found.least_by, or an empty string.
   std::string words_for_least(const promised_range& wanted, const node& found) const {
     if (found.least_by == k_no_world_op) return {};
     const making least = making_of(all_.at(found.least_by).what);
@@ -25,14 +25,14 @@ class explanation {
            (least == making::nobodys ? "is not a contribution" : "a function may have computed in any way");
   }
 
-  /// Explains contributions that differ from the promised contributions.
+  /// Explains contributions that differ from those in the postcondition.
   std::string words_for(const promised_range& wanted, const segment& found) const {
     const std::vector<std::uint64_t> copies = copies_in(found.what, wanted.input);
     const auto is_wanted = [&](rank r) {
       if (wanted.what == promised_content::moved) return r == wanted.source;
       return wanted.among.empty() || std::binary_search(wanted.among.begin(), wanted.among.end(), r);
     };
-    const bool is_set = nodes_[found.what].ranks != rank_sets::k_empty;  // each leaf is in the node only once
+    const bool is_set = nodes_[found.what].ranks != rank_sets::k_empty;  // true if each leaf is in the node only once
     for (rank r = 0; r < all_.size(); ++r) {
       const std::uint64_t copied = copies[static_cast<std::size_t>(r)];
       const std::uint64_t there = is_set ? std::min<std::uint64_t>(copied, 1) : copied;
@@ -50,8 +50,8 @@ class explanation {
   }
 
  private:
-  /// Returns, for each rank, how often the rank's input is in the node. The largest value of the type means "that often
-  /// or more". The loop relies on operands having lower node numbers than their joins.
+  /// Returns, for each rank, how often the rank's input is in the node. The counts saturate. The loop relies on the
+  /// fact that operands have lower node numbers than their joins.
   std::vector<std::uint64_t> copies_in(node_id top, std::uint32_t input) const {
     std::vector<std::uint64_t> uses(top + std::size_t{1}, 0);
     std::vector<std::uint64_t> copies(static_cast<std::size_t>(all_.size()), 0);
@@ -70,7 +70,7 @@ class explanation {
     return copies;
   }
 
-  /// Returns, for each node, whether the node contains the leaf of this contributor and input.
+  /// Returns, for each node, true if the node contains the leaf of this contributor and input.
   std::vector<bool> holders_of(rank contributor, std::uint32_t input) const {
     std::vector<bool> holds(nodes_.size(), false);
     for (node_id at = 0; at < nodes_.size(); ++at) {
@@ -81,8 +81,8 @@ class explanation {
     return holds;
   }
 
-  /// Describes the joins from the leaf up to the node. At the first fork, follows the higher operand or the lower
-  /// operand.
+  /// Describes the joins from the leaf up to the node. At the first join where both operands contain the leaf,
+  /// continues with the operand that `from_higher` selects.
   std::string words_for_way(node_id top, const std::vector<bool>& holds, bool from_higher) const {
     std::vector<std::string> steps;
     bool is_forked = false;
@@ -105,8 +105,8 @@ class explanation {
     return "once " + words_for_way(top, holds, false) + ", and once " + words_for_way(top, holds, true);
   }
 
-  /// Describes the last op that has combined the contribution: the node with the fewest leaves, among the nodes that
-  /// contain the contribution and are no operands.
+  /// Describes where a contribution was lost. Among the nodes that contain the contribution and are not used as
+  /// operands, the node with the fewest leaves is described.
   std::string words_for_loss(rank contributor, std::uint32_t input) const {
     const std::vector<bool> holds = holders_of(contributor, input);
     std::vector<bool> is_used(nodes_.size(), false);
@@ -166,7 +166,7 @@ void contents::check_range(const promised_range& wanted, const postcondition& pr
     compare_expression(wanted, found, all.buffer);
 }
 
-/// Returns the fingerprint of the leaves of all promised contributors, without a shift.
+/// Returns the fingerprint of the leaves of all contributors that the postcondition requires, without a shift.
 fingerprint contents::expected(const promised_range& wanted) {
   if (wanted.what == promised_content::moved) return leaf_fingerprint(wanted.source, wanted.input);
   const auto [place, is_new] = reduced_.try_emplace({wanted.input, wanted.among});
@@ -178,7 +178,7 @@ fingerprint contents::expected(const promised_range& wanted) {
   return leaves;
 }
 
-/// Returns whether the node is its `lower` node divided by the divisor.
+/// Returns true if the node is the quotient of its `lower` node and the divisor.
 bool contents::is_quotient(const node& n, std::uint64_t divisor) const {
   return n.joined_by != k_no_world_op && all_.at(n.joined_by).what == kernel::divide &&
          n.tree == divided_tree(nodes_[n.lower].tree, divisor);
@@ -187,8 +187,8 @@ bool contents::is_quotient(const node& n, std::uint64_t divisor) const {
 bool contents::check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer) {
   const node& n = nodes_[found.what];
   const bool is_moved = wanted.what == promised_content::moved;
-  // Element i of the range holds element i - found.shift of the node, and must hold input element input_begin + i. So
-  // the node's leaves must be the unshifted leaves of expected(), shifted by input_begin + found.shift.
+  // Element i of the range is element i - found.shift of the node, and must be input element input_begin + i. So the
+  // node's leaves must be the leaves of expected(), shifted by input_begin + found.shift.
   const auto moved = static_cast<std::int64_t>(wanted.input_begin);
   const bool is_right = n.contributions == nodes_.shifted(expected(wanted), moved + found.shift);
   const auto bad = [&](property what, const std::string& why) {
@@ -218,8 +218,8 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
   return true;
 }
 
-/// Compares the expression of the range with the expression at the first holder of the range. Neighbouring segments
-/// with equal trees count as one segment.
+/// Compares the expression of the range with that of the first rank that has this range. Adjacent segments with equal
+/// trees count as one segment.
 void contents::compare_expression(const promised_range& wanted, const memory& found, std::uint16_t buffer) {
   expression mine;
   for (const segment& piece : found) {

@@ -1,4 +1,4 @@
-// Functions on nodes, as their kernels declare them.
+// Symbolic execution of functions, as their kernels declare them.
 #include <algorithm>
 
 #include "libsched/verify/contents.h"
@@ -9,7 +9,7 @@ using namespace symbolic;
 
 namespace {
 
-/// Returns the index in the node of the element that element i of a segment's memory holds.
+/// Returns the index in the node of element i of a segment's memory.
 std::int64_t number_at(std::uint64_t i, std::int64_t shift) { return static_cast<std::int64_t>(i) - shift; }
 
 }  // namespace
@@ -22,7 +22,7 @@ void contents::call(world_op id, symbolic_rule rule) {
   const memory steering = o.b.exists() ? read(id, o.b, size_of_buffer(o.b)) : memory{};
   if (!out_.is_empty()) return;
   if (o.b.exists()) check_agreement(id, steering);
-  // The expression of a result depends on everything that the function has read.
+  // The expression of a result must depend on everything that the function reads.
   const std::uint64_t tree =
       joined_tree(o.what, joined_tree(o.what, function_of(id), tree_of(source)), tree_of(steering));
   std::optional<segment> made;
@@ -52,7 +52,7 @@ void contents::call(world_op id, symbolic_rule rule) {
   write(id, o.c, o.count, {*made});
 }
 
-/// Returns the expression of a whole memory.
+/// Returns the hash of the expressions of a whole memory.
 std::uint64_t contents::tree_of(const memory& all) const {
   std::uint64_t tree = all.size();
   for (const segment& run : all)
@@ -66,8 +66,8 @@ std::uint64_t contents::joined_tree_of(kernel how, std::uint64_t tree, const mem
   return tree;
 }
 
-/// Checks the operand that steers a function. It must be equal on all ranks that call the function, and combined by sum
-/// only.
+/// Checks operand b, which controls a function. The operand must be equal on all ranks that call the function, and
+/// combined only by sums.
 void contents::check_agreement(world_op id, const memory& steering) {
   const std::uint64_t tree = tree_of(steering);
   const auto [place, is_new] = agreed_.try_emplace(function_of(id), tree);
@@ -82,7 +82,7 @@ void contents::check_agreement(world_op id, const memory& steering) {
                                                      : " uses numbers that are combined by another kernel than sum")));
 }
 
-/// Splits a whole node, or one of its elements.
+/// Splits a whole node, or one element of a node.
 std::optional<segment> contents::split(world_op id, std::uint64_t tree, const memory& source) {
   if (source.size() > 1) return std::nullopt;
   const segment from = source.empty() ? segment{} : source.front();  // an empty source has no contributions
@@ -98,8 +98,8 @@ std::optional<segment> contents::split(world_op id, std::uint64_t tree, const me
   return segment{.what = nodes_.add(id, made, {from.what})};
 }
 
-/// Returns the segment of a result that is element `number` of `of` elements. If `of` is 1, the result fills the whole
-/// target.
+/// Returns the segment for a result `made`, which is element `number` of `of` elements. If `of` is 1, the result fills
+/// the whole target.
 std::optional<segment> contents::made_of(world_op id, node made, std::int64_t number, std::uint64_t of) {
   const std::uint64_t count = all_.at(id).count;
   if (count != 1 && of != 1) return std::nullopt;
@@ -107,7 +107,7 @@ std::optional<segment> contents::made_of(world_op id, node made, std::int64_t nu
   return segment{.shift = count == 1 ? -number : 0, .what = nodes_.add(id, made, {made.lower})};
 }
 
-/// Joins the same element of all nodes in the source.
+/// Joins element `number` of all nodes in the source.
 std::optional<segment> contents::folded(world_op id, const memory& source, const memory& steering) {
   if (source.empty()) return std::nullopt;
   const std::int64_t number = number_at(source.front().begin, source.front().shift);
@@ -125,9 +125,9 @@ std::optional<segment> contents::folded(world_op id, const memory& source, const
   return made_of(id, made, number, made.extent);
 }
 
-/// Joins the parts of a split, in two cases. If the source holds, in order, element q of the split of each element of
-/// one node, the result is element q of that node. If the source holds all elements of one node, the result is the
-/// value that was split into that node, or the node itself.
+/// Joins the parts of a split, in two cases. If each element of a node was split, and the source contains part q of
+/// each, in order, the result is element q of that node. If the source contains all elements of one node, the result is
+/// the value that was split into that node, or the node itself.
 std::optional<segment> contents::joined_parts(world_op id, std::uint64_t tree, const memory& source) {
   if (source.empty()) return std::nullopt;
   const node& first = nodes_[source.front().what];

@@ -1,4 +1,4 @@
-// A finding: the property that failed, its place, and the reason as text.
+// A finding: the property that does not hold, the location of the fault, and the reason as text.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace lsched {
 enum class property : std::uint8_t {
   form,           ///< each schedule alone: ids, regions, peers, deps, declarations
   matching,       ///< every send and signal has one receive of the same peer, tag, type and extent
-  progress,       ///< every payload and compute op fires, and every round ends, under rendezvous
-  holding,        ///< progress, also if sends wait for the readers of their payloads, as declared
-  activation,     ///< any sufficient set of calls wakes every rank, with the promised number of signals
+  progress,       ///< with rendezvous sends, every payload and compute op fires, and every round ends
+  holding,        ///< as `progress`, also if sends wait for the readers of their payloads, as schedules declare
+  activation,     ///< any sufficient set of calls starts the round on every rank, with the required number of signals
   hazard,         ///< conflicting accesses to memory are ordered
-  contents,       ///< every output range has the promised content, each contribution once
-  expression,     ///< operands are combined in the promised order, and alike on all holders
-  cost,           ///< messages, bytes, signals and hops are as promised
-  synchronising,  ///< every rank's entry happens before every rank's exit, if that is declared
+  contents,       ///< every output range has the required content, with each contribution once
+  expression,     ///< operands are combined in the required order, and in the same way on all ranks with the result
+  cost,           ///< the numbers of messages, bytes, signals and hops are as required
+  synchronising,  ///< if declared: every rank's entry happens before every rank's exit
 };
 
 std::string_view name_of(property what);
@@ -38,19 +38,19 @@ struct element_range {
   std::string text() const { return "elements " + range_text(begin, end) + " of buffer " + std::to_string(buffer); }
 };
 
-/// A violation of a property. Fields that do not apply hold k_no_rank, k_no_op and k_no_buffer.
+/// A violation of a property. Members that do not apply are k_no_rank, k_no_op or k_no_buffer.
 struct finding {
   property what = property::form;
   rank where = k_no_rank;
   op_id op = k_no_op;
   rank peer = k_no_rank;
   std::uint16_t buffer = k_no_buffer;
-  std::uint64_t begin = 0;  ///< first element in the buffer
+  std::uint64_t begin = 0;  ///< first element of the range [begin, end) in the buffer
   std::uint64_t end = 0;
   std::string text{};  ///< readable sentence, which also names rank and op
 };
 
-/// A list of findings with a limit, because one fault in a schedule can cause very many findings.
+/// A list of findings with a maximum length, because one fault in a schedule can cause very many findings.
 class finding_list {
  public:
   explicit finding_list(std::size_t most) : most_(most) {}

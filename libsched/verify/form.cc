@@ -76,7 +76,7 @@ class form_check {
              "has tag " + std::to_string(at(clash->second).tag) + ", as does op " + std::to_string(clash->first));
   }
 
-  /// Checks that payloads stay in place, and are released, as compile() decides.
+  /// Checks that `in_place` and `releases_a` and `releases_b` of all ops are as compile() sets them.
   void check_in_place() {
     schedule::parts marked = program_.content();
     mark_in_place(marked);
@@ -84,10 +84,10 @@ class form_check {
       if (marked.ops[id] != at(id)) object(id, "is marked to stay in place or to release a payload, but must not be");
   }
 
-  /// Checks that an instance has one contribution and one result. If the instance wakes other ranks, the schedule must
-  /// be synchronising, so that no rank is more than one round ahead.
+  /// Checks that the schedule has one contribution and one result. If calls of other ranks can start a rank's part, the
+  /// schedule must be synchronising, so that no rank is more than one round ahead.
   void check_partial() {
-    std::array<std::size_t, 3> entries{};  // calls, calls of full rounds, captures
+    std::array<std::size_t, 3> entries{};  // numbers of calls, of calls for full rounds, and of captures
     for (const op& o : program_.ops()) {
       if (is_call(o, place_.self)) ++entries[o.tag == k_full_call_tag ? 1 : 0];
       if (o.kind == op_kind::capture) ++entries[2];
@@ -103,8 +103,8 @@ class form_check {
       object(k_no_op, "may be woken by other ranks, but is not declared synchronising");
   }
 
-  /// Checks that with policy full, a rank captures only after its own call. The deps of this rank must ensure this
-  /// order, because other ranks may do anything.
+  /// Checks that with policy `full`, a rank captures only after its own call. The deps of this rank alone must ensure
+  /// this order.
   void check_captures() {
     std::vector<std::uint32_t> tokens(size(), 0);
     for (op_id id = 0; id < size(); ++id) {

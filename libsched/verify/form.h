@@ -1,4 +1,4 @@
-// The form of a schedule: the checks of one schedule alone, on which the rest of the proof relies.
+// The form of a schedule: checks that need only one schedule, on which the rest of the proof relies.
 #pragma once
 
 #include "libsched/postcondition/aliasing.h"
@@ -7,16 +7,16 @@
 
 namespace lsched {
 
-/// Checks the rules that compile() guarantees, because schedules may come from other sources:
+/// Checks the rules that compile() enforces, because schedules may come from other sources:
 ///
 ///   - The schedule is that of rank `place.self` of `place.size`.
 ///   - Ids exist, and deps lead from lower to higher ids. No op needs more tokens than it has deps.
-///   - Regions stay in their buffers. Operands do not overlap partially. Only captures write inputs.
-///   - Peers are other ranks, and no tag is used twice.
+///   - Regions do not exceed their buffers. Operands do not overlap partially. Only captures write inputs.
+///   - Peers are other ranks, and no tag is used twice for a peer.
 ///   - Lists and guards are valid.
-///   - Payloads stay in place, and are released by their readers, as compile() decides.
-///   - With policy full, captures wait for the call. A partial schedule has one call, capture, input and output.
-///   - Buffers that share memory in place fit each other.
+///   - Payloads are read in place and released as compile() decides.
+///   - With policy `full`, captures wait for the call. A partial schedule has one call, capture, input and output.
+///   - Buffers that share memory can do so (words_for_misfit in aliasing.h).
 void check_form(const schedule& program, world place, const aliasing& in_place, finding_list& out);
 
 /// Returns the name of an op for messages, such as "op 7 (send to 5)".

@@ -15,7 +15,7 @@ struct access {
   bool is_write = false;
 };
 
-/// Returns the accesses, by memory. The last entry has the accesses to the state of functions.
+/// Returns the accesses, indexed by memory. The last entry has the accesses to the state of functions.
 std::vector<std::vector<access>> accesses_of(const schedule& program, const std::vector<placement>& placements) {
   std::vector<std::vector<access>> all(placements.size() + 1);
   for (op_id id = 0; id < program.ops().size(); ++id) {
@@ -28,7 +28,7 @@ std::vector<std::vector<access>> accesses_of(const schedule& program, const std:
     };
     const op& o = program.ops()[id];
     for (const operand& part : operands_of(o, program.buffers())) add(part.at, part.count, part.type, part.is_written);
-    // The copy for a send may be skipped. Then the send reads the source of the copy.
+    // If the copy for this send is left out, the send reads the source of the copy.
     if (o.kind == op_kind::send && o.releases_a != k_no_op) add(program.ops()[o.releases_a].a, o.count, o.type, false);
     // All functions of a rank share the state that they keep between rounds.
     if (program.ops()[id].kind == op_kind::compute && is_function(program.ops()[id].what))
@@ -37,10 +37,10 @@ std::vector<std::vector<access>> accesses_of(const schedule& program, const std:
   return all;
 }
 
-/// Checks whether the deps of a rank order all conflicting accesses to a memory. `all` is sorted by `begin`.
+/// Checks whether the deps of a rank order all conflicting accesses to a memory.
 ///
-/// Accesses are visited by ascending op. Because the order is transitive, each piece of memory between two bounds needs
-/// few comparisons: a read with the write before it, and a write also with the reads since then.
+/// Memory is cut at the bounds of all accesses. For each piece, accesses are visited by ascending op. Because the order
+/// is transitive, a read is compared only with the last write, and a write also with the reads since.
 class order_scan {
  public:
   explicit order_scan(const local_order& order) : order_(order) {}
@@ -84,7 +84,8 @@ class order_scan {
   std::vector<op_id> reads_;  ///< reads since the last write
 };
 
-/// Returns whether y fires only after x has completed, on every path through the world. Takes one pass; called rarely.
+/// Returns true if deps and messages of all ranks ensure that y fires only after x has completed. Takes a pass over the
+/// world; rarely called.
 bool is_before_by_others(const assembly& all, const std::vector<world_op>& order, world_op x, world_op y) {
   std::vector<bool> fires_after(all.op_count(), false);
   std::vector<bool> ends_after(all.op_count(), false);
@@ -126,8 +127,8 @@ class rank_check {
     }
   }
 
-  /// The round ends when the exit and every fired op have completed. In every execution, each op that moves or computes
-  /// data must have fired by then. Signals may be missing, and are then noted in `ends`.
+  /// The round ends when the exit op and every fired op have completed. Checks that in every execution, each op that
+  /// moves or computes data has fired by then. Signals that may not have fired are noted in `ends`.
   void check_end(round_ends& ends, finding_list& out) const {
     const std::vector<bool> fired = order_.fired_by_end(program_);
     for (op_id id = 0; id < fired.size(); ++id) {

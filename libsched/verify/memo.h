@@ -1,4 +1,4 @@
-// Memos: tables of results of earlier proofs, with a hash of the proof's inputs as the key.
+// Memos: tables of results of earlier proofs, keyed by a hash of the proof's inputs.
 #pragma once
 
 #include <array>
@@ -12,9 +12,8 @@
 
 namespace lsched {
 
-/// The hash of a sequence of words: its length, and two polynomials at points that this process has drawn
-/// (fingerprint.h). Any two different sequences of n words have the same hash with a probability of at most (6n /
-/// 2^61)^2.
+/// The hash of a sequence of words: its length, and two polynomials at random points of this process (fingerprint.h).
+/// Two different sequences of n words have the same hash with a probability of at most (6n / 2^61)^2.
 class word_hash {
  public:
   /// Adds a word below 2^61-1.
@@ -23,7 +22,7 @@ class word_hash {
       all_.weights[i] = modular_sum(modular_product(all_.weights[i], points_[i]), word);
     ++all_.size;
   }
-  /// Adds any word.
+  /// Adds a word of any value.
   void add_wide(std::uint64_t word) {
     add(word >> 32);
     add(word & UINT32_MAX);

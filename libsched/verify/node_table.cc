@@ -7,7 +7,7 @@
 
 namespace lsched::symbolic {
 
-/// This function alone defines the rule. For a node, the largest value of all its parts applies (node_table::add).
+/// The value of a node is the largest value over all its parts (node_table::add).
 making making_of(kernel what) {
   switch (row_of(what).symbol) {
     case symbolic_rule::sums:
@@ -23,7 +23,7 @@ making making_of(kernel what) {
 node_table::node_table(const assembly& all)
     : all_(all), weights_(the_weights()), nodes_{{.input = k_no_input}}, products_(1), parts_(1) {}
 
-/// A negative distance is replaced by a positive distance, because the multiplicative group has k_prime - 1 elements.
+/// A negative distance -d is replaced by k_prime - 1 - d, which is equivalent in the multiplicative group.
 fingerprint node_table::shifted(fingerprint leaves, std::int64_t distance) const {
   if (distance == 0) return leaves;
   const std::uint64_t steps =
@@ -55,7 +55,7 @@ node_id node_table::add(world_op id, node made, std::initializer_list<node_id> p
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
-/// Returns the op whose result is farther from a contribution; x if both are alike.
+/// Returns the op whose result has the larger value of making_of; x if both are equal.
 world_op node_table::least_of(world_op x, world_op y) const {
   if (x == k_no_world_op || y == k_no_world_op) return std::min(x, y);
   return making_of(all_.at(x).what) >= making_of(all_.at(y).what) ? x : y;
@@ -76,8 +76,8 @@ node_id node_table::add_join(world_op id, kernel how, const segment& lower, cons
   const node& y = nodes_[higher.what];
   const dtype type = all_.at(id).type;
   const bool is_flat = joins_flat(how, type, lower, higher);
-  // A leaf of both operands counts once if the kernel is idempotent. In partial schedules the leaf counts twice,
-  // because the engine adds up the contributors of both operands.
+  // If the kernel is idempotent, a leaf that is in both operands counts once. In partial schedules it counts twice,
+  // because the engine adds the numbers of contributors of both operands.
   const bool is_set = is_flat && row_of(how).obeys(law::idempotent, type) && x.ranks != rank_sets::k_empty &&
                       y.ranks != rank_sets::k_empty && x.input == y.input &&
                       !all_.program(all_.rank_of(id)).is_partial();
@@ -135,7 +135,7 @@ std::uint64_t node_table::tree_beside(const segment& lower, const segment& highe
   return joined_tree(kernel::copy, tree, static_cast<std::uint64_t>(lower.shift - higher.shift));
 }
 
-/// Adds the op's parameters to an expression. The expressions of functions' results contain the parameters already.
+/// Adds the op's parameters to an expression, unless the op calls a function: such expressions have them already.
 std::uint64_t node_table::with_parameters(std::uint64_t tree, world_op id) const {
   const op& o = all_.at(id);
   const kernel_row& row = row_of(o.what);

@@ -6,7 +6,7 @@
 
 namespace lsched {
 
-/// Ops complete when drain() takes them from the queue, so no op completes while another op fires.
+/// Ops complete when drain() removes them from the queue, so no op completes while another op fires.
 struct progress::interpreter {
   using number = world_op;
   progress& in;
@@ -101,7 +101,7 @@ void progress::take_slots(const buffering& buffers) {
     }
 }
 
-/// Returns whether a send that has fired can complete without a wait.
+/// Returns true if a send that has fired can complete without a wait.
 bool progress::has_slot(world_op send) const {
   if (is_buffered_.empty() || !is_buffered_[send]) return false;
   return slot_of_[send] == k_no_world_op || is_cleared(slot_of_[send]);
@@ -115,7 +115,7 @@ void progress::run(const round_start& start) {
   is_unsent_.assign(start.unsent.empty() ? 0 : all_.op_count(), false);
   for (const world_op id : start.unsent) is_unsent_[id] = true;
   whose_.open_scenario(start.is_full);
-  if (!start.is_woken)  // the registers of the callers are set from the beginning
+  if (!start.is_woken)  // the calls are made before the round begins
     for (const world_op call : calls_)
       if (start.callers == nullptr || (*start.callers)[static_cast<std::size_t>(all_.rank_of(call))])
         ops_[call].arrived = round_;
@@ -129,7 +129,7 @@ void progress::run(const round_start& start) {
   drain();
 }
 
-/// Completes all ops within one hop before any op that takes another hop.
+/// Completes ops in the order of their number of hops (progress.h), so hops_to() returns the shortest chain.
 void progress::drain() {
   std::vector<world_op> arriving;
   for (;;) {
@@ -160,7 +160,7 @@ void progress::arrive(world_op id) {
 void progress::finish(world_op id) {
   ops_[id].hops = now_;
   order_.push_back(id);
-  ops_[id].completed = round_;  // before the sends that wait for this receive or reader are checked
+  ops_[id].completed = round_;  // must precede the checks of the sends that wait for this op
   if (start_.stops_at_captures && all_.kind(id) == op_kind::capture) return;
   if (how_ != sending::eager && all_.kind(id) == op_kind::recv && !was_void(id)) release(all_.partner(id));
   if (has_slots() && all_.kind(id) == op_kind::recv) clear_slot(all_.partner(id));
@@ -181,8 +181,8 @@ world_op progress::reader_of(world_op send) const {
   return each == readers_.end() || each->first != send ? k_no_world_op : each->second;
 }
 
-/// Frees the slot of a payload that was received or read. The next send may use the slot only if the payloads of all
-/// earlier sends in the slot were received, buffered or not.
+/// Frees the buffer slot of a payload that was received and read. The next send may use the slot only if the payloads
+/// of all earlier sends of the slot were received, whether or not they were buffered.
 void progress::clear_slot(world_op send) {
   while (send != k_no_world_op && !is_cleared(send)) {
     const bool is_received = has_completed(all_.partner(send)) && reader_of(send) == k_no_world_op;
@@ -190,7 +190,7 @@ void progress::clear_slot(world_op send) {
     cleared_[send] = round_;
     send = next_in_slot_[send];
     if (send == k_no_world_op || !has_fired(send) || was_void(send) || has_completed(send)) continue;
-    ops_[send].completed = round_;  // so that it is not queued again
+    ops_[send].completed = round_;  // marks the send, so that it is not queued again
     queue_.push_back(send);
   }
 }
@@ -199,13 +199,13 @@ void progress::clear_slot(world_op send) {
 void progress::release(world_op send) {
   if (was_void(send) || reader_of(send) != k_no_world_op || has_completed(send) || !has_completed(all_.partner(send)))
     return;
-  ops_[send].completed = round_;  // so that it is not queued again
+  ops_[send].completed = round_;  // marks the send, so that it is not queued again
   queue_.push_back(send);
 }
 
 // --- explanation -------------------------------------------------------------------------------------------
 
-/// Returns an op that has to complete before op `id` can complete, or k_no_world_op.
+/// Returns an op for which op `id` waits, or k_no_world_op.
 world_op progress::awaited(world_op id) const {
   const op& o = all_.at(id);
   if (has_fired(id) || (o.kind == op_kind::signal_recv && is_armed(id))) {

@@ -21,7 +21,7 @@
 namespace lsched {
 namespace {
 
-/// The maximum number of rounds that kinds_of_rounds() examines.
+/// Maximum number of rounds that kinds_of_rounds() examines.
 constexpr round_no k_most_rounds = k_longest_period;
 
 std::string rank_text(rank r) { return "rank " + std::to_string(r); }
@@ -34,7 +34,7 @@ void check_forms(std::span<const schedule_ptr> world, const aliasing& in_place, 
     check_form(*world[static_cast<std::size_t>(r)], {.self = r, .size = size}, in_place, out);
 }
 
-/// Checks that all ranks declare the same activation and the same synchronisation.
+/// Checks that all ranks declare the same activation and agree whether the schedule is synchronising.
 void check_agreement(std::span<const schedule_ptr> world, finding_list& out) {
   const schedule& first = *world.front();
   for (const schedule_ptr& program : world) {
@@ -46,7 +46,7 @@ void check_agreement(std::span<const schedule_ptr> world, finding_list& out) {
   }
 }
 
-/// Checks that a rank has the promised type and number of elements. Otherwise the promised ranges mean nothing.
+/// Checks that a rank's first buffer of a role has the postcondition's type and number of elements.
 void check_data(const schedule& program, const promised_data& data, buffer_role role, finding_list& out) {
   const rank self = program.place().self;
   const std::optional<std::uint64_t> count = role == buffer_role::input ? data.at(self).input : data.at(self).output;
@@ -77,8 +77,8 @@ void check_schedules(std::span<const schedule_ptr> world, const postcondition& p
 
 // --- the proof -------------------------------------------------------------------------------------------------
 
-/// One proof, in parts. Each part relies on the parts before it. So the first part that fails ends the proof, unless
-/// the next parts are meaningful nevertheless.
+/// One proof, in parts. Each part relies on earlier parts, so the proof ends at the first part that fails, unless later
+/// parts are still meaningful.
 class proof {
  public:
   proof(std::span<const schedule_ptr> world, const postcondition& promise, const verify_options& options,
@@ -128,7 +128,7 @@ class proof {
  private:
   // --- progress --------------------------------------------------------------------------------------------
 
-  /// Reports the first op that is stuck. Its chain of waits explains the other ops.
+  /// Adds a finding for the first op that is stuck. The text contains the chain of ops that wait for each other.
   bool check_progress(const progress& round) {
     const world_op stuck = first_stuck(round);
     if (stuck == all_.op_count()) return true;
@@ -142,7 +142,7 @@ class proof {
     return false;
   }
 
-  /// The round of a rank may end before it has sent these signals. So the round must complete without them.
+  /// The round of a rank may end before these signals are sent. Checks that the round completes without them.
   void check_unsure_signals(const std::vector<world_op>& unsure) {
     if (unsure.empty()) return;
     progress round(all_, sending::held, options_.buffers);
@@ -158,8 +158,8 @@ class proof {
 
   // --- guards ----------------------------------------------------------------------------------------------
 
-  /// Returns rounds that differ in their due guards. The due guards repeat after the least common multiple of the
-  /// periods.
+  /// Returns one round for each combination of guards that are true together. The combinations repeat after the least
+  /// common multiple of the periods.
   std::vector<round_no> kinds_of_rounds() {
     std::set<std::pair<std::uint32_t, std::uint32_t>> periods;
     for (const schedule_ptr& program : world_)
@@ -207,7 +207,7 @@ class proof {
     }
   }
 
-  /// `full`: a round in which every rank calls.
+  /// Counts messages, bytes and signals. `full` must be a round in which every rank calls.
   void count_cost(const progress& full) {
     cost& total = answer_.round_cost;
     for (world_op id = 0; id < all_.op_count(); ++id) {
@@ -220,8 +220,8 @@ class proof {
     if (starts_.policy == activation_policy::none) total.signals_of_one = total.signals;
   }
 
-  /// Counts the hops to the end of a round: the maximum over all ops that must have fired by then. `fired_by_end`:
-  /// whether the op must have fired, by rank and op.
+  /// Counts the hops to the end of a round: the maximum over all ops that must have fired by then. `fired_by_end`: by
+  /// rank and op, true if the op must have fired.
   void count_hops(const progress& full, const std::vector<std::vector<bool>>& fired_by_end) {
     for (world_op id = 0; id < all_.op_count(); ++id)
       if (fired_by_end[static_cast<std::size_t>(all_.rank_of(id))][all_.id_of(id)])
@@ -254,7 +254,7 @@ class proof {
     const op_kind kind = all_.kind(id);
     return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture || all_.is_exit(id);
   }
-  /// Returns the first op that must fire and did not complete; the number of all ops if no op is stuck.
+  /// Returns the first op that must fire but did not complete, or else the number of all ops.
   world_op first_stuck(const progress& round) const {
     world_op id = 0;
     while (id < all_.op_count() && (!must_fire(id) || round.has_completed(id))) ++id;
@@ -302,7 +302,7 @@ verification prove(std::span<const schedule_ptr> world, const postcondition& pro
   return answer;
 }
 
-/// Returns the answer with all numbers of bytes changed.
+/// Returns the answer after a conversion of all numbers of bytes by `change`.
 template <class Change>
 verification with_bytes(verification answer, const Change& change) {
   answer.round_cost.bytes = change(answer.round_cost.bytes);

@@ -1,16 +1,16 @@
-// The verifier: the interpreter that proves postconditions.
+// The verifier, which proves that schedules meet a postcondition.
 //
-// verify() takes the schedules of a whole world and a postcondition, and proves that every execution meets it: for any
-// order of messages, any eager limit, any contents of lists and any first caller. One linear pass suffices, because
-// firing is monotone: an op never disables another op, so all interleavings fire the same payload and compute ops.
-// Properties that depend on an order, such as conflicting accesses to memory, are decided by happens-before and never
-// by one execution. docs/reference/verify.md describes the proofs and their limits.
+// verify() takes the schedules of a whole world and a postcondition, and proves that every execution meets the
+// postcondition: for any order of messages, any eager limit, any contents of lists and any first caller. One linear
+// pass suffices, because firing is monotone: an op never prevents another op from firing, so all interleavings fire the
+// same payload and compute ops. Properties that depend on an order, such as conflicting accesses to memory, are proved
+// by the happens-before relation, not by one execution. docs/reference/verify.md describes the proofs and their limits.
 //
 // Thread safety: verify() is pure except for options.known. Any thread may call it.
 //
-// Time and memory are linear in the ops of the world, with two exceptions. The check of hazards needs k^2 / 8 bytes for
-// a rank with k ops, one rank at a time. A rank that needs more than k_most_order_bytes causes a finding. Partial
-// schedules need one pass over the activation for each rank that may call first, unless options.known has the result.
+// Time and memory are linear in the number of ops, with two exceptions. The check for hazards needs k^2 / 8 bytes for a
+// rank with k ops, one rank at a time; if that exceeds k_most_order_bytes, verify() reports a finding. Partial
+// schedules need one pass over the activation for each rank that may call first, unless options.known has their result.
 #pragma once
 
 #include <span>
@@ -31,8 +31,8 @@ struct verify_memo;
 struct verify_options {
   aliasing in_place{};             ///< how inputs and outputs share memory
   std::size_t most_findings = 16;  ///< maximum length of each list of findings; at least 1
-  buffering buffers{};             ///< buffers for messages; default: each send waits for its receive
-  verify_memo* known = nullptr;    ///< results of earlier proofs; used and extended
+  buffering buffers{};             ///< assumed buffers for messages; by default, each send waits for its receive
+  verify_memo* known = nullptr;    ///< results of earlier proofs, which verify() uses and extends; may be null
 };
 
 /// An upper bound on the messages that may arrive at a rank before their receives are posted.
@@ -43,10 +43,10 @@ struct unexpected_bound {
 
 /// The result of a proof. The counts are complete only if holds() returns true.
 struct verification {
-  std::vector<finding> findings{};             ///< violations
-  std::vector<finding> notes{};                ///< facts that are no violations, but worth knowing
-  cost round_cost{};                           ///< cost as counted by the proof, not as declared
-  bool is_synchronising = false;               ///< property as computed by the proof, not as declared
+  std::vector<finding> findings{};             ///< violations of properties
+  std::vector<finding> notes{};                ///< facts of interest that are not violations
+  cost round_cost{};                           ///< cost that the proof has counted
+  bool is_synchronising = false;               ///< computed by the proof, not declared
   bool is_eager_safe = false;                  ///< every round ends if messages have unlimited buffers
   std::vector<unexpected_bound> unexpected{};  ///< bounds, by rank
 
@@ -56,14 +56,14 @@ struct verification {
 /// Results of earlier proofs, for reuse. Thread-safe.
 struct verify_memo {
   memo<wake_cost> activations{};
-  /// Results without findings and notes, by key_of(); numbers of bytes are divided by the unit
+  /// Results without findings and notes, by key_of(); numbers of bytes are divided by world_key::unit
   memo<verification> worlds{};
 };
 
-/// Returns the largest bound of all ranks. Bounds are compared by bytes and then by messages.
+/// Returns the largest bound of all ranks. Bounds are compared by bytes, and then by messages.
 unexpected_bound worst_unexpected(const verification& answer);
 
-/// Verifies a world in which rank r runs world[r]. No pointer is null. The schedules need not come from compile().
+/// Verifies a world in which rank r runs world[r]. No pointer may be null. The schedules need not come from compile().
 verification verify(std::span<const schedule_ptr> world, const postcondition& promise,
                     const verify_options& options = {});
 

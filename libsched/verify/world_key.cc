@@ -9,21 +9,21 @@
 namespace lsched {
 namespace {
 
-/// Returns whether the kernel treats all elements alike.
+/// Returns true if the kernel treats all elements in the same way.
 bool takes_elements_alone(const op& o) {
   if (o.kind != op_kind::compute) return true;
   const symbolic_rule symbol = row_of(o.what).symbol;
   return symbol == symbolic_rule::copy || symbol == symbolic_rule::joined || symbol == symbolic_rule::quotient;
 }
 
-/// Returns whether the schedule depends neither on the number nor on the identity of elements.
+/// Returns true if the schedule treats all elements in the same way, for any number of elements.
 bool treats_elements_alike(const schedule& program) {
   return has_sound_rows(program.content()) && program.guards().empty() &&
          std::ranges::all_of(program.buffers(), [](const buffer& one) { return one.lists == list_layout{}; }) &&
          std::ranges::all_of(program.ops(), takes_elements_alone);
 }
 
-// A description is written to a sink as words below 2^61-1, wide words, and numbers of elements.
+// A sink receives three kinds of data: words below 2^61-1, wide words, and numbers of elements.
 
 /// Finds the greatest common divisor of all numbers of elements. Ignores the other words.
 class unit_finder {
@@ -76,7 +76,7 @@ class description {
     to_.word(exit);
     to_.word(roots.size());
     for (const op_id root : roots) to_.word(root);
-    to_.word(lines.size());  // findings name these lines
+    to_.word(lines.size());  // findings contain these lines
     for (const std::uint32_t line : lines) to_.word(line);
     to_.word(ops.size());
     for (op_id id = 0; id < ops.size(); ++id) {
@@ -115,7 +115,7 @@ class description {
     to_.word(bits);
   }
 
-  // Each function binds all members of its argument, so that a new member does not compile until it is added here.
+  // Each function binds all members of its argument, so that a new member causes a compile error.
 
   void add(const activation& starts) {
     const auto& [policy, seed, number, full_every] = starts;
@@ -178,7 +178,7 @@ class description {
     }
   }
 
-  /// Numbers of bytes are treated as numbers of elements, because both have the same factor.
+  /// Numbers of bytes are treated as numbers of elements, because both grow by the same factor.
   void add(const cost& round) {
     const auto& [messages, bytes, signals, signals_of_one, hops, hops_are_bound] = round;
     to_.wide(messages);

@@ -39,7 +39,7 @@ result<std::unique_ptr<device>> cuda_device::open(const cuda_driver& driver, std
   if (auto why = made->open_streams()) return *why;
   if (which.streams_wait)
     if (auto why = made->try_streams()) return *why;
-  made->memory_->show_first_area();  // last, because peers may open the area at once, and it is exposed only once
+  made->memory_->show_first_area();  // must be last: peers may open the area at once, and it is exposed only once
   if (made->health() != status::ok) return failure{made->health(), made->failure_words()};
   return std::unique_ptr<device>(std::move(made));
 }
@@ -68,7 +68,8 @@ std::optional<failure> cuda_device::try_streams() {
   return std::nullopt;
 }
 
-// The driver frees nothing before all streams of the device are idle, including the streams of other users.
+// To free memory, the driver waits until all streams of the device are idle, including streams of other code in this
+// process.
 cuda_device::~cuda_device() {
   bell_.close();
   if (is_hung_ || !comes_to_rest(*in_, reserved_for_rest_, k_longest_drain)) {
@@ -79,13 +80,13 @@ cuda_device::~cuda_device() {
   if (here.is_entered() && copied_ != nullptr) (void)in_->driver().cuEventDestroy(copied_);
 }
 
-// Marks the device as hung. The device may then still use any memory that it has ever been given.
+// Marks the device as hung. A hung device may still access all memory that its jobs have used.
 void cuda_device::note_hang() {
   is_hung_ = true;
   memory_->of_peers().keep_all();
 }
 
-// Keeps all resources that a hung device may still use until the process ends, so that no other owner gets the memory.
+// Keeps all resources that a hung device may still access until the process ends, so that the memory is not reused.
 void cuda_device::keep_all() {
   struct hung_device {
     std::unique_ptr<cuda_context> in;
@@ -112,7 +113,8 @@ std::string cuda_device::name() const {
 
 // --- cold ----------------------------------------------------------------------------------------------------------
 
-// The driver does not know the pieces of the library's own memory, so pieces are looked up first.
+// Memory of the library is looked up first, because the driver does not know the pieces into which the library divides
+// an allocation.
 result<memory_space> cuda_device::space_of(const std::byte* memory, std::uint64_t bytes) const {
   const auto piece = bytes == 0 ? std::nullopt : memory_->piece_at(memory);
   if (!piece) return cuda_space_of(in_->driver(), in_->number(), memory, bytes);
@@ -139,8 +141,8 @@ status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
   return told == status::ok ? told : status::no_memory;
 }
 
-// Copies after all work that is in the stream. The driver copies pageable host memory through buffers of its own. A
-// long copy is done in parts, so that each part takes far less than the time limit.
+// The copy follows all work that is already in the stream. A long copy is done in parts, so that each part takes much
+// less than the time limit.
 status cuda_device::copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   constexpr std::uint64_t k_part = std::uint64_t{64} << 20;
   const cuda_scope here(*in_);
@@ -168,7 +170,7 @@ CUresult cuda_device::copy_part(std::byte* to, const std::byte* from, std::uint6
   return answer;
 }
 
-// The previous, smaller workspace stays allocated, because kernels may still use it.
+// The old, smaller workspace stays allocated, because kernels in flight may still use it.
 CUresult cuda_device::reserve_workspace(std::uint64_t bytes) {
   if (bytes <= workspace_bytes_) return CUDA_SUCCESS;
   std::byte* const made = memory_->allocate(memory_space::device, bytes);
@@ -180,7 +182,8 @@ CUresult cuda_device::reserve_workspace(std::uint64_t bytes) {
 
 // --- jobs ----------------------------------------------------------------------------------------------------------
 
-// Memory that is not staging memory is device memory: placement guarantees that jobs use no other memory.
+// Memory that is not staging memory must be device memory: placement (libsched/place) ensures that jobs use no other
+// memory.
 bool cuda_device::is_device_memory(const std::byte* memory) const { return !memory_->is_staging(memory); }
 
 cuda_device::queue cuda_device::queue_of(const device_job& job) const {
@@ -189,7 +192,7 @@ cuda_device::queue cuda_device::queue_of(const device_job& job) const {
   return is_device_memory(job.call.a) ? work : up;
 }
 
-// If a job cannot start, the device has failed. poll() reports the end of this job like any other.
+// If a job cannot start, the device has failed. poll() still reports the end of the job.
 void cuda_device::submit(const device_job& job) {
   job_queue& into = *queues_[queue_of(job)];
   const cuda_scope here(*in_);
@@ -256,8 +259,9 @@ CUresult cuda_device::launch(const sparse_job& job, CUstream in) {
   return answer;
 }
 
-// The first query that fails only records the failure, and the next poll asks again. If the query fails again, the
-// context runs nothing any more, and the job counts as ended. Other jobs of a failed device are still awaited.
+// If a query fails for the first time, the failure is recorded, and the next poll() repeats the query. If it fails
+// again, the CUDA context executes nothing any more, so the job counts as ended. The jobs of a failed device whose
+// queries succeed are still awaited.
 std::size_t cuda_device::poll(std::span<std::uint64_t> out) {
   std::size_t count = 0;
   const bool had_failed = !health_->is_well();

@@ -80,10 +80,11 @@ class cuda_device final : public device {
   std::array<std::unique_ptr<job_queue>, 3> queues_;
   CUdeviceptr reserved_for_rest_ = 0;
   std::uint32_t reserved_ = 0;  ///< number of jobs for which resources are reserved
-  /// Data between the passes of a kernel. One workspace is enough, because the stream runs kernels one after the other.
+  /// Memory for data between the passes of a kernel. One workspace is enough, because the stream executes one kernel at
+  /// a time.
   double* workspace_ = nullptr;
   std::uint64_t workspace_bytes_ = 0;
-  CUevent copied_ = nullptr;  ///< event that is recorded after each part of a copy_at_once()
+  CUevent copied_ = nullptr;  ///< event that copy_at_once() records after each part
   bool is_hung_ = false;
 };
 

@@ -70,8 +70,8 @@ std::span<std::byte> cuda_memory::add_staging_area(std::uint64_t bytes) {
   return shown.empty() ? add_own_area(whole) : shown;
 }
 
-// Touches the pages first, because pinning touched pages is faster. The area stays allocated until the end, because
-// memory that the endpoint returned to the system would stay pinned.
+// Writes to all pages first, because pinning is faster if pages are allocated. The area is freed only by the
+// destructor: if the endpoint returned the memory to the system earlier, the memory would stay pinned.
 std::span<std::byte> cuda_memory::add_shown_area(std::uint64_t bytes) {
   std::byte* const memory = net_.memory().allocate(bytes);
   if (memory == nullptr) {
@@ -117,7 +117,8 @@ bool cuda_memory::is_staging(const std::byte* memory) const {
   return std::ranges::any_of(shown_, holds) || std::ranges::any_of(own_, holds) || std::ranges::any_of(reached_, holds);
 }
 
-// Each part that a peer keeps is pinned as a whole. A copy must not straddle two parts.
+// Each part that a peer never frees (endpoint::kept_at) is pinned as a whole. A copy must not cross the border between
+// two parts.
 bool cuda_memory::reaches(const std::byte* memory, std::uint64_t bytes) {
   if (bytes == 0 || (is_staging(memory) && is_staging(memory + bytes - 1))) return true;
   const std::span<const std::byte> kept = net_.memory().kept_at(memory, bytes);

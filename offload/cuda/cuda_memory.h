@@ -1,7 +1,7 @@
-// The memory of a rank's device: device memory, staging memory that peers can read, and peers' memory that the device
-// reads in place.
+// The memory of a rank's device: device memory, staging memory (pinned host memory) that peers can read, and peers'
+// memory that the device reads directly.
 //
-// No memory is returned to the driver before the destructor runs. To free memory, the driver would wait for all
+// No memory is returned to the driver before the destructor runs: to free memory, the driver would wait for all
 // streams, and a stream may wait for a round of this library.
 #pragma once
 
@@ -21,35 +21,37 @@ namespace lsched {
 /// functions that allow any thread.
 class cuda_memory {
  public:
-  /// Staging memory is allocated in parts of at least `staging_bytes`. All arguments must outlive this object.
+  /// Staging memory is allocated in parts of at least `staging_bytes`. `in`, `health` and `net` must outlive this
+  /// object.
   cuda_memory(const cuda_context& in, cuda_health& health, endpoint& net, std::uint64_t staging_bytes,
               peer_reads which);
 
-  /// Waits for all work of the device.
+  /// Frees the memory, for which the driver waits for all work of the device.
   ~cuda_memory();
   cuda_memory(const cuda_memory&) = delete;
   cuda_memory& operator=(const cuda_memory&) = delete;
 
-  /// Allocates the first area of device memory. Peers open this area to find out whether they can read later areas.
+  /// Allocates the first area of device memory. Peers open this area to test whether they can read memory of this
+  /// device.
   void show_first_area() { deallocate(allocate(memory_space::device, 1)); }
 
-  /// Allocates memory for the library. Null: no memory is left.
+  /// Allocates memory for the library. Returns null if no memory is left.
   std::byte* allocate(memory_space space, std::uint64_t bytes);
   void deallocate(std::byte* memory);
 
-  /// Allocates device memory for the application. Null: no memory is left.
+  /// Allocates device memory for the application. Returns null if no memory is left.
   std::byte* lend(std::uint64_t bytes) { return device_pool_.allocate(bytes, piece_owner::application); }
-  /// Returns false if the memory was not lent.
+  /// Frees memory from lend(). Returns false if `memory` is not from lend().
   bool take_back(std::byte* memory) { return device_pool_.deallocate(memory, piece_owner::application); }
-  /// Finds the piece of device memory that contains `place`. Returns the owner of the piece and the number of bytes
-  /// from `place` to its end; nothing if `place` is not in this pool. Any thread.
+  /// Returns the owner of the piece of device memory that contains `place`, and the number of bytes from `place` to the
+  /// end of the piece. Returns nothing if `place` is not in this pool. Any thread.
   std::optional<memory_pool::piece> piece_at(const std::byte* place) const { return device_pool_.rest_of(place); }
 
-  /// Returns whether the device can read the memory in place. If a peer has exposed the memory for such reads
-  /// (endpoint::kept_at), the first call pins the memory.
+  /// Returns true if the device can read the memory directly. If the memory belongs to a peer that never frees it
+  /// (endpoint::kept_at), the first call pins it.
   bool reaches(const std::byte* memory, std::uint64_t bytes);
 
-  /// Returns whether the memory is staging memory of this rank or of a peer. All other memory that jobs use is device
+  /// Returns true if the memory is staging memory of this rank or of a peer. All other memory that jobs use is device
   /// memory.
   bool is_staging(const std::byte* memory) const;
 
@@ -57,12 +59,12 @@ class cuda_memory {
   /// (libsched/engine/device.h).
   peer_memory& of_peers() { return of_peers_; }
 
-  /// Returns the reason why the host must copy peers' messages before the device reads them; empty: no such copies are
-  /// needed. For logs. Any thread.
+  /// Returns the reason why the host must copy peers' messages before the device reads them, or an empty text if the
+  /// device reads them directly. For logs. Any thread.
   std::string remark() const;
 
-  /// Call this after the device has hung. Keeps all pinned memory pinned until the process ends, because the device may
-  /// still access the memory.
+  /// Keeps all pinned memory pinned until the process ends. Must be called if the device hangs, because it may still
+  /// access this memory.
   void keep_all();
 
  private:
@@ -80,10 +82,10 @@ class cuda_memory {
   std::string remark_;
   peer_memory of_peers_;
   std::vector<std::unique_ptr<device_area>> device_areas_;
-  std::vector<std::span<std::byte>> shown_;          ///< staging memory from the endpoint, which peers read in place
+  std::vector<std::span<std::byte>> shown_;          ///< staging memory from the endpoint, which peers can read
   std::vector<std::span<std::byte>> own_;            ///< staging memory from the driver
   std::vector<std::span<const std::byte>> reached_;  ///< memory of peers (endpoint::kept_at) that is pinned
-  std::vector<const std::byte*> refused_;            ///< memory of peers that the driver does not pin
+  std::vector<const std::byte*> refused_;            ///< memory of peers that the driver refuses to pin
   memory_pool device_pool_, staging_pool_;
 };
 

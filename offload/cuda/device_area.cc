@@ -14,7 +14,8 @@ CUmemAllocationProp properties_of(const cuda_context& in) {
   return made;
 }
 
-/// Returns the driver's unit of allocation for memory with descriptors; 0: the driver has no such memory.
+/// Returns the driver's unit of allocation for memory with descriptors, or 0 if the driver does not support such
+/// memory.
 std::uint64_t granularity_of(const cuda_context& in) {
   const cuda_driver& driver = in.driver();
   const bool has_all = driver.cuMemCreate != nullptr && driver.cuMemRelease != nullptr &&

@@ -1,5 +1,4 @@
-// Device memory that other processes can open by a file descriptor. If the driver does not support such descriptors,
-// other processes cannot open the memory.
+// Device memory that other processes can open by a file descriptor, if the driver supports such descriptors.
 #pragma once
 
 #include <memory>
@@ -11,21 +10,21 @@ namespace lsched {
 
 class device_area {
  public:
-  /// Allocates at least `bytes`. Null: no memory is left.
+  /// Allocates at least `bytes` bytes. Returns null if no memory is left.
   static std::unique_ptr<device_area> allocate(const cuda_context& in, cuda_health& health, std::uint64_t bytes);
 
-  /// Maps device memory of another process. `descriptor` is a descriptor of this process that refers to the memory. The
-  /// function closes the descriptor. Null: mapping failed.
+  /// Maps device memory of another process. `descriptor` is a descriptor in this process that refers to the memory; the
+  /// function closes it. Returns null on failure.
   static std::unique_ptr<device_area> import(const cuda_context& in, cuda_health& health, int descriptor,
                                              std::uint64_t bytes);
 
-  /// Frees the memory. Waits for the device only if the memory has no descriptor.
+  /// Frees the memory. If the memory has no descriptor, waits for the device.
   ~device_area();
   device_area(const device_area&) = delete;
   device_area& operator=(const device_area&) = delete;
 
   std::span<std::byte> memory() const { return {reinterpret_cast<std::byte*>(address_), bytes_}; }
-  /// Returns the descriptor by which other processes can open the memory; -1: there is no descriptor.
+  /// Returns the descriptor by which other processes can open the memory, or -1 without a descriptor.
   int descriptor() const { return descriptor_; }
 
  private:

@@ -22,8 +22,8 @@ failure no_gpu(const failure& why) {
   return {is_worse ? why.code : status::unsupported, "CUDA cannot be used: " + why.text};
 }
 
-/// Returns the failure `why` with a code that attach may return. ARGUMENT from the driver becomes DEVICE, because it
-/// does not concern an argument of the caller.
+/// Converts a failure of the driver to a failure of attach. An ARGUMENT error becomes DEVICE, because it does not refer
+/// to an argument of the caller.
 failure no_device(failure why) {
   if (why.code != status::unsupported && why.code != status::no_memory) why.code = status::device;
   return why;

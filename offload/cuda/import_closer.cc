@@ -7,7 +7,7 @@
 
 namespace lsched {
 
-// A forked child has neither this thread nor the driver.
+// In a forked child, neither this thread nor the driver exists.
 import_closer::~import_closer() {
   const bool is_ours = getpid() == process_;
   if (thread_.joinable()) is_ours ? thread_.join() : thread_.detach();
@@ -23,10 +23,10 @@ void import_closer::close(std::unique_ptr<peer_import> gone) noexcept {
   first_ = std::move(gone);
   if (is_serving_) return;
   try {
-    if (thread_.joinable()) thread_.join();  // the thread is about to end
+    if (thread_.joinable()) thread_.join();  // the thread has emptied the list and is about to end
     thread_ = start_quietly("lsched-closer", [this] { serve(); });
     is_serving_ = true;
-  } catch (const std::system_error&) {  // no thread is available: a later close() tries again
+  } catch (const std::system_error&) {  // if no thread can be started, a later close() tries again
   }
 }
 
@@ -38,7 +38,7 @@ void import_closer::keep_all() {
 
 void import_closer::serve() {
   for (;;) {
-    std::unique_ptr<peer_import> gone;  // destroyed after `lock`, so the import is closed without the lock
+    std::unique_ptr<peer_import> gone;  // declared before `lock`, so that the import is closed after the unlock
     const std::lock_guard lock(guard_);
     is_serving_ = first_ != nullptr;
     if (!is_serving_) return;

@@ -1,5 +1,6 @@
-// Closes imports of other processes' memory in a separate thread. To close an import, the driver may wait for all
-// streams of the device, and a stream may wait for a round of this library.
+// Closes imports of other processes' memory (peer_import.h) in a separate thread. A separate thread is needed because
+// the driver may wait for all streams of the device to close an import, and a stream may wait for a round of this
+// library.
 #pragma once
 
 #include <unistd.h>
@@ -16,12 +17,12 @@ class import_closer {
  public:
   import_closer() = default;
 
-  /// Waits until all imports are closed.
+  /// Waits until all queued imports are closed.
   ~import_closer();
   import_closer(const import_closer&) = delete;
   import_closer& operator=(const import_closer&) = delete;
 
-  /// Queues an import for closing. The device must not use the import any more. Never waits for the driver.
+  /// Queues an import for closing. The device must no longer use the import. Never waits for the driver.
   void close(std::unique_ptr<peer_import> gone) noexcept;
 
   /// Stops closing imports, because the device hangs and may still use them.

@@ -4,7 +4,7 @@
 
 namespace lsched {
 
-/// Returns the smallest free piece that is large enough.
+/// Returns the smallest free piece of at least `bytes` bytes.
 memory_pool::pieces::iterator memory_pool::find_free(std::uint64_t bytes) {
   auto best = all_.end();
   for (auto it = all_.begin(); it != all_.end(); ++it)
@@ -20,7 +20,7 @@ std::byte* memory_pool::allocate(std::uint64_t bytes, piece_owner whose) {
   auto found = find_free(bytes);
   std::span<std::byte> area;
   if (found == all_.end()) {
-    area = from_(bytes);  // without the lock, because this may take long
+    area = from_(bytes);  // without the lock, because the source may take long
     if (area.size() < bytes) return nullptr;
   }
   const std::lock_guard lock(guard_);

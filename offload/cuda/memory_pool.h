@@ -1,6 +1,6 @@
-// A pool that allocates pieces of memory from larger areas. The pool gets areas from a source, and never returns an
-// area. So the pool suits a source such as a GPU's driver, which would wait for all work of the device before freeing
-// an area. One thread at a time, except for functions that allow any thread.
+// A pool that allocates pieces of memory from larger areas. The pool gets areas from a source, such as the driver of a
+// GPU, and never returns them, because the driver would wait for all work of the device to free an area. Used by one
+// thread at a time, except for functions that allow any thread.
 #pragma once
 
 #include <cstddef>
@@ -19,34 +19,33 @@ enum class piece_owner : std::uint8_t { nobody, library, application };
 class memory_pool {
  public:
   static constexpr std::uint64_t k_alignment = 256;
-  /// Maximum size of a piece. A source may round this size up without overflow.
+  /// Maximum size of a piece. A source can round this size up without overflow.
   static constexpr std::uint64_t k_most = std::uint64_t{1} << 62;
 
-  /// A function that returns an aligned area of at least `bytes`; empty: no memory is left.
+  /// A function that returns an aligned area of at least `bytes` bytes, or an empty area if no memory is left.
   using source = std::function<std::span<std::byte>(std::uint64_t bytes)>;
   explicit memory_pool(source from) : from_(std::move(from)) {}
 
   /// Returns null if no memory is left.
   std::byte* allocate(std::uint64_t bytes, piece_owner whose);
-  /// Returns false if the block is not from this pool or has another owner.
+  /// Frees a piece. Returns false if `memory` is not a piece of this pool or has another owner.
   bool deallocate(std::byte* memory, piece_owner whose);
 
   struct piece {
     std::uint64_t bytes = 0;
     piece_owner owner = piece_owner::nobody;
-    bool begins_area = false;  ///< the piece begins an area, so it is never joined with the preceding piece
+    bool begins_area = false;  ///< first piece of an area, so never merged with the preceding piece
   };
-  /// Returns the rest of the piece that contains `place`, from `place` on; nothing if the place is not in this pool.
-  /// Any thread.
+  /// Returns the part of the piece from `place` to its end, or nothing if `place` is not in this pool. Any thread.
   std::optional<piece> rest_of(const std::byte* place) const;
 
  private:
-  using pieces = std::map<std::byte*, piece, std::less<>>;  ///< pieces, by address of the first byte
+  using pieces = std::map<std::byte*, piece, std::less<>>;  ///< pieces, keyed by address
   pieces::iterator find_free(std::uint64_t bytes);
   void join_with_next(pieces::iterator it);
 
   source from_;
-  mutable std::mutex guard_;  ///< held while pieces change, and while other threads read
+  mutable std::mutex guard_;  ///< locked while pieces change, and while other threads read them
   pieces all_;
 };
 

@@ -10,8 +10,7 @@
 namespace lsched {
 namespace {
 
-/// Duplicates a descriptor of another process into this process. Returns -1 and sets errno if the system does not allow
-/// it.
+/// Duplicates a file descriptor of another process into this process. Returns -1 and sets errno if the system refuses.
 int take_descriptor(std::int32_t process, std::int32_t descriptor) {
   const auto other = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   if (other < 0) return -1;

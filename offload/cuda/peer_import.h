@@ -1,4 +1,4 @@
-// Memory of another rank on the same device, mapped into this process.
+// Device memory of another rank that uses the same device, mapped into this process.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class peer_import {
 
   const std::byte* memory() const { return memory_; }
   std::uint64_t bytes() const { return bytes_; }
-  /// Returns whether the area belongs to this process, so that there is nothing to close.
+  /// Returns true if the area belongs to this process, so that the driver has nothing to close.
   bool is_of_this_process() const { return shared_ == nullptr && legacy_ == 0; }
 
  private:

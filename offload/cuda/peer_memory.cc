@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-// A place encodes the number of an area, counted from 1, and an offset in the area.
+// A location encodes the number of an area, counted from 1, and an offset in the area.
 constexpr int k_offset_bits = 48;
 constexpr std::uint64_t k_offsets = std::uint64_t{1} << k_offset_bits;
 
@@ -68,7 +68,7 @@ std::uint64_t peer_memory::show(const std::byte* memory, std::uint64_t bytes) {
   return place_of(static_cast<std::size_t>(found - shown_.begin()), found->memory, memory);
 }
 
-// Foreign areas get numbers from 1 on, because peers open area 0 to find out whether they can read the other areas.
+// Foreign areas get numbers from 1, because peers open area 0 to test whether they can read this device's memory.
 bool peer_memory::show_foreign(const cuda_allocation& whole) {
   const cuda_scope here(in_);
   CUipcMemHandle handle{};
@@ -97,8 +97,8 @@ void peer_memory::hide_all() {
 
 // --- of peers --------------------------------------------------------------------------------------------------------
 
-// If an area cannot be opened, the cause is usually a restriction of this process. So this rank then reads no peer's
-// memory.
+// If an area cannot be opened, the cause is usually a restriction of this process. So this rank then reads no memory of
+// any peer.
 bool peer_memory::reads(rank home) {
   if (which_ == peer_reads::never) return false;
   for (const area_name& whose : std::exchange(failed_, {})) (void)open(whose);

@@ -1,6 +1,6 @@
-// Device memory that the ranks of a node expose to each other, on one device. Within a process a rank exposes memory by
-// address, between processes by descriptor. Foreign memory is memory that other code has allocated. It is exposed by
-// handles of an older interface of the driver (cuIpcGetMemHandle).
+// Device memory that the ranks of a node that use the same device expose to each other. Ranks of one process expose
+// memory by address, and ranks of different processes by file descriptor. Foreign memory, which code outside of this
+// library has allocated, is exposed by handles of an older driver interface (cuIpcGetMemHandle).
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class peer_memory {
   peer_memory(const cuda_context& in, cuda_health& health, endpoint& net, peer_reads which)
       : in_(in), health_(health), net_(net), which_(which) {}
 
-  /// Closes the imports of peers' memory. No caller may hold an import any more.
+  /// Closes the imports of peers' memory. Callers must no longer hold imports.
   ~peer_memory() = default;
   peer_memory(const peer_memory&) = delete;
   peer_memory& operator=(const peer_memory&) = delete;
@@ -31,41 +31,41 @@ class peer_memory {
   /// Exposes an area of this rank until hide_all().
   void add(const device_area& area);
 
-  /// Exposes memory to peers until hide() has been called as often as show(). Returns the location that peers pass to
-  /// find(); 0: peers cannot read the memory. Calls the driver if the memory is foreign.
+  /// Exposes memory to peers, until hide() has been called once for each show(). Returns the location that peers pass
+  /// to find(), or 0 if peers cannot read the memory. Calls the driver if the memory is foreign.
   std::uint64_t show(const std::byte* memory, std::uint64_t bytes);
   void hide(std::uint64_t where);
-  /// Hides all areas at the end.
+  /// Hides all areas. Must be called before this rank's device memory is freed.
   void hide_all();
 
-  /// Returns whether this rank can read memory of rank `home`: the first area of `home` can be opened, and so can all
-  /// areas of all peers that could not be opened at the last attempt.
+  /// Returns true if this rank can read device memory of rank `home`: it can open the first area of `home`, and all
+  /// areas of peers that it could not open at the last attempt.
   bool reads(rank home);
 
-  /// Opens the memory for which show() has returned the location `where` on rank `home`. Null: the peer does not expose
-  /// the memory, or the memory cannot be opened. Then `health` has the reason, and a later call tries again. The import
-  /// stays open while a caller holds the result. Unless the memory is foreign, the import also stays open while the
-  /// peer exposes the memory.
+  /// Opens the memory for which show() has returned the location `where` on rank `home`. Returns null if the peer does
+  /// not expose the memory or the memory cannot be opened; `health` then has the reason, and a later call tries again.
+  /// The import stays open while a caller holds the result and, unless the memory is foreign, while the peer exposes
+  /// the memory.
   std::shared_ptr<const std::byte> find(rank home, std::uint64_t where, std::uint64_t bytes);
 
   /// Drops imports of peers that are lost or no longer expose the memory. An import is closed when no caller holds it.
   void forget_gone();
 
-  /// Stops closing imports, because the device hangs.
+  /// Stops closing imports. Must be called if the device hangs, because it may still use them.
   void keep_all() { closer_.keep_all(); }
 
  private:
-  /// An area that this rank exposes. Empty `memory`: the number of the area is free.
+  /// An area that this rank exposes. If `memory` is empty, the number of the area is free.
   struct shown_area {
     std::span<const std::byte> memory;
-    unsigned long long allocation = 0;  ///< the driver's number of the allocation if the memory is foreign; else 0
-    std::uint64_t users = 0;            ///< number of show() calls without hide(), for foreign memory only
+    unsigned long long allocation = 0;  ///< foreign memory: the driver's number of the allocation; else 0
+    std::uint64_t users = 0;            ///< foreign memory: show() calls minus hide() calls
   };
-  /// The import of a peer's area, as the area was last exposed.
+  /// The import of a peer's area. `serial` identifies the exposure from which the import was opened.
   struct opened_area {
     std::uint64_t serial = 0;
     std::weak_ptr<peer_import> open{};
-    std::shared_ptr<peer_import> kept{};  ///< keeps the import open, unless the memory is foreign
+    std::shared_ptr<peer_import> kept{};  ///< keeps the import open; null if the memory is foreign
   };
   using area_name = std::pair<rank, std::uint32_t>;
 

@@ -11,7 +11,7 @@ struct pin_count {
   bool stays = false;
 };
 
-/// Pin counts of the process's memory, by address of the first byte.
+/// Pin counts of this process's memory, keyed by address.
 struct pinned_memory {
   std::mutex guard;
   std::map<const std::byte*, pin_count> all;

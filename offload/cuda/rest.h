@@ -1,5 +1,5 @@
-// Waits until a device is idle. The driver has no query for this state. But a call that frees memory returns only when
-// the device is idle. (docs/inside/cuda.md, 6)
+// A wait, with a timeout, until a device is idle. The driver has no such function, but a call that frees memory returns
+// only when the device is idle (docs/inside/cuda.md, 6).
 #pragma once
 
 #include <chrono>
@@ -8,13 +8,14 @@
 
 namespace lsched {
 
-/// Allocates a little memory for comes_to_rest(). Call this at attach, because no memory may be left later.
+/// Allocates a little memory for comes_to_rest(). Must be called when the device is attached, because later no memory
+/// may be left.
 result<CUdeviceptr> reserve_for_rest(const cuda_context& in);
 
-/// Waits until no stream of this process has work in flight on the device. For this purpose a new thread frees
-/// `reserved`. Returns false if the wait takes longer than `limit`, or if no thread can be started. After false, the
-/// context must never be destroyed, because the new thread may still use the context. Also returns true if the device
-/// has failed, because then the driver blocks no call, and if `reserved` is 0.
+/// Waits until no stream of this process has work in flight on the device. For this purpose, a new thread frees
+/// `reserved`. Returns false if the wait takes longer than `limit`, or if no thread can be started; the context must
+/// then never be destroyed, because the new thread may still use it. Returns true if the device has failed (driver
+/// calls then do not block), or if `reserved` is 0.
 bool comes_to_rest(const cuda_context& in, CUdeviceptr reserved, std::chrono::milliseconds limit);
 
 }  // namespace lsched

@@ -1,5 +1,5 @@
-// The kernels of adasum.h, as templates for all formats. Highway includes this file once for each SIMD target. The
-// dispatch to a target and the coefficients are at the end.
+// The kernels of adasum.h, as templates for all formats. Highway includes this file once for each SIMD target. The end
+// of the file selects a target and computes the coefficients.
 //
 // Every target must give the same bits. So the number of lanes (partial sums of a dot product) is fixed (adasum.h) and
 // does not depend on the width of SIMD vectors. Targets with narrow vectors use several vectors for the lanes, or
@@ -77,8 +77,8 @@ HWY_INLINE double sum_of_lanes(float* sums) {
   return sum_of_lanes(wide);
 }
 
-/// `Width` SIMD vectors of partial sums for each dot. They hold consecutive lanes of a row, which need not begin at
-/// lane 0.
+/// `Width` SIMD vectors of partial sums for each dot. The vectors hold consecutive lanes. The first of these lanes need
+/// not be lane 0.
 template <class Format, class D, std::size_t Width>
 struct partial_sums {
   using vector = hn::VFromD<D>;
@@ -94,8 +94,8 @@ struct partial_sums {
       for (vector& sum : sums[p]) sum = hn::Zero(D());
   }
 
-  /// Adds the products of consecutive elements of a row, beginning with element i, which belongs to the first lane of
-  /// this object.
+  /// Adds the products of consecutive elements of a row to the lanes of this object. Element i belongs to the first
+  /// lane.
   HWY_INLINE void add(const typename Format::element* const (&inputs)[k_inputs], std::size_t i) {
     const D lanes;
     HWY_UNROLL(4)
@@ -201,8 +201,8 @@ HWY_INLINE void fetch_ahead(const Element* from, std::size_t first, std::size_t 
   if constexpr (sizeof(Element) < sizeof(double)) hwy::Prefetch(from + (first + ahead < count ? first + ahead : first));
 }
 
-/// Range of the coefficients for which arithmetic in f32 is sufficient. (`greatest` times the largest element, divided
-/// by `shift_factor`) is at most half of the largest f32. Even the smallest products lose no bit that could change the
+/// Range of the coefficients for which arithmetic in f32 is sufficient. `greatest` times the largest element, divided
+/// by `shift_factor`, is at most half of the largest f32. Even the smallest products lose no bit that could change the
 /// rounded element.
 template <class Format>
 struct moderate {
@@ -258,8 +258,8 @@ void scaled_add(double x, const void* a, double y, const void* b, void* c, std::
   sweep<double>(count, scaled_add_of<double, Format>{x, lower, y, upper, result, count});
 }
 
-/// Writes zeros if a or b is null. The resulting sums are never null, because a message may contain the sums of several
-/// vectors. The later op adasum finds out from its own operands a and b which contribution is null.
+/// Writes zeros if a or b is null. The result is never null, because a message may contain the sums of several vectors.
+/// The kernel adasum later checks its operands a and b to find which of them is null.
 template <class Format>
 void call_dot_norms(const kernel_call& call) {
   const bool is_null = call.a == nullptr || call.b == nullptr;
@@ -312,9 +312,8 @@ adaptive_kernels kernels_of(dtype type) {
 constexpr double k_least_norm = 0x1p-511;
 static_assert(k_least_norm * k_least_norm == std::numeric_limits<double>::min());
 
-/// Returns dot / norm: the coefficient of the projection of one vector on the other, whose squared norm is `norm`.
-/// Returns 0 if `norm` is too small. The division is done before any other scaling, so the result is at most the ratio
-/// of the two norms, and does not overflow early.
+/// Returns dot / norm, or 0 if `norm` is too small. The division comes before any other scaling, so that no
+/// intermediate result overflows.
 double share(double dot, double norm) { return norm >= k_least_norm ? dot / norm : 0; }
 
 }  // namespace

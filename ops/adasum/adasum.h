@@ -1,4 +1,5 @@
-// Kernels and coefficients of Adasum, the adaptive sum of two vectors a and b. A dot in a formula is the dot product.
+// Kernels and coefficients of Adasum, the adaptive sum of two vectors a and b. In a formula, a.b is the dot product of
+// a and b.
 //
 //     AS(a, b) = (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b
 //
@@ -9,8 +10,8 @@
 //   - A vector whose squared norm is below sqrt(DBL_MIN), about 1.5e-154, has the coefficient 1. So AS(g, 0) = g,
 //     although the formula divides by zero. For f16, bf16 and f32, the squared norm is that small only if all elements
 //     are zero.
-//   - If a dot product is not finite, both coefficients and the whole result are NaN. Ranks with equal dot products
-//     agree whether this is the case.
+//   - If a dot product is not finite, both coefficients and the whole result are NaN. So ranks with equal dot
+//     products get NaN for the same pairs of vectors.
 //
 // Kernels exist for f16, bf16, f32 and f64. The find functions return nullptr for integer types. The guarantees of
 // ops/kernel.h hold. In addition, a and b may overlap, and the order of every summation depends only on the number of
@@ -28,12 +29,12 @@
 // For f16, products are computed in f32, where they are exact. A block has 32 lanes of f32, and 32 products are added
 // to each lane. Lanes i and i + 16 are then added in f32, and the 16 results in f64 as above.
 //
-// With M = sum |a[i] b[i]|, u = 2^-53 and n = the blocks of the first group + the number of groups, the error of a dot
-// is at most
+// With M = sum |a[i] b[i]|, u = 2^-53 and n = (number of blocks in the first group) + (number of groups), the error of
+// a dot is at most
 //
 //     f32, bf16   (68 + n) u M
 //     f64         (69 + n) u M + 2^-1074 for each product that underflows
-//     f16         (2^-19 + (5 + n) u) M     (slightly above the derived bound: by less than a factor of 1 + 2^-18)
+//     f16         (2^-19 + (5 + n) u) M     (rounded up from the derived bound, by a factor below 1 + 2^-18)
 //
 // unless the dot overflows f64, which is possible only for f64 elements.
 #pragma once
@@ -61,14 +62,15 @@ struct adasum_coefficients {
 /// the ratio of the two norms.
 adasum_coefficients adasum_coefficients_of(const double sums[3]);
 
-/// Computes c[i] = x * a[i] + y * b[i]. c must be disjoint from a and b, or identical with one or both of them. If (x,
-/// a) and (y, b) are exchanged, the result has the same bits.
+/// Computes c[i] = x * a[i] + y * b[i]. c must be disjoint from a and b, or identical with one or both of them. An
+/// exchange of (x, a) and (y, b) does not change the bits of the result.
 ///
-/// A coefficient is *moderate* if it is 0, or if its magnitude lies between 2^-100 and 2^64 (f16) or 2^9 (bf16). For
-/// f32 and f64, both products and their sum are rounded to f64, and then the sum is rounded to the element's type. The
-/// same holds for f16 and bf16 if a coefficient is not moderate. Then the error of a bf16 result below 2^-126 may
-/// exceed the error of correct rounding by 2^-16 units in the last place. If both coefficients are moderate, f16 and
-/// bf16 round the coefficients, the products and the sum to f32, and the error of c[i] is at most
+/// A coefficient is *moderate* if it is 0, or if its magnitude lies in [2^-100, 2^64] for f16, or in [2^-100, 2^9] for
+/// bf16. For f32 and f64, both products and their sum are rounded to f64, and then the sum is rounded to the element's
+/// type. f16 and bf16 are computed in this way, too, if a coefficient is not moderate. In this case, the error of a
+/// subnormal bf16 result may exceed the error of correct rounding by 2^-16 units in the last place. If both
+/// coefficients are moderate, f16 and bf16 round the coefficients, the products and the sum to f32, and the error of
+/// c[i] is at most
 ///
 ///     2^-22 (|x a[i]| + |y b[i]|) + 0.52 units in the last place of c[i].
 ///

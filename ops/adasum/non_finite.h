@@ -14,7 +14,7 @@ namespace lsched {
 /// Criterion for a tensor that is not finite.
 enum class non_finite_rule : std::uint8_t {
   any_element,        ///< an element is NaN or infinite
-  first_element_nan,  ///< the first element is NaN; sufficient if a NaN makes the whole tensor NaN (adasum.h)
+  first_element_nan,  ///< the first element is NaN; sufficient if every NaN spreads to the whole tensor (adasum.h)
 };
 
 /// Returns the number of tensors in `data` that are not finite. `type` must be a floating type. If is_non_finite is not

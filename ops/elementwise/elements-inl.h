@@ -74,8 +74,8 @@ struct plain {
   }
 };
 
-/// The format of bytes in lanes of 16 bits. This format is for products, because no instruction set multiplies bytes.
-/// store() wraps around.
+/// The format of u8 elements that are multiplied in 16-bit lanes. Products need wider lanes, because no instruction set
+/// multiplies bytes. store() wraps around.
 struct wide_byte {
   using element = std::uint8_t;
   using lane = std::uint16_t;
@@ -103,10 +103,10 @@ struct brain {
     return hn::BitCast(lanes, hn::ShiftLeft<16>(hn::PromoteTo(bits, narrow)));
   }
 
-  /// Rounds to nearest even. The lower 16 bits of the f32 are dropped, the upper 16 bits are kept. In a tie, only
-  /// the highest dropped bit is set. The addition of 0x7FFF, and of 1 if the kept half is odd, carries
-  /// into the kept half if and only if the value must be rounded up. The carry of the largest finite value gives
-  /// infinity. `value` must contain no NaN other than the canonical NaN, whose dropped half is zero.
+  /// Rounds to nearest even. The lower 16 bits of the f32 are dropped, the upper 16 bits are kept. The code adds
+  /// 0x7FFF, and 1 more if the kept half is odd. This sum carries into the kept half if and only if the value must be
+  /// rounded up. For the largest finite value, the carry gives infinity. `value` must contain no NaN other than the
+  /// canonical NaN, whose dropped half is zero.
   template <class D>
   static HWY_INLINE void store(D, hn::VFromD<D> value, element* to) {
     const hn::Rebind<std::uint32_t, D> bits;
@@ -126,8 +126,8 @@ struct portable_half {
   using lane = float;
 
   /// Shifts the 10 bits of the fraction to the top of the 23 bits of the f32 fraction, and adds 112 to the exponent,
-  /// the difference of the biases. For infinity and NaN, 112 is added twice. Subnormals are first converted to 2^-14 *
-  /// (1 + fraction), and then 2^-14 is subtracted, which is exact.
+  /// the difference of the biases. For infinity and NaN, 112 is added twice. A subnormal is first converted to 2^-14 *
+  /// (1 + fraction). The exact subtraction of 2^-14 then gives its value.
   template <class D>
   static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
     const hn::Rebind<std::uint32_t, D> bits;
@@ -145,10 +145,9 @@ struct portable_half {
     return hn::BitCast(lanes, hn::Or(sign, hn::IfThenElse(is_special, special, finite)));
   }
 
-  /// Normal results are rounded as in `brain`. Subnormal results are rounded by the addition 0.5 + x, because the last
-  /// place of the sum is 2^-24, the unit of f16's subnormals. Values from 65520 up to 2^16 become infinity by the carry
-  /// of the rounding. Values of at least 2^16 are set to infinity. `value` must contain no NaN other than the canonical
-  /// NaN.
+  /// Normal results are rounded as in `brain`. A subnormal result is rounded by the addition 0.5 + x: the last place of
+  /// this sum is 2^-24, the unit of f16's subnormals. For values from 65520 up to 2^16, the carry of the rounding gives
+  /// infinity. Values of at least 2^16 are set to infinity. `value` must contain no NaN other than the canonical NaN.
   template <class D>
   static HWY_INLINE void store(D lanes, hn::VFromD<D> value, element* to) {
     const hn::Rebind<std::uint32_t, D> bits;
@@ -209,7 +208,7 @@ HWY_INLINE hn::VFromD<D> load_as(D lanes, const typename Format::element* from) 
   }
 }
 
-/// Rounds f64 to f32, to nearest even. (Without vectors, Highway returns the largest finite value instead of infinity.)
+/// Rounds f64 to f32, to nearest even. (Highway's scalar code returns the largest finite value instead of infinity.)
 template <class D>
 HWY_INLINE hn::VFromD<hn::Rebind<float, D>> to_single(D lanes, hn::VFromD<D> value) {
   const hn::Rebind<float, D> singles;
@@ -226,8 +225,8 @@ HWY_INLINE hn::VFromD<hn::Rebind<float, D>> to_single(D lanes, hn::VFromD<D> val
 }
 
 /// Truncates a value to the 24 bits of an f32 significand (round to odd): if any dropped bit is set, sets the last kept
-/// bit. If the result is then rounded to nearest even, to fewer than 24 bits, the bits are the same as after a direct
-/// rounding of the value. Infinities and NaNs stay infinities and NaNs.
+/// bit. A second rounding, to nearest even and fewer than 24 bits, then gives the same bits as a direct rounding of the
+/// value. Infinities and NaNs stay infinities and NaNs.
 template <class D>
 HWY_INLINE hn::VFromD<D> cut_to_odd(D lanes, hn::VFromD<D> value) {
   const hn::RebindToUnsigned<D> bits;
@@ -252,7 +251,7 @@ HWY_INLINE void store_as(D lanes, hn::VFromD<D> value, typename Format::element*
 // ---- sweeps
 
 /// Processes the elements after the last full vector. Uses at most one vector of each smaller power of two, widest
-/// first. So nothing outside the buffers is read or written.
+/// first, so that no access leaves the buffers.
 template <std::size_t Width, class Lane, class Step>
 HWY_INLINE void sweep_rest(std::size_t done, std::size_t count, const Step& step) {
   if constexpr (Width > 0) {
@@ -265,8 +264,8 @@ HWY_INLINE void sweep_rest(std::size_t done, std::size_t count, const Step& step
   }
 }
 
-/// Calls step(lanes, first) for consecutive vectors of elements, which begin at element `first`. The vectors cover the
-/// elements [0, count) exactly.
+/// Divides the elements [0, count) into vectors and calls step(lanes, first) for each vector. `first` is its first
+/// element.
 template <class Lane, class Step>
 HWY_INLINE void sweep(std::size_t count, const Step& step) {
   const hn::ScalableTag<Lane> lanes;
@@ -308,10 +307,10 @@ inline constexpr int k_fraction_bits = std::is_same_v<Format, half>             
 ///
 /// The lane type must represent the divisor exactly. If lanes are wider than elements, the quotient is rounded twice.
 /// So a quotient that is not a tie (the midpoint between two adjacent elements) must not become a tie in the first
-/// rounding. Dividend and divisor are integers times a power of two. So such a quotient differs from a tie by at least
-/// u / divisor, where u is the unit in the last place of the tie. (A tie has one bit more than an element.) If a lane
-/// has k more bits than an element, the first rounding changes the quotient by less than u / divisor, provided that
-/// divisor < 2^k.
+/// rounding. Dividend and divisor are integers times a power of two. So a quotient that is not a tie differs from every
+/// tie by at least u / divisor, where u is the unit in the last place of the tie. (A tie has one bit more than an
+/// element.) If a lane has k more bits than an element, the first rounding changes the quotient by less than u /
+/// divisor, provided that divisor < 2^k.
 template <class Format>
 constexpr std::uint64_t most_divisor_of_lanes() {
   constexpr int lane_bits = std::numeric_limits<typename Format::lane>::digits;

@@ -2,7 +2,7 @@
 // target. The dispatch to a target is at the end.
 //
 // Every target must give the same bits. So no result may depend on the width of a vector, on the NaN that an
-// instruction returns, or on the zero that a minimum instruction returns for zeros of different sign. The code must not
+// instruction returns, or on which zero a minimum instruction returns for zeros of different sign. The code must not
 // call the standard library at run time: the linker keeps only one copy of an inline function, and this copy might be
 // compiled for a target that the CPU does not support.
 #include "ops/elementwise/elementwise.h"
@@ -33,8 +33,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// Returns the minimum or maximum of floating lanes. Highway specifies neither which zero Min(-0, +0) returns nor the
 /// result for NaN. So the result is computed for both orders of the operands, and the bits of the two results are
-/// combined. This has an effect only for zeros of different sign: the minimum is the negative zero, and the maximum is
-/// the positive zero.
+/// combined. So the minimum of zeros of different sign is -0, and the maximum is +0.
 template <kernel What, class D, class V = hn::VFromD<D>>
 HWY_INLINE V extreme_of_floats(D lanes, V a, V b) {
   const auto is_nan = hn::Or(hn::IsNaN(a), hn::IsNaN(b));
@@ -98,8 +97,8 @@ void call_divide(const kernel_call& call) {
 // ---- conversion
 
 /// Rounds values that are subnormal in bf16. These values are also subnormal in f32, so a conversion by way of f32
-/// would round twice. An addition of 1.5 * 2^-81 rounds only once: there, the last place of an f64 is 2^-133, the
-/// smallest subnormal of bf16.
+/// would round twice. The addition of 1.5 * 2^-81 rounds only once, because the last place of the f64 sum is 2^-133,
+/// the smallest subnormal of bf16.
 template <class D>
 HWY_INLINE hn::VFromD<D> round_subnormal_brain(D lanes, hn::VFromD<D> value) {
   const auto beside = hn::Set(lanes, 0x1.8p-81);
@@ -107,8 +106,8 @@ HWY_INLINE hn::VFromD<D> round_subnormal_brain(D lanes, hn::VFromD<D> value) {
   return hn::IfThenElse(hn::Lt(hn::Abs(value), hn::Set(lanes, 0x1p-126)), rounded, value);
 }
 
-/// The step of a sweep that converts elements in lanes of type `Wide`: double, or float if the result has the same
-/// bits.
+/// The step of a sweep that converts elements in lanes of type `Wide`. `Wide` is double, or float if float lanes give
+/// the same bits.
 template <class Wide, class From, class To>
 struct convert_step {
   const typename From::element* input;
@@ -124,7 +123,7 @@ struct convert_step {
   }
 };
 
-/// Returns true if products in f32 give the same bits as products in f64. (f32 needs half the time.) No product may
+/// Returns true if products in f32 give the same bits as products in f64. f32 takes half the time, but no product may
 /// lose a bit that could change the output. If the factor is a power of two, a product loses bits only if the product
 /// is a subnormal of f32. For f16, all such products round to zero. For f32, the product is rounded only once. If the
 /// factor is at least 1, no bit is lost.
@@ -181,8 +180,7 @@ consteval auto format_of() {
 template <kernel What, dtype Type>
 using format = decltype(format_of<What, Type>());
 
-/// Returns the kernel functions if `supports` returns true, else null pointers. So the table contains every supported
-/// kernel.
+/// Returns the kernel functions if `supports` returns true, else null pointers.
 template <kernel What, dtype Type>
 constexpr reduction_kernel reduction_of() {
   if constexpr (supports(What, Type))

@@ -25,7 +25,7 @@ kernel_fn find_elementwise(kernel what, dtype type);
 
 // ---- internal to ops/elementwise
 
-/// Returns the index of a reduction in elementwise_kernels::reductions. The order is that of the enumerators.
+/// Returns the index of a reduction in elementwise_kernels::reductions.
 constexpr std::size_t row_of_reduction(kernel what) {
   return static_cast<std::size_t>(what) - static_cast<std::size_t>(kernel::sum);
 }
@@ -34,7 +34,7 @@ constexpr kernel reduction_in_row(std::size_t row) {
 }
 static_assert(row_of_reduction(kernel::bxor) + 1 == k_all_reductions.size());
 
-/// A reduction in two forms: as a function of its operands, and as a function of a kernel_call. Both pointers are
+/// A reduction as a function of its operands (`run`), and as a function of a kernel_call (`call`). Both pointers are
 /// nullptr if and only if `supports` returns false.
 struct reduction_kernel {
   reduce_fn run = nullptr;

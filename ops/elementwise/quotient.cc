@@ -16,10 +16,11 @@ Unsigned nearest_quotient(Unsigned dividend, Unsigned divisor) {
   return below + (rest > missing || (rest == missing && below % 2 != 0) ? 1 : 0);
 }
 
-/// Returns the quotient of a number without its sign. In units of the smallest subnormal of the format, the value of a
-/// number is significand * 2^(place - 1). The number's bits are (place - 1) * 2^Fraction + significand. In this sum,
-/// the hidden bit of the significand, or a carry of the rounding, increments the exponent field. The dividend's
-/// significand is shifted up until the quotient's significand has all bits, or the quotient has the lowest place.
+/// Returns magnitude / divisor, rounded to nearest even, as bits of the format. `magnitude` is the dividend without its
+/// sign. In units of the smallest subnormal, a number has the value significand * 2^(place - 1) and the bits (place -
+/// 1) * 2^Fraction + significand. These two terms are added, not combined by a bitwise or: the implicit leading bit, or
+/// a carry from rounding, must increment the exponent field. The dividend's significand is shifted up until the
+/// quotient is normalised (Fraction + 1 bits), or has the exponent of subnormals.
 template <class Bits, int Fraction>
 Bits quotient_of_magnitude(Bits magnitude, std::uint64_t divisor) {
   const int place = std::max(static_cast<int>(magnitude >> Fraction), 1);

@@ -1,5 +1,5 @@
 // Division with integer arithmetic: for integers, and for floating-point numbers if the divisor is too large for SIMD
-// lanes to give the exact rounding. The code is scalar, and the same for every SIMD target. Internal to ops/. Other
+// lanes to give the exact rounding. The code is scalar and does not depend on the SIMD target. Internal to ops/. Other
 // code calls find_divide (ops/kernel.h).
 #pragma once
 

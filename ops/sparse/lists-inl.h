@@ -36,8 +36,7 @@ HWY_INLINE bits_type<Number> magnitude_of(Number value) {
   return std::bit_cast<bits_type<Number>>(value) & k_magnitude_mask<Number>;
 }
 
-/// Rounds one number to a format. bf16 has scalar code, because its vector code, on vectors of one lane, is slower than
-/// memory.
+/// Rounds one number to a format. bf16 has scalar code, because vector code for a single lane is slower.
 template <class Format>
 HWY_INLINE typename Format::element to_element(typename Format::lane value) {
   if constexpr (std::is_same_v<Format, brain>) {
@@ -58,7 +57,7 @@ HWY_INLINE typename Format::lane to_lane(typename Format::element value) {
   return hn::GetLane(Format::load(one, &value));
 }
 
-/// An item. Items in memory need no alignment.
+/// An item (sparse.h). Items in memory need no alignment.
 template <class Format>
 struct item {
   using element = typename Format::element;
@@ -84,8 +83,8 @@ struct item {
   }
 };
 
-/// Returns `bits` if `condition` is true, else 0. The code avoids a branch, because the CPU could not predict these
-/// conditions. For a conditional expression, compilers would generate a branch.
+/// Returns `bits` if `condition` is true, else 0. A conditional expression would be compiled to a branch, which the CPU
+/// could not predict.
 template <class Bits>
 HWY_INLINE Bits if_true(bool condition, Bits bits) {
   return static_cast<Bits>(-static_cast<Bits>(condition)) & bits;
@@ -103,7 +102,7 @@ HWY_INLINE void for_each_item(const void* items, std::size_t count, const Visit&
 
 template <class Format>
 void count_magnitudes(const void* items, std::size_t count, const magnitude_bins& where, std::uint64_t* bins) {
-  const magnitude_bins local = where;  // a local copy, which writes to `bins` cannot change
+  const magnitude_bins local = where;  // local copy: the compiler knows that writes to `bins` do not change it
   for_each_item<Format>(items, count, [&](const item<Format>& it) HWY_ATTR {
     const std::uint64_t magnitude = magnitude_of(it.value);
     if (magnitude < local.low) return;
@@ -112,8 +111,7 @@ void count_magnitudes(const void* items, std::size_t count, const magnitude_bins
   });
 }
 
-/// Items that are not kept are written to `nowhere`, which is never read. So the loop has no branch that depends on the
-/// item.
+/// Removed items are written to `nowhere`, so that the loop needs no branch that depends on the item.
 template <class Format>
 std::size_t filter_items(const void* items, std::size_t count, std::uint64_t magnitude, std::size_t ties,
                          void* output) {
@@ -130,8 +128,7 @@ std::size_t filter_items(const void* items, std::size_t count, std::uint64_t mag
   return static_cast<std::size_t>(to - static_cast<std::byte*>(output)) / item<Format>::size;
 }
 
-/// Works in blocks: copies the values of a block to an array, divides the array by vector code, and writes the
-/// quotients to `dense`.
+/// Copies the values of a block to an array, divides them with vector code, and writes the quotients to `dense`.
 template <class Format>
 void scatter(const void* items, std::size_t count, std::uint64_t divisor, void* dense) {
   constexpr std::size_t block = 256;
@@ -148,15 +145,15 @@ void scatter(const void* items, std::size_t count, std::uint64_t divisor, void* 
   }
 }
 
-/// Counts a magnitude if the magnitude lies in one of the bins. Usually either few magnitudes or all magnitudes lie in
-/// bins, so the branch is well predicted.
+/// Counts a magnitude if it lies in one of the bins. Usually either few or all magnitudes do, so the branch is well
+/// predicted.
 HWY_INLINE void count_within(std::uint64_t magnitude, const magnitude_bins& where, std::uint64_t* bins) {
   const std::uint64_t bin = (magnitude - where.low) >> where.shift;
   if (bin < where.count) ++bins[bin];
 }
 
 /// Finds the k-th largest magnitude of a set of numbers. The search keeps an interval that contains this magnitude.
-/// Each histogram makes the interval shorter by a factor of 2^11.
+/// Each histogram divides the length of the interval by 2^11.
 class kth_magnitude {
  public:
   /// The set must contain at least k numbers, and k must be positive. All magnitudes must lie between `low` and low +
@@ -169,8 +166,8 @@ class kth_magnitude {
   /// Count of numbers in or above the interval. Valid after the first narrow().
   HWY_INLINE std::size_t from_low() const { return above_ + here_; }
 
-  /// Narrows the interval with one histogram. count(where, bins) must call count_within for the magnitudes of all
-  /// numbers.
+  /// Narrows the interval with one histogram. The caller's count(where, bins) must call count_within for every
+  /// magnitude.
   template <class Count>
   HWY_INLINE void narrow(const Count& count) {
     const unsigned digit = bits_ < k_digit ? bits_ : k_digit;
@@ -255,8 +252,7 @@ std::size_t gather_touched(void* sums, std::uint64_t* touched, std::size_t regio
 }
 
 /// Walks two lists together until one list ends. A step advances the list with the smaller index, or both lists if the
-/// indices are equal. The index of the next item of each list is loaded one step early, even if the item is not needed,
-/// so that a step does not wait for memory.
+/// indices are equal. The next index of each list is loaded one step early, so that a step does not wait for memory.
 template <class Format>
 class list_walk {
  public:
@@ -291,7 +287,7 @@ class list_walk {
     }
   }
 
-  /// Remaining items of each list after run(). At least one of the two lists is empty then.
+  /// Remaining items of each list after run(). At least one list is then empty.
   HWY_INLINE const std::byte* lower() const { return lower_; }
   HWY_INLINE const std::byte* lower_end() const { return lower_end_; }
   HWY_INLINE const std::byte* upper() const { return upper_; }
@@ -306,8 +302,8 @@ class list_walk {
   const std::byte* upper_end_;
 };
 
-/// Collects notes on items that two lists have in common, so that they can be processed in batches. To process each
-/// item at once would need a branch that the CPU cannot predict.
+/// Collects a note (any value) for each index that two lists have in common, so that notes are processed in batches.
+/// Immediate processing would need a branch that the CPU cannot predict.
 template <class Note>
 class common_items {
  public:
@@ -345,9 +341,6 @@ HWY_INLINE void settle_item(typename Format::lane* residual, const item<Format>&
 }
 
 /// The notes are pointers to sent items. A batch is settled in one loop, so that the loads from the residual overlap.
-/// (Alternative to the walk: a bitmap of the arrived indices. The bitmap needs half the time if it fits into the L2
-/// cache, but two to four times as long if one element in a thousand is sent. Both methods cost little compared with a
-/// pass over the residual, and the walk needs no memory.)
 template <class Format>
 std::size_t settle(void* residual, const void* sent, std::size_t sent_count, const void* arrived,
                    std::size_t arrived_count) {

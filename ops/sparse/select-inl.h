@@ -7,10 +7,9 @@
 //
 // The search for the top k needs only elements above a threshold t. Let m be a magnitude of the items' type, and let t
 // be the smallest residual magnitude that rounds to m or to a larger value. Rounding is monotone. So elements of at
-// least t round to at least m, and elements below t round to less than m. In the order of rounded values, all elements
-// below t come after all other elements, also if some rounded values are equal. So if k elements are at least t, the
-// top k are among these. (A larger t, between the smallest and the largest value that round to m, would be wrong:
-// elements below t could round to the same value as elements above t, and come first by their index.)
+// least t round to at least m, and elements below t round to less than m. So if at least k elements are not below t,
+// the top k are among them. (A larger t that also rounds to m would be wrong: an element below t could round to the
+// same value as an element above t, and come first by its index.)
 
 #include <cstddef>
 #include <cstdint>
@@ -37,9 +36,8 @@ inline constexpr std::size_t k_selection_block = 1024;  ///< elements
 
 // ---- select
 
-/// Returns the smallest residual magnitude that rounds, in the format, to `magnitude` or to a larger value. Rounding is
-/// monotone, so every larger residual magnitude also rounds to at least `magnitude`. If no residual magnitude rounds to
-/// at least `magnitude`, the result exceeds all magnitudes.
+/// Returns the smallest residual magnitude that rounds, in the format, to `magnitude` or to a larger value. If no
+/// residual magnitude rounds to at least `magnitude`, the result exceeds all magnitudes.
 template <class Format>
 std::uint64_t least_rounding_to(std::uint64_t magnitude) {
   using lane = typename Format::lane;
@@ -55,7 +53,7 @@ std::uint64_t least_rounding_to(std::uint64_t magnitude) {
   return low;
 }
 
-/// Returns the mask as an integer, in which bit i stands for lane i.
+/// Returns the mask as an integer, whose bit i belongs to lane i.
 template <class D>
 HWY_INLINE std::uint64_t bits_of_mask(D lanes, hn::Mask<D> mask) {
   static_assert(hn::MaxLanes(D()) <= 16);
@@ -64,7 +62,7 @@ HWY_INLINE std::uint64_t bits_of_mask(D lanes, hn::Mask<D> mask) {
   return bits;
 }
 
-/// Writes items to an array with a capacity of `room` items. Further items are counted, but not stored.
+/// Writes items to an array with a capacity of `room` items. Items beyond this capacity are counted, but not stored.
 template <class Format>
 class item_writer {
  public:
@@ -72,7 +70,8 @@ class item_writer {
 
   HWY_INLINE item_writer(void* items, std::size_t room) : to_(static_cast<std::byte*>(items)), room_(room) {}
 
-  /// Appends an item for each of the ascending positions `places` in `values`. Position 0 has the index `first_index`.
+  /// Appends an item for each of the ascending positions `places` in `values`. The item at position 0 has index
+  /// `first_index`.
   HWY_INLINE void append(const lane* values, std::uint32_t first_index, const std::uint16_t* places,
                          std::size_t count) {
     counted_ += count;
@@ -95,9 +94,8 @@ class item_writer {
 /// Positions of the selected elements in a block.
 class place_list {
  public:
-  /// Appends the position of each set bit of `hits`. Bit 0 stands for the position `first`. The first k_at_once entries
-  /// are always written, even if fewer bits are set, so that no branch can be mispredicted. Surplus entries are
-  /// overwritten later.
+  /// Appends the position of each set bit of `hits`. Bit 0 stands for the position `first`. At least k_at_once entries
+  /// are written, to avoid a branch that could be mispredicted. Surplus entries are overwritten later.
   HWY_INLINE void append(std::uint64_t hits, std::size_t first) {
     std::uint16_t* to = places_ + count_;
     count_ += hwy::PopCount(hits);
@@ -136,8 +134,7 @@ class selecting_pass {
     const std::uint64_t least = range.least < not_zero ? not_zero : range.least;
     const std::uint64_t most = range.most < k_magnitude_mask<lane> ? range.most : k_magnitude_mask<lane>;
     const bool is_empty = least > most;
-    // After the addition of bias_, the magnitudes from `least` to `most`, and no others, are signed integers below
-    // beyond_.
+    // Adding bias_ maps exactly the magnitudes from `least` to `most` to signed integers below beyond_.
     bias_ = static_cast<signed_bits>(~k_magnitude_mask<lane> - least);
     beyond_ = static_cast<signed_bits>(~k_magnitude_mask<lane> + (is_empty ? 0 : most - least + 1));
   }
@@ -176,15 +173,15 @@ class selecting_pass {
     items_.append(residual, index, places.begin(), places.count());
   }
 
-  /// Prefetches one word of the next block. The hardware prefetcher does not look so far ahead, and stops at the end of
-  /// a page.
+  /// Prefetches one word of the next block. The hardware prefetcher stops earlier, at the latest at the end of a page.
   static HWY_INLINE void fetch(const lane* word) {
     constexpr std::size_t line = 64 / sizeof(lane);
     HWY_UNROLL(8)
     for (std::size_t i = 0; i < k_word; i += line) hwy::Prefetch(word + i);
   }
 
-  /// Accumulates one word. Returns a bit mask of the selected elements.
+  /// Adds the scaled gradient to the residual, for one word of 64 elements. Returns a bit mask of the selected
+  /// elements.
   HWY_INLINE std::uint64_t add_word(lane* residual, const element* gradient) const {
     const D lanes;
     const hn::RebindToSigned<D> bits;
@@ -205,7 +202,7 @@ class selecting_pass {
     return hits;
   }
 
-  /// Does the same as add_word for fewer than 64 elements. The word is padded with zeros, which are never selected.
+  /// Like add_word, for `size` < 64 elements. The word is padded with zeros, which are never selected.
   HWY_INLINE std::uint64_t add_rest(lane* residual, const element* gradient, std::size_t size) const {
     HWY_ALIGN lane values[k_word] = {};
     HWY_ALIGN element addends[k_word] = {};
@@ -261,7 +258,8 @@ class top_k_search {
         items_(items),
         room_(room) {}
 
-  /// Searches among the magnitudes of at least `least` first (bits of the items' type). 0 means that there is no hint.
+  /// Searches for the top k. The first pass selects the magnitudes of at least `least` (the hint, as bits of the items'
+  /// type). If `least` is 0, there is no hint.
   top_k_list run(std::uint64_t least) {
     const bool is_blind = wanted_ == 0 || least == 0;
     const magnitude_range nothing{1, 0};
@@ -283,16 +281,17 @@ class top_k_search {
 
   lane* residual() const { return static_cast<lane*>(from_.residual); }
 
-  /// Selects among the `count` elements from element `first` on. The gradient has already been added. Returns the
+  /// Selects among the `count` elements from element `first` on. The gradient must have been added already. Returns the
   /// number of stored items.
   std::size_t select(std::size_t first, std::size_t count, magnitude_range range, void* items, std::size_t room) const {
     const std::uint32_t index = from_.first_index + static_cast<std::uint32_t>(first);
     return accumulate_select<Format>({residual() + first, nullptr, 1, count, index}, range, items, room).stored;
   }
 
-  /// Selects the wanted elements, and possibly more if they fit into the capacity `room_`. The gradient has already
-  /// been added. The histograms include zeros, so they contain at least wanted_ elements. If the k-th magnitude is
-  /// zero, fewer than wanted_ elements are nonzero, and all of these are selected. Returns the number of stored items.
+  /// Selects the `wanted_` largest elements, and possibly more if the capacity `room_` suffices. The gradient must have
+  /// been added already. The histograms include zeros, so they contain at least wanted_ elements. If the k-th magnitude
+  /// is zero, fewer than wanted_ elements are nonzero, and all of these are selected. Returns the number of stored
+  /// items.
   std::size_t select_by_histograms() {
     kth_magnitude kth(wanted_, 0, std::bit_width(k_magnitude_mask<element>));
     do {
@@ -316,7 +315,7 @@ class top_k_search {
   }
 
   /// Selects all elements above `magnitude`, and the first `ties` elements equal to `magnitude`. Works in chunks,
-  /// because the number of equal elements may exceed the capacity.
+  /// because more elements than the capacity may be equal to `magnitude`.
   std::size_t select_with_ties(std::uint64_t magnitude, std::size_t ties) const {
     const magnitude_range above = from_on(magnitude + 1), all = from_on(magnitude);
     const magnitude_range* range = &all;

@@ -2,9 +2,9 @@
 //
 // An *item* is a u32 index, followed by a value of type f16, bf16, f32 or f64. An item is 6, 6, 8 or 12 bytes long and
 // little-endian. It has no padding and may begin at any address. A *list* is an array of items, ascending by index,
-// without duplicate indices and without zeros of either sign. Indices are relative to a base element, which the code
-// that uses the list knows. So a vector may be longer than 2^32. A prefix of a list is a valid list. If lists cover
-// consecutive regions of a vector, their concatenation in the order of the regions is a valid list.
+// without duplicate indices and without zeros of either sign. Indices are relative to a base element that the user of
+// the list stores elsewhere, so a vector may have more than 2^32 elements. A prefix of a list is a valid list. If lists
+// cover consecutive regions of a vector, their concatenation in the order of the regions is a valid list.
 //
 // The *magnitude* of a number is its bits without the sign, as an unsigned integer (ops/magnitude.h). In the *order by
 // magnitude*, items with greater magnitudes come first. Items with equal magnitudes are ordered by ascending index. The
@@ -15,9 +15,10 @@
 //
 // All kernels for sparse vectors follow these rules. Kernels do not allocate memory. Any number of threads may call a
 // kernel at once. In the default floating-point environment, equal input bits give equal output bits at every SIMD
-// level. A computed NaN is always the positive quiet NaN without payload. A value that is only moved keeps its bits. A
-// pointer may be null if there are no elements. Pointers to vectors need the alignment of an element, pointers to items
-// need none. Operands must be disjoint unless stated otherwise. Kernels do not check that lists are valid.
+// level. A computed NaN is always the positive quiet NaN without payload. A value that is copied without arithmetic
+// keeps its bits. A pointer to zero elements may be null. Pointers to vectors need the alignment of an element,
+// pointers to items need none. Operands must be disjoint unless stated otherwise. Kernels do not check that lists are
+// valid.
 #pragma once
 
 #include <bit>
@@ -36,8 +37,8 @@ constexpr std::size_t item_size(dtype type) { return sizeof(std::uint32_t) + siz
 constexpr dtype residual_of(dtype type) { return type == dtype::f64 ? dtype::f64 : dtype::f32; }
 
 /// Treatment of NaNs. With `propagate`, NaNs come before all numbers in the order by magnitude, so NaNs are sent to all
-/// ranks. With `ignore`, NaNs are skipped like zeros and stay in the residual. Kernels treat `error` as `propagate`. In
-/// addition, a round fails if its result contains a NaN (result_check).
+/// ranks. With `ignore`, NaNs are skipped like zeros and stay in the residual. Kernels treat `error` as `propagate`.
+/// With `error`, the round also fails if its result contains a NaN (result_check).
 enum class nan_policy : std::uint8_t { propagate, ignore, error };
 
 /// A closed range of magnitudes: from `least` to `most`, as bit patterns of the residual's type. The range is empty if
@@ -96,15 +97,14 @@ struct kept_items {
   std::uint64_t magnitude = 0;  ///< smallest kept magnitude, as bits of the values' type; 0 if no item is kept
 };
 
-/// A hint that each call of top_k leaves for the next call of top_k on the same vector. A hint changes the time, but
-/// not the result.
+/// A hint from one call of top_k to the next call for the same vector. The hint affects the time, but not the result.
 struct top_k_hint {
-  std::uint64_t least = 0;  ///< start of the search, bits of the values' type, below the k-th magnitude; 0: no hint
+  std::uint64_t least = 0;  ///< magnitude at which the search starts, as bits of the values' type; 0: no hint
 };
 
 /// Result of top_k.
 struct top_k_list {
-  std::size_t count = 0;        ///< min(k, number of elements that do not round to zero), without ignored NaNs
+  std::size_t count = 0;        ///< min(k, number of elements that do not round to zero), ignored NaNs not counted
   std::uint64_t magnitude = 0;  ///< smallest magnitude of the items, as bits of the values' type; 0: no items
   std::size_t passes = 0;       ///< number of passes over the residual; 1 if the hint was good
 };
@@ -122,16 +122,16 @@ struct magnitude_bins {
 
 /// The kernels for items whose values are of one floating type.
 struct sparse_kernels {
-  /// Performs the accumulation `from`. Then writes every element whose magnitude lies within `range` to `items`,
-  /// ascending by index, with its value rounded to nearest even. `room` is the capacity of `items`. Items beyond the
-  /// capacity are counted, but not written. An element that rounds to zero is never selected. O(count), at memory
-  /// bandwidth if few elements are selected.
+  /// Adds the gradient to the residual as described by `from`. Then writes every element whose magnitude lies within
+  /// `range` to `items`, ascending by index, with its value rounded to nearest even. `room` is the capacity of `items`.
+  /// Items beyond the capacity are counted, but not written. An element that rounds to zero is never selected.
+  /// O(count), at memory bandwidth if few elements are selected.
   select_result (*accumulate_select)(const accumulation& from, magnitude_range range, void* items, std::size_t room);
 
-  /// Performs the accumulation `from`. Then writes the first k elements in the order by magnitude to `items`, ascending
-  /// by index. Values are rounded to the items' type before they are compared, and zeros are left out. The array
-  /// `items` is also the workspace, and may be overwritten completely. `room`, the capacity of `items`, must be at
-  /// least min(k, count). If `room` is two to four times k, a single pass is usually enough.
+  /// Adds the gradient to the residual as described by `from`. Then writes the first k elements in the order by
+  /// magnitude to `items`, ascending by index. Values are rounded to the items' type before they are compared, and
+  /// zeros are left out. The array `items` is also the workspace: all of it may be overwritten. `room`, the capacity of
+  /// `items`, must be at least min(k, count). If `room` is two to four times k, a single pass is usually enough.
   ///
   /// The first pass selects all elements whose magnitude is at least the hint, which is 0.85 times the k-th magnitude
   /// of the previous round. This pass may find fewer than k elements, or more than `room`. Then histograms of
@@ -142,8 +142,8 @@ struct sparse_kernels {
                       top_k_hint& hint);
 
   /// Keeps the first min(k, count) items in the order by magnitude, and removes all others, in place. The kept items
-  /// stay ascending by index. O(count): one pass finds the extremes of the magnitudes, one pass is needed for every 11
-  /// bits in which the extremes differ, and one pass removes items.
+  /// stay ascending by index. O(count): one pass finds the smallest and the largest magnitude, one pass is needed for
+  /// every 11 bits in which these two differ, and one pass removes items.
   kept_items (*keep_largest)(void* items, std::size_t count, std::size_t k);
 
   /// Adds the number of items in bin b to bins[b], for every b < where.count. O(count).
@@ -167,14 +167,14 @@ struct sparse_kernels {
   /// Writes all elements of `sums` whose bit in `touched` is set, as a list, and sets both arrays to zero. `region` is
   /// the number of elements of `sums`. Returns the length of the list. If scatter_add was called for lists 0, 1, 2, …,
   /// the value of an item is 0 + v0 + v1 + v2 + …, added in this order in the residual's type and rounded once to
-  /// nearest even. Sums that round to zero are left out. The capacity of `items` must be the number of set bits. O(set
-  /// bits + region / 64).
+  /// nearest even. Sums that round to zero are left out. The capacity of `items` must be at least the number of set
+  /// bits. O(set bits + region / 64).
   std::size_t (*gather_touched)(void* sums, std::uint64_t* touched, std::size_t region, void* items);
 
-  /// Removes sent values from the residual, if they are part of the result. For each index that the lists `sent` and
+  /// Removes the sent values that became part of the result from the residual. For each index that the lists `sent` and
   /// `arrived` have in common:
   ///
-  ///     residual[index] -= sent value        if the items' type is narrower: the rounding error stays
+  ///     residual[index] -= sent value        if the items' type is narrower: the rounding error stays in the residual
   ///     residual[index] = 0                  if both types are equal, or if the difference is not finite
   ///
   /// Returns the number of common indices. In both lists, the first element of the residual has index 0. Values in

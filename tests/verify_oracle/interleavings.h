@@ -2,8 +2,8 @@
 // plays (executes) all orders.
 //
 // The only code that this check and verify() share is the firing rule and the aliasing of buffers. verify() reasons
-// about orders, and this check plays all orders. So each of the two checks tests the other. If verify() accepts a
-// mutant (a world with a planted fault), the mutant is equivalent to the original only if this check accepts it, too.
+// about orders, and this check plays all orders. So each of them is a test of the other. If verify() accepts a mutant
+// (a world with a planted fault), the mutant is equivalent to the original only if this check accepts it, too.
 //
 // An event is the begin of a rank's round, the application's call, the arrival of a signal, or the completion of an op.
 // Each predecessor of an op gives the op a token, and the op fires at once when it has enough tokens. The check plays

@@ -1,8 +1,9 @@
 // Registration of the subcommands of `lsched`, and the state that they share with main().
 //
-// A subcommand adds its options to the parser. If the command line names the subcommand, its callback sets an action,
-// which main() then runs. The parser throws usage errors (exit status 2). An action returns the exit status or throws
-// command_failure (errors.h). Only files that add options include the parser's header, because it compiles slowly.
+// A subcommand adds its options to the parser. If the command line contains the subcommand, its callback sets an
+// action, which main() then runs. The parser throws usage errors (exit status 2). An action returns the exit status or
+// throws command_failure (errors.h). Only files that add options should include the parser's header, because it
+// compiles slowly.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +23,8 @@ namespace lsched::cli {
 struct command_context {
   std::vector<std::string> arguments;     ///< arguments of this process, its name first; session::relaunch() reuses the
                                           ///< arguments
-  std::vector<std::string> program;       ///< words of a `run` command line from PROGRAM on; the parser does not see
-                                          ///< these words
-  std::function<int()> action;            ///< function that main() runs, set by the named subcommand; returns the exit
-                                          ///< status
+  std::vector<std::string> program;       ///< `lsched run`: PROGRAM and its arguments, which the parser does not get
+  std::function<int()> action;            ///< function that main() runs, set by the subcommand; returns the exit status
   std::vector<failure> flaws_of_files{};  ///< errors in the files of LSCHED_ALGORITHM_FILES
 };
 

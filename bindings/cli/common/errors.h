@@ -21,16 +21,16 @@ class command_failure : public std::runtime_error {
   explicit command_failure(const failure& why) : command_failure(static_cast<lsched_status>(why.code), why.text) {}
 };
 
-/// Throws command_failure unless `code` is LSCHED_OK. If the call has filled in `diagnostic`, the text is from
-/// `diagnostic`. Otherwise the text is made from `call` and `code`.
+/// Throws command_failure unless `code` is LSCHED_OK. The text is that of `diagnostic` if the call has filled it in;
+/// otherwise it consists of `call` and the text of `code`.
 inline void require(lsched_status code, std::string_view call, const lsched_diagnostic* diagnostic = nullptr) {
   if (code == LSCHED_OK) return;
   const bool has_detail = diagnostic != nullptr && diagnostic->status == code && diagnostic->text[0] != '\0';
   throw command_failure(code, has_detail ? diagnostic->text : std::string(call) + ": " + lsched_status_text(code));
 }
 
-/// Returns the value of `outcome`, or throws command_failure. If `path` is not empty, the error text begins with this
-/// path, the file that the value comes from.
+/// Returns the value of `outcome`, or throws command_failure. If `path` is not empty, the error text begins with
+/// `path`, the file from which the value was read.
 template <class T>
 T require(result<T> outcome, const std::string& path = {}) {
   if (outcome) return std::move(*outcome);

@@ -12,12 +12,12 @@ inline constexpr int k_exit_not_found = 127;
 /// Returns the path of this program's file. If /proc is hidden, returns the path with which the program was started.
 std::string own_program();
 
-/// Sets `path` to the executable file `name`. Searches the folders of PATH unless `name` contains a slash. Returns 0,
-/// k_exit_not_found or k_exit_not_executable.
+/// Sets `path` to the path of the executable file `name`, for which it searches the folders of PATH unless `name`
+/// contains a slash. Returns 0, k_exit_not_found or k_exit_not_executable.
 int find_executable(const std::string& name, std::string& path);
 
-/// Prints why the system does not execute the program, and returns the exit status that a shell would return. `error`
-/// is the errno of execve.
+/// Prints why execve failed for the program, and returns the exit status that a shell would return. `error` is the
+/// errno of execve.
 int refuse_program(const std::string& name, int error);
 
 }  // namespace lsched::cli

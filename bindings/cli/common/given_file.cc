@@ -34,8 +34,8 @@ std::string algorithm_text_of(const std::string& path) {
   return text;
 }
 
-/// Algorithm files and schedule files have "libsched" in their title, which comments may precede. A file with this word
-/// is parsed as schedules unless it is an algorithm file.
+/// Algorithm files and schedule files have "libsched" in their title line, which may follow comments. A file with this
+/// title that is not an algorithm file is parsed as a schedule file.
 given_file read_given(const std::string& path) {
   const auto [text, is_converted] = read_and_convert(path);
   if (is_goal_text(text)) return {.program = require(parse_goal_text(text), path)};
@@ -86,7 +86,7 @@ std::optional<failure> doubt_about(const std::string& collective, const std::str
   const lsched::algorithm* const how = find(collective, algorithm);
   if (how == nullptr || how->custom == nullptr) return std::nullopt;
   const std::uint64_t count =
-      usual_count(collective, algorithm, ranks, wide(ranks));  // all counts above 0 give the same deadlocks
+      usual_count(collective, algorithm, ranks, wide(ranks));  // deadlocks are the same for all counts above 0
   const shape data = typical_shape(*how->of, ranks, count, dtype::f32, kernel::sum);
   if (auto why = validate(*how, {0, ranks}, data)) return why;
   return how->custom->doubt(*how, ranks, data);

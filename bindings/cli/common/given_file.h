@@ -1,4 +1,4 @@
-// A file in place of a collective on the command line: an algorithm, the schedules of a world, or a GOAL program.
+// A file on the command line, instead of a collective: an algorithm, the schedules of a world, or a GOAL program.
 #pragma once
 
 #include <optional>
@@ -19,14 +19,13 @@ inline constexpr const char* k_collective_or_file =
 inline constexpr const char* k_own_of_algorithm = "the file determines the algorithm: leave the option out";
 inline constexpr const char* k_own_of_schedules = "the file determines this value: leave the option out";
 
-/// Returns true if the word has a dot or a slash. Such a word is a path and not the name of a collective.
+/// Returns true if the word has a dot or a slash. Such a word is a path, not the name of a collective.
 bool is_path(const std::string& word);
 
 /// Returns the text of an algorithm file. Converts an MSCCL program into an algorithm file. Throws command_failure.
 std::string algorithm_text_of(const std::string& path);
 
-/// The content of a file: an algorithm, schedules or a GOAL program. Members of the two kinds that the file does not
-/// have are empty.
+/// The content of a file: an algorithm, schedules or a GOAL program. The members for the other two kinds are empty.
 struct given_file {
   std::string collective, algorithm;  ///< names of the file's collective and algorithm; read_given() has registered the
                                       ///< algorithm
@@ -47,19 +46,18 @@ given_file read_given(const std::string& path);
 std::vector<schedule_ptr> schedules_of(given_file given, const std::string& path);
 
 /// If `collective` is a path, registers the algorithm of that file, and sets both arguments to the names in the file.
-/// Throws command_failure, also if the file is not an algorithm file.
+/// Throws command_failure, for example if the file is not an algorithm file.
 void take_algorithm_file(std::string& collective, std::string& algorithm);
 
-/// Returns the default number of ranks of a command: `usual`, unless the algorithm is from a file that does not support
-/// `usual` ranks. In that case, returns the smallest number from 2 to 64 that the file supports. If there is none,
-/// returns 1 if supported, else `usual`.
+/// Returns the default number of ranks of a command: `usual`, if the algorithm supports it. For an algorithm from a
+/// file that does not, returns the smallest supported number from 2 to 64, or else 1 if supported, or else `usual`.
 rank usual_ranks(const std::string& collective, const std::string& algorithm, rank usual);
 
-/// Returns the smallest count that the algorithm supports and that is not below `count`.
+/// Returns the smallest count that is at least `count` and that the algorithm supports.
 std::uint64_t usual_count(std::string_view collective, std::string_view algorithm, rank ranks, std::uint64_t count);
 
-/// Verifies a typical request of an algorithm from a file. Returns the reason why the algorithm must not run on `ranks`
-/// ranks: it might deadlock, or does not support that number of ranks. Returns nothing if there is no such reason.
+/// Verifies a typical request of an algorithm from a file. Returns an error if the algorithm must not run on `ranks`
+/// ranks, because it might deadlock or does not support that number of ranks.
 std::optional<failure> doubt_about(const std::string& collective, const std::string& algorithm, rank ranks);
 
 }  // namespace lsched::cli

@@ -1,4 +1,4 @@
-// Output of a command as JSON or as text for people. Both are made from the same JSON value.
+// Output of a command as JSON or as readable text, both from the same JSON value.
 #pragma once
 
 #include <array>
@@ -11,13 +11,12 @@
 
 namespace lsched::cli {
 
-/// Returns the JSON text, in one line or indented. Replaces bytes that are not UTF-8, because names of files may
-/// contain such bytes.
+/// Returns the JSON text, in one line or indented. Invalid UTF-8, which names of files may contain, is replaced.
 inline std::string json_text(const nlohmann::ordered_json& value, int indent = -1) {
   return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// Returns the value as text for people, such as "online 4, usable 2". The text of null is "none".
+/// Returns the value as readable text, such as "online 4, usable 2". The text of null is "none".
 inline std::string text_of(const nlohmann::ordered_json& value) {
   if (value.is_null()) return "none";
   if (value.is_string()) return value.get<std::string>();

@@ -37,8 +37,7 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr auto k_grace = 1s;        ///< time from SIGTERM to SIGKILL; for orphans also from the end of the last rank to
-                                    ///< SIGTERM
+constexpr auto k_grace = 1s;        ///< SIGTERM to SIGKILL; end of the ranks to SIGTERM for orphans
 constexpr int k_least_number = 10;  ///< minimum number of the inherited descriptor, because shell scripts use 0 to 9
 
 struct child {
@@ -49,10 +48,9 @@ struct child {
   int wait_status = 0;
 };
 
-/// The error of a child that could not execute the program of its rank. The child writes this record into a pipe.
+/// The error of a child that could not execute the program of its rank. The child writes this struct to a pipe.
 struct start_fault {
-  const char* action;  ///< text of the failed action; a literal, because its address is also valid in the launcher.
-                       ///< Null: execv failed
+  const char* action;  ///< failed action, a literal that is also valid in the launcher; null: execv
   int error;
 };
 
@@ -61,11 +59,11 @@ struct rank_output {
   std::int32_t rank;
   int from;
   std::FILE* to;
-  std::string unfinished{};  ///< last line so far, whose newline has not been read
+  std::string unfinished{};  ///< beginning of a line, whose newline has not been read yet
 };
 
-/// Copies the outputs of all ranks line by line, and writes the rank before each line. Returns when all write ends are
-/// closed.
+/// Copies the outputs of all ranks line by line, with the rank in front of each line. Returns when all write ends of
+/// the pipes are closed.
 void prepend_ranks(std::vector<rank_output> outputs) {
   std::vector<pollfd> waits;
   for (const rank_output& each : outputs) waits.push_back({each.from, POLLIN, 0});
@@ -96,14 +94,14 @@ std::string system_text(const std::string& action) {
   return action + ": " + std::strerror(errno) + advice;
 }
 
-/// Blocks the signals that the launcher waits for. restore() unblocks them. Each rank calls restore() before its
-/// program starts, and the destructor calls restore() in the launcher.
+/// Blocks the signals for which the launcher waits. restore() unblocks them: in each rank before its program starts,
+/// and in the launcher by the destructor.
 class signal_gate {
  public:
   signal_gate() {
     sigemptyset(&waited_);
     for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&waited_, number);
-    signal(SIGCHLD, SIG_DFL);  // some parents leave SIGCHLD ignored; then waitpid would not report ended children
+    signal(SIGCHLD, SIG_DFL);  // if a parent has set SIGCHLD to be ignored, waitpid would not report ended children
     sigprocmask(SIG_BLOCK, &waited_, &before_);
   }
   ~signal_gate() { restore(); }
@@ -112,7 +110,7 @@ class signal_gate {
 
   void restore() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
-  /// Returns the next signal, or nothing after `deadline`. One SIGCHLD may report several children.
+  /// Returns the next signal, or nothing after `deadline`. One SIGCHLD may stand for several ended children.
   std::optional<siginfo_t> next(std::optional<clock::time_point> deadline) const {
     for (;;) {
       siginfo_t news{};
@@ -129,15 +127,15 @@ class signal_gate {
   sigset_t before_{};
 };
 
-/// Returns the children of this process, which must have one thread. Returns an empty list if /proc does not list
-/// children.
+/// Returns the child processes of this process, which must be single-threaded. Returns an empty list if /proc does not
+/// list them.
 std::vector<pid_t> find_children() {
   std::ifstream list("/proc/thread-self/children");
   return {std::istream_iterator<pid_t>(list), {}};
 }
 
 /// Returns true if the process is a child of this process. This check is needed because /proc may belong to another PID
-/// namespace, where the number is another process.
+/// namespace, in which the number is that of another process.
 bool is_child(pid_t process) {
   siginfo_t nothing{};
   return waitid(P_PID, static_cast<id_t>(process), &nothing, WEXITED | WNOHANG | WNOWAIT) == 0;
@@ -163,7 +161,7 @@ bool set_common_variables(std::int32_t rank, std::int32_t ranks, std::uint16_t p
     if (setenv(variable, own.c_str(), 1) != 0) return false;
   for (const char* variable : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"})
     if (setenv(variable, all.c_str(), 1) != 0) return false;
-  const int replaces = in_environment(k_run_size) != nullptr ? 1 : 0;  // replaces the values of an outer launcher
+  const int replaces = in_environment(k_run_size) != nullptr ? 1 : 0;  // 1: replace an outer launcher's values
   return setenv("MASTER_ADDR", "127.0.0.1", replaces) == 0 &&
          (port == 0 || setenv("MASTER_PORT", std::to_string(port).c_str(), replaces) == 0);
 }
@@ -184,7 +182,7 @@ class world_launcher {
     setrlimit(RLIMIT_NOFILE, &most);  // the launcher has an open descriptor for each rank
   }
   ~world_launcher() {
-    for (const child& each : children_) {  // children run at this point only if another rank could not be started
+    for (const child& each : children_) {  // children still run here only if another rank could not be started
       if (!each.is_running) continue;
       kill(each.process, SIGKILL);
       waitpid(each.process, nullptr, 0);
@@ -215,8 +213,8 @@ class world_launcher {
  private:
   /// Starts a rank. Returns 0, or the errno of execv. Throws command_failure if another step fails.
   int start(std::int32_t rank) {
-    std::array<int, 2> ends{};      // pipe that a successful exec closes; otherwise the child writes a start_fault
-    std::array<int, 2> lifeline{};  // pipe whose read end has an owner, which is killed once the write end is closed
+    std::array<int, 2> ends{};      // closed by a successful exec; otherwise the child writes a start_fault
+    std::array<int, 2> lifeline{};  // kills the owner of the read end once the write end is closed
     if (pipe2(ends.data(), O_CLOEXEC) != 0 || pipe2(lifeline.data(), O_CLOEXEC) != 0 ||
         fcntl(lifeline[0], F_SETSIG, SIGKILL) != 0 || fcntl(lifeline[0], F_SETFL, O_ASYNC) != 0)
       throw command_failure(system_text("cannot start rank " + std::to_string(rank)));
@@ -249,7 +247,7 @@ class world_launcher {
     return 0;
   }
 
-  /// Creates a pipe for the output stream `to` of a rank. Returns the write end, which the rank uses in place of the
+  /// Creates a pipe for the output stream `to` of a rank. Returns the write end, which the rank uses instead of the
   /// stream.
   int open_output(std::int32_t rank, std::FILE* to) {
     std::array<int, 2> ends{};
@@ -258,8 +256,9 @@ class world_launcher {
     return ends[1];
   }
 
-  /// Starts the copier as a separate process, because this process waits for signals. The copier closes its copies of
-  /// all lifelines. The signals stay blocked in the copier, so that they do not end the copier before the ranks.
+  /// Starts the copier of the ranks' outputs as a separate process, because this process waits for signals. The copier
+  /// closes its copies of all lifelines (see start()). Signals stay blocked in the copier, so that they do not end it
+  /// before the ranks.
   void start_copier() {
     copier_ = fork();
     if (copier_ < 0) throw command_failure(system_text("fork"));
@@ -272,7 +271,7 @@ class world_launcher {
     for (const rank_output& each : outputs_) close(each.from);
   }
 
-  /// Executes the program of a rank. This function runs in the child process.
+  /// Executes the program of a rank. Called in the child process.
   [[noreturn]] void become(std::int32_t rank, pid_t launcher, int lifeline, int complaints) {
     const char* const failed = prepare(rank, launcher, lifeline);
     if (failed == nullptr) execv(request_.path.c_str(), words_.data());
@@ -280,13 +279,13 @@ class world_launcher {
     _exit(write(complaints, &fault, sizeof fault) > 0 ? 1 : 2);
   }
 
-  /// Prepares the child. Returns nullptr, or the action that failed, with errno set.
+  /// Prepares the child. Returns nullptr on success, or the failed action, with errno set.
   const char* prepare(std::int32_t rank, pid_t launcher, int lifeline) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return "prctl";
     if (getppid() != launcher) _exit(1);  // the launcher died before prctl
     if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing on the shared memory";
     const int inherited = fcntl(lifeline, F_DUPFD, k_least_number);
-    if (inherited < 0 && errno == EINVAL) errno = EMFILE;  // RLIMIT_NOFILE does not allow this number
+    if (inherited < 0 && errno == EINVAL) errno = EMFILE;  // RLIMIT_NOFILE is below this number
     if (inherited < 0) return "passing on the launcher's pipe as descriptor 10 or above";
     const bool has_environment =
         set_common_variables(rank, request_.ranks, port_) &&
@@ -297,8 +296,7 @@ class world_launcher {
         (request_.start_timeout_s == 0 ||
          setenv("LSCHED_START_TIMEOUT", std::to_string(request_.start_timeout_s).c_str(), 1) == 0);
     if (!has_environment) return "setting the environment";
-    unsetenv("LSCHED_RECORDER");  // ranks find the recorder through the segment, and a nested launcher must not use
-                                  // this recorder
+    unsetenv("LSCHED_RECORDER");  // ranks find the recorder through the segment; a nested launcher must not use it
     if (rank != 0) {
       const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
       if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return "/dev/null";
@@ -315,8 +313,8 @@ class world_launcher {
     return nullptr;
   }
 
-  /// Collects all children that have ended, including processes that ranks left behind. If several ranks have ended,
-  /// reports ranks that were killed by a signal first, because these deaths may be the cause of the other failures.
+  /// Reaps all children that have ended, including processes that ranks have left behind. Ranks that were killed by a
+  /// signal are reported first, because they may be the cause of other failures.
   void reap() {
     std::vector<child*> ended;
     int wait_status = 0;
@@ -334,8 +332,8 @@ class world_launcher {
     for (const child* each : ended) report(*each);
   }
 
-  /// Marks a rank as lost if its process has ended before the rank closed its world. Usually the other ranks detect the
-  /// death without this mark, but a sandbox may refuse the necessary system calls.
+  /// Marks a rank as lost if its process has ended before the rank closed its world. Usually the other ranks detect
+  /// this themselves, but a sandbox may refuse the necessary system calls.
   void record_end_of(pid_t process) {
     const process_id gone{process, self_.space};
     for (std::int32_t rank = 0; rank < request_.ranks; ++rank) {
@@ -345,7 +343,7 @@ class world_launcher {
   }
 
   /// Marks a rank as lost and closed if its process ended before it opened its world, so that the other ranks stop
-  /// waiting for this rank. Does nothing if another process that the rank left behind may still open the world as this
+  /// waiting for this rank. Does nothing if another process that this rank has started may still open the world as this
   /// rank.
   void sign_off(const child& ended) {
     const shm_page& page = segment_->page(ended.rank);
@@ -360,7 +358,7 @@ class world_launcher {
   void report(const child& ended) {
     const bool is_signal = WIFSIGNALED(ended.wait_status);
     const int number = is_signal ? WTERMSIG(ended.wait_status) : WEXITSTATUS(ended.wait_status);
-    // A death by signal explains the failures of other ranks, even if those were reported first.
+    // A death by a signal explains failures of other ranks, even if they were reported first.
     const bool explains = is_signal && !is_late_ && exit_status_ < 128;
     if (exit_status_ == 0 || explains) exit_status_ = is_signal ? 128 + number : number;
     if (exit_status_ > 0 && exit_status_ < 128) tell_unclosed();
@@ -377,8 +375,8 @@ class world_launcher {
     return "rank " + std::to_string(one.rank) + " (pid " + std::to_string(one.process) + ")";
   }
 
-  /// Reports each rank that exited with status 0 without closing its world, once. If ranks fail but none was killed,
-  /// such a rank may be the cause.
+  /// Reports, once, each rank that exited with status 0 without closing its world. Such a rank may be the cause if
+  /// other ranks fail.
   void tell_unclosed() {
     for (child& each : children_) {
       const bool is_open = segment_->page(each.rank).state_of_rank.load() == shm_page::open;
@@ -387,14 +385,14 @@ class world_launcher {
     }
   }
 
-  /// Returns a text with the schedule, round and op at which a rank is, or was when it ended: ": in allreduce/ring #0,
-  /// round 17, …". The text may be empty.
+  /// Returns a text with the current or last schedule, round and op of a rank, such as ": in allreduce/ring #0, round
+  /// 17, …". The text may be empty.
   std::string place_of(std::int32_t rank) const {
     const std::string place = words_for_place(read_record(segment_->record(rank)), wall_offset_ns());
     return place.empty() ? "" : ": " + place;
   }
 
-  /// Prints such a text for each rank that still runs and has a schedule, but for at most 16 ranks.
+  /// Prints the text of place_of() for each rank that still runs and has a schedule, but for at most 16 ranks.
   void tell_places() const {
     constexpr int k_most = 16;
     int found = 0;
@@ -436,9 +434,8 @@ class world_launcher {
     while (send_to_orphans(SIGKILL)) gate_.next(std::nullopt);
   }
 
-  /// Sends the signal to all orphans that are children of this process. When an orphan ends, the orphan's children
-  /// become children of this process, and a later call sends them the signal. Returns false if the signal could not be
-  /// sent to any process.
+  /// Sends the signal to all orphans that are children of this process. When an orphan ends, its children become
+  /// children of this process, and the next call sends them the signal. Returns false if no process got the signal.
   bool send_to_orphans(int signal) const {
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
@@ -450,7 +447,7 @@ class world_launcher {
     return is_any;
   }
 
-  /// Passes a signal on to the ranks. A signal from a terminal has already reached every member of our process group.
+  /// Passes a signal on to the ranks. (A signal from a terminal has already reached every member of the process group.)
   void pass_on(const siginfo_t& news) {
     const bool is_from_terminal = news.si_code == SI_KERNEL;
     for (const child& each : children_) {
@@ -468,8 +465,7 @@ class world_launcher {
   const process_id self_ = own_process();
   std::shared_ptr<shm_segment> segment_;
   signal_gate gate_;
-  std::vector<pid_t> strangers_ = find_children();  ///< children of this process that are not ranks, including children
-                                                    ///< from before exec
+  std::vector<pid_t> strangers_ = find_children();  ///< children that are not ranks, for example from before exec
   rlimit descriptors_{};
   const std::uint16_t port_ = find_free_port();  ///< MASTER_PORT of the ranks
   std::vector<unsigned> cores_;

@@ -1,13 +1,12 @@
 // Starts the ranks of a world on this machine, and waits for them.
 //
-// Contract with lsched_world_open: each rank inherits the descriptor of a shared segment. Environment variables of the
-// process contain the number of that descriptor, the rank, and the number of ranks. The ranks need no names of shared
-// memory, no files and no network.
+// Contract with lsched_world_open: each rank inherits the descriptor of a shared segment. Environment variables contain
+// the number of that descriptor, the rank, and the number of ranks.
 //
 // When the launcher ends, all ranks end, even if the launcher was killed. This includes ranks that a wrapper script has
 // started:
 //
-//   launcher exits      Processes that ranks have left behind are children of the launcher (PR_SET_CHILD_SUBREAPER).
+//   launcher exits      Processes that ranks have left behind become children of the launcher (PR_SET_CHILD_SUBREAPER).
 //                       The launcher ends them after the last rank has ended.
 //   launcher is killed  Its children are killed (PR_SET_PDEATHSIG), and so is every process that has opened a world.
 //                       Each rank inherits the read end of its own pipe, and only the launcher has the write end. The
@@ -31,11 +30,10 @@ struct launch_request {
   std::string path;                                ///< executable file of the program
   std::vector<std::string> words;                  ///< arguments of the program, its name first
   std::string title = "lsched run";                ///< beginning of each line that the launcher prints
-  std::optional<std::chrono::milliseconds> limit;  ///< time limit, after which the launcher ends the remaining ranks
-  std::int32_t start_timeout_s = 0;  ///< time within which all ranks must open their world; 0: value from the
-                                     ///< environment
-  bool bind = false;                 ///< true: binds rank r to the r-th core that this process may use, round robin
-  bool prepends_rank = false;        ///< true: writes "R: " before each line of rank R
+  std::optional<std::chrono::milliseconds> limit;  ///< time limit, after which the launcher kills the remaining ranks
+  std::int32_t start_timeout_s = 0;  ///< time in which all ranks must open their world; 0: from the environment
+  bool bind = false;                 ///< binds each rank to one of the cores that this process may use, round robin
+  bool prepends_rank = false;        ///< writes "R: " before each line of rank R
 };
 
 /// Starts all ranks and waits for all of them. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are passed on

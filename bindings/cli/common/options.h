@@ -31,7 +31,7 @@ struct option_group {
   CLI::Option* add_file(const char* option, std::string& path, const char* text) const {
     return add(option, path, text)->type_name("FILE");
   }
-  /// Adds `--json FILE` (see print_to in printed_to.h). `what` is the form of the output: "one object" or "lines".
+  /// Adds `--json FILE` (see print_to in printed_to.h). `what` describes the output: "one object" or "lines".
   CLI::Option* add_json(std::string& path, const std::string& what) const {
     return add_file("--json", path, ("Write JSON instead of text to FILE (- is standard output): " + what).c_str());
   }
@@ -39,8 +39,8 @@ struct option_group {
     return grouped(command.add_flag(option, value, text));
   }
 
-  /// Adds an option whose word selects an element of `values`, and sets `value` to this element. The word of an element
-  /// e is name_of(e). `value` may be a std::optional. `values` and `value` must outlive the parser.
+  /// Adds an option whose value is the name (name_of) of an element of `values`, and which sets `value` to this
+  /// element. `value` may be a std::optional. `values` and `value` must outlive the parser.
   template <class Values, class Value>
   CLI::Option* add_choice(const char* option, const Values& values, Value& value, const char* text) const {
     std::vector<std::string> names;
@@ -60,7 +60,7 @@ inline bool is_given(const CLI::App& command, const std::string& option) {
   return command.get_option(option)->count() > 0;
 }
 
-/// Throws the parser's error, with the reason `why`, if one of these options is given.
+/// Throws the parser's error, with the text `why`, if one of these options is given.
 inline void refuse_given(const CLI::App& command, const std::vector<std::string>& options, const char* why) {
   for (const std::string& each : options)
     if (is_given(command, each)) throw CLI::ValidationError(each, why);

@@ -1,4 +1,4 @@
-// A file that a command writes besides its ordinary output, or instead of that output.
+// A file that a command writes in addition to its ordinary output, or instead of it.
 #pragma once
 
 #include <unistd.h>
@@ -23,14 +23,14 @@ class output_file {
     if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": cannot be written: " + reason_of(errno));
   }
 
-  /// Replaces the content of the file. Call this function at most once. Output to standard output is flushed when the
-  /// command ends, which also reports errors.
+  /// Replaces the content of the file. Must be called at most once. Standard output is flushed when the command ends,
+  /// which also reports errors.
   void write(const std::string& content) {
     if (is_stdout()) {
       std::fwrite(content.data(), 1, content.size(), stdout);
       return;
     }
-    static_cast<void>(truncate(path_.c_str(), 0));  // fails for files such as pipes, which have no length
+    static_cast<void>(truncate(path_.c_str(), 0));  // fails for pipes, which have no length
     stream_ << content;
     stream_.close();
     if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": could not be written: " + reason_of(errno));

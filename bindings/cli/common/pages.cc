@@ -6,7 +6,7 @@
 namespace lsched::cli {
 namespace {
 
-constexpr const char* k_from_command = LSCHED_PAGES_FROM_COMMAND;  // installation folders differ between systems
+constexpr const char* k_from_command = LSCHED_PAGES_FROM_COMMAND;  // depends on the system's installation folders
 
 bool names_a_page(std::string_view text) { return text.find("docs/") != text.npos; }
 

@@ -1,4 +1,4 @@
-// The folder of the documentation. Texts of the command mention pages of this folder, such as docs/start.md.
+// The folder of the documentation, to which texts of the command refer (for example docs/start.md).
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace lsched::cli {
 /// command, the sentence refers to the sources of libsched. Returns an empty string if `text` names no page.
 std::string place_of_pages(std::string_view text);
 
-/// Acts as place_of_pages for a text that is written before the command is installed. The folder in the sentence is
-/// relative to the command's file.
+/// Like place_of_pages(), for a text that is written before the command is installed: the folder is relative to the
+/// command's file.
 std::string place_of_installed_pages(std::string_view text);
 
 }  // namespace lsched::cli

@@ -1,4 +1,4 @@
-// Independent jobs on all cores, with their results in order.
+// Executes independent jobs on all cores, and returns their results in order.
 #pragma once
 
 #include <algorithm>
@@ -30,14 +30,13 @@ class at_end_of_scope {
 };
 
 /// Calls job(i) for all i below `count`, on as many threads as there are usable cores. Calls tell(i, result) for each
-/// result in ascending order on the calling thread. At most 64 results are kept until earlier results are ready. A
-/// result is destroyed after tell(i, result) returns. Blocks until all jobs that have begun have ended.
+/// result, in ascending order, on the calling thread. At most 64 results wait for earlier results. A result is
+/// destroyed after tell(i, result) returns. Blocks until all jobs that have begun have ended.
 ///
-/// If a job or `tell` throws, rethrows the exception with the lowest i. The results below i have been passed to `tell`,
-/// and no further job begins.
+/// If a job or `tell` throws, rethrows the exception with the lowest i. All results below i have then been passed to
+/// `tell`, and no further job begins.
 ///
-/// Each thread runs many jobs. With a new thread for each job, the allocator would keep more freed memory, because it
-/// keeps some for each thread.
+/// Each thread runs many jobs, because the allocator keeps some freed memory for each thread.
 template <class Job, class Tell>
 void in_order(std::size_t count, const Job& job, const Tell& tell) {
   constexpr std::size_t k_most_ahead = 64;

@@ -13,7 +13,7 @@
 
 namespace lsched::cli {
 
-/// Redirects standard output to the file `path`. Does nothing if `path` is "-" or empty. Call this function before long
+/// Redirects standard output to the file `path`. Does nothing if `path` is "-" or empty. Should be called before long
 /// work begins, so that the command fails early if the file cannot be written. Throws command_failure.
 inline void print_to(const std::string& path) {
   if (path.empty() || path == "-") return;

@@ -1,5 +1,5 @@
-// Texts about the round and op at which a rank is, from a recording. `lsched postmortem` prints these texts, and so
-// does `lsched run` if a rank was killed.
+// Texts about the current round and op of a rank, from a recording. `lsched postmortem` and `lsched run` print these
+// texts.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ std::string printable(const std::string& label);
 
 /// Returns a text about the wait of a rank, such as "in allreduce/ring #0, round 17, op 4 (recv, rank 1) since
 /// 2026-11-26 14:03:07.123456". For a rank that does not wait, the text lists the rank's schedules, each with the last
-/// round that the rank has called for. The text is empty if the rank has no schedules.
+/// round for which the rank has called, and may be empty.
 std::string words_for_place(const recorded_rank& one, std::int64_t wall_offset_ns);
 
 }  // namespace lsched::cli

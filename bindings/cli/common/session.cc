@@ -72,12 +72,12 @@ lsched_status open_mpi_world(bool, const lsched_config*, lsched_world**, lsched_
 
 #endif
 
-/// Handles SIGPIPE, which this rank gets if the reader of standard output has ended. That is not a failure to report.
-/// So the launcher ends by SIGPIPE too, and ends all ranks before they detect a missing rank.
+/// Handles SIGPIPE, which this rank gets if the reader of standard output has ended. This is not a failure to report,
+/// so the launcher is also ended by SIGPIPE, and it ends all ranks.
 void end_with_launcher(int) {
   kill(getppid(), SIGPIPE);
   sleep(1);
-  raise(SIGPIPE);  // if the launcher is not the parent, this ends the rank when the handler returns
+  raise(SIGPIPE);  // if the parent is not the launcher, ends this rank when the handler returns
 }
 
 void end_quietly_without_reader() {
@@ -145,7 +145,7 @@ void session::open(const lsched_config* config) {
 }
 
 session::~session() {
-  // BUSY after a failure is ignored, because the process ends.
+  // The error BUSY is ignored, because the process ends.
   if (runtime_ != nullptr) static_cast<void>(lsched_world_close(runtime_));
 }
 

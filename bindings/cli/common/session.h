@@ -2,8 +2,8 @@
 //
 //   started by `lsched run`      the world of `lsched run`, over shared memory
 //   started by an MPI launcher   MPI_COMM_WORLD, if the command was built with MPI
-//   started by hand              a world of one rank. If the user requests more ranks, the local launcher starts
-//                                the command again, as all these ranks
+//   started without a launcher   a world of one rank. If the user requests more ranks, the local launcher starts the
+//                                command again, once for each rank
 //
 //     if (const auto status = session::relaunch(context, options)) return *status;  // this process was the launcher
 //     session joined(options);                                                      // throws command_failure
@@ -33,21 +33,20 @@ struct session_options {
                            ///< without a launcher
   std::int32_t default_ranks = 1;
   std::string transport = "auto";  ///< "auto", "shm" or "mpi"
-  /// Requested thread level of MPI: "single", "funneled", "serialized" or "multiple". If the level is below "multiple"
-  /// and ranks communicate through MPI, the library runs no progress thread. If MPI provides only a lower level, the
-  /// session uses that level.
+  /// Requested thread level of MPI: "single", "funneled", "serialized" or "multiple". If ranks communicate through MPI,
+  /// a level below "multiple" prevents a progress thread. If MPI provides only a lower level, that level is used.
   std::string mpi_threads = "multiple";
   const lsched_config* config = nullptr;  ///< configuration of the world; nullptr: defaults and environment
 };
 
 class session {
  public:
-  /// If the command was started by hand and needs more than one rank, runs the command again as all these ranks, and
-  /// returns the exit status of launch(). Otherwise returns nothing.
+  /// If the command was not started by a launcher and needs more than one rank, starts the command again as these
+  /// ranks, and returns the exit status of launch(). Otherwise returns nothing.
   static std::optional<int> relaunch(const command_context& context, const session_options& options);
 
   /// Joins the world. Blocks until all ranks have joined. Throws command_failure. The error is TRANSPORT if the
-  /// launcher belongs to another MPI library than this program: MPI_COMM_WORLD then has one rank only.
+  /// launcher belongs to another MPI library than this program, so that MPI_COMM_WORLD has only one rank.
   explicit session(const session_options& options = {});
   session(const session&) = delete;
   session& operator=(const session&) = delete;
@@ -55,9 +54,8 @@ class session {
   /// Leaves the world. If close() was not called, the command has failed, and main() must call abort_failed_world().
   ~session();
 
-  /// Ends the other ranks of an MPI world if this rank has left the world without close(), because the other ranks may
-  /// wait for this rank forever. main() calls this function after it has printed the error. Ranks of a local launcher
-  /// detect a missing rank without this function.
+  /// Ends the other ranks of an MPI world, which might wait forever, if this rank has left the world without close().
+  /// main() calls this function after it has printed the error. (Ranks of a local launcher detect the missing rank.)
   static void abort_failed_world();
 
   /// Closes the world. All schedules must have been destroyed, and every rank must call close(). Throws
@@ -65,8 +63,8 @@ class session {
   void close();
 
   /// Closes the world, in which no schedule may be left, and opens a new world with this configuration. Collective.
-  /// Throws command_failure, also if the ranks were not started by an MPI launcher: other ranks can join their world
-  /// only once.
+  /// Throws command_failure, for example if the ranks were not started by an MPI launcher, because other ranks can join
+  /// their world only once.
   void reopen(const lsched_config& config);
 
   lsched_world* runtime() const { return runtime_; }

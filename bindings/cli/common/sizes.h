@@ -11,7 +11,7 @@
 namespace lsched::cli {
 
 /// Returns a validator for CLI::Option::transform. The validator accepts a size text (ops/size_text.h) within the
-/// limits, and replaces the text by the number of bytes. Without `most` there is no upper limit.
+/// limits, and replaces the text by the number of bytes.
 inline CLI::Validator size_in_bytes(std::uint64_t least, std::uint64_t most = UINT64_MAX) {
   const std::string limits =
       "from " + std::to_string(least) + (most == UINT64_MAX ? " on" : " to " + std::to_string(most));

@@ -17,11 +17,10 @@ class Validator;
 
 namespace lsched::cli {
 
-/// The maximum number of ranks that an option accepts. `list` and `show` only describe worlds of this size. Other
-/// commands start all the ranks.
+/// The maximum number of ranks that an option accepts.
 inline constexpr std::uint64_t k_most_ranks = 1 << 20;
 
-/// Returns the number that `word` is, or nothing if any part of the word is not a digit.
+/// Converts `word` to a number. Returns nothing unless it consists of digits.
 std::optional<std::uint64_t> whole_number_in(std::string_view word);
 
 /// Return validators for numbers from `least` to `most`. The errors name the limits and the given word.
@@ -59,8 +58,7 @@ void add_request_options(CLI::App& command, request_options& request);
 /// Sets the nodes of a request so that every `ranks_per_node` consecutive ranks share a node.
 void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node);
 
-/// Returns a typical request (requests.h), changed by the options that apply to the collective. Other options are
-/// ignored.
+/// Returns a typical request (requests.h), to which the options that apply to the collective have been applied.
 shape shape_of(const collective& of, const request_options& request);
 
 /// Returns the request of a sparse allreduce on rank 0.
@@ -81,7 +79,7 @@ std::vector<std::string> listed_collectives();
 std::vector<std::string> algorithm_names(std::string_view collective);
 
 /// Throws the parser's error if `lsched list` does not show the collective or the algorithm. The error suggests the
-/// nearest name. If `collective` is empty, accepts the algorithms of all collectives.
+/// nearest name. If `collective` is empty, the algorithms of all collectives are accepted.
 void expect_listed(const std::string& collective, const std::string& algorithm);
 
 /// Returns a validator that accepts the texts that read_activation (libsched/schedule/activation.h) accepts.

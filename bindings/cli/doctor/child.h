@@ -1,4 +1,4 @@
-// Runs a trial (a function) in a child process, so that a signal or a hang ends only the trial and not the command.
+// Runs a function (a trial) in a child process, so that a signal or a hang does not end the command.
 #pragma once
 
 #include <poll.h>

@@ -8,13 +8,13 @@ namespace lsched::cli::doctor {
 enum class condition { ok, warning, error };
 
 struct finding {
-  std::string subject;  ///< "command", "ulimit -v"
+  std::string subject;
   condition state = condition::ok;
   std::string text;  ///< one sentence
   std::string page;  ///< path of a page of the documentation, relative to the root of the repository, with the heading
 };
 
-// programs.cc: checks whether searches for programs and libraries find those of this build, or others.
+// programs.cc: checks whether searches for programs and libraries find those of this build.
 finding examine_command();
 finding examine_library();
 finding examine_mpi();

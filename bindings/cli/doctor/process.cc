@@ -41,7 +41,7 @@ std::optional<std::uint64_t> limit_on(decltype(RLIMIT_AS) resource, bool is_hard
   return value == RLIM_INFINITY ? std::nullopt : std::optional<std::uint64_t>(value);
 }
 
-/// Opens a world of two ranks and closes it. Writes the failure, or the warning of the library, to `out`.
+/// Opens a world of two ranks and closes it. Writes the failure, or the library's warning, to descriptor `out`.
 int try_world(int out) {
   std::array<lsched_world*, 2> worlds{};
   lsched_diagnostic why{.struct_size = sizeof why};
@@ -83,7 +83,7 @@ class probed_child {
     char never = 0;
     close(end[1]);
     if (write(to, &address, sizeof address) != sizeof address) return 1;
-    return read(end[0], &never, 1) == 0 ? 0 : 1;  // waits until the parent closes the other end
+    return read(end[0], &never, 1) == 0 ? 0 : 1;  // blocks until the parent closes the other end
   }
 
   pid_t process_ = -1;
@@ -215,7 +215,7 @@ finding examine_file_limit(int ranks) {
 
 finding examine_descriptor_limit(int ranks) {
   finding made{.subject = "ulimit -n", .page = "docs/guides/troubleshooting.md#lsched_err_transport"};
-  const auto limit = limit_on(RLIMIT_NOFILE, true);  // the hard limit, to which `lsched run` raises the soft limit
+  const auto limit = limit_on(RLIMIT_NOFILE, true);  // the hard limit, because `lsched run` raises the soft limit to it
   const auto soft = limit_on(RLIMIT_NOFILE);
   const std::uint64_t launcher = k_descriptors_of_rank + static_cast<std::uint64_t>(ranks);
   const bool is_low = (limit && *limit < launcher) || (soft && *soft < k_descriptors_of_rank);

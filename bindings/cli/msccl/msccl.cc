@@ -21,7 +21,7 @@ constexpr int k_most_gpus = 1024, k_most_blocks = 4096, k_most_chunks = 1 << 16,
 
 enum class memory : char { input = 'i', output = 'o', scratch = 's' };
 
-/// A range of `count` chunks of a buffer. Chunks have the numbers of the MSCCL program.
+/// A range of `count` chunks of a buffer. Chunks are numbered as in the MSCCL program.
 struct chunk_range {
   memory of = memory::input;
   int first = 0, count = 1;
@@ -87,7 +87,7 @@ class xml_reader {
     const int gpus = number(algo, "ngpus", 1, k_most_gpus);
     const int chunks = number(algo, "nchunksperloop", 1, k_most_chunks);
     constexpr std::array k_known{"allreduce", "allgather", "reduce_scatter", "alltoall"};
-    if (out_.collective == "reducescatter") out_.collective = "reduce_scatter";  // the newer name in MSCCL
+    if (out_.collective == "reducescatter") out_.collective = "reduce_scatter";  // MSCCL's newer name
     if (std::ranges::find(k_known, out_.collective) == k_known.end())
       return fail(
           "the collective \"" + out_.collective + "\" is not one of allreduce, allgather, reduce_scatter, alltoall",
@@ -143,7 +143,7 @@ class xml_reader {
     sort_by(numbered, block.steps);
   }
 
-  /// Sorts steps by their numbers, which must be 0, 1, 2, … in any order.
+  /// Sorts steps by their numbers, which must be a permutation of 0, 1, 2, ….
   void sort_by(const std::vector<int>& numbered, std::vector<step>& steps) {
     std::vector<step> sorted(steps.size());
     std::vector<bool> is_there(steps.size());
@@ -225,7 +225,7 @@ class algorithm_writer {
  private:
   void line(const std::string& words) { text_ += words + "\n"; }
 
-  /// Returns the name of the program, with an underscore for each letter that a name may not have.
+  /// Returns the name of the program, with an underscore for each character that is not allowed in a name.
   std::string name() const {
     std::string made;
     for (const char c : from_.name.substr(0, 64))
@@ -261,8 +261,8 @@ class algorithm_writer {
 
   // --- one rank --------------------------------------------------------------------------------------------
 
-  /// Writes the steps of a rank. Each step comes after the step that it depends on, and the steps of a thread block are
-  /// in order.
+  /// Writes the steps of a rank. Each step is written after the step on which the step depends, and the steps of a
+  /// thread block are written in order.
   std::optional<failure> write_gpu(int id) {
     const gpu& all = from_.gpus[static_cast<std::size_t>(id)];
     line("if r == " + std::to_string(id));
@@ -275,8 +275,7 @@ class algorithm_writer {
       const auto block = static_cast<std::size_t>(one.dep_block);
       return block < done.size() && done[block] > static_cast<std::size_t>(one.dep_step);
     };
-    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // indices of waiting blocks, by the block that
-                                                                       // they wait for
+    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // [block]: blocks that wait for it
     std::deque<std::size_t> next;
     for (std::size_t b = 0; b < all.blocks.size(); ++b) next.push_back(b);
     for (; !next.empty(); next.pop_front()) {
@@ -391,8 +390,7 @@ class algorithm_writer {
   bool needs_work_ = false;  ///< true if steps write the input, or the output is a part of the input
   int self_ = 0;
   int forwarded_so_far_ = 0;
-  std::map<std::string, std::vector<bool>> read_{};  ///< for each vector, by chunk: true if this rank has read the
-                                                     ///< chunk
+  std::map<std::string, std::vector<bool>> read_{};  ///< by vector and chunk: true if this rank has read the chunk
   std::string text_;
 };
 

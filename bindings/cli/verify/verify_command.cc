@@ -29,10 +29,10 @@ using json = nlohmann::ordered_json;
 
 struct verify_command_options {
   verify_wish wish{};
-  std::string file;                   ///< path of a file of schedules; empty: schedules are generated
+  std::string file;                   ///< path of a file of schedules; if empty, schedules are generated
   std::vector<schedule_ptr> given{};  ///< schedules in `file`
-  bool is_given_algorithm = false;    ///< the user gave an algorithm file in place of a collective
-  std::string converted;              ///< path of that file if it is an MSCCL program
+  bool is_given_algorithm = false;    ///< the user has given an algorithm file instead of a collective
+  std::string converted;              ///< path of the algorithm file, if it is an MSCCL program
   std::string promised;               ///< collective whose postcondition the file must satisfy
   asked by_caller{};                  ///< other properties of the request
   bool requires_promise = false;
@@ -65,11 +65,11 @@ CLI::Option* add_numbers(const option_group& group, const std::string& name, std
 
 // --- a world and its outcome -------------------------------------------------------------------------------
 
-/// The name of a world in the output.
+/// The name of a world (a verify_case) in the output.
 struct world_title {
   std::string text;  ///< "allreduce/tree, 3 ranks, promised as allreduce"
   json entry;
-  bool is_promised = true;  ///< false: no postcondition is known, so contents are not checked
+  bool is_promised = true;  ///< false if no postcondition is known, so that contents are not checked
 };
 
 json describe(const finding& found) {
@@ -102,7 +102,7 @@ using judgement = result<verification>;
 
 bool holds(const judgement& made) { return made && made->holds(); }
 
-/// Adds the outcome to `entry`, which already has the name of the world.
+/// Adds the outcome to `entry`, which already contains the name of the world.
 json describe(json entry, const judgement& made) {
   entry["holds"] = holds(made);
   if (!made) {
@@ -138,8 +138,8 @@ std::string lines_of(const judgement& made) {
   return lines;
 }
 
-/// Returns the findings without their ops, to compare them: variants of a world often make the same mistake with other
-/// ops. `entry` has the name of the world.
+/// Returns the findings without their ops, for comparison: variants of a world often have the same error in other ops.
+/// `entry` contains the name of the world.
 json mistake_of(json entry, const judgement& made) {
   entry.erase("in_place");
   json places = json::array();
@@ -196,7 +196,7 @@ class reporter {
   }
 
  private:
-  /// Prints the outcome of a world as text. Does not print findings that are the same as those of the last failure.
+  /// Prints the outcome of a world as text. Omits findings that are equal to those of the last failure.
   void print(const world_title& world, const judgement& made) {
     std::string lines = lines_of(made);
     if (holds(made)) {
@@ -222,15 +222,15 @@ class reporter {
   progress_line line_;
   std::size_t verified_ = 0;
   std::size_t failed_ = 0;
-  std::size_t unpromised_ = 0;  ///< number of worlds in verified_ without a known postcondition
+  std::size_t unpromised_ = 0;  ///< number of verified worlds without a known postcondition
   std::string last_failed_;     ///< lines of the last failure that was printed in full
   json last_mistake_;
 };
 
 // --- a world from a file -----------------------------------------------------------------------------------
 
-/// Returns the reason why no postcondition is known for a world with this name. The reason suggests the longest name of
-/// a collective that the world's name contains, so that "partial_allreduce_2" does not suggest an allreduce.
+/// Returns the reason why no postcondition is known for a world with this name. The text suggests the longest name of a
+/// collective that `name` contains: for "partial_allreduce_2", partial_allreduce and not allreduce.
 std::string words_for_none(const std::string& name) {
   std::string likely;
   for (const std::string& known : collective_names())
@@ -245,7 +245,7 @@ std::string words_for_none(const std::string& name) {
          (likely.empty() ? "" : " (if it is meant to be " + likely + ": --promise " + likely + ")");
 }
 
-/// Returns the request that the postcondition belongs to, as JSON, or null if there is no postcondition.
+/// Returns the request to which the postcondition belongs, as JSON, or null if there is no postcondition.
 json describe(const world_promise& promise) {
   if (promise.of == nullptr) return nullptr;
   const shape& data = promise.data;
@@ -306,7 +306,7 @@ void check_options(const verify_command_options& options) {
   expect_in_world(collective, wish.activation, options.by_caller.root, most);
 }
 
-/// Reads the file if the user gave one in place of a collective: an algorithm, schedules or a GOAL program.
+/// If the user has given a file instead of a collective, reads the file: an algorithm, schedules or a GOAL program.
 void take_file(verify_command_options& options) {
   if (!is_path(options.wish.collective)) return;
   const std::string path = options.wish.collective;

@@ -32,8 +32,8 @@ std::vector<rank> sizes_for(const verify_wish& wish, rank most) {
   return sizes;
 }
 
-/// Returns the policies to verify. The policies differ in the number of calls that start a round. With some policies,
-/// some rounds wait for all ranks.
+/// Returns the activations to verify. They differ in the number of calls that start a round, and in whether some rounds
+/// wait for all ranks.
 std::vector<activation> activations_for(const std::string& words, rank size) {
   if (!words.empty()) return {activation_of(words, k_seed)};
   const auto ranks = static_cast<std::uint32_t>(size);
@@ -49,7 +49,8 @@ bool is_partial(const verify_case& world) { return world.starts.policy != activa
 
 // --- dense algorithms --------------------------------------------------------------------------------------
 
-/// Returns true if a round has about P^2 messages and signals. Returns false for an algorithm from a file.
+/// Returns true if a round has about P^2 messages and signals. Returns false for an algorithm from a file, whose cost
+/// is unknown.
 bool has_quadratic_cost(const algorithm& how, rank size, const shape& data, const activation& starts) {
   if (how.custom != nullptr) return false;
   const cost total = cost_of_round(how, size, data, starts);
@@ -89,8 +90,8 @@ std::vector<rank> roots_for(const algorithm& how, rank size) {
   return size > k_small ? std::vector{size / 2} : distinct<rank>({0, size / 2, size - 1});
 }
 
-/// Adds an objection unless the list has the same objection. If the list is full, the new objection replaces the last
-/// element.
+/// Adds `why` to the objections, unless they already contain it. If the list is full, the new objection replaces the
+/// last.
 void object(verify_plan& all, const std::string& why) {
   constexpr std::size_t k_most = 8;
   if (std::ranges::find(all.objections, why) != all.objections.end()) return;
@@ -118,9 +119,9 @@ std::vector<verify_case> variants_of(verify_case next, verify_plan& all) {
   return variants;
 }
 
-/// For a small world, and for a world whose size the user requested, adds all variants. For any other world, adds one
-/// variant, which depends on the size, so that every variant is verified at many sizes. Above k_most_quadratic ranks,
-/// adds no variant with quadratic cost. For some algorithms, the variant with all ranks on one node has quadratic cost.
+/// Adds all variants for a small world, and for a world whose size the user has requested. For any other world, adds
+/// one variant, which depends on the size, so that every variant is verified at many sizes. Above k_most_quadratic
+/// ranks, variants with quadratic cost are left out.
 void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& next) {
   std::vector<verify_case> variants = variants_of(next, all);
   if (wish.sizes.empty() && next.size > k_most_quadratic)
@@ -133,7 +134,7 @@ void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& 
 }
 
 /// Returns the sizes to verify. For an algorithm from a file, returns the usual sizes that the algorithm supports, or
-/// all usual sizes if it supports none of these.
+/// all usual sizes if it supports none of them.
 std::vector<rank> sizes_of(const verify_wish& wish, const algorithm& how) {
   std::vector<rank> all = sizes_for(wish, is_quadratic(how) ? k_most_quadratic : 4096);
   if (how.custom == nullptr || !wish.sizes.empty()) return all;
@@ -168,8 +169,8 @@ void plan_dense(verify_plan& all, const verify_wish& wish, const algorithm& how)
 
 // --- sparse algorithms -------------------------------------------------------------------------------------
 
-/// Adds a case, the same case with capacity `defer`, and the same case with reused thresholds and buckets of lists.
-/// Omits the second and third case if they have the same schedule as the first.
+/// Adds three cases: `plain`, `plain` with capacity `defer`, and `plain` with reused thresholds and buckets of lists.
+/// Omits the second and the third if their schedules are equal to the first.
 void add_sparse_variants(std::vector<verify_case>& all, const verify_case& plain) {
   all.push_back(plain);
   verify_case defers = plain, reuses = plain;

@@ -11,19 +11,19 @@
 
 namespace lsched::cli {
 
-/// A case to verify: an algorithm, a number of ranks and a request. Sources of `lsched verify` also call a case a
-/// world.
+/// A case to verify: an algorithm, a number of ranks and a request. In the sources of `lsched verify`, a case is also
+/// called a world.
 struct verify_case {
-  const algorithm* dense = nullptr;  ///< the algorithm, unless it is sparse; nullptr: see `sparse`
+  const algorithm* dense = nullptr;  ///< the algorithm, or nullptr if it is sparse (see `sparse`)
   const sparse_algorithm* sparse = nullptr;
   sparse_problem problem{};  ///< request of the sparse algorithm on rank 0
   rank size = 1;
-  std::uint64_t count = 0;  ///< requested count; the counts of blocks may differ from it
+  std::uint64_t count = 0;  ///< requested count; the counts of blocks may differ
   shape data;
   activation starts{};
 };
 
-/// A selection of cases. An empty list or name selects everything, and so does the algorithm "all".
+/// A selection of cases. An empty list or name, or the algorithm "all", selects everything.
 struct verify_wish {
   std::string collective;
   std::string algorithm = "all";
@@ -43,7 +43,7 @@ std::vector<rank> sample_sizes();
 
 struct verify_plan {
   std::vector<verify_case> worlds{};
-  std::vector<std::string> objections{};  ///< reasons why algorithms cannot run some or all selected cases; at most 8
+  std::vector<std::string> objections{};  ///< reasons why algorithms do not support selected cases; at most 8
 };
 
 /// Returns every selected case that its algorithm supports, grouped by algorithm, in ascending order of ranks. The

@@ -1,4 +1,4 @@
-"""Proofs and simulations of schedules. Both run no schedule, and need no world."""
+"""Proofs and simulations of schedules. Neither of them runs a schedule or needs a world."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ._words import DTYPE_NAMES, REDUCTION_NAMES, REDUCTIONS, dtype_number, numb
 
 
 class Finding(NamedTuple):
-    """A violation that verify() has found, or a warning."""
+    """A violation that verify() has found, or a warning of verify()."""
 
-    property: str  #: the kind: "form", "matching", "progress", "hazard", "contents", ...
+    property: str  #: the violated property: "form", "matching", "progress", "hazard", "contents",...
     rank: int | None
     peer: int | None
     op: int | None
@@ -22,7 +22,7 @@ class Finding(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """The result of a proof. Its truth value is `holds`: True if the schedules are correct in every execution."""
+    """The result of a proof. `bool(result)` is `holds`: True if the schedules are correct in every execution."""
 
     holds: bool
     findings: list[Finding]  #: violations
@@ -50,7 +50,7 @@ def verify(text: str | None = None, *, collective: str | None = None, ranks: int
            most_findings: int = 16) -> Verification:
     """Proves the schedules of a whole world: schedules in a text, or schedules that the library would run.
 
-    text        schedule files of all ranks, one after the other, as Schedule.text() writes them. These are
+    text        schedule files of all ranks, one after the other, as Schedule.text() returns them. They are
                 proved against `collective`, or else the collective in their name, and against `op`, `dtype`,
                 `count` and `root`, if given
     collective  without `text`: proves the schedules of `ranks` ranks for `count` elements of `dtype`, combined by `op`
@@ -87,7 +87,7 @@ def simulate(text: str | None = None, *, collective: str | None = None, ranks: i
     L, o and g are in nanoseconds. G, O and compute are in nanoseconds per byte. S is in bytes. A parameter that is not
     given has the default of `lsched simulate`.
 
-    `starts` has the time in seconds at which each rank begins. `sparse` is a dict of the options of
+    `starts[r]` is the time in seconds at which rank r begins. `sparse` is a dict of the options of
     World.sparse_allreduce for vectors of `count` elements. Raises Mismatch for a message without a receive, and
     StateError if a rank waits forever.
     """

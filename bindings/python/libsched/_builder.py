@@ -43,8 +43,8 @@ def load_algorithm(text: str) -> None:
     """Registers the algorithm of an algorithm file for the rest of the process.
 
     All ranks must load the algorithm before they create schedules. The option `algorithm` then accepts the name of the
-    algorithm, and "auto" may choose the algorithm for requests for which it is proved. Raises ArgumentError with line,
-    column and reason.
+    algorithm, and "auto" may choose the algorithm for requests for which a proof has succeeded. Raises ArgumentError
+    with line, column and reason.
     """
     _core.load_algorithm(text)
 
@@ -78,9 +78,9 @@ class Builder(_core.Builder):
         with to.commit(inputs=[x], outputs=[y]) as ring:
             ring.run()
 
-    A Buffer can be passed instead of the region of all its elements. Each function that adds an op returns the number
-    of the op. `after` lists the numbers of ops that must complete before the new op starts. For each peer and
-    direction, a tag may be used only once. commit() reports errors in peers, bounds and tags.
+    A Buffer stands for the region of all its elements. Each function that adds an op returns the number of the op.
+    `after` lists the numbers of ops that must complete before the new op starts. For each peer and direction, a tag may
+    be used only once. commit() reports errors in peers, bounds and tags.
     """
 
     def __init__(self, world: World | None = None, name: str | None = None, *, rank: int = 0, ranks: int = 0) -> None:
@@ -140,11 +140,11 @@ class Builder(_core.Builder):
         return self._waiting(self._copy(*_equal_regions(source, target)), after)
 
     def dep(self, before: int, after: int) -> None:
-        """Adds a dependency: op `after` receives a token when op `before` has completed."""
+        """Adds a dependency: op `after` waits for the completion of op `before` (see need())."""
         self._dep(before, after)
 
     def need(self, op: int, tokens: int) -> None:
-        """Lets the op fire after `tokens` of its dependencies have completed. 0 means all dependencies."""
+        """Lets the op start after `tokens` of its dependencies have completed. 0 means all dependencies."""
         self._set_need(op, tokens)
 
     def _waiting(self, op: int, after: Iterable[int]) -> int:
@@ -155,7 +155,7 @@ class Builder(_core.Builder):
     def text(self) -> str:
         """Returns the schedule that commit() would run, as a schedule file.
 
-        The functions verify() and simulate() take the texts of all ranks.
+        verify() and simulate() need the texts of all ranks, one after the other.
         """
         return super().text()
 

@@ -13,11 +13,11 @@ from ._words import DTYPES
 _TYPESTR = re.compile(r"([<>|=])([A-Za-z](\d+))(\[.*\])?")
 
 _DEVICES_WITH_STREAMS = (2, 13)  # kDLCUDA, kDLCUDAManaged
-# Stream argument of __dlpack__: the producer need not wait, because the application orders the rounds.
+# stream=-1 in __dlpack__: the producer of the array does not synchronise, because the application orders the rounds
 _IN_NO_ORDER = -1
 
-# Keys are typestrs without byte order. Values are the dtype of the C interface, and the number of its elements in an
-# element of the array.
+# Keys are typestrs (of the array interface) without byte order. Values are a dtype of the C interface, and the number
+# of elements of that dtype in one element of the array.
 _DTYPES = {
     "i1": (DTYPES["int8"], 1), "u1": (DTYPES["uint8"], 1), "b1": (DTYPES["uint8"], 1), "i4": (DTYPES["int32"], 1),
     "i8": (DTYPES["int64"], 1), "u8": (DTYPES["uint64"], 1), "f2": (DTYPES["float16"], 1),
@@ -27,7 +27,7 @@ _DTYPES = {
 
 
 def has_streams(array: Any) -> bool:
-    """Returns true if the array is on a CUDA device. Its __dlpack__ then accepts a stream."""
+    """Returns true if the array is on a CUDA device. The method __dlpack__ of such an array accepts a stream."""
     told = getattr(array, "__dlpack_device__", None)
     return told is not None and told()[0] in _DEVICES_WITH_STREAMS
 
@@ -55,7 +55,7 @@ def look(array: Any, interface: dict[str, Any], is_written: bool) -> tuple[int, 
     """Returns the same tuple as _core.look().
 
     The tuple is (address, elements, dtype, elements of the C interface in an element of the array, bytes of an element,
-    the object that keeps them alive, whether they are in memory of a device, whether they are bools).
+    the object that keeps the memory alive, whether the memory is on a device, whether the elements are bools).
 
     Managed memory is treated as memory of a device.
     """

@@ -36,7 +36,7 @@ class BoundsError(Error, IndexError):
 
 
 class StateError(Error):
-    """The present state of the object does not allow the call, for example because the object is closed."""
+    """The state of the object does not allow the call, for example because the object is closed."""
 
 
 class Mismatch(Error):

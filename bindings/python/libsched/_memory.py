@@ -10,7 +10,7 @@ from ._words import DTYPE_NAMES, DTYPES, ITEM_BYTES, dtype_kind, dtype_number
 
 
 class Memory(NamedTuple):
-    """The elements of an array in the form of the C interface, and the object that keeps the elements alive."""
+    """The memory of an array, as the C interface describes it, and the object that keeps the memory alive."""
 
     address: int
     count: int
@@ -36,7 +36,7 @@ NOTHING = Memory(0, 0, 0, None)
 def _given(array: Any) -> Any:
     """Returns the DLPack capsule of an array, or the array itself if it exports no capsule.
 
-    __dlpack__ is called from Python and not from C++: if the interpreter ended the thread within the call, C++ code on
+    __dlpack__ is called from Python and not from C++. If the interpreter ends this thread within the call, C++ code on
     the stack would terminate the process.
     """
     if isinstance(array, memoryview):
@@ -44,7 +44,7 @@ def _given(array: Any) -> Any:
     try:
         return _cuda.capsule_of(array) if _cuda.has_streams(array) else array.__dlpack__()
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
-        return array  # the array may have the buffer protocol; if not, _core.look() raises
+        return array  # _core.look() tries the buffer protocol, and raises if that fails
 
 
 def _looked_at(array: Any, is_written: bool) -> tuple[int, int, int, int, int, Any, bool, bool]:
@@ -73,7 +73,7 @@ def _flaw_of_dtype(array: Any) -> str | None:
 
 
 def _expect_plain_values(array: Any, name: str) -> None:
-    """Raises ArgumentError for an array whose elements differ from the values in its memory."""
+    """Raises ArgumentError if the values of the elements differ from the bits in memory, as in lazy views."""
     if hasattr(array, "is_conj") and (array.is_conj() or array.is_neg()):
         raise ArgumentError(f"{name} is a conjugate or negative view of torch, whose memory holds other values: pass "
                             "tensor.resolve_conj().resolve_neg()", "LSCHED_ERR_ARGUMENT")
@@ -83,7 +83,7 @@ def _expect_plain_values(array: Any, name: str) -> None:
 
 
 def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
-    """Returns the memory of an array, or NOTHING for None. Waits for no stream: see Schedule.start_on_stream().
+    """Returns the memory of an array, or NOTHING for None. Does not wait for streams: see Schedule.start_on_stream().
 
     The array has __dlpack__, the buffer protocol or __cuda_array_interface__. `dtype` overrides the dtype of the array.
     For example, numpy has no bfloat16, so elements of bfloat16 are passed as an array of 16-bit integers. A complex

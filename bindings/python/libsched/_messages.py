@@ -26,8 +26,8 @@ class Mailbox(_core.Mailbox):
             box.receive(left, other).wait(timeout=10)
             sent.wait(timeout=10)
 
-    Message.wait() returns once the message has ended. The application must not use the array before. World.mailbox()
-    creates a mailbox, and is collective. Messages of different mailboxes never match.
+    Message.wait() returns once the message has ended. Until then the application must not use the array.
+    World.mailbox() creates a mailbox, and is collective. Messages of different mailboxes never match.
     """
 
     world: World = None  # type: ignore[assignment]  # until __init__ has run
@@ -68,7 +68,7 @@ class Mailbox(_core.Mailbox):
             self._abandon()
 
     def _abandon(self) -> None:
-        """Cancels messages whose data does not move yet. Closes the mailbox unless other messages are in flight."""
+        """Cancels messages before their transfer. Closes the mailbox unless other messages are in flight."""
         try:
             self._give_up_messages()
             self._destroy()

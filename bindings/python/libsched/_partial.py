@@ -23,15 +23,15 @@ _Looked = TypeVar("_Looked")
 
 
 class Report(NamedTuple):
-    """The result of a collect, which covers the rounds (from_, to]."""
+    """Describes a collected result, which covers the rounds (from_, to]."""
 
-    #: equal to `to`. The next three members describe this round. They are equal on all ranks that collect up to it.
+    #: equal to `to`. The next three members describe round `to`, and are equal on all ranks that collect that round.
     last_round: int
-    contributors: int  #: number of ranks that have contributed to the round
-    last_offers: int  #: number of offers in the round
-    ranks: int  #: size of the world at that round
+    contributors: int  #: number of ranks that have contributed to round `to`
+    last_offers: int  #: number of offers in round `to`
+    ranks: int  #: size of the world in round `to`
     from_: int
-    to: int  #: equal to from_: there is no new round, and the result array was not written
+    to: int  #: if equal to from_, there is no new round, and the result array was not written
     round: int  #: number of the last round that is over
     offers: int  #: number of offers of all ranks in the result
     mine: int  #: number of offers of this rank in the result
@@ -59,8 +59,8 @@ class Partial(Schedule):
         divisor           divisor of the results: "ranks", "contributors", "offers" or None
         algorithm         a name that `lsched list` shows
         averages_weights  True: model_sync() will be called
-        tensors           for an adasum: (begin, count) of each tensor, without gaps
-        sparse            makes a sparse allreduce: k, or a dict of the options of World.sparse_allreduce
+        tensors           for "adasum": (begin, count) of each tensor, without gaps
+        sparse            k, or a dict of the options of World.sparse_allreduce: the collective is a sparse allreduce
 
     One thread at a time may offer, and one thread at a time may collect. They may be different threads.
 
@@ -87,14 +87,14 @@ class Partial(Schedule):
                 report = sums.collect(sums.offer(gradient_of(batch)), result)
             report = sums.flush(result)
 
-        Within the loop an offer calls for the open round. A late rank skips the rounds that it has missed, and makes
-        fewer steps than the other ranks. No rank calls for a round after `until`. Each pass calls set_epoch(passes) of
-        the sampler or batch sampler of `batches`, if that function exists (for example in torch's DistributedSampler).
+        Within the loop, offer() requests the oldest round that is not over. A late rank skips the rounds that it has
+        missed, and makes fewer steps than the other ranks. No rank requests a round after `until`. Each pass calls
+        set_epoch(passes) of the sampler or batch sampler of `batches`, if there is such a function.
 
-        Collective: all ranks call rounds() with the same `until`. They wait for each other before the first batch, at
-        most the `commit_timeout` of the world. Raises ArgumentError on all ranks if a rank gives an `until` that is not
-        a whole number, and Mismatch if the numbers differ. Raises ArgumentError if a pass has no batch (an iterator can
-        be read only once), and StateError if a whole pass made no offer.
+        Collective: all ranks call rounds() with the same `until`. Before the first batch the ranks wait for each other,
+        at most the `commit_timeout` of the world. Raises ArgumentError on all ranks if a rank gives an `until` that is
+        not a whole number, and Mismatch if the numbers differ. Raises ArgumentError if a pass has no batch (an iterator
+        is empty in the second pass), and StateError if a whole pass made no offer.
         """
         return self._rounds(batches, self._agreed_until(until))
 
@@ -138,7 +138,7 @@ class Partial(Schedule):
                              "never come: make a step (an offer and a collect) for each batch", "LSCHED_ERR_STATE")
 
     def skip(self, last: int) -> int:
-        """Marks all rounds up to `last` that are over as called for. Returns the number of these rounds."""
+        """Skips all rounds up to `last` that are over. Returns the number of these rounds."""
         return _core.skip(self, whole_number(last, "last"))
 
     def _begin_offer(self) -> None:
@@ -149,7 +149,7 @@ class Partial(Schedule):
     # --- one rank alone ------------------------------------------------------------------------------------------
 
     def offer(self, contribution: Any = None) -> Ticket:
-        """Deposits a copy of an array and calls for this rank's next round.
+        """Contributes a copy of an array, and requests this rank's next round.
 
         A list or tuple has one array for each bucket. With None, calls without a contribution. Does not block. If an
         array is refused, this rank has made no call, and no other rank raises. Then call offer() again. A contribution
@@ -171,7 +171,7 @@ class Partial(Schedule):
         _core.offer_bucket(self, index, self._looked_at(bucket, count, False, f"bucket {index}").address)
 
     def offer_end(self) -> Ticket:
-        """Deposits the contribution of the given buckets, and calls for the next round."""
+        """Contributes the copied buckets, and requests the next round."""
         self._begin_offer()
         return _core.offer_end(self)
 
@@ -196,17 +196,17 @@ class Partial(Schedule):
         return view, self._reported(report)
 
     def withdraw(self) -> int:
-        """Withdraws the offers that were not sent yet, and returns their number."""
+        """Withdraws the offers that are in no round yet, and returns their number."""
         return _core.withdraw(self)
 
     def leave(self) -> None:
-        """Leaves the schedule: all later rounds treat this rank as if it had called without a contribution."""
+        """Leaves the schedule: all later rounds proceed as if this rank had called offer(None)."""
         _core.leave(self)
 
     # --- all ranks together --------------------------------------------------------------------------------------
 
-    # In the functions below, a rank whose arrays are refused cannot take part, so the other ranks would wait until
-    # their timeout. Therefore that rank cancels the schedule.
+    # If a rank's array is refused in the functions below, that rank cancels the schedule, because the other ranks would
+    # wait until their timeout.
 
     def flush(self, result: Any = None, timeout: float | None = None) -> Report:
         """Runs a round with all earlier offers of all ranks, and collects it. Collective. After a Timeout, call again.
@@ -236,11 +236,11 @@ class Partial(Schedule):
     # --- checkpoints and statistics ------------------------------------------------------------------------------
 
     def save_pending(self) -> bytes:
-        """Returns an image of this rank's offers that are in no round yet, for a checkpoint."""
+        """Returns the bytes of this rank's offers that are in no round yet, for a checkpoint."""
         return _core.pending_save(self)
 
     def load_pending(self, image: bytes) -> None:
-        """Adds the offers in an image from save_pending() to the pending offers. Does not call for a round."""
+        """Adds the offers that save_pending() has returned to the pending offers. Does not request a round."""
         _core.pending_load(self, image)
 
     def statistics(self) -> dict[str, Any]:

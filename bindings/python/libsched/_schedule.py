@@ -38,18 +38,18 @@ Ticket.__await__ = lambda ticket: _ended(ticket).__await__()  # type: ignore[att
 
 
 class _Owner:
-    """The owner of memory to which views refer. This object lives as long as any of the views."""
+    """An object that lives as long as any view of the library's memory."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
 
 
 class Schedule(_core.Schedule):
-    """A persistent collective, created once and run any number of times.
+    """A persistent collective, which is created once and can run any number of times.
 
-    The methods of World create schedules, and are collective. `with` closes a schedule. The application may read and
-    write the arrays between rounds, but not while a round runs. The base class documents start(), start_on_stream(),
-    run() and cancel().
+    The methods of World create schedules, and are collective. At its end, `with` closes the schedule. The application
+    may read and write the arrays between rounds, but not while a round runs. The base class documents start(),
+    start_on_stream(), run() and cancel().
     """
 
     world: World = None  # type: ignore[assignment]  # until __init__ has run
@@ -62,7 +62,7 @@ class Schedule(_core.Schedule):
         super().__init__(handle)
         self.world = world
         self._bound = (list(sources), list(targets))
-        # The memory of the last rounds. At most 8 rounds can be outstanding.
+        # Keeps the arrays of the last 8 rounds alive, because 8 rounds can be outstanding.
         self._recent: collections.deque = collections.deque(maxlen=8)
         self._views: list[tuple] = []  # weak references to views of library memory, each with its _Owner
         world._parts.add(self)
@@ -94,7 +94,7 @@ class Schedule(_core.Schedule):
     def _expect_alike(self, sources: list[Memory], targets: list[Memory]) -> None:
         """Raises ArgumentError unless the arrays match the bound arrays.
 
-        The library only gets addresses, so it would write beyond the end of a shorter array.
+        The library gets only addresses, so a shorter array would be overrun.
         """
         for what, given, bound in (("input", sources, self._bound[0]), ("output", targets, self._bound[1])):
             if not given and len(bound) == 1:
@@ -140,7 +140,7 @@ class Schedule(_core.Schedule):
         ticket = self._start_with(None if source is None else [source.address],
                                   None if target is None else [target.address],
                                   [each.address for each in counts] if has_counts else None, keeps)
-        self._recent.append(keeps)  # keeps the memory if the ticket is dropped before the round ends
+        self._recent.append(keeps)  # keeps the arrays if the caller drops the ticket before the round ends
         return ticket
 
     def _expect_within(self, what: str, memory: Memory | None, counts: Memory, displacements: Memory,
@@ -180,7 +180,7 @@ class Schedule(_core.Schedule):
     # --- adaptive sums -------------------------------------------------------------------------------------------
 
     def non_finite_tensors(self) -> list[bool]:
-        """Returns a list for the tensors of an adasum: True if the last round found NaN or infinities in the tensor.
+        """Returns a bool for each tensor of an adasum: True if the last round found NaN or infinities in the tensor.
 
         All ranks get the same result.
         """

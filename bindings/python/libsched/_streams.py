@@ -10,8 +10,7 @@ from ._errors import ArgumentError
 def _told(stream: Any) -> Any:
     """Returns the handle of a stream object, or None if the object has no handle.
 
-    The object has the protocol of cuda.core, which torch and cupy also support, or the older attributes of torch or
-    cupy.
+    Supports the protocol of cuda.core, which torch and cupy also have, and the older attributes of torch and cupy.
     """
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
@@ -25,7 +24,7 @@ def _told(stream: Any) -> Any:
 def stream_handle(stream: Any) -> int:
     """Returns the address of a CUstream: `stream` itself, or the handle of its __cuda_stream__, .cuda_stream or .ptr.
 
-    Raises ArgumentError for anything else. None is not accepted. 0 is the legacy default stream.
+    Raises ArgumentError for anything else, including None. 0 is the legacy default stream.
     """
     handle = stream if isinstance(stream, int) else _told(stream)
     if not isinstance(handle, int) or not 0 <= handle < 2**64:

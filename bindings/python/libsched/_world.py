@@ -27,7 +27,7 @@ _MOST_INT32, _MOST_UINT64 = 2**31 - 1, 2**64 - 1
 _LARGEST = {"count": _MOST_UINT64, "segment_bytes": _MOST_UINT64, "capacity": _MOST_UINT64, "radix": _MOST_INT32,
             "depth": _MOST_INT32}  # maximum values of members of lsched_collective_desc
 _open_worlds: set[World] = set()
-_at_end: list[Callable[[], None]] = []  # functions that are called at the end, after all worlds were given up
+_at_end: list[Callable[[], None]] = []  # functions that are called at exit, after all worlds were aborted
 
 
 def _wishes(progress: str | None = None, idle: str | None = None, progress_core: int | None = None,
@@ -56,7 +56,7 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
     default of the library:
 
     progress        "thread": a progress thread runs the schedules; "caller": they only run during calls of this library
-    idle            way in which the progress thread waits: "auto", "spin", "yield" or "park"
+    idle            how the progress thread waits: "auto", "spin", "yield" or "park"
     progress_core   core to which the progress thread is bound
     lane            executor of large arithmetic: "auto", "inline", "tbb" or a number of workers
     region_bytes    address space that is reserved for the shared memory of this rank
@@ -113,13 +113,13 @@ def open_threads(ranks: int, **options: Any) -> list[World]:
 class World(_core.World):
     """The view of one rank on a world. A world is an ordered set of ranks.
 
-    Methods that create objects ("creates") are collective: all ranks of the world call the same creates in the same
-    order. A create waits for the other ranks, at most `commit_timeout` seconds. If `nonblocking` is True, a create
-    returns at once, and the schedule accepts all calls before the ranks have agreed upon the schedule. If one rank's
-    arguments are wrong, the create raises on all ranks.
+    Methods that create objects are collective: all ranks of the world call the same of these methods in the same order.
+    Such a method waits for the other ranks, at most `commit_timeout` seconds. If `nonblocking` is True, the method
+    returns at once, and the schedule can be used before the ranks have agreed upon it. If one rank's arguments are
+    wrong, the method raises on all ranks.
 
     Close all objects that were created from the world before the world. `with` closes the world. If an exception leaves
-    the block, `with` gives up the objects that are still open, so that other ranks raise instead of waiting.
+    the block, `with` aborts the objects that are still open, so that other ranks raise instead of waiting.
     """
 
     def __init__(self, handle: int, wishes: _core.Wishes, of: World | None = None) -> None:
@@ -131,7 +131,7 @@ class World(_core.World):
         self._devices: list[int | None] = [] if of is None else of._devices
         self._wishes = wishes
         self._commit_timeout = wishes.commit_timeout_ns() * 1e-9
-        self._set_nonblocking(True)  # _agreed() waits for the ranks instead, and checks for signals
+        self._set_nonblocking(True)  # instead, _agreed() waits for the ranks and checks for signals
         self._parts: weakref.WeakSet = weakref.WeakSet()
         self._abandoned: list[Any] = []
         _open_worlds.add(self)
@@ -142,7 +142,7 @@ class World(_core.World):
         return f"<libsched.World rank {self.rank} of {self.size}{'' if self.is_open else ', closed'}>"
 
     def describe(self) -> str:
-        """Returns one line about transport, ranks, progress thread and lane."""
+        """Returns a line about transport, ranks, progress thread and lane (the executor of large arithmetic)."""
         return self._describe()
 
     def diagnose(self) -> tuple[int | None, str]:
@@ -177,13 +177,13 @@ class World(_core.World):
     def lost(self) -> list[int]:
         """Returns the ranks that are known to be lost, in the order in which the losses were noticed.
 
-        A rank that has closed its world is reported once another rank has waited for that rank in vain. Any thread may
-        call this function. The function never blocks. Over MPI a rank only learns of lost ranks on its own node.
+        A rank that has closed its world is in the list only after another rank has waited for it in vain. Any thread
+        may call this function. The function never blocks. Over MPI a rank only learns of lost ranks on its own node.
         """
         return self._lost()
 
     def progress(self) -> bool:
-        """Makes one pass of the engine in this thread. Returns True if the pass made progress."""
+        """Advances the schedules in this thread, once. Returns True if any of them made progress."""
         return self._progress()
 
     def trace_start(self, events: int = 1 << 20) -> None:
@@ -191,7 +191,7 @@ class World(_core.World):
         self._trace_start(events)
 
     def trace_write(self, path: str) -> None:
-        """Ends the recording, and writes the events to a JSON file for Perfetto.
+        """Ends the recording, and writes the recorded steps to a JSON file for Perfetto.
 
         `lsched trace FILE...` joins the files of all ranks.
         """
@@ -226,7 +226,7 @@ class World(_core.World):
         return World(self._split_ranks(list(ranks), tag), self._wishes, self)
 
     def shrink(self, timeout: float | None = None) -> World:
-        """Returns the world of the ranks that survive a death, in their old order (docs/reference/shrink.md).
+        """Returns the world of the ranks that are left after a loss, in their old order (docs/reference/shrink.md).
 
         Blocks.
         """
@@ -244,8 +244,8 @@ class World(_core.World):
         host_waits     True: Ticket.wait_on_stream() waits in the host, even if streams could wait; None:
                        LSCHED_CUDA_STREAMS
 
-        The call is local: some ranks may have a device, and others none. The device is attached to the opened world and
-        to all worlds that are made from the opened world. A second call raises StateError. Uses the device's primary
+        The call is local: only some of the ranks may have a device. The device is attached to the opened world and to
+        all worlds that are made from the opened world. A second call raises StateError. Uses the device's primary
         context, as torch and cupy do. Blocks while kernels are loaded, which takes seconds the first time. Raises
         Unsupported (a build without CUDA, no driver, no device), ArgumentError (no such device), NoMemory and
         DeviceError.
@@ -263,7 +263,7 @@ class World(_core.World):
 
             x = numpy.frombuffer(world.empty(4 * n), "f4")
 
-        The contents are unspecified. The memory exists until the last reference to it is gone, even after close().
+        The contents are unspecified. The memory exists until the last reference is gone, even after close().
         """
         address = self._allocate(bytes)
         owner = _Allocation(self, address)
@@ -431,8 +431,8 @@ class World(_core.World):
 
         The options are members of lsched_collective_desc: count, counts, recv_counts, destinations, sources, op,
         divisor, root, algorithm, segment_bytes, radix, tensors, depth and capacity. `capacity` is for collectives whose
-        counts and arrays come with each round (Schedule.start_with). It is the maximum number of elements of a block,
-        or libsched.ANY_COUNT. To run in place, pass the same array twice.
+        counts and arrays come with each round (Schedule.start_with). `capacity` is the maximum number of elements of a
+        block, or libsched.ANY_COUNT. To run in place, pass the same array twice.
         """
         source = look(input, False, dtype, "input")
         target = look(output, True, dtype, "output")
@@ -484,7 +484,7 @@ class World(_core.World):
     @collective_call
     def coo_allreduce(self, indices: Any, values: Any, item_count: Any, out_indices: Any, out_values: Any,
                       out_count: Any, count: int, **options: Any) -> Schedule:
-        """Creates the exact sum of sparse vectors, given as indices and values; see docs/reference/sparse.md.
+        """Creates an allreduce of sparse vectors, given as indices and values; see docs/reference/sparse.md.
 
         Collective.
         """
@@ -493,7 +493,7 @@ class World(_core.World):
 
     @collective_call
     def _take_over(self, partial: Partial) -> None:
-        """Does the part of Partial.carry() in which all survivors take part."""
+        """The collective part of Partial.carry()."""
         _core.carry(partial, self)
         partial.world._parts.discard(partial)
         partial.world = self
@@ -569,7 +569,7 @@ class World(_core.World):
         return whole_number(given, name, 0, _LARGEST[name])
 
     def _expect_lengths(self, name: str, request: _core.Request, source: Memory, target: Memory) -> None:
-        """Raises ArgumentError if an array has another length than the table in lsched.h states.
+        """Raises ArgumentError if the length of an array differs from the table in lsched.h.
 
         In place, both arguments are one array with the larger of the two lengths.
         """

@@ -67,7 +67,7 @@ item_traffic balance_plan::exchanged_by(rank self) const {
   return {kept_ends_[place(self) + 1] - kept_ends_[place(self)] - stays, shares_[place(self)] - stays};
 }
 
-/// Returns the number of items in the shares of `count` consecutive ranks on the ring.
+/// Returns the number of items in the shares of ranks first … first + count - 1 (mod P).
 std::uint64_t balance_plan::shares_from(rank first, rank count) const {
   const rank before_wrap = std::min(count, size_ - first);
   return share_ends_[place(first + before_wrap)] - share_ends_[place(first)] + share_ends_[place(count - before_wrap)];

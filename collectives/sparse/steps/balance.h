@@ -1,15 +1,13 @@
-// The plan for the last part of a round, in which all ranks receive the items that the owners of regions keep
-// (regions.h). Every rank computes the plan from the number of items that each owner keeps, and all ranks get the same
-// plan.
+// The plan for the last part of a round, in which all ranks receive the items that the owners of regions (regions.h)
+// have kept for the result. All ranks compute the same plan, from the number of items that each owner keeps.
 //
-// Either the list that an owner keeps is also the owner's share of the result. Or the kept lists, one after the other,
-// are first cut into equal shares, so that no rank must send more than others:
+// Either the share of a rank is the list that it keeps as an owner, or the concatenation of the kept lists is first cut
+// into equal shares, so that no rank must send more than others:
 //
 //     kept by owner   a a a a a a a│b│c c        share of rank   a a a│a a a│a b c c  (of 10 items, P = 3)
 //
-// Then shares are gathered by dissemination, in ceil(log2 P) steps of distance d = 1, 2, 4, …. Rank r sends min(d, P-d)
-// shares, its own and those of the next ranks, to rank r-d. Rank r receives the same number of shares, beginning with
-// the share of rank r+d.
+// Then the shares are gathered by dissemination, in ceil(log2 P) steps with distances d = 1, 2, 4, …. Rank r sends
+// min(d, P-d) shares, beginning with its own, to rank r-d, and receives as many, beginning with the share of rank r+d.
 #pragma once
 
 #include <span>
@@ -25,11 +23,10 @@ struct item_traffic {
   std::uint64_t received = 0;
 };
 
-/// The cuts of equal shares. The share of rank q begins at item floor((q G + phase) / P), where G is the number of
-/// items. The P+1 positions begin with 0 and end with G. m consecutive shares have floor(m G / P) or ceil(m G / P)
-/// items. The phase is chosen so that the shares from rank `keeps_most` on have floor(m G / P) items for every m. This
-/// rank keeps the maximum number of items, and has to send many items to make shares equal. When shares are gathered,
-/// it sends the minimum number.
+/// The positions at which G items are cut into P equal shares. The share of rank q begins at item floor((q G + phase) /
+/// P). Any m consecutive shares have floor(m G / P) or ceil(m G / P) items. The phase is chosen so that for every m,
+/// the m shares that begin with that of rank `keeps_most` have only floor(m G / P) items. This rank keeps the most
+/// items, so it has to send the most when shares are made equal. So it sends the minimum when shares are gathered.
 class equal_shares {
  public:
   equal_shares(std::uint64_t items, rank size, rank keeps_most)
@@ -47,31 +44,31 @@ class equal_shares {
 
 class balance_plan {
  public:
-  /// Allocates memory for worlds of this size. Before make(), no owner keeps any item.
+  /// Allocates memory for worlds of `size` ranks. Before make(), the plan is that of a round without items.
   explicit balance_plan(rank size);
 
-  /// Makes the plan. `kept` has the number of items that each of the P owners keeps. Their sum is at most 2^32. Under
+  /// Makes the plan. `kept` has the number of items that each of the P owners keeps, at most 2^32 together. Under
   /// balance_rule::cost, shares are made equal only if that reduces the traffic of the busiest rank. The traffic of a
-  /// rank is the number of items that the rank sends, or the number that it receives, in the exchange of pieces and in
-  /// the gathering together. The larger number counts. O(P log P), and does not allocate.
+  /// rank is the maximum of the items that it sends and that it receives, in the exchange of pieces and in the
+  /// gathering. O(P log P). Does not allocate.
   void make(std::span<const std::uint64_t> kept, balance_rule rule);
 
   bool is_balanced() const { return is_balanced_; }
   /// Returns the number of items of the result.
   std::uint64_t total() const { return share_ends_.back(); }
-  /// Returns P lengths: the parts of the result, in order.
+  /// Returns the length of each rank's share.
   std::span<const std::uint64_t> shares() const { return shares_; }
 
-  /// Writes P lengths, in rank order: how many of the items that `owner` keeps belong to the share of each rank. The
-  /// items of the owner's own share stay on the owner.
+  /// Writes P lengths, in rank order: the number of items that `owner` sends to each rank to make shares equal. The
+  /// length for `owner` itself is the number of items that are not sent.
   void pieces_of(rank owner, std::span<std::uint64_t> lengths) const;
-  /// Writes P lengths, in rank order: how many items of the share of `receiver` come from each owner. The items that
-  /// `receiver` itself keeps do not move.
+  /// Writes P lengths, in rank order: the number of items of the share of `receiver` that come from each owner. The
+  /// items from `receiver` itself are not sent.
   void sources_of(rank receiver, std::span<std::uint64_t> lengths) const;
 
-  /// Returns the traffic of the exchange of pieces. O(1).
+  /// Returns the traffic of rank `self` in the exchange that makes shares equal. O(1).
   item_traffic exchanged_by(rank self) const;
-  /// Returns the traffic of the gathering. O(log P).
+  /// Returns the traffic of rank `self` in the gathering of shares. O(log P).
   item_traffic gathered_by(rank self) const;
 
  private:

@@ -19,7 +19,7 @@ void write(std::byte* to, Number number) {
   std::memcpy(to, &number, sizeof number);
 }
 
-/// Writes items, and rounds their values in batches. Items beyond the capacity are only counted.
+/// Writes items, and rounds their values in batches. Items beyond the capacity are counted, but not written.
 template <class Sum>
 class rounded_items {
  public:
@@ -130,13 +130,13 @@ coo_status coo_functions::status_of(round_no round) const {
 
 // --- take -----------------------------------------------------------------------------------------------------------
 
-/// Checks and sorts the user's items of this round, for the next step `take`. If any item is invalid, this rank
-/// contributes no items.
+/// Checks and sorts the user's items of this round, for step `take`. If any item is invalid, this rank contributes no
+/// items.
 void coo_functions::sort(std::uint64_t number) {
   flaw_ = order(number);
   number_ = flaw_ == coo_flaw::none ? number : 0;
   const std::span all(order_.data(), number_);
-  if (!std::ranges::is_sorted(all)) std::ranges::sort(all);  // stable, because positions are compared, too
+  if (!std::ranges::is_sorted(all)) std::ranges::sort(all);  // ties are in the user's order
   values_ = widen_ == nullptr ? static_cast<const void*>(user_values_) : widened_.data();
   if (widen_ != nullptr) widen_(user_values_, number_, 1, widened_.data());
 }
@@ -150,7 +150,7 @@ coo_flaw coo_functions::order(std::uint64_t number) {
   return coo_flaw::none;
 }
 
-/// Writes each step-th distinct index, ascending, and then k_no_sample.
+/// Samples the distinct indices, ascending, with distance sample_step(). Fills the rest of `samples` with k_no_sample.
 void coo_functions::sample(std::span<std::uint64_t> samples) const {
   std::size_t taken = 0;
   std::uint64_t different = 0;
@@ -161,8 +161,8 @@ void coo_functions::sample(std::span<std::uint64_t> samples) const {
   std::fill(samples.begin() + static_cast<std::ptrdiff_t>(taken), samples.end(), k_no_sample);
 }
 
-/// Sets the boundaries by the samples of all ranks. If there are no samples, the boundaries stay unchanged, because
-/// there are few items.
+/// Sets the boundaries from the samples of all ranks. If there are no samples, there are few items, and the boundaries
+/// stay unchanged.
 void coo_functions::set_boundaries(std::span<const std::uint64_t> samples) {
   std::ranges::copy(samples, samples_.begin());
   std::ranges::sort(samples_);
@@ -171,7 +171,8 @@ void coo_functions::set_boundaries(std::span<const std::uint64_t> samples) {
   for (std::uint64_t r = 1; r < ranks && number > 0; ++r) boundaries_[r] = samples_[r * number / ranks];
 }
 
-/// Writes the lists for all regions, one after the other, and their lengths.
+/// Writes the lists for all regions, in region order, to `items`, and their lengths to lengths_. Values with the same
+/// index are added.
 template <class Sum>
 void coo_functions::add_up(std::byte* items) {
   const auto* values = static_cast<const Sum*>(values_);
@@ -191,8 +192,8 @@ void coo_functions::add_up(std::byte* items) {
 
 // --- sum ------------------------------------------------------------------------------------------------------------
 
-/// Makes a heap of all lists. The cursor with the lowest index is at the top, and among equal indices the cursor of the
-/// lowest rank.
+/// Makes a heap of cursors, one for each list. The cursor with the lowest index is at the top; among equal indices,
+/// that of the lowest rank.
 void coo_functions::open(std::size_t width) {
   heap_.clear();
   for (std::uint32_t i = 0; i < lists_.size(); ++i) {
@@ -213,7 +214,8 @@ void coo_functions::advance(std::size_t width) {
   std::ranges::push_heap(heap_, std::greater(), order);
 }
 
-/// Writes the sum, up to sum_room(problem) items. Returns the length of the whole sum, which may be greater.
+/// Merges the lists and writes at most sum_room(problem) items of the sum. Returns the length of the whole sum, which
+/// may exceed this capacity.
 template <class Sum>
 std::uint64_t coo_functions::merge(std::byte* items) {
   constexpr std::size_t width = sizeof(std::uint32_t) + sizeof(Sum);

@@ -1,20 +1,19 @@
-// The functions that the schedule of coo_allreduce.h calls. They are the computations of one rank between messages, for
-// the sum of sparse vectors that users provide (coo_problem.h).
+// The functions that the schedule of coo_allreduce.h calls: the computations of one rank between messages.
 //
 //   sort    check the user's items, and sort the items by index
-//   sample  if regions are balanced: sample the indices; then find the boundaries by the samples of all ranks
+//   sample  if regions are balanced: sample the indices; then compute the boundaries from the samples of all ranks
 //   take    add up items with the same index, and write a list for each region, in the accumulator's type
 //   sum     merge the lists of all ranks for this rank's region, rounded to the values' type
 //   plan    count the items of all regions, and find invalid items of any rank: the same result on all ranks
 //   give    copy the sums of all regions to the user's buffers
 //
-// A value of the result is (v1 + v2 + … of rank 0) + (v1 + v2 + … of rank 1) + …, over all ranks that have given the
-// index. The values of a rank are added in the order in which they are given. The accumulator's type is f32 for 16-bit
-// types, and otherwise the values' own type. The sum is rounded once, and a NaN is the positive quiet NaN without
-// payload. Unlike in sparse.h, lists may contain zeros.
+// A value of the result is (v1 + v2 + … of rank 0) + (v1 + v2 + … of rank 1) + …, over all ranks that have contributed
+// to the index. The values of a rank are added in the user's order. The accumulator's type is f32 for 16-bit types, and
+// the values' type otherwise. The sum is rounded once, and a NaN is the positive quiet NaN without payload. Unlike in
+// sparse.h, lists may contain zeros.
 //
-// A round is good if it has no flaw (coo_flaw). In a round that is not good, only the count is written to the user's
-// memory, and all lists after planning are empty.
+// If a round has a flaw (coo_flaw), only the number of items is written to the user's memory, and all lists after step
+// `plan` are empty.
 #pragma once
 
 #include <atomic>
@@ -28,26 +27,26 @@
 
 namespace lsched {
 
-/// The functions that the schedule calls, in the order of a round, as input → output.
+/// The functions that the schedule calls, in their order, with input → output.
 enum class coo_step : std::uint32_t {
-  see_indices,   ///< the user's indices → an unused number; the function stores their address
-  see_values,    ///< the user's values → an unused number; the function stores their address
+  see_indices,   ///< the user's indices → an unused number; stores the address of the indices
+  see_values,    ///< the user's values → an unused number; stores the address of the values
   sample,        ///< number of items → samples of their indices; only if regions are balanced
-  take,          ///< number of items, and if balanced the samples of all ranks → a list for the owner of each region
-  sum,           ///< lists of all ranks, of this rank's region → their sum
+  take,          ///< number of items, and samples of all ranks if balanced → a list for each region
+  sum,           ///< all ranks' lists for this rank's region → their sum
   tally,         ///< the sum → number of its items, and the flaw of this rank's items
-  plan,          ///< the tallies of all ranks → number of items from each rank, or 0 if the round is not good
-  keep,          ///< the sum, and all tallies → the same sum, or nothing if the round is not good
+  plan,          ///< the tallies of all ranks → number of items from each rank, or 0 if the round has a flaw
+  keep,          ///< the sum, and all tallies → the same sum, or nothing if the round has a flaw
   give_indices,  ///< the sums of all regions → the user's indices
   give_values,   ///< the sums of all regions → the user's values
   give_count,    ///< the sums of all regions → the user's number of items
   give_dense     ///< the sums of all regions → the user's vector
 };
 
-/// Number of words in a tally.
+/// Number of words of a tally (the output of step `tally`).
 inline constexpr std::uint64_t k_coo_tally = 2;
 
-/// The reasons why a round is not good.
+/// The reasons why a round has no result.
 enum class coo_flaw : std::uint8_t {
   none,
   many_items,   ///< a rank has more items than `room`
@@ -59,26 +58,25 @@ enum class coo_flaw : std::uint8_t {
 struct coo_status {
   coo_flaw flaw = coo_flaw::none;
   rank culprit = k_no_rank;  ///< lowest rank whose items are invalid
-  std::uint64_t items = 0;   ///< items of the result, even if they do not fit; 0 if a rank's items are invalid
+  std::uint64_t items = 0;   ///< number of items of the result, even above capacity; 0 if items are invalid
 };
 
-/// The functions that the schedule calls, on the memory of an instance and its user. The constructor allocates 16 bytes
-/// for each of `room` items, and more for some types. The functions do not allocate.
+/// The functions that the schedule calls. The constructor allocates 16 bytes for each of `room` items, and more for
+/// some types. The functions do not allocate.
 class coo_functions final : public functions {
  public:
-  /// Throws std::bad_alloc.
   explicit coo_functions(const coo_problem& problem);
 
   status call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
               const function_output& target) override;
 
-  /// Makes the next give_dense zero the whole vector.
+  /// Makes the next call of give_dense zero the whole vector.
   void rebound() override { dense_.forget(); }
 
   const coo_problem& problem() const { return problem_; }
 
-  /// Returns the outcome of a round that has ended. Only the last round that was not good is remembered. For all other
-  /// rounds, the result has no flaw. Thread-safe.
+  /// Returns the outcome of a round that has ended. Only the last round with a flaw is stored: for all other rounds,
+  /// the result has no flaw. Thread-safe.
   coo_status status_of(round_no round) const;
 
  private:
@@ -87,7 +85,7 @@ class coo_functions final : public functions {
     std::uint64_t index, position;
     friend auto operator<=>(const entry&, const entry&) = default;
   };
-  /// The rest of a list that has not been merged yet.
+  /// The remaining items of a list during a merge.
   struct cursor {
     std::uint32_t index;
     std::uint32_t list;
@@ -113,22 +111,22 @@ class coo_functions final : public functions {
 
   coo_problem problem_;
   dtype sums_;        ///< type of the accumulator
-  convert_fn widen_;  ///< converts values to type `sums_`; nullptr: values have this type
+  convert_fn widen_;  ///< converts values to type sums_; nullptr: values already have this type
   convert_fn round_;
   std::vector<std::uint64_t> boundaries_;  ///< P+1 positions
   std::vector<std::uint64_t> samples_;
   const std::uint64_t* user_indices_ = nullptr;  ///< the user's indices in this round
   const std::byte* user_values_ = nullptr;
   std::vector<entry> order_;
-  std::uint64_t number_ = 0;      ///< valid entries of order_
+  std::uint64_t number_ = 0;      ///< number of valid entries of order_
   const void* values_ = nullptr;  ///< the user's values, or widened_
   std::vector<float> widened_;
   coo_flaw flaw_ = coo_flaw::none;  ///< flaw of this rank's items
   std::vector<cursor> heap_;
-  std::uint64_t items_ = 0;             ///< items of this rank's sum
+  std::uint64_t items_ = 0;             ///< number of items of this rank's sum
   coo_status status_{};                 ///< outcome of this round
   std::vector<std::uint64_t> lengths_;  ///< lengths of the lists for all regions
-  std::vector<item_list> lists_;        ///< lists of all ranks in step `sum`; sums of all regions afterwards
+  std::vector<item_list> lists_;        ///< in step `sum`: the lists of all ranks; afterwards: the sums of all regions
   dense_update dense_;
   std::atomic<round_no> bad_round_{0};
   std::atomic<coo_flaw> bad_flaw_{coo_flaw::none};

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t k_line = 256;  // alignment in staging memory, in bytes
 
-/// Copies the items of `sent` whose indices also occur in `arrived`. Returns their number.
+/// Copies the items of `sent` whose indices also occur in `arrived`. Returns the number of copied items.
 std::uint64_t copy_common(dtype type, item_list sent, item_list arrived, std::byte* to) {
   const std::size_t bytes = item_size(type);
   std::uint64_t copied = 0, other = 0;

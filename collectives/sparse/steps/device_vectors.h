@@ -1,10 +1,9 @@
-// Sparse allreduce of vectors in device memory: the jobs that the device executes in the first and in the last step of
-// a round.
+// The jobs that a device executes in the first and the last step of a sparse allreduce of vectors in device memory.
 //
 //     device memory    the residual
-//     staging memory   selected items │ their number │ items that leave the residual │ this result, and the last result
+//     staging memory   selected items │ their number │ items to remove from the residual │ this and the last result
 //
-// The host makes and reads lists, in steps that do not depend on devices.
+// The steps between the two run on the host.
 #pragma once
 
 #include "collectives/sparse/steps/problem.h"
@@ -13,27 +12,27 @@
 
 namespace lsched {
 
-/// The device memory and staging memory of one rank, and the jobs on that memory. Used by one thread at a time. No
-/// method blocks or allocates.
+/// The device and staging memory of one rank, and the jobs on this memory. Used by one thread at a time. No function
+/// blocks or allocates.
 class device_vectors {
  public:
-  /// The problem must be valid. Results have up to `room` items.
+  /// The problem must be valid. `room` is the maximum number of items of a result.
   device_vectors(const sparse_problem& problem, std::uint64_t room) : problem_(problem), room_(room) {}
 
-  /// Returns the device memory and the staging memory that the jobs need. `residual` has the `count` initial elements
-  /// of the residual; nullptr: zeros.
+  /// Returns the sizes of the device and staging memory that the jobs need. `residual` is the initial content of the
+  /// residual (`count` elements), or nullptr for zeros.
   function_memory memory(const void* residual) const;
   void use(std::byte* device, std::byte* staging);
   bool is_used() const { return residual_ != nullptr; }
 
   /// Returns the job of the first step of a round. The job is valid until the next call of select or settle. `gradient`
-  /// is in device memory, or nullptr.
+  /// must be in device memory, or nullptr.
   const sparse_job* select(const std::byte* gradient);
-  /// Returns the items that the last selection found, valid until the next selection.
+  /// Returns the items that the last job of select() has selected. Valid until the next such job begins.
   item_list selected() const;
 
-  /// Returns the job of the last step of a round, which does the work of round_end::settle. If `least_dropped` is not
-  /// 0, elements of the residual with at least this magnitude become zero. `update` is in device memory.
+  /// Returns the job of the last step of a round, which computes the same as round_end::settle. If `least_dropped` is
+  /// not 0, elements of the residual with at least this magnitude are set to zero. `update` must be in device memory.
   const sparse_job* settle(item_list sent, item_list arrived, item_list result, std::uint64_t least_dropped,
                            std::byte* update);
 
@@ -53,9 +52,9 @@ class device_vectors {
   std::byte* residual_ = nullptr;
   std::byte* staging_ = nullptr;
   sparse_job job_{};
-  std::size_t turn_ = 0;  ///< results alternate between two places
+  std::size_t turn_ = 0;  ///< 0 or 1: results alternate between two places
   std::uint64_t last_count_ = 0;
-  const std::byte* last_update_ = nullptr;  ///< vector with the last result, and zeros elsewhere
+  const std::byte* last_update_ = nullptr;  ///< vector that contains the last result, and otherwise zeros
 };
 
 }  // namespace lsched

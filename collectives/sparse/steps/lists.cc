@@ -56,7 +56,7 @@ void region_sum::add(item_list list) {
 
 std::uint64_t region_sum::take(std::uint64_t begin, std::uint64_t end, std::byte* items) {
   if (begin == end) return 0;
-  const std::uint64_t word = begin / 64, first = word * 64;  // a word of the bitmap has 64 elements
+  const std::uint64_t word = begin / 64, first = word * 64;  // a word of the bitmap stands for 64 elements
   std::byte* const sums = sums_.data() + first * size_of(residual_of(type_));
   std::uint64_t* const touched = reinterpret_cast<std::uint64_t*>(touched_.data()) + word;
   const std::uint64_t count = sparse_kernels_of(type_).gather_touched(sums, touched, end - first, items);

@@ -1,4 +1,4 @@
-// Steps on lists that several algorithms share: a rank's own top k, sums of lists, and the end of a round.
+// Steps that several algorithms share: selection of a rank's top k, sums of lists, and the end of a round.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,14 @@
 
 namespace lsched {
 
-/// Selects the k largest elements of a rank, which is the first step of most baselines. The workspace is larger than a
-/// list of k items. Allocates in the constructor.
+/// Selects the k largest elements of a rank. Memory is allocated by the constructor.
 class own_top_k {
  public:
   explicit own_top_k(const sparse_problem& problem);
 
   /// Adds scale * gradient to the residual. Then returns the k largest elements of the residual as a list, ascending by
-  /// index. The list is valid until the next call of select. `residual` has `count` elements of residual_of(type).
-  /// `gradient` has `count` elements, or is nullptr. The residual still contains the items of the list.
+  /// index. The list is valid until the next call of select. The residual still contains the items of the list.
+  /// `residual` must have `count` elements of residual_of(type). `gradient` must have `count` elements, or be nullptr.
   item_list select(std::byte* residual, const std::byte* gradient, top_k_hint& hint);
 
  private:
@@ -28,24 +27,24 @@ class own_top_k {
   std::vector<std::byte> items_;
 };
 
-/// Adds a distance, modulo 2^32, to the index of each item.
+/// Adds `distance`, modulo 2^32, to the index of each item.
 void shift_indices(dtype type, std::byte* items, std::uint64_t count, std::uint32_t distance);
 
 /// The sum of lists of one region, computed in the order in which the lists are added. Reserves memory for a dense
-/// vector, but the system allocates only pages that are touched.
+/// vector, but the system allocates only pages that are accessed.
 class region_sum {
  public:
   /// `count` is the length of the vector. Under nan_policy::ignore, sums that are NaN are dropped. Throws
   /// std::bad_alloc.
   region_sum(dtype type, std::uint64_t count, nan_policy nans);
 
-  /// Adds a list. Positions of items must be below `count`. O(items).
+  /// Adds a list. Indices of items must be below `count`. O(items).
   void add(item_list list);
 
-  /// Writes the sum of all lists that were added since the last call of take. The sum is a list, whose length is
-  /// returned. The positions of all added lists must be in [begin, end). Each value is 0 + v0 + v1 + …, computed in the
-  /// residual's type in the order of addition, and rounded once. Zeros are dropped. `items` must have capacity for all
-  /// positions that have a value. O(items + (end - begin) / 64).
+  /// Writes the sum of all lists that were added since the last call of take, as a list, and returns its length. The
+  /// indices of all added items must be in [begin, end). Each value is 0 + v0 + v1 + …, computed in the residual's type
+  /// in the order in which lists were added, and rounded once. Zeros are dropped. `items` must have capacity for all
+  /// distinct indices. O(items + (end - begin) / 64).
   std::uint64_t take(std::uint64_t begin, std::uint64_t end, std::byte* items);
 
  private:
@@ -55,24 +54,24 @@ class region_sum {
   zeroed_memory touched_;
 };
 
-/// Writes results as dense vectors, the form that optimisers need. Remembers the elements that are not zero. Allocates
-/// in the constructor.
+/// Writes results as dense vectors, as optimisers need them. Stores which elements are not zero. Memory is allocated by
+/// the constructor.
 class dense_update {
  public:
-  /// Results have up to `room` items, and the vector has `count` elements.
+  /// `room` is the maximum number of items of a result, and `count` the length of the vector.
   dense_update(dtype type, std::uint64_t count, std::uint64_t room);
 
   /// Sets vector[index] = value / divisor, and all other elements to zero. Does nothing if `vector` is nullptr.
   void write(item_list result, std::uint64_t divisor, std::byte* vector);
 
-  /// Zeroes the vector. If `vector` is also the vector of the last call of clear, only the elements that were noted
-  /// since that call are zeroed. No other code may have written to the vector in between. Any other vector is zeroed as
-  /// a whole.
+  /// Sets the vector to zero. If `vector` is the same as in the last call of clear, only the elements noted since that
+  /// call are set to zero, so no other code may have written to it since then. Any other vector is set to zero
+  /// entirely.
   void clear(std::byte* vector);
-  /// Notes that the element at `position` has been written.
+  /// Notes that the element at `position` has been written since the last clear().
   void note(std::uint64_t position) { last_.push_back(position); }
 
-  /// Makes the next clear() zero the whole vector, not only the noted positions.
+  /// Makes the next clear() set the whole vector to zero, not only the noted positions.
   void forget() { last_vector_ = nullptr; }
 
  private:
@@ -82,27 +81,26 @@ class dense_update {
   std::vector<std::uint64_t> last_;  ///< positions noted since the last clear()
 };
 
-/// Returns the minimum magnitude of a residual element that becomes an infinite item. For 16-bit types, this magnitude
-/// is halfway between the largest finite item and the next larger step. For other types, it is infinity.
+/// Returns the smallest magnitude of a residual element that is rounded to an infinite item. For 16-bit types, it is
+/// half a unit in the last place above the largest finite item. For other types, it is infinity.
 std::uint64_t least_infinite(dtype type);
 
 /// Refuses a round under nan_policy::error if the result has a value that is not finite.
 ///
-/// Used by one rank, for one round after the other. All ranks have the same result, bit for bit, so that they reach the
-/// same decision without a message. A non-finite value always reaches the result: such a value comes first in the order
-/// by magnitude, and every sum that contains a non-finite value is non-finite, too.
+/// All ranks have the same result, bit for bit, so they make the same decision without a message. A non-finite value
+/// always reaches the result: it is first in the order by magnitude, and every sum that contains it is non-finite, too.
 class result_check {
  public:
   explicit result_check(const sparse_problem& problem)
       : type_(problem.type), count_(problem.count), refuses_(problem.nans == nan_policy::error) {}
 
-  /// Returns false if the round is refused. Called before a round is settled. `residual` has `count` elements of
-  /// residual_of(type). If the round is refused, no sent item may leave the residual. Elements that cannot be sent as
-  /// finite items have become zero, so that these elements do not make the next round non-finite. Returns true under
-  /// all other policies. O(result), and O(count) if refused.
+  /// Returns false if the round is refused, which is possible only under nan_policy::error. Must be called before a
+  /// round is settled. `residual` must have `count` elements of residual_of(type). If the round is refused, the caller
+  /// must not remove any sent item from the residual, and this function sets elements that cannot be sent as finite
+  /// items to zero, so that the next round can succeed. O(result), and O(count) if refused.
   bool accepts(item_list result, void* residual);
-  /// Checks only the result. If the round is refused, the caller must zero the elements of the residual whose magnitude
-  /// is at least least_infinite(type). O(result).
+  /// Checks only the result. If the round is refused, the caller must set the elements of the residual whose magnitude
+  /// is at least least_infinite(type) to zero. O(result).
   bool accepts(item_list result);
 
   /// Returns the first index with a non-finite value in the last round that was checked, if that round was refused.
@@ -115,24 +113,24 @@ class result_check {
   std::optional<std::uint32_t> non_finite_{};
 };
 
-/// The end of a round: checks the result, removes items that have arrived from the residual, and writes the update.
-/// Base of the steps of all algorithms.
+/// The end of a round: checks the result, removes sent items that are part of it from the residual, and writes the
+/// update. Base class of the steps of all algorithms.
 class round_end {
  public:
-  /// Makes the next update zero the whole vector.
+  /// Makes the next settle() set the whole update to zero before it writes the result.
   void forget_update() { update_.forget(), vectors_.forget_update(); }
   /// Returns the first non-finite element of the last settled round, if that round was refused.
   std::optional<std::uint32_t> non_finite_element() const { return check_.non_finite_element(); }
 
  protected:
-  /// Results have up to `room` items.
+  /// `room` is the maximum number of items of a result.
   round_end(const sparse_problem& problem, std::uint64_t room);
 
-  /// Removes the sent items whose indices are in `arrived` from the residual, and returns their number. `update` has
-  /// `count` elements of the items' type, or is nullptr. The update becomes result / P, and zero elsewhere
-  /// (dense_update). If the round is refused, the update is zero, and all sent items stay in the residual.
+  /// Removes the sent items whose indices are in `arrived` from the residual, and returns their number. `update` must
+  /// have `count` elements of the items' type, or be nullptr. Sets `update` to `result` divided by P, with zeros
+  /// elsewhere. If the round is refused, the update becomes zero, and all sent items stay in the residual.
   std::uint64_t settle(item_list sent, item_list arrived, item_list result, void* residual, std::byte* update);
-  /// Returns the work of settle() as a job for the device, if the vectors are in device memory.
+  /// Returns a job for the device that does the work of settle(). The vectors must be in device memory.
   const sparse_job* prepare_to_settle(item_list sent, item_list arrived, item_list result, std::byte* update);
 
   dtype type_;

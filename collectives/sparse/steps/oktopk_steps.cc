@@ -9,13 +9,13 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_workspace = 4;  // multiple of k for which one pass over the residual usually suffices
+constexpr std::uint64_t k_workspace = 4;  // workspace / k; usually enough for a single pass
 
 std::uint64_t selection_room(const sparse_problem& problem) {
   return std::min(problem.count, k_workspace * most_items(problem));
 }
 
-/// Converts a magnitude of items to the type of their residual. A NaN becomes some NaN.
+/// Converts a magnitude from the items' type to the residual's type. A NaN becomes a NaN.
 std::uint64_t widened(dtype type, std::uint64_t magnitude) {
   std::uint64_t bits = 0;
   find_convert(type, residual_of(type))(&magnitude, 1, 1, &bits);
@@ -67,8 +67,8 @@ std::uint64_t oktopk_steps::select_largest(const accumulation& from) {
   return found.count;
 }
 
-/// Rounding is monotone: an element that is not above the next smaller item magnitude does not round to the threshold.
-/// All NaNs of a residual become the same NaN of items.
+/// Rounding is monotone, so an element that does not exceed the next smaller magnitude of items is not rounded to the
+/// threshold. All NaNs of the residual become the same NaN.
 magnitude_range oktopk_steps::range_from(std::uint64_t threshold) const {
   const std::uint64_t infinity = magnitude_in(residual_of(problem_.type), std::numeric_limits<double>::infinity());
   magnitude_range range{.least = std::min(widened(problem_.type, threshold - 1), infinity) + 1};
@@ -134,7 +134,7 @@ void oktopk_steps::plan(std::span<const std::uint64_t> tallies, std::span<std::u
                         std::span<std::uint64_t> sources, std::span<std::uint64_t> shares) {
   std::uint64_t above = 0;
   for (std::size_t r = 0; r < kept_.size(); ++r) above += tallies[2 * r];
-  std::uint64_t ties = reuses() ? 0 : most_items(problem_) - above;  // items equal to the k-th that are kept
+  std::uint64_t ties = reuses() ? 0 : most_items(problem_) - above;  // number of items equal to the k-th that are kept
   for (std::size_t r = 0; r < kept_.size(); ++r) {
     const std::uint64_t taken = std::min(ties, tallies[2 * r + 1]);
     if (r == static_cast<std::size_t>(problem_.place.self)) ties_ = taken;
@@ -190,8 +190,8 @@ void oktopk_steps::use_device(std::byte* device, std::byte* staging) {
   state_.move_residual(device);
 }
 
-// The outcome of the round is stored before the device has done its part. This is safe, because all ranks agree on the
-// outcome, and a job that was accepted is completed.
+// The outcome of the round is stored before the device has done its part. This is safe, because all ranks have the same
+// outcome, and an accepted job always completes.
 result<const sparse_job*> oktopk_steps::prepare(std::uint32_t number, round_no round, const function_input& source,
                                                 const function_input&, const function_output& target) {
   if (number == number_of(oktopk_step::select)) return vectors_.select(source.data);

@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Returns true if `scale` is neither zero nor infinite in the residual's type.
+/// Returns true if `scale`, rounded to the residual's type, is neither zero nor infinite.
 bool is_scale(double scale, dtype type) {
   const auto is_within = [&]<class Number>(Number) {
     using range = std::numeric_limits<Number>;
@@ -59,7 +59,7 @@ std::uint64_t gathered_room(const sparse_problem& problem) {
   return std::min(problem.count, problem.ranks() * sent_room(problem));
 }
 
-/// An element is in no list with probability (1 - density)^P.
+/// The probability that an element is in no list is (1 - density)^P.
 std::uint64_t typical_union(const sparse_problem& problem) {
   const auto count = static_cast<double>(std::max<std::uint64_t>(1, problem.count));
   const double density = static_cast<double>(most_items(problem)) / count;

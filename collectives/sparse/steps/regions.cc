@@ -9,13 +9,13 @@
 namespace lsched {
 namespace {
 
-/// Returns the width of a bin, at least 1.
+/// Returns the width of a bin for positions, at least 1.
 std::uint64_t bin_width(const sparse_problem& problem) {
   const std::uint64_t wanted = std::min<std::uint64_t>(256 * problem.ranks(), 16384);
   return std::max<std::uint64_t>(1, problem.count / wanted + (problem.count % wanted != 0 ? 1 : 0));
 }
 
-/// The item at a quantile is the first item of the region behind the boundary.
+/// The item at a quantile is the first item of the next region, so its position is the boundary.
 void count_own_quantiles(const sparse_problem& problem, item_list selected, std::span<std::uint64_t> bins) {
   const cut parts(selected.count, problem.ranks());
   for (std::size_t i = 1; i < bins.size(); ++i) {
@@ -24,7 +24,8 @@ void count_own_quantiles(const sparse_problem& problem, item_list selected, std:
   bins.back() = 1;
 }
 
-/// Returns the maximum number of parts of one region for which all regions together have at most `counters` parts.
+/// Returns the largest limit for the number of parts of a region, such that all regions together have at most
+/// `counters` parts.
 std::uint64_t most_parts(std::span<const std::uint64_t> boundaries, std::uint64_t counters) {
   std::uint64_t fitting = 1, beyond = counters + 1;
   while (beyond - fitting > 1) {
@@ -36,9 +37,9 @@ std::uint64_t most_parts(std::span<const std::uint64_t> boundaries, std::uint64_
   return fitting;
 }
 
-/// The parts of a region. The first and the last of the equal parts are divided again. At either end, the parts get
-/// shorter outwards, each a quarter as long as its inner neighbour. Either end has a quarter of all parts, at most 8,
-/// and no part is empty.
+/// The division of a region into parts (regions.h). The region is first divided into equal parts, and the first and the
+/// last of these are divided again: towards the ends of the region, each part is a quarter as long as its inner
+/// neighbour. Each end has a quarter of all parts, but at most 8, and no part is empty.
 class division {
  public:
   division(std::uint64_t width, std::uint64_t parts) : width_(width), parts_(parts) {
@@ -51,14 +52,14 @@ class division {
   /// Returns the end of part i, relative to the start of the region.
   std::uint64_t end(std::uint64_t i) const {
     if (parts_ == width_) return i + 1;
-    const std::uint64_t before = i + 1, behind = parts_ - before;  // numbers of parts
+    const std::uint64_t before = i + 1, behind = parts_ - before;  // numbers of parts up to and after this end
     if (behind == 0) return width_;
     if (behind <= outer_) return at(k_whole - outermost(behind));
     return at(before <= outer_ ? outermost(before) : equal_ * (before - outer_));
   }
 
  private:
-  static constexpr unsigned k_bits = 31;  // a width times a fraction of 31 bits is below 2^63
+  static constexpr unsigned k_bits = 31;  // so that a width times a fraction is below 2^63
   static constexpr std::uint64_t k_whole = std::uint64_t{1} << k_bits;
 
   std::uint64_t at(std::uint64_t fraction) const { return width_ * fraction >> k_bits; }
@@ -68,21 +69,21 @@ class division {
   std::uint64_t width_, parts_, outer_, equal_;
 };
 
-/// Returns a * b / c, rounded down, for a <= c and b <= 2^32. The result is approximate for large numbers.
+/// Returns a * b / c, rounded down; a <= c, b <= 2^32. For large numbers, the result is approximate.
 std::uint64_t in_proportion(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   for (; c >> 31 != 0; c /= 2) a /= 2;
   return a * b / c;
 }
 
-/// Sets the boundaries so that all regions have nearly equal numbers of items. Does nothing if there are no items.
-/// `sums` has the numbers of items in consecutive parts of the vector. If i of the b items of a part belong below a
-/// boundary, the part is cut at i/b of its width.
+/// Sets the boundaries so that all regions have nearly the same number of items. Does nothing if there are no items.
+/// `sums` has the number of items in each of consecutive parts of the vector. If i of the b items of a part must lie
+/// below a boundary, the part is cut at i/b of its width.
 template <class End>
 void place_quantiles(std::span<const std::uint64_t> sums, const End& end_of, std::span<std::uint64_t> boundaries) {
   const std::uint64_t total = std::reduce(sums.begin(), sums.end(), std::uint64_t{0});
   if (total == 0) return;
   const cut wanted(total, boundaries.size() - 1);
-  std::uint64_t below = 0, begin = 0;  // items before this part; start of this part
+  std::uint64_t below = 0, begin = 0;  // number of items before this part; start of this part
   std::size_t part = 0;
   for (std::size_t i = 1; i + 1 < boundaries.size(); ++i) {
     const std::uint64_t items = std::min(wanted.begin(i), total - 1);
@@ -112,7 +113,7 @@ void count_positions(const sparse_problem& problem, item_list selected, std::spa
   std::uint64_t bin = 0;
   for (std::uint64_t i = 0; i < selected.count; ++i) {
     const std::uint64_t position = index_at(problem.type, selected.items, i);
-    if (position - bin * width >= width) bin = position / width;  // rare, because positions ascend
+    if (position - bin * width >= width) bin = position / width;  // rarely true, because positions ascend
     ++bins[bin];
   }
 }
@@ -175,19 +176,19 @@ std::uint64_t capacity_at(const sparse_problem& problem, rank distance, round_no
   if (size > 1 && k == 1) return round % size == place ? 1 : 0;
   if (place == 0) return each + (more > 0 ? 1 : 0);
   if (more < 2) return each;
-  // The other more - 1 additional items go to consecutive distances, and in the next round to the distances that
-  // follow.
+  // The other more - 1 additional items are assigned to consecutive distances, and in the next round to the following
+  // distances.
   const std::uint64_t others = size - 1, turns = more - 1, first = round % others * turns % others;
   return each + ((place - 1 + others - first) % others < turns ? 1 : 0);
 }
 
 std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::uint64_t position) {
-  std::uint64_t below = from, step = 1;  // all items before `below` are below the position
+  std::uint64_t below = from, step = 1;  // invariant: all items before `below` are below the position
   while (step <= list.count - below && index_at(type, list.items, below + step - 1) < position) {
     below += step;
     step *= 2;
   }
-  std::uint64_t end = std::min(list.count, below + step - 1);  // no item from `end` on is below the position
+  std::uint64_t end = std::min(list.count, below + step - 1);  // no item after `end` is below the position
   while (below < end) {
     const std::uint64_t middle = below + (end - below) / 2;
     if (index_at(type, list.items, middle) < position)

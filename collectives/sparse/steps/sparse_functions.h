@@ -1,5 +1,5 @@
-// The common base of the functions that schedules of sparse allreduces call (functions.h). The functions execute the
-// steps of this folder on the memory of an instance.
+// Base classes of the functions (functions.h) that schedules of sparse allreduces call. The functions execute the steps
+// of this folder on the memory of an instance.
 #pragma once
 
 #include <atomic>
@@ -14,11 +14,11 @@
 
 namespace lsched {
 
-/// Functions that remember the last round that they refused under nan_policy::error.
+/// Functions that store the last round that they have refused under nan_policy::error.
 class sparse_functions : public functions {
  public:
   /// Returns the first non-finite element in the result of a round that was refused. Only the last refused round is
-  /// remembered. Thread-safe, once the round has ended.
+  /// stored. Thread-safe, once the round has ended.
   std::optional<std::uint32_t> non_finite_element_of(round_no round) const {
     return refused_round_.load() == round ? std::optional(non_finite_element_.load()) : std::nullopt;
   }
@@ -36,7 +36,7 @@ class sparse_functions : public functions {
   std::atomic<std::uint32_t> non_finite_element_{0};
 };
 
-/// Functions for the steps of one rank (a round_end) that use only the residual and the hint of the state.
+/// Functions that call the steps of class `Steps`, a round_end that uses only the residual and the hint of the state.
 template <class Steps>
 class functions_of_steps : public sparse_functions {
  public:
@@ -72,7 +72,7 @@ inline void gather(const function_input& from, std::vector<item_list>& lists) {
   for (std::uint64_t i = 0; i < lists.size(); ++i) lists[i] = list_of(from, i);
 }
 
-/// Sets the length of the list in a buffer of one list.
+/// Sets the length of the list in a buffer that has one list.
 inline status set_length(const function_output& target, std::uint64_t items) {
   return target.lists->set_length(0, items) ? status::ok : status::bounds;
 }

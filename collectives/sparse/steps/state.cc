@@ -10,7 +10,7 @@
 
 namespace lsched {
 
-/// The header of an image. The boundaries follow, then the residual.
+/// The header of an image. The boundaries and then the residual follow.
 struct sparse_state::header {
   static constexpr std::array<char, 8> k_magic{'l', 's', 'p', 'a', 'r', 's', 'e', '\n'};
   static constexpr std::uint32_t k_version = 2;

@@ -9,7 +9,7 @@ namespace {
 unsigned magnitude_bits(dtype type) { return static_cast<unsigned>(8 * size_of(type) - 1); }
 constexpr unsigned k_bits = 8;  ///< number of bits per pass
 
-/// Returns the number of bits of a magnitude that are below the bits of a pass.
+/// Returns the number of bits of a magnitude that are below the bits that a pass determines.
 unsigned shift_of(dtype type, unsigned pass) {
   const unsigned known = (pass + 1) * k_bits;
   return known < magnitude_bits(type) ? magnitude_bits(type) - known : 0;
@@ -44,9 +44,9 @@ void global_threshold::count(unsigned pass, item_list list, std::span<const std:
   sparse_kernels_of(type_).count_magnitudes(list.items, list.count, where, bins.data());
 }
 
-// The last bin also counts all items above it. So the sum of a bin and all bins after it is, in every pass, the number
-// of items with at least the bin's magnitude. If the sum never reaches k, there is no k-th item, and the magnitude
-// stays 0.
+// The last bin also counts all items with larger magnitudes. So in every pass, the sum of a bin and all bins after it
+// is the number of items with at least the bin's magnitude. If this sum never reaches k, there is no k-th item, and the
+// magnitude stays 0.
 void global_threshold::narrow(unsigned pass, std::span<const std::uint64_t> sums) {
   std::uint64_t from_on = 0, bin = sums.size();
   while (bin > 0 && from_on < k_) from_on += sums[--bin];
@@ -55,7 +55,7 @@ void global_threshold::narrow(unsigned pass, std::span<const std::uint64_t> sums
 
 magnitude_tally global_threshold::finish(item_list list, std::span<const std::uint64_t> last) {
   narrow(threshold_passes(type_) - 1, last);
-  std::array<std::uint64_t, 2> bins{};  // numbers of items equal to the k-th, and above
+  std::array<std::uint64_t, 2> bins{};  // numbers of items equal to the k-th magnitude, and above it
   sparse_kernels_of(type_).count_magnitudes(list.items, list.count, {.low = low_, .shift = 0, .count = 2}, bins.data());
   return {bins[1], bins[0]};
 }

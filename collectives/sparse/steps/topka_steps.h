@@ -1,12 +1,12 @@
-// TopkA: every rank receives the k largest elements of every rank, and adds up these elements. (Renggli and others,
-// SparCML, SC 2019: sparse allgather.)
+// TopkA: every rank receives the k largest elements of every rank and sums them. (Renggli and others, SparCML, SC 2019:
+// sparse allgather.)
 //
-//   select      residual += gradient; then select the k largest elements
-//   allgather   gather all lists, in rank order          a rank receives the items of all others: up to k (P - 1)
-//   add         add up all lists, in rank order: up to k P items
-//   settle      sent items leave the residual; the update is the sum / P
+//   select      add the gradient to the residual, and select the k largest elements
+//   allgather   gather all lists, in rank order          (up to k (P - 1) items per rank)
+//   add         sum all lists, in rank order: up to k P items
+//   settle      remove sent items from the residual; the update is the sum / P
 //
-// Between select and settle, the residual holds residual + gradient, so that a round that fails loses nothing.
+// Between select and settle, the residual includes the gradient, so a round that fails loses nothing.
 #pragma once
 
 #include <cstring>
@@ -33,13 +33,13 @@ class topka : public round_end {
   /// are positions in the vector.
   std::uint64_t add(std::span<const item_list> lists, std::byte* result);
 
-  /// Ends a round. `sent` is the output of select, and `result` is the output of add. `update` has `count` elements, or
-  /// is nullptr (round_end).
+  /// Ends a round. `sent` is the output of select(), and `result` the output of add(). `update` must have `count`
+  /// elements, or be nullptr (round_end).
   void settle(item_list sent, item_list result, std::byte* residual, std::byte* update) {
-    // Contributions that cancel out have arrived, although the result has no item for them.
+    // `arrived` is `sent`, not `result`, because contributions that cancel out have no item in the result.
     round_end::settle(sent, sent, result, residual, update);
   }
-  /// Returns the work of settle() as a job for the device, if the vectors are in device memory.
+  /// Returns a job for the device that does the work of settle(). The vectors must be in device memory.
   const sparse_job* prepare_to_settle(item_list sent, item_list result, std::byte* update) {
     return round_end::prepare_to_settle(sent, sent, result, update);
   }
@@ -107,7 +107,7 @@ class topka_functions final : public functions_of_steps<topka> {
   }
 
   std::vector<item_list> lists_;  ///< lists of all ranks, by rank
-  std::size_t width_;             ///< bytes of an item
+  std::size_t width_;             ///< size of an item in bytes
   std::vector<std::byte> result_;
   item_list sent_{};  ///< list that this rank has sent, in the instance's memory
 };

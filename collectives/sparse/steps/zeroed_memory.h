@@ -1,4 +1,4 @@
-// Zeroed memory whose pages are allocated when they are first touched.
+// Zeroed memory whose pages are allocated at first access.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace lsched {
 
-/// A block of zeroed memory, aligned to 64 bytes. For a large block, the system allocates each page when the page is
-/// first touched. The constructor throws std::bad_alloc.
+/// A block of zeroed memory, aligned to 64 bytes. For a large block, the system allocates each page at its first
+/// access. The constructor throws std::bad_alloc.
 class zeroed_memory {
  public:
   explicit zeroed_memory(std::size_t bytes) : base_(std::calloc(bytes + k_alignment, 1)) {

@@ -14,7 +14,7 @@
 namespace lsched {
 namespace {
 
-/// The process that has loaded the library. This process may be a fork of that process.
+/// The process that has loaded the library. This process may be a forked child of that process.
 const std::int32_t k_loaded_in = static_cast<std::int32_t>(getpid());
 
 /// A line of /proc/PID/maps.
@@ -25,7 +25,7 @@ struct mapping {
   std::string device{}, path{};
 
   bool is_same_file(const mapping& other) const { return inode == other.inode && device == other.device; }
-  /// The library of the C interface, or the module of the Python package.
+  /// Returns true if the file is the library of the C interface or the module of the Python package.
   bool is_library() const {
     const std::filesystem::path file(path);
     return file.filename().native().starts_with("libsched.so") ||
@@ -46,7 +46,8 @@ mapping read_mapping(const std::string& line) {
   return found;
 }
 
-/// Returns the first mapping of code for which the condition holds. If no mapping is found, its inode is 0.
+/// Returns the first mapping of code for which the condition holds. If no such mapping exists, the inode of the result
+/// is 0.
 template <class Condition>
 mapping find_code(std::int32_t process, Condition&& holds) {
   std::ifstream maps("/proc/" + std::to_string(process) + "/maps");

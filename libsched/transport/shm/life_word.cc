@@ -8,7 +8,7 @@
 
 namespace lsched {
 
-// The kernel wakes a sleeper only if FUTEX_WAITERS is set, so the bit is always set.
+// FUTEX_WAITERS is always set, because the kernel wakes a sleeper only if this bit is set.
 life_word::holder::holder(life_word& word) : word_(word) {
   std::size_t bytes = 0;
   syscall(SYS_get_robust_list, 0, &before_, &bytes);

@@ -1,9 +1,9 @@
-// A word in shared memory that shows immediately that a thread has ended, for any reason.
+// A word in shared memory that shows when a thread has ended, for any reason and without delay.
 //
-// The thread registers the word with the kernel by set_robust_list(2), which is meant for mutexes that outlive their
-// owners. When the thread ends, the kernel marks the word and wakes a sleeper. The kernel does so before it frees the
-// memory of a killed process, which takes a second for gigabytes, and before the process disappears. The word needs no
-// descriptor and no polling. A process that dumps core still counts as running.
+// The thread registers the word with the kernel by set_robust_list(2), as if the word were a robust mutex. When the
+// thread ends, the kernel marks the word and wakes a sleeper. The kernel does this before it frees the memory of a
+// killed process, which can take a second for gigabytes. The word needs no file descriptor and no polling. While a
+// process dumps core, its threads count as running.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@
 
 namespace lsched {
 
-/// The word. All zeros: no thread holds the word. Any process may read the word.
+/// A value of 0 means that no thread holds the word. Any process that maps the word may read it.
 class life_word {
  public:
   bool is_held() const { return word_.load() != 0; }
-  /// Returns whether the thread that held the word has ended without releasing it.
+  /// Returns true if the thread that held the word has ended without releasing it.
   bool has_ended() const { return (word_.load() & FUTEX_OWNER_DIED) != 0; }
 
   std::uint32_t value() const { return word_.load(); }
@@ -26,9 +26,8 @@ class life_word {
   void await_change(std::uint32_t seen) const;
   void wake() const;
 
-  /// Makes the calling thread hold the word during the lifetime of this object. The thread may hold no other life word
-  /// and no robust mutex. If a sandbox refuses set_robust_list(2), the word stays zero, because the kernel would not
-  /// mark the word.
+  /// Makes the calling thread hold the word during the lifetime of this object. The thread must not hold another life
+  /// word or a robust mutex. If a sandbox refuses set_robust_list(2), the word stays zero.
   class holder {
    public:
     explicit holder(life_word& word);

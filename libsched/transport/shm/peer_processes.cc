@@ -50,8 +50,7 @@ struct process_stat {
   unsigned long long start = 0;
 };
 
-// Reads /proc/PID/stat. The members are the first two, the seventh, the 18th and the 20th field after the name
-// (proc(5)).
+// Reads /proc/PID/stat. The members of process_stat are fields 1, 2, 7, 18 and 20 after the name (proc(5)).
 process_stat stat_of(std::int32_t process) {
   std::array<char, 512> text{};
   std::snprintf(text.data(), text.size(), "/proc/%d/stat", process);

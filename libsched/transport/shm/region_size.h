@@ -1,11 +1,10 @@
-// The size of a rank's shared region.
 #pragma once
 
 #include <cstdint>
 
 namespace lsched {
 
-/// The smallest region that a user may request, 1 MiB.
+/// Minimum size of a rank's shared region that a user may request, 1 MiB.
 inline constexpr std::uint64_t k_least_region_bytes = std::uint64_t{1} << 20;
 
 }  // namespace lsched

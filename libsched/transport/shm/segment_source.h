@@ -1,5 +1,5 @@
-// Access to a segment (shm_segment.h) that another process of the machine has created. The segment has no name, so
-// other ranks open the creator's descriptor through /proc.
+// Access to a segment (shm_segment.h) that another process of the machine has created. The segment has no name in the
+// file system, so other ranks open the creator's descriptor through /proc.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,22 @@
 
 namespace lsched {
 
-/// The descriptor of a segment in the process that created it. Device and inode identify the file. The struct consists
-/// of plain bytes, so that it can be sent to other processes.
+/// The file descriptor of a segment in the process that created it. Device and inode identify the file. The struct must
+/// be trivially copyable, because it is sent to other processes.
 struct segment_source {
-  std::int32_t process = 0;  ///< 0: no segment
+  std::int32_t process = 0;
   std::int32_t descriptor = -1;
   std::uint64_t device = 0, inode = 0;
 };
 
 segment_source source_of(const shm_segment& segment);
 
-/// Maps the segment of another process of this user. That process must live until this call has returned. Both
-/// processes must see the same process numbers, because ranks watch each other by number. Returns TRANSPORT on failure.
+/// Maps the segment that another process of this user has created. That process must live until this call has returned.
+/// Both processes must be in the same pid namespace, because ranks detect dead processes by number. Returns TRANSPORT
+/// on failure.
 result<std::shared_ptr<shm_segment>> open_segment(const segment_source& source, rank ranks);
 
-/// Returns whether all ranks have taken their places in this segment.
+/// Returns true if all ranks have opened this segment.
 bool is_seen_by_all(const shm_segment& segment);
 
 }  // namespace lsched

@@ -1,5 +1,5 @@
-// The description of a piece of a rank's device memory, for its peers. The owner may withdraw or replace it while peers
-// read. A reader gets one complete description, or none.
+// The description of an area of a rank's device memory, in shared memory. The rank may withdraw or replace the
+// description while peers read it. A reader gets a complete description or none.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace lsched {
 
-/// The description of one area. All zeros: no area is exposed.
+/// Memory of zeros means that no area is exposed.
 class shm_area {
  public:
   /// Exposes an area after the previous area was hidden. The serial must not have been used in this object before. Only

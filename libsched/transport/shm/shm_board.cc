@@ -18,14 +18,14 @@ shm_board::shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_w
                      std::function<void(shm_board&)> at_end)
     : segment_(segment), ringer_(owing), self_(self), own_(own), at_end_(std::move(at_end)) {}
 
-// If the offer was accepted, other members may read this board at any later time. So these members become members of
-// the board, and the board's memory is kept until they have left.
+// If the offer was accepted, the other members may read this board at any later time. So they become members of this
+// board, whose memory is kept until they have left.
 shm_board::~shm_board() {
   if (former_ != nullptr) {
     if (!give_up_roll()) leave_roll();
   } else if (!withdraw()) {
     members_ = offered_to_;
-    if (segment_.is_lost(offered_to_.front())) offer_->word.store(0);  // no other rank writes there
+    if (segment_.is_lost(offered_to_.front())) offer_->word.store(0);  // the lost first member cannot write here
   }
   own_.has_closed.store(1);
   ring(members_);
@@ -71,8 +71,8 @@ bool shm_board::has_closed(std::size_t member) const {
          segment_.page(members_[member]).state_of_rank.load() == shm_page::closed;
 }
 
-// Returns a member that has not passed commit `number`, or k_no_rank. Skips members that have closed, because they read
-// no more records.
+// Returns a member that may still read the records of commit `number`, or k_no_rank. Members that have closed no longer
+// read records.
 rank shm_board::find_behind(std::uint64_t number) const {
   for (std::size_t m = 0; m < of_ranks_.size(); ++m)
     if (of_ranks_[m]->passed.load(std::memory_order_acquire) < number && !has_closed(m)) return static_cast<rank>(m);
@@ -89,7 +89,7 @@ status shm_board::post(std::span<const std::byte> record, rank* missing) {
   const std::size_t bytes = std::min(record.size(), record_bytes);
   std::fill(std::copy_n(record.begin(), bytes, place), place + record_bytes, std::byte{});
   own_.posted.store(next);
-  if (have_all_posted(next)) ring(members_);  // before that, no member could proceed
+  if (have_all_posted(next)) ring(members_);  // the last member that posts wakes the others
   return status::ok;
 }
 
@@ -113,7 +113,7 @@ status shm_board::gather(std::span<std::byte> all, rank* missing) {
   const std::uint64_t before = settled().load();
   bool is_settled = is_about(before, number_);
   for (std::size_t r = 0; r < of_ranks_.size() && !is_settled; ++r) {
-    const bool is_gone = has_closed(r);  // read before `posted`, because the member may post and then close
+    const bool is_gone = has_closed(r);  // must be read before `posted`, because a member may post and then close
     if (of_ranks_[r]->posted.load() >= number_) continue;
     *missing = static_cast<rank>(r);
     return is_gone ? end(status::peer) : status::pending;
@@ -132,7 +132,7 @@ status shm_board::gather(std::span<std::byte> all, rank* missing) {
 status shm_board::end(status how) {
   passed_ = number_;
   own_.passed.store(number_, std::memory_order_release);
-  if (how != status::ok) ring(members_);  // a member that is ahead may wait for the place of the record
+  if (how != status::ok) ring(members_);  // wakes members that wait until this place of a record is free
   return how;
 }
 
@@ -170,7 +170,7 @@ status shm_board::meet(rank* missing) {
   return state_of_missing(*missing);
 }
 
-/// Returns PEER if the member has closed, and so will not offer its board, and else PENDING.
+/// Returns PEER if the member has closed its endpoint, so that it will not offer its board, else PENDING.
 status shm_board::state_of_missing(rank member) const {
   if (member == k_no_rank) return status::pending;
   const shm_page& page = segment_.page(offered_to_[static_cast<std::size_t>(member)]);
@@ -181,8 +181,8 @@ bool shm_board::has_offered(rank of) const {
   return offer_of(of, shm_offer::word_of(key_, shm_offer::offered)) != nullptr;
 }
 
-// Returns the same member as before while the offer of that member is missing. Other members may have withdrawn their
-// offers because of that member, and are not to blame.
+// Returns the same member as before while that member's offer is missing. This is the member to blame, because other
+// members may have withdrawn their offers only because of it.
 rank shm_board::find_missing_offer() {
   const std::size_t members = offered_to_.size();
   for (std::size_t k = 0; k < members; ++k, missing_offer_ = (missing_offer_ + 1) % members)
@@ -190,7 +190,7 @@ rank shm_board::find_missing_offer() {
   return k_no_rank;
 }
 
-// Only the first member calls this. It accepts the offers of all members, or none.
+// Called only by the first member, which accepts the offers of all members, or no offer.
 status shm_board::accept_all(rank* missing) {
   if ((*missing = find_missing_offer()) != k_no_rank) return state_of_missing(*missing);
   const std::uint64_t offered = shm_offer::word_of(key_, shm_offer::offered);

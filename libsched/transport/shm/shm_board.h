@@ -1,14 +1,15 @@
-// A board in the segment that the ranks of a node share (shm_segment.h). Each member has words and records in its own
-// region; for the board of the world of all ranks, in its page. Each member reads the words and records of the other
-// members.
+// A board (transport/board.h) in the segment that the ranks of a node share (shm_segment.h). Each member has words and
+// records in its own region, which the other members read. For the world of all ranks, the words and records are in the
+// member's page.
 //
-//     commit n:   record n in place n % 2     posted = n     bells     …     all have posted n: the first to see it
+//     commit n:   record n in place n % 2     posted = n     bells     …     all have posted n: the first to notice
 //                                                                            writes `settled`, others find it there
 //
-// The last member to post rings the others, because no member can proceed before.
+// The last member that posts rings the bells of the others, because no member can proceed before that.
 //
-// The place of record n is reused for record n + 2 when every member has passed commit n. If each exchange ends with
-// the records of all members, this needs no check, because a member that posts n + 1 has passed n.
+// The place of record n is reused for record n + 2 when every member has passed commit n, which means that it no longer
+// reads record n. A member that posts record n + 1 has passed commit n. So a check is needed only if an exchange has
+// ended without the records of all members.
 #pragma once
 
 #include <atomic>
@@ -25,47 +26,48 @@ namespace lsched {
 
 class shm_segment;
 
-/// An offer of a board (board::offer), in the page of its rank. `word` holds the key and, in its two lowest bits, the
-/// stage of the offer; 0: the place is free. The rank writes to a free place and may withdraw an offer at stage
-/// `offered`. The first member of the new world accepts the offers of all members, or none. Then it publishes in each
-/// offer where the list of all boards lies.
+/// An offer of a board (board::offer), in the page of the offering rank. `word` contains the key and, in its two lowest
+/// bits, the stage of the offer; it is 0 if the place is free. The rank writes its offer to a free place and may
+/// withdraw it at stage `offered`. The first member of the new world accepts the offers of all members, or no offer. It
+/// then publishes in each offer the location of the list of all boards.
 struct shm_offer {
   enum stage : std::uint64_t { offered = 1, accepted, answered };
-  static constexpr std::size_t k_places = 8;  ///< places per rank
+  static constexpr std::size_t k_places = 8;  ///< number of offers per rank
 
   std::atomic<std::uint64_t> word;
-  std::atomic<std::uint64_t> board;  ///< the rank's own board
-  std::atomic<std::uint64_t> first;  ///< board of the first member, which holds the list of all boards
+  std::atomic<std::uint64_t> board;  ///< location of the rank's own board
+  std::atomic<std::uint64_t> first;  ///< location of the first member's board, which has the list of all boards
 
   static constexpr std::uint64_t word_of(std::uint64_t key, stage how_far) { return key << 2 | how_far; }
 };
 
-/// Packs the number of an exchange or roll call (board::regroup) into the upper half of a word, and the outcome into
-/// the lower half.
+/// Packs the number of an exchange, or of a roll call (board::regroup), into the upper half of a word, and the outcome
+/// into the lower half.
 constexpr std::uint64_t settlement(std::uint64_t number, std::uint64_t how) { return number << 32 | how; }
 constexpr bool is_about(std::uint64_t word, std::uint64_t number) { return word >> 32 == (number & 0xffffffff); }
 constexpr std::uint64_t how_of(std::uint64_t word) { return word & 0xffffffff; }
 
-/// The words that a member publishes. All zeros: the member has posted nothing. Unless the words are in a page, two
-/// arrays follow. left() has a byte for each member, which shows that this member will no longer access the memory.
-/// list() is the list of all boards, once the first member has filled it.
+/// The words that a member publishes. Memory of zeros means that the member has posted nothing. Unless the words are in
+/// a page, two arrays follow them. left() has a byte for each member, which is set when that member no longer accesses
+/// this memory. list() is the list of all boards, if this member has filled it.
 struct shm_board_words {
-  alignas(64) std::atomic<std::uint64_t> posted;  ///< commit of the newest record
-  std::atomic<std::uint64_t> passed;              ///< last commit whose end the member has seen
+  alignas(64) std::atomic<std::uint64_t> posted;  ///< number of the commit to which the newest record belongs
+  std::atomic<std::uint64_t> passed;              ///< last commit whose outcome the member has read
   std::atomic<std::uint32_t> has_closed;
 
-  /// Settlements of commits, by parity of the commit. The outcome is 0 if the commit stands, else the missing rank plus
-  /// 2. Used only in the words of the world's first rank.
+  /// Outcomes of commits, packed by settlement() and indexed by the parity of the commit's number. The outcome is 0 if
+  /// the commit succeeds, else the missing rank plus 2. Used only in the words of the world's first rank.
   alignas(64) std::atomic<std::uint64_t> settled[2];
 
-  /// The state of the member in roll calls (board::regroup): the last roll call that the member has answered, the last
-  /// roll call whose end the member has seen, and the place of the member's new board, by parity of the roll call.
+  /// The state of the member in roll calls (board::regroup). `answered`: the last roll call that the member has
+  /// answered. `dismissed`: the last roll call whose outcome the member has read. `fresh`: location of the member's new
+  /// board, indexed by the parity of the roll call's number.
   alignas(64) std::atomic<std::uint64_t> answered;
   std::atomic<std::uint64_t> dismissed;
   std::atomic<std::uint64_t> fresh[2];
-  /// Settlements of roll calls, by parity of the roll call. The outcome is 2 plus the rank whose list of survivors is
-  /// used. If k_given_up is set, the outcome is 2 plus the missing rank. Used only in the words of the world's first
-  /// rank.
+  /// Outcomes of roll calls, packed by settlement() and indexed by the parity of the roll call's number. The outcome is
+  /// 2 plus the rank whose list of survivors is used, or, if k_given_up is set, 2 plus the missing rank. Used only in
+  /// the words of the world's first rank.
   std::atomic<std::uint64_t> regrouped[2];
 
   std::byte record[2][board::record_bytes];
@@ -83,8 +85,8 @@ struct shm_board_words {
 
 class shm_board final : public board {
  public:
-  /// Creates the board of rank `self` of the segment. The caller owns the words. `at_end` is called when this board no
-  /// longer uses the words.
+  /// Creates the board of rank `self` of the segment. The caller owns the words `own`. `at_end` is called when this
+  /// board no longer uses them.
   shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_words& own,
             std::function<void(shm_board&)> at_end);
   ~shm_board() override;
@@ -92,7 +94,7 @@ class shm_board final : public board {
   member_address address() const override;
   std::uint64_t number() const override;
   status join(std::span<const rank> members, std::span<const member_address> all) override;
-  void join_home();  ///< joins all ranks by their pages
+  void join_home();  ///< joins the world of all ranks, whose words are in the pages
   status post(std::span<const std::byte> record, rank* missing) override;
   status gather(std::span<std::byte> all, rank* missing) override;
   void give_up(rank missing) override;
@@ -104,9 +106,9 @@ class shm_board final : public board {
 
   std::span<const rank> members() const { return members_; }
   shm_board_words& words() const { return own_; }
-  /// Returns the words of the members, by rank; empty until the board has joined.
+  /// Returns the words of the members, indexed by rank. Empty until the board has joined.
   std::span<shm_board_words* const> of_ranks() const { return of_ranks_; }
-  /// Returns the ranks in the segment whose records or offers are awaited.
+  /// Returns the ranks (numbered as in the segment) for whose records or offers this board waits.
   std::vector<rank> awaited() const;
 
  private:
@@ -139,20 +141,20 @@ class shm_board final : public board {
 
   shm_segment& segment_;
   ringer& ringer_;
-  const rank self_;  ///< rank in the segment
+  const rank self_;  ///< rank, numbered as in the segment
   shm_board_words& own_;
   const std::function<void(shm_board&)> at_end_;
   std::uint64_t key_ = 0;          ///< key of the offer; 0: no offer
-  shm_offer* offer_ = nullptr;     ///< the offer in this rank's page; null until a place is free
-  std::vector<rank> offered_to_;   ///< ranks in the segment of the members to meet
-  std::size_t missing_offer_ = 0;  ///< index of a member of offered_to_ whose offer is awaited
-  shm_board* former_ = nullptr;    ///< board whose survivors meet here; null otherwise
+  shm_offer* offer_ = nullptr;     ///< this rank's offer; null until a place for it is free
+  std::vector<rank> offered_to_;   ///< members to meet, as ranks of the segment
+  std::size_t missing_offer_ = 0;  ///< index in offered_to_ of a member whose offer is missing
+  shm_board* former_ = nullptr;    ///< after regroup(): the board whose survivors meet; else null
   std::uint64_t roll_ = 0;         ///< number of the roll call
   rank unanswered_ = k_no_rank;    ///< rank in `former_` whose answer is missing
-  std::vector<rank> members_;      ///< ranks in the segment, by rank of the world; empty until the board has joined
+  std::vector<rank> members_;      ///< members as ranks of the segment, by rank of the world; empty before join
   std::vector<shm_board_words*> of_ranks_;
-  std::uint64_t number_ = 0;      ///< current or last exchange
-  std::uint64_t passed_ = 0;      ///< last exchange that has ended here
+  std::uint64_t number_ = 0;      ///< number of the current or last exchange
+  std::uint64_t passed_ = 0;      ///< last exchange that has ended on this rank
   std::uint64_t all_passed_ = 0;  ///< last exchange that every member is known to have passed
 };
 

@@ -1,5 +1,5 @@
 // Roll calls, by which the surviving members of a world find each other (docs/reference/shrink.md). All words and lists
-// are in memory that outlives the rank that has written them.
+// are in shared memory, which outlives the rank that wrote them.
 #include <algorithm>
 
 #include "libsched/transport/shm/shm_board.h"
@@ -16,7 +16,7 @@ rank rank_in(std::uint64_t how) { return static_cast<rank>(how & ~k_given_up) - 
 }  // namespace
 
 status shm_board::regroup(board& former) {
-  former_ = &static_cast<shm_board&>(former);  // boards of one endpoint have the same type
+  former_ = &static_cast<shm_board&>(former);  // an endpoint has only boards of one type
   roll_ = answered().load() + 1;
   return status::ok;
 }
@@ -25,15 +25,15 @@ bool shm_board::is_gone(std::size_t member) const {
   return former_->has_closed(member) || segment_.is_lost(former_->members_[member]);
 }
 
-// Returns a member that has not seen the end of roll call `call`, and so may still read the words that the current roll
-// call reuses.
+// Returns a member that has not read the outcome of roll call `call`, and so may still read the words that the current
+// roll call reuses. Returns k_no_rank if no such member exists.
 rank shm_board::find_undismissed(std::uint64_t call) const {
   for (std::size_t m = 0; m < former_->members_.size(); ++m)
     if (former_->of_ranks_[m]->dismissed.load() < call && !is_gone(m)) return static_cast<rank>(m);
   return k_no_rank;
 }
 
-// If other members gave up a roll call before this rank answered it, this rank takes part in the next roll call.
+// If other members gave up a roll call before this rank has answered it, this rank takes part in the next roll call.
 status shm_board::call_roll(rank* missing) {
   while (answered().load() < roll_) {
     unanswered_ = roll_ < 2 ? k_no_rank : find_undismissed(roll_ - 2);
@@ -56,8 +56,8 @@ status shm_board::call_roll(rank* missing) {
   return end_roll(how_of(how), missing);
 }
 
-// Writes the list of the survivors' boards, by rank in `former`, with 0 for other members. Returns a member that is not
-// gone and has not answered, or k_no_rank.
+// Writes the list of the survivors' boards, indexed by rank of `former`, with 0 for all other members. Returns a
+// surviving member that has not answered, or k_no_rank.
 rank shm_board::list_survivors() {
   const std::size_t members = former_->members_.size();
   std::uint64_t* const list = own_.list(members);
@@ -82,7 +82,7 @@ status shm_board::end_roll(std::uint64_t how, rank* missing) {
   return status::timeout;
 }
 
-// Reads the list before dismiss(), because the list may change as soon as this rank has seen the end.
+// The list must be read before dismiss(), because it may change afterwards.
 status shm_board::join_listed(std::size_t author) {
   const shm_board& before = *former_;
   const std::size_t members = before.members_.size();
@@ -101,8 +101,8 @@ status shm_board::join_listed(std::size_t author) {
   return std::ranges::find(those, self_) == those.end() ? status::peer : join(those, addresses);
 }
 
-// Returns false if the roll call was already settled. Returns true if this rank had not answered, or if the roll call
-// is now given up for all members.
+// Gives up the roll call for all members, if this rank has answered it. Returns false if the roll call already had
+// another outcome.
 bool shm_board::give_up_roll() {
   bool is_mine = answered().load() < roll_;
   if (!is_mine) {
@@ -116,8 +116,8 @@ bool shm_board::give_up_roll() {
   return true;
 }
 
-// Leaves a call that is settled. If this board is on the list of survivors, the board first joins the new world, so
-// that the other members find this board closed.
+// Leaves a roll call that has an outcome. If this board is on the list of survivors, it first joins the new world, so
+// that the other members can detect that it is closed.
 void shm_board::leave_roll() {
   const std::uint64_t how = how_of(regrouped().load());
   if ((how & k_given_up) == 0)
@@ -128,7 +128,7 @@ void shm_board::leave_roll() {
 
 void shm_board::dismiss() {
   former_->own_.dismissed.store(roll_);
-  ring(former_->members_);  // a member may wait for this
+  ring(former_->members_);  // wakes members that wait for this store
 }
 
 }  // namespace lsched

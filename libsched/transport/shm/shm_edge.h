@@ -1,4 +1,4 @@
-// The memory that the edges of an instance use in a rank's region.
+// Layout of the memory in a rank's region that the edges of an instance use.
 #pragma once
 
 #include <algorithm>
@@ -13,29 +13,30 @@
 
 namespace lsched {
 
-/// Messages up to this size fit the landing cell (shm_cell). The receiver reads longer messages in the sender's memory.
+/// Maximum size of a message that is copied to the receiver's landing cell (shm_cell). Longer ones are read in place.
 inline constexpr std::uint64_t k_eager_bytes = 8192;
 
-/// Messages up to this size are never read from the sender's process. Such a read saves a copy, but the sender has to
-/// wait, and the read needs a system call. If two ranks both send to each other from memory that peers do not map,
-/// reads pay off above k_eager_bytes. If only one of the ranks does, reads pay off above this size.
+/// Messages up to this size are never read from the sender's process. Such a read saves a copy, but needs a system
+/// call, and the sender has to wait. If both of two ranks send to each other from memory that peers do not map, such
+/// reads save time above k_eager_bytes. If only one of the two does, they save time above k_one_way_bytes.
 inline constexpr std::uint64_t k_one_way_bytes = 4096;
 
-/// The place of a message's payload.
+/// Location of a message's payload.
 enum class payload_place : std::uint32_t { cell, segment, process, device };
 
 /// The header that a sender writes for its message.
 struct shm_message {
   std::uint64_t bytes;
-  /// Exposed payload: the payload's offset in the segment, address in the sender's process, or place for a device.
+  /// Location of a payload that is not in the cell: offset in the segment, address in the sender's process, or a place
+  /// in device memory.
   std::uint64_t source;
   contributor_count tally;
   std::uint32_t null;
   payload_place place;
 };
 
-/// A landing cell: one cache line with the header and a small payload, followed by the eager area for larger payloads.
-/// The sender writes the stamp last. The stamp publishes all other fields, which are plain memory.
+/// A landing cell, to which the sender copies a message: one cache line with the header and a small payload, followed
+/// by an area for larger payloads. The sender stores the stamp last, with release, which publishes all other fields.
 struct alignas(64) shm_cell {
   static constexpr std::uint64_t k_small = 16;
 
@@ -47,30 +48,30 @@ struct alignas(64) shm_cell {
 };
 static_assert(sizeof(shm_cell) == 64 && offsetof(shm_cell, small) == 48);
 
-/// The description of a rank's end of an edge, by which the peer connects to it.
+/// The description of a rank's end of an edge. The peer reads it to connect its own end.
 struct edge_row {
   std::int32_t peer;
   std::uint32_t tag;
   std::uint32_t outgoing;
   std::uint32_t signal;
-  std::uint64_t reads_device;  ///< incoming payload: whether the payload may be in device memory
+  std::uint64_t reads_device;  ///< incoming payload: 1 if the payload may be in device memory
   std::uint64_t capacity;
-  /// Incoming payload: limit in bytes. Larger payloads that are not in the segment are read from the sender's process.
+  /// Incoming payload: size in bytes above which a payload outside of the segment is read from the sender's process.
   std::uint64_t read_above;
-  /// Incoming payload: offset of the first cell. Outgoing payload: offset of the consumed word, then the claim if there
-  /// is one. Incoming signal: offset of the register.
+  /// Offset in the segment. Incoming payload: the first cell. Outgoing payload: the `consumed` word, which the claim
+  /// follows if there is one. Incoming signal: the register.
   std::uint64_t offset;
 };
 
-/// The head of a rank's end of an instance, in the rank's region. A byte for each member of the world, a row for each
-/// edge, and the memory of the edges follow.
+/// The head of a block: the memory of one instance in a rank's region. In the block, a byte for each member of the
+/// world, a row for each edge, and the memory of the edges follow the head.
 struct shm_block {
   end_word closed;
-  std::uint32_t place_on_record;  ///< index in this rank's shm_record; k_places: not on record
+  std::uint32_t place_on_record;  ///< index in this rank's shm_record; k_places: the instance is not on record
   std::uint64_t rows;
-  std::atomic<std::uint64_t> entered;  ///< last round that was called for, if the instance is not on record
+  std::atomic<std::uint64_t> entered;  ///< last round called for, if the instance is not on record
 
-  /// Returns the byte of a member. The member sets the byte when it leaves the instance, as its last store to this
+  /// Returns the byte of a member. When the member leaves the instance, it sets this byte, in its last store to this
   /// block.
   std::atomic<std::uint8_t>& left(std::size_t member) {
     return reinterpret_cast<std::atomic<std::uint8_t>*>(this + 1)[member];
@@ -92,22 +93,22 @@ constexpr std::uint64_t eager_capacity(std::uint64_t capacity) {
 
 constexpr std::uint64_t cell_bytes(std::uint64_t capacity) { return sizeof(shm_cell) + eager_capacity(capacity); }
 
-/// Returns whether the receiver may have to read messages of this edge in the sender's memory.
+/// Returns true if the receiver may have to read messages of this edge in the sender's memory.
 constexpr bool has_claim(const edge_spec& edge) { return !edge.signal && edge.capacity > k_one_way_bytes; }
 
-/// Returns the bytes that an edge needs in its owner's region.
+/// Returns the number of bytes that a rank's end of an edge needs in the rank's region.
 constexpr std::uint64_t own_bytes(const edge_spec& edge) {
   if (edge.signal) return edge.outgoing ? 0 : 64;
   if (!edge.outgoing) return 2 * cell_bytes(edge.capacity);
   return 64 + (has_claim(edge) ? sizeof(shm_claim) : 0);
 }
 
-/// Returns whether messages may be too large for the cell and lie in memory that peers do not map.
+/// Returns true if messages of this edge may need a staging copy: too large for the cell, and in unmapped memory.
 constexpr bool needs_staging(const edge_spec& edge) {
   return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > k_eager_bytes;
 }
 
-/// Returns, for each rank, whether an edge sends to that rank from memory that the rank does not map.
+/// Returns, indexed by rank, 1 if an edge sends to that rank from memory that the rank does not map.
 inline std::vector<std::uint8_t> foreign_targets(std::span<const edge_spec> edges, rank ranks) {
   std::vector<std::uint8_t> is_target(static_cast<std::size_t>(ranks));
   for (const edge_spec& edge : edges)

@@ -15,7 +15,7 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
   if (self < 0 || self >= segment->ranks())
     return failure{status::argument,
                    "rank " + std::to_string(self) + " is outside a world of " + std::to_string(segment->ranks()), self};
-  process_id nobody;  // the first endpoint that stores its process takes the rank; other endpoints change nothing
+  process_id nobody;  // the first endpoint that stores its process gets the rank; the exchange fails for all others
   shm_page& page = segment->page(self);
   if (!page.process.compare_exchange_strong(nobody, own_process()))
     return failure{status::state,
@@ -46,7 +46,7 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, cons
 
 shm_endpoint::~shm_endpoint() { close(); }
 
-// A forked child is not in the world and has no watcher thread.
+// A forked child is not a rank, and its watcher thread does not run.
 void shm_endpoint::close() {
   if (getpid() != process_.number) {
     if (watcher_.joinable()) watcher_.detach();
@@ -97,8 +97,8 @@ std::optional<exposed_area> shm_endpoint::area_of(rank who, std::uint32_t number
 
 // --- cancellation -----------------------------------------------------------------------------------------------
 
-// Several ranks may cancel at once. The first reason in the block of the first rank is the reason for all ranks, and is
-// copied to all blocks.
+// Several ranks may cancel at once. The first reason that is recorded in the block of the first rank applies to all
+// ranks, and is copied to all blocks.
 void shm_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   const block& ours = blocks_.at(id);
   const end_reason first = (ours.of_ranks.empty() ? ours.head : ours.of_ranks.front())->closed.record(reason);
@@ -127,7 +127,7 @@ void shm_endpoint::abandon(std::uint32_t id) {
     link_state& state = links_[link];
     disarm(link);
     if (state.spec.outgoing || std::exchange(state.exposed, 0) == 0 || state.claim == nullptr) continue;
-    state.claim->let_go();  // without `consumed`, so that the sender gets the reason
+    state.claim->let_go();  // `consumed` is not written, so that the sender's round does not complete
   }
 }
 
@@ -154,13 +154,13 @@ bool shm_endpoint::send(link_id link, round_no round, const message& what) {
   return transmit(link, round, what);
 }
 
-// Publishes all earlier stores. A polling peer sees the word. flush() wakes a sleeping peer.
+// Publishes all earlier stores by a release store to `word`, which a polling peer reads. flush() wakes a sleeping peer.
 void shm_endpoint::publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round) {
   word.store(round, std::memory_order_release);
   ringer_.owe(static_cast<std::size_t>(state.spec.peer), *state.peer_bell);
 }
 
-// Writes a message to the peer's cell. Returns true if the source may change at once.
+// Writes a message to the peer's cell. Returns true if the source buffer may be reused at once.
 bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
@@ -168,8 +168,8 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   const bool exposed = !what.null && what.bytes > std::min(k_eager_bytes, state.read_above);
   const bool is_read = exposed && state.read_above != k_never && !heap_.owns(what.data, what.bytes);
   if (!exposed && !what.null && what.bytes > 0) std::memcpy(cell.eager(what.bytes), what.data, what.bytes);
-  // The header is written last and in one go, because the peer polls its cache line. Each poll in between would move
-  // the line between the cores.
+  // The header is written last and without interruption, because the peer polls its cache line. A poll between two
+  // stores would move the line to the peer's core and back.
   cell.what.bytes = what.bytes;
   cell.what.tally = what.tally;
   cell.what.null = what.null ? 1 : 0;
@@ -199,8 +199,8 @@ bool shm_endpoint::show(link_state& state, link_id link, round_no round, const m
   return false;
 }
 
-// Returns a place of the message in this rank's region: the source, or a staging copy that another edge may have made.
-// The previous copy has no readers left, because an exposed send completes only when it was consumed.
+// Returns the location of the message in this rank's region: the source itself, or a staging copy, which another edge
+// may already have made. No peer reads the previous copy any more, because exposed sends complete only when consumed.
 const std::byte* shm_endpoint::find_or_stage(link_state& state, round_no round, const message& what) {
   if (heap_.owns(what.data, what.bytes)) return what.data;
   staging_area& copy = *state.staging;
@@ -213,8 +213,8 @@ const std::byte* shm_endpoint::find_or_stage(link_state& state, round_no round, 
   return copy.memory;
 }
 
-// The old area has no readers left, as in find_or_stage. If no memory is left, the send never completes, and all
-// instances end.
+// No peer reads the old area any more (see find_or_stage). If no memory is left, the send never completes, and all
+// instances fail.
 bool shm_endpoint::reserve(staging_area& copy, std::uint64_t bytes) {
   std::byte* const memory = heap_.allocate(bytes);
   if (memory == nullptr) {
@@ -255,7 +255,7 @@ T read_once(T& word) {
 
 }  // namespace
 
-// Returns whether a header from a peer is valid.
+// Returns true if a header from a peer is valid.
 bool shm_endpoint::is_sound(const link_state& state, const shm_message& what) const {
   if (what.null != 0) return true;
   if (what.bytes > state.spec.capacity) return false;
@@ -290,20 +290,20 @@ bool shm_endpoint::announce(link_id link, round_no round, arrival& out) {
   return true;
 }
 
-// The header is read again. If the header now announces more bytes than the target has, the message is dropped.
+// take() reads the header again. If the header now announces more bytes than the target has, the message is dropped.
 bool shm_endpoint::fetch(link_id link, round_no round, message_target into, arrival& out) {
   return take(link, round, into, out);
 }
 
-/// Claims the payload in the sender's memory. If the sender has taken its memory back, reports the end of the instance
-/// and returns false, because this rank cannot end the round either.
+/// Claims the payload in the sender's memory. If the sender has withdrawn its memory, reports the end of the instance
+/// and returns false.
 bool shm_endpoint::claim(link_state& state, round_no round) {
   if (state.claim->take(round, *state.closed)) return true;
   report_end(state.instance, blocks_.at(state.instance), state.closed->reason());
   return false;
 }
 
-// Reads a message that has arrived. Returns false if the payload cannot be read, or can no longer be read.
+// Reads a message that has arrived. Returns false if the payload cannot be read.
 bool shm_endpoint::take(link_id link, round_no round, message_target into, arrival& out) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
@@ -337,8 +337,8 @@ bool shm_endpoint::take(link_id link, round_no round, message_target into, arriv
   return true;
 }
 
-// Leaves the receive posted forever. If the sender has ended, the search for dead peers finds the sender. Always
-// returns false.
+// Called if a payload cannot be read. The receive never completes. If the sender has died, the search for dead peers
+// will report it. Always returns false.
 bool shm_endpoint::give_up(link_id link, const shm_cell& cell) {
   if (culprit_ == k_no_rank) culprit_since_ = std::chrono::steady_clock::now();
   culprit_ = links_[link].spec.peer;

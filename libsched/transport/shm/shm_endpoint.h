@@ -1,18 +1,20 @@
 // The endpoint of transport `shm`, which connects the ranks of one node. The ranks are processes or threads.
 //
-// A payload edge consists of two landing cells in the receiver's region, by round parity, and one `consumed` word in
-// the sender's region. Small messages are copied into the cell. Larger messages are exposed: the cell holds the place
-// of the payload. The receiver reads or reduces the payload directly at that place, and then writes `consumed`.
+// A payload edge consists of two landing cells in the receiver's region, one for even and one for odd rounds, and a
+// `consumed` word in the sender's region. A small message is copied into the cell. A larger message is exposed: the
+// cell contains the location of the payload. The receiver reads or reduces the payload at that location, and then
+// writes `consumed`.
 //
-// Peers do not map all memory of a sender. If a message lies in unmapped memory, the receiver has to copy the message
-// anyway, and the system permits it, then the receiver copies the message from the sender's process (peer_processes.h).
-// Otherwise the sender first copies the message to a staging area. All edges that send the same bytes share this area.
+// Peers map only the part of a sender's memory that is in the segment. A message outside of the segment is copied by
+// the receiver from the sender's process (peer_processes.h), if the receiver needs a copy anyway and the system permits
+// such reads. Otherwise the sender first copies the message to a staging area in the segment, which all edges that send
+// the same bytes share.
 //
 // A signal edge is one word in the receiver's region.
 //
-// Every shared word has one writer, which stores with release order. When the owner flushes, one fence and the checks
-// of the peers' bells follow. Every wait has the form "the word has reached this value", so polling is one loop over a
-// dense list. docs/inside/transport.md shows the layout.
+// Every shared word has one writer, which stores with release order. flush() executes one fence and then checks the
+// peers' bells (doorbell.h). Every wait has the form "the word has reached this value", so polling is one loop over an
+// array. docs/inside/transport.md shows the layout.
 #pragma once
 
 #include <atomic>
@@ -36,9 +38,9 @@ struct shm_message;
 struct edge_row;
 
 struct shm_options {
-  bool reads_processes = true;    ///< false: never tries to read another process
+  bool reads_processes = true;    ///< false: never reads the memory of another process
   bool watches_processes = true;  ///< false: all ranks are threads of this process
-  bool touches_memory = false;    ///< true: pages are allocated with the memory, not at first use
+  bool touches_memory = false;    ///< true: pages are allocated together with the memory, not at first access
 };
 
 class shm_endpoint final : public endpoint,
@@ -47,9 +49,9 @@ class shm_endpoint final : public endpoint,
                            public endpoint_recorder,
                            public endpoint_liveness {
  public:
-  /// Takes the place of rank `self` in the segment. Each place can be taken once. From then on, a thread of the
-  /// endpoint sleeps until another rank ends. The end of this thread informs the other ranks of the end of this
-  /// process. UNSUPPORTED: a sandbox refuses all ways to detect the end of a process.
+  /// Opens the endpoint of rank `self` in the segment, which is possible only once for each rank. The endpoint starts a
+  /// thread that sleeps until another rank ends. The end of this thread informs the other ranks of the end of this
+  /// process. Returns UNSUPPORTED if a sandbox refuses all ways to detect the end of a process.
   static result<std::unique_ptr<shm_endpoint>> open(std::shared_ptr<shm_segment> segment, rank self,
                                                     const shm_options& options = {});
   ~shm_endpoint() override;
@@ -110,7 +112,7 @@ class shm_endpoint final : public endpoint,
 
   static constexpr std::uint64_t k_never = ~std::uint64_t{0};
 
-  /// The condition that `word` has reached `goal`.
+  /// A wait until `word` has reached `goal`.
   struct watch {
     const std::atomic<std::uint64_t>* word;
     std::uint64_t goal;
@@ -123,29 +125,30 @@ class shm_endpoint final : public endpoint,
     std::byte* memory = nullptr;
     std::uint64_t bytes = 0;
     std::uint32_t source = 0;  ///< edge_spec::source of the edges that share the area
-    round_no round = 0;        ///< round whose message the area holds
+    round_no round = 0;        ///< round to which the message in the area belongs
   };
 
   struct link_state {
     edge_spec spec;
     bool credits = false;
-    /// In: round whose payload is being read in the sender's memory. Out: last round exposed without staging, or 0.
+    /// Incoming: round whose payload this rank reads in the sender's memory. Outgoing: last round exposed without
+    /// staging.
     round_no exposed = 0;
-    shm_cell* cells[2] = {nullptr, nullptr};  ///< out: the peer's cells; in: our cells
-    /// Out: our consumed word or the peer's register. In: the peer's consumed word or our register.
+    shm_cell* cells[2] = {nullptr, nullptr};  ///< landing cells at the receiver
+    /// For payloads, the sender's `consumed` word. For signals, the receiver's register.
     std::atomic<std::uint64_t>* word = nullptr;
     std::uint32_t instance = 0;
-    /// Byte that the peer sets when it leaves the instance; valid from link() on
+    /// Byte that the peer sets when it leaves the instance; valid after link()
     const std::atomic<std::uint8_t>* left = nullptr;
-    /// Set if messages may be read in the sender's memory; out: our claim; in: the peer's
+    /// The claim in the sender's region; null if messages are never read in the sender's memory
     shm_claim* claim = nullptr;
-    const end_word* closed = nullptr;  ///< in: the peer's end_word
-    staging_area* staging = nullptr;   ///< out: set if the source may be foreign; owned by the block
+    const end_word* closed = nullptr;  ///< incoming: the peer's end_word
+    staging_area* staging = nullptr;   ///< outgoing: null if peers map the source; owned by the block
     doorbell* peer_bell = nullptr;
-    std::uint64_t read_above = k_never;  ///< size above which the receiver reads the sender's process, in bytes
-    round_no signalled = 0;              ///< out: value of the peer's register
-    message_target into{};               ///< in: target of the awaited message
-    message delayed{};                   ///< out: message that waits for credit
+    std::uint64_t read_above = k_never;  ///< size in bytes above which the receiver reads the sender's process
+    round_no signalled = 0;              ///< outgoing: last value written to the peer's register
+    message_target into{};               ///< incoming: target of the awaited message
+    message delayed{};                   ///< outgoing: message that waits for a credit
     round_no delayed_round = 0;
     std::uint32_t watch_at = k_no_watch;
   };
@@ -153,21 +156,20 @@ class shm_endpoint final : public endpoint,
 
   struct block {  ///< the part of this rank's region that one instance uses
     shm_block* head = nullptr;
-    std::vector<rank> members;  ///< ranks in the segment, by rank of the world
+    std::vector<rank> members;  ///< ranks of the segment, indexed by rank of the world
     std::vector<link_id> links;
-    std::vector<shm_block*> of_ranks;  ///< blocks of all members, by rank; empty until linked
+    std::vector<shm_block*> of_ranks;  ///< blocks of all members, indexed by rank; empty until link()
     std::vector<std::unique_ptr<staging_area>> stagings;
-    bool is_reported = false;  ///< the cancellation was reported
+    bool is_reported = false;  ///< the cancellation has been reported
   };
 
-  /// Memory of a detached instance or a closed board. The other members may access the memory until they have left,
-  /// too.
+  /// Memory of a detached instance or a closed board. Other members may access this memory until they have left, too.
   struct retired_piece {
     std::byte* memory = nullptr;
     const std::atomic<std::uint8_t>* left = nullptr;  ///< one byte per member
     std::vector<rank> members;
     std::vector<std::unique_ptr<staging_area>> stagings;
-    std::uint32_t place_on_record = shm_record::k_places;  ///< k_places: not on record
+    std::uint32_t place_on_record = shm_record::k_places;  ///< k_places: the instance is not on record
   };
 
   shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options);
@@ -218,27 +220,27 @@ class shm_endpoint final : public endpoint,
   shm_options options_;
   memory_probe probe_;
   enum class reach : std::uint8_t { unknown, none, all };
-  std::vector<reach> reach_;  ///< whether the rank's process can be read, by rank
+  std::vector<reach> reach_;  ///< by rank: whether the memory of the rank's process can be read
   rank culprit_ = k_no_rank;  ///< rank, possibly alive, whose message cannot be read
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;
   std::vector<watch> watches_;
-  ringer ringer_;  ///< peers written to since the last flush
+  ringer ringer_;  ///< peers to which this rank has published since the last flush
   std::unordered_map<std::uint32_t, block> blocks_;
   std::vector<shm_board*> boards_;
   std::vector<retired_piece> retired_;
   std::size_t reap_at_ = 0;                 ///< size of retired_ at which reap() runs next
-  std::vector<std::uint32_t> free_places_;  ///< free places on record below next_place_
+  std::vector<std::uint32_t> free_places_;  ///< free places below next_place_ in this rank's shm_record
   std::uint32_t next_place_ = 0;
   enum class expected : std::uint8_t { nothing, something, in_vain };
-  /// States of awaited messages, by sender, as of the last search for dead peers
+  /// State of each sender's awaited messages at the last search for dead peers
   std::vector<expected> expected_of_;
   std::uint64_t news_seen_ = 0;  ///< last value of shm_segment::bad_news
-  rank losses_seen_ = 0;         ///< losses on record that were reported
+  rank losses_seen_ = 0;         ///< number of recorded losses that have been reported
   std::uint64_t areas_shown_ = 0;
   status health_ = status::ok;
-  /// Time of the first message of culprit_ that could not be read, possibly because the process of culprit_ was about
-  /// to end.
+  /// Time at which a message of culprit_ could not be read for the first time. The process of culprit_ may have been
+  /// about to end.
   std::chrono::steady_clock::time_point culprit_since_{};
 
   std::thread watcher_;

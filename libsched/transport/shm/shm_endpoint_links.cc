@@ -1,4 +1,4 @@
-// The parts of the segment that instances and worlds use: blocks, links to the ends of peers, boards.
+// The parts of the segment that instances and worlds use: blocks, connections to peers, and boards.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -32,7 +32,7 @@ result<std::unique_ptr<board>> shm_endpoint::open_board(std::size_t most) {
   return std::unique_ptr<board>(make_board(*new (memory) shm_board_words{}));
 }
 
-// The home board is in the page of its rank and is never freed.
+// The board of the world of all ranks is in the page of its rank and is never freed.
 void shm_endpoint::retire(const shm_board& over) {
   if (&over.words() == &page_->home_board) return;
   const std::span<const rank> members = over.members();
@@ -122,7 +122,7 @@ shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, blo
 
 namespace {
 
-/// Returns a key that identifies an edge among the edges between two ranks, as seen from this rank.
+/// Returns a key that identifies an edge among the edges between this rank and one peer.
 constexpr std::uint64_t name_of_edge(std::uint32_t tag, bool is_sent_by_us, bool is_signal) {
   return std::uint64_t{tag} << 2 | (is_sent_by_us ? 2u : 0u) | (is_signal ? 1u : 0u);
 }
@@ -140,11 +140,11 @@ status shm_endpoint::link(std::uint32_t id, std::span<const member_address> all)
     ours.of_ranks.clear();
     return status::unmatched;
   }
-  if (ours.head->closed.is_set()) cancel(id, ours.head->closed.reason());  // other members have yet to get the reason
+  if (ours.head->closed.is_set()) cancel(id, ours.head->closed.reason());  // copies the reason to the other members
   return connect_all(ours);
 }
 
-// Searches the rows of each peer once.
+// Reads the rows of each peer once.
 status shm_endpoint::connect_all(const block& ours) {
   std::map<std::pair<rank, std::uint64_t>, link_id> open;
   for (const link_id link : ours.links) {
@@ -168,14 +168,14 @@ status shm_endpoint::connect_all(const block& ours) {
   return status::ok;
 }
 
-/// Returns a rank's end of an instance, or nullptr if the offset is invalid.
+/// Returns the block of rank `peer` at `offset`, or nullptr if the offset is invalid.
 shm_block* shm_endpoint::block_at(rank peer, std::uint64_t offset, std::size_t members) const {
   if (offset % alignof(shm_block) != 0) return nullptr;
   const bool is_sound = segment_->holds(peer, offset, shm_block::bytes_for(0, members));
   return is_sound ? reinterpret_cast<shm_block*>(segment_->at(offset)) : nullptr;
 }
 
-/// Returns the rows of a peer's block; none if their number is invalid.
+/// Returns the rows of a peer's block, or an empty span if their number is invalid.
 std::span<const edge_row> shm_endpoint::edges_of(rank peer, shm_block& theirs, std::size_t members) const {
   const std::uint64_t rows = theirs.rows;
   const std::uint64_t offset = segment_->offset_of(reinterpret_cast<const std::byte*>(&theirs));
@@ -188,7 +188,8 @@ std::size_t shm_endpoint::index_of(rank who, const block& held) {
   return static_cast<std::size_t>(std::ranges::find(held.members, who) - held.members.begin());
 }
 
-// Tests once whether the peer's process can be read. If the peer did not join yet, a later call tests again.
+// Tests whether the memory of the peer's process can be read, and caches the result. A later call tests again if the
+// peer was absent.
 bool shm_endpoint::can_read(rank peer) {
   reach& known = reach_[static_cast<std::size_t>(peer)];
   const shm_page& page = segment_->page(peer);
@@ -228,8 +229,8 @@ status shm_endpoint::connect(link_state& state, const edge_row& row, const shm_b
   return status::ok;
 }
 
-// A peer may reuse its block for another instance as soon as this rank has set its `left` byte in that block. So the
-// store to this byte is the last store to the block.
+// A peer may reuse its block for another instance as soon as this rank has set its `left` byte in that block. So this
+// rank stores that byte last.
 void shm_endpoint::detach(std::uint32_t id) {
   const auto found = blocks_.find(id);
   if (found == blocks_.end()) return;
@@ -242,7 +243,7 @@ void shm_endpoint::detach(std::uint32_t id) {
   const std::uint32_t place = held.head->place_on_record;
   if (place != shm_record::k_places) record_->set_label(place, {});
   const std::size_t self = index_of(self_, held);
-  // The reason is passed on, because the cancelling rank may have died before it reached all members.
+  // Copies the reason to the other members, because the rank that cancelled may have died meanwhile.
   const bool is_closed = held.head->closed.is_set();
   for (std::size_t m = 0; m < held.of_ranks.size(); ++m) {
     if (m == self) continue;
@@ -255,8 +256,8 @@ void shm_endpoint::detach(std::uint32_t id) {
   reap();
 }
 
-// Frees retired memory that all members have left. Until then, a peer may write to a retired block and read the rounds
-// on record. If much remains because a peer is far behind, the next search waits until the number of retired pieces has
+// Frees retired memory that all members have left. Until then, a peer may write to a retired block and read this rank's
+// record. If much memory remains, because a peer is far behind, reap() runs next when the number of retired pieces has
 // doubled.
 void shm_endpoint::reap() {
   if (retired_.size() < reap_at_) return;

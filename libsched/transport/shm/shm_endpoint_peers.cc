@@ -1,4 +1,4 @@
-// The state of peers apart from messages: the rounds that they have entered, their waits, and their loss.
+// Handles the state of peers: the rounds that they have entered, their waits, and their loss.
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 namespace lsched {
 namespace {
 
-/// The maximum time from the loss of a process's memory until the end of the process is visible.
+/// Maximum time from the moment when a process loses its memory until other processes can detect its end.
 constexpr std::chrono::milliseconds k_longest_exit{50};
 
 }  // namespace
 
-/// Returns whether the number of the peer's process identifies the same process in this process's namespace.
+/// Returns true if the peer's process number is valid in this process's pid namespace.
 bool shm_endpoint::has_visible_process(rank peer) const {
   const process_id process = segment_->page(peer).process.load();
   return process.number != 0 && process.space == process_.space;
@@ -31,7 +31,7 @@ bool shm_endpoint::has_ended(rank peer, bool is_awaited) const {
   return is_gone(process.number) || (is_awaited && state_of_process(process.number) == rank_state::ending);
 }
 
-/// Returns the next rank, in a ring, that has not closed, is not lost, and is no thread of this process.
+/// Returns the next rank, in the ring of all ranks, that is open and alive, and belongs to another process.
 rank shm_endpoint::find_successor() const {
   for (rank i = 1; i < segment_->ranks(); ++i) {
     const rank peer = (self_ + i) % segment_->ranks();
@@ -42,8 +42,8 @@ rank shm_endpoint::find_successor() const {
   return self_;
 }
 
-// A rank counts as open only after its life word is held. So no end of an open rank is missed, not even an exec, which
-// leaves the process alive.
+// A rank counts as open only after its thread holds its life word. So the end of an open rank is always detected, even
+// if the process calls exec and continues to exist.
 std::optional<failure> shm_endpoint::begin_to_watch() {
   watcher_ = start_quietly("lsched-watcher", [this] { watch_peers(); });
   is_watching_.wait(false);
@@ -56,8 +56,8 @@ std::optional<failure> shm_endpoint::begin_to_watch() {
       self_};
 }
 
-// Watches the successor in the ring. If some ranks are lost and others survive, at least one survivor has a lost
-// successor, so each loss is noticed. A rank that ends without closing is lost.
+// Watches the successor in the ring. Each loss is detected: while some ranks are lost and others survive, at least one
+// survivor has a lost successor. A rank is lost if it ends without closing.
 void shm_endpoint::watch_peers() {
   {
     const life_word::holder alive(page_->life);
@@ -67,7 +67,7 @@ void shm_endpoint::watch_peers() {
       const rank peer = find_successor();
       const shm_page& page = segment_->page(peer);
       watched_.store(peer);
-      // Read before the state, because a peer closes before it changes its word.
+      // The word must be read before the state, because a peer closes before it changes its word.
       const std::uint32_t seen = page.life.value();
       if (peer != self_ && page.state_of_rank.load() == shm_page::closed) continue;
       if (page.life.has_ended()) {
@@ -123,7 +123,7 @@ rank_state shm_endpoint::state_of(rank who) const {
   return has_visible_process(who) ? state_of_process(process.number) : rank_state::unknown;
 }
 
-// The losses on record decide. Ranks that have noticed these losses may have ended or closed since, and are not to
+// Returns the first recorded loss. Ranks that have detected this loss may have ended or closed since, but are not to
 // blame.
 rank shm_endpoint::find_dead_peer() {
   if (const rank lost = find_lost_peer(); lost != k_no_rank) segment_->record_lost(lost);
@@ -133,12 +133,12 @@ rank shm_endpoint::find_dead_peer() {
   return k_no_rank;
 }
 
-// Dead peers come before closed peers. A rank that notices a death ends its schedules and closes, and is not to blame.
+// A dead peer is blamed before a closed peer, because a rank that detects a death closes, too.
 rank shm_endpoint::find_lost_peer() {
   find_awaited_peers();
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {
     const bool is_awaited = expected_of_[static_cast<std::size_t>(peer)] == expected::something;
-    // The end is read before the state, because the peer may close and then end.
+    // The end must be checked before the state, because a peer may close and then end.
     if (!segment_->is_lost(peer) && has_ended(peer, is_awaited) &&
         segment_->page(peer).state_of_rank.load() != shm_page::closed)
       return peer;
@@ -148,8 +148,8 @@ rank shm_endpoint::find_lost_peer() {
   return k_no_rank;
 }
 
-// Finds the peers whose messages are awaited. Reads first whether the peer has closed or has left the instance, and
-// then the peer's word, so that no earlier message is missed.
+// Finds the peers whose messages are awaited. It must be read first whether the peer has closed or left the instance,
+// and then the peer's word. Otherwise a message that the peer sent just before could be missed.
 void shm_endpoint::find_awaited_peers() {
   std::ranges::fill(expected_of_, expected::nothing);
   for (const watch& waiting : watches_) {
@@ -158,7 +158,7 @@ void shm_endpoint::find_awaited_peers() {
     const bool has_closed = segment_->page(peer).state_of_rank.load() == shm_page::closed;
     const bool has_left = state.left != nullptr && state.left->load(std::memory_order_acquire) != 0;
     if (waiting.word->load() >= waiting.goal) continue;
-    const bool is_given_up = blocks_.at(state.instance).head->closed.is_set();  // the peer set `closed` before leaving
+    const bool is_given_up = blocks_.at(state.instance).head->closed.is_set();  // set by the peer before it left
     if (has_left && !is_given_up) report_cancelled({state.instance, {peer, status::peer}, true});
     expected& known = expected_of_[static_cast<std::size_t>(peer)];
     if (known != expected::in_vain)

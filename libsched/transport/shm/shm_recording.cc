@@ -18,7 +18,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x34636572736c;  // changes with the layout
+constexpr std::uint64_t k_magic = 0x34636572736c;  // must change when the layout changes
 constexpr std::uint64_t k_page_bytes = 4096;
 constexpr std::uint64_t k_record_bytes = (sizeof(shm_record) + k_page_bytes - 1) / k_page_bytes * k_page_bytes;
 
@@ -35,7 +35,7 @@ std::int64_t now_of(clockid_t clock) {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-/// Returns an id that changes with each start of the machine; all zeros if the system hides the id.
+/// Returns an id that is different after each start of the machine, or zeros if the system hides the id.
 std::array<char, 40> boot_of_machine() {
   std::array<char, 40> boot{};
   const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -49,7 +49,7 @@ failure file_failure(status code, const std::string& path, const std::string& wh
   return {code, "the recorder's file " + path + " (LSCHED_RECORDER): " + why};
 }
 
-/// Returns whether the file may be replaced: it does not exist, is empty, or is a recording.
+/// Returns true if the file may be replaced, because it does not exist, is empty, or is a recording.
 bool may_be_replaced(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return errno == ENOENT;
@@ -62,7 +62,7 @@ bool may_be_replaced(const std::string& path) {
   return is_ours;
 }
 
-/// Returns the kind of op of a word in a record; nop if the recording is damaged.
+/// Converts a word of a record to a kind of op. Returns nop if the word is invalid, because the recording is damaged.
 op_kind kind_of(std::uint32_t word) { return word < k_kinds.size() ? static_cast<op_kind>(word) : op_kind::nop; }
 
 }  // namespace
@@ -91,7 +91,7 @@ wait_note shm_record::wait() const {
   return wait_round.load() == round && wait_since_ns.load() == since ? note : wait_note{};
 }
 
-/// Truncates a long name before its suffix " #number", because the number identifies the instance.
+/// A long name is truncated before its suffix " #number", because the number identifies the instance.
 void shm_record::set_label(std::uint32_t place, std::string_view text) {
   const std::size_t length = std::min(text.size(), k_label_bytes - 1);
   const std::size_t tail = length == text.size() ? 0 : text.size() - std::min(text.rfind(" #"), text.size());

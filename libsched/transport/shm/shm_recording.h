@@ -1,11 +1,11 @@
-// The recording: the last state of every rank of a node, in memory that outlives the ranks.
+// The recording: the current state of every rank of a node, in memory that outlives the ranks.
 //
 //     | header | record 0 | record 1 | …          a part of the segment (shm_segment.h)
 //
-// A rank writes one word when its application calls for a round, and a note once a wait has become long. Peers read
-// these words and notes to find the rank that a timeout has to name. `lsched postmortem` reads the recording after the
-// ranks have ended, because `lsched run` keeps the segment until then. If LSCHED_RECORDER names a file, this part of
-// the segment is that file and outlives every process. docs/reference/recorder.md explains the output.
+// A rank writes a word when its application calls for a round, and a note when a wait has become long. Peers read these
+// words and notes to find the rank that the error text of a timeout must name. `lsched run` keeps the segment, so
+// `lsched postmortem` can read the recording after the ranks have ended. If LSCHED_RECORDER names a file, this part of
+// the segment is that file, which outlives every process. docs/reference/recorder.md explains the output.
 #pragma once
 
 #include <atomic>
@@ -20,31 +20,32 @@
 
 namespace lsched {
 
-/// The record of one rank. All zeros: the rank is absent. A reader may see an incomplete change.
+/// The record of one rank. A record of zeros means that the rank is absent. A record may change while a reader reads.
 struct shm_record {
-  static constexpr std::size_t k_places = 4096;  ///< places for instances; further instances are not on record
+  static constexpr std::size_t k_places = 4096;  ///< maximum number of instances; further instances are not on record
   static constexpr std::size_t k_label_bytes = 64;
 
   std::atomic<std::int32_t> process;
-  std::atomic<std::int32_t> rank_in_world;   ///< differs from the index in the recording if there are several nodes
-  std::atomic<std::uint64_t> process_start;  ///< distinguishes the process from a later process with its number
-  std::atomic<std::uint64_t> closed_ns;      ///< time when the rank closed its world; 0: still open
+  std::atomic<std::int32_t> rank_in_world;   ///< with several nodes, differs from the index in the recording
+  std::atomic<std::uint64_t> process_start;  ///< distinguishes the process from a later process with the same number
+  std::atomic<std::uint64_t> closed_ns;      ///< time at which the rank closed its world; 0: the world is open
   std::atomic<std::uint64_t> wait_round;     ///< 0: the rank does not wait
   std::atomic<std::uint64_t> wait_since_ns;
-  std::atomic<std::uint64_t> wait_instance;  ///< number on record
+  std::atomic<std::uint64_t> wait_instance;  ///< number of the instance for which the rank waits
   std::atomic<std::uint32_t> wait_op;
   std::atomic<std::int32_t> wait_peer;
   std::atomic<std::uint32_t> wait_kind;
   std::atomic<std::uint32_t> wait_tag;
-  // Indexed by place:
-  alignas(64) std::atomic<std::uint64_t> entered[k_places];  ///< last round that was called for
+  // Per instance, indexed by place:
+  alignas(64) std::atomic<std::uint64_t> entered[k_places];  ///< last round for which the application has called
   std::atomic<std::uint64_t> number[k_places];               ///< number of the instance plus one; 0: the place is free
-  char label[k_places][k_label_bytes];                       ///< truncated; empty for a destroyed instance
+  char label[k_places][k_label_bytes];                       ///< name; empty: the instance was destroyed
 
   void note(const wait_note& what);
-  /// Returns the note of the current wait. Returns an empty note if the rank does not wait, or while the note changes.
+  /// Returns the note of the current wait. Returns an empty note if the rank does not wait, or the note has changed
+  /// meanwhile.
   wait_note wait() const;
-  void set_label(std::uint32_t place, std::string_view text);  ///< empty: removes the label
+  void set_label(std::uint32_t place, std::string_view text);  ///< an empty `text` removes the label
 };
 
 /// Returns the time of the machine's monotonic clock, which is the same for all processes.
@@ -61,18 +62,18 @@ std::vector<std::byte> recording_header(std::int64_t ranks);
 /// Returns the record of a rank in memory that holds a recording.
 shm_record& record_in(std::byte* recording, rank who);
 
-/// Creates the file for the recording of `ranks` ranks, with its header. Allocates all blocks, so a full disk is
-/// detected now. An existing recording is replaced, and stays with the processes that write it. ARGUMENT: another file
-/// exists there. The caller owns the returned descriptor.
+/// Creates the file for the recording of `ranks` ranks, with its header. Allocates all disk blocks, so that a full disk
+/// is detected now. An existing recording is replaced; processes that write to it keep the old file. Returns ARGUMENT
+/// if another kind of file exists at `path`. The caller owns the returned descriptor.
 result<int> create_recording(const std::string& path, std::int64_t ranks);
 
 // --- reading ----------------------------------------------------------------------------------------------------
 
-/// A schedule of a rank. The rank may have destroyed the schedule while other ranks still had it. `entered` is the last
-/// round that the rank's application has called for; 0: none.
+/// A schedule of a rank. The rank may have destroyed it before other ranks did. `entered` is the last round for which
+/// the rank's application has called, or 0.
 struct recorded_schedule {
   std::uint64_t number = 0;  ///< number of the instance, equal on all members of the schedule's world
-  std::string label{};       ///< empty: destroyed
+  std::string label{};       ///< name; empty if the rank has destroyed the schedule
   round_no entered = 0;
 };
 
@@ -87,14 +88,14 @@ struct recorded_rank {
   const recorded_schedule* find(std::uint64_t schedule) const;
 };
 
-/// Returns whether all ranks are members of the schedule's world. The members of other worlds are not on record.
+/// Returns true if all ranks are members of the world of schedule `number`. Members of other worlds are unknown.
 constexpr bool is_of_all_ranks(std::uint64_t number) { return number >> 32 == 0; }
 
 recorded_rank read_record(const shm_record& record);
 
 /// A parsed recording. Times are times of the machine's monotonic clock.
 struct recording {
-  bool is_of_this_boot = false;     ///< written on this machine since its last start
+  bool is_of_this_boot = false;     ///< true if the recording was written on this machine since its last start
   std::int64_t wall_offset_ns = 0;  ///< offset from recorded times to the time of day
   std::vector<recorded_rank> ranks{};
 };

@@ -27,9 +27,9 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x6465686373626c45;  // changes with the layout below
+constexpr std::uint64_t k_magic = 0x6465686373626c45;  // must change when the layout below changes
 constexpr std::size_t k_page_bytes = 4096;
-constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // a mapped segment can always be touched as a whole
+constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // a mapped file must not shrink
 
 #ifndef MADV_POPULATE_WRITE  // Linux 5.14
 #define MADV_POPULATE_WRITE 23
@@ -53,15 +53,15 @@ std::uint64_t machine_bytes() {
   return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// Returns the address space that the segment may use: half of RLIMIT_AS, because the program needs the rest.
+/// Returns the maximum address space for the segment: half of RLIMIT_AS, because the program needs the other half.
 std::uint64_t address_limit() {
   rlimit limit{};
   const bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   return is_limited ? limit.rlim_cur / 2 : shm_segment::k_most_reserved;
 }
 
-/// Returns the failure for too little address space, on the machine or within a limit. Advises a quarter of the failed
-/// size, because the program needs address space too.
+/// Returns the failure for insufficient address space. The text suggests a quarter of the failed size, because the
+/// program needs address space, too.
 failure no_room(std::uint64_t stride, std::int64_t ranks, const char* why) {
   const std::uint64_t less = std::bit_floor(stride) / 4 >> 20;
   const std::string advice =
@@ -71,7 +71,7 @@ failure no_room(std::uint64_t stride, std::int64_t ranks, const char* why) {
                                  std::to_string(stride >> 20) + " MiB (" + why + "): " + advice};
 }
 
-/// Returns the failure of a segment that would be larger than RLIMIT_FSIZE allows a file to be.
+/// Returns the failure for a segment that would exceed the file size limit (RLIMIT_FSIZE).
 failure over_file_limit(std::uint64_t bytes, std::uint64_t limit) {
   return {status::no_memory,
           "shared memory: the segment of " + std::to_string(bytes >> 20) + " MiB exceeds the file size limit of " +
@@ -79,14 +79,14 @@ failure over_file_limit(std::uint64_t bytes, std::uint64_t limit) {
               " MiB (`ulimit -f`). Set LSCHED_REGION (bytes for each rank) lower, or raise the limit"};
 }
 
-/// Returns the largest size of a segment with default regions, by the limits of address space and file size.
+/// Returns the maximum size of a segment with regions of default size, given the process's limits (setrlimit).
 std::uint64_t most_bytes_by_limits() { return std::min(address_limit(), file_size_limit()); }
 
 bool write_at(int file, std::uint64_t offset, const void* from, std::size_t bytes) {
   return pwrite(file, from, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
 }
 
-/// Owns a descriptor and closes it unless the descriptor was moved out.
+/// Owns a file descriptor, and closes it unless it was moved out.
 struct owned_descriptor {
   int number;
   ~owned_descriptor() {
@@ -94,8 +94,8 @@ struct owned_descriptor {
   }
 };
 
-/// Returns the failure of a system call, from errno. `what` begins with the name of the call. EPERM and ENOSYS mean a
-/// sandbox, because no limit and no argument used here causes them.
+/// Returns the failure of a system call, from errno. `what` begins with the name of the call. EPERM and ENOSYS indicate
+/// a sandbox, because no limit and no argument used here causes them.
 failure system_failure(const char* what) {
   const bool is_refused = errno == EPERM || errno == ENOSYS;
   const char* const advice = is_refused
@@ -106,14 +106,14 @@ failure system_failure(const char* what) {
           std::string("shared memory: ") + what + ": " + std::strerror(errno) + advice};
 }
 
-/// Returns a failure if a sandbox refuses futex. std::mutex needs futex too, so the process would abort later.
+/// Returns a failure if a sandbox refuses futex(2). Otherwise std::mutex would abort the process later.
 std::optional<failure> find_refused_futex() {
   std::uint32_t word = 0;
   if (syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0) >= 0) return std::nullopt;
   return system_failure("futex, to wake a rank");
 }
 
-/// The file of the recording, if there is one. Device and inode distinguish the file from other files of that name.
+/// The file of the recording. Device and inode distinguish it from other files with this name.
 struct recorder_file {
   std::array<char, 1024> path;
   std::uint64_t device, inode;
@@ -121,7 +121,7 @@ struct recorder_file {
   bool exists() const { return path.front() != '\0'; }
 };
 
-/// Creates the file. Its path is absolute, because processes that map the segment may have another working directory.
+/// Creates the file. The stored path is absolute, because other processes may have other working directories.
 result<recorder_file> create_recorder(const std::string& name, std::int64_t ranks) {
   std::error_code error;
   std::filesystem::path path = std::filesystem::absolute(name, error);
@@ -141,7 +141,7 @@ result<recorder_file> create_recorder(const std::string& name, std::int64_t rank
   return made;
 }
 
-/// Opens the file and checks its identity and size. The caller owns the descriptor.
+/// Opens the file of the recording, and checks its identity and size. The caller owns the descriptor.
 result<int> open_recorder(const recorder_file& recorder, int access, std::uint64_t bytes) {
   owned_descriptor file{::open(recorder.path.data(), access | O_CLOEXEC | O_NONBLOCK)};
   struct stat info {};
@@ -153,7 +153,7 @@ result<int> open_recorder(const recorder_file& recorder, int access, std::uint64
   return std::exchange(file.number, -1);
 }
 
-/// Maps the file over the recording in the segment.
+/// Maps the file in place of the recording's part of the segment.
 std::optional<failure> map_recorder(const recorder_file& recorder, std::byte* place, std::uint64_t bytes) {
   const auto opened = open_recorder(recorder, O_RDWR, bytes);
   if (!opened) return opened.error();
@@ -174,10 +174,10 @@ struct shm_segment::header {
   process_id creator;
   recorder_file recorder;
   alignas(64) std::atomic<std::uint64_t> bad_news;
-  std::atomic<std::uint32_t> entered;  ///< ranks that have opened, or never will
-  doorbell entrance;                   ///< rung by the last rank to enter
+  std::atomic<std::uint32_t> entered;  ///< number of ranks that have opened their endpoints, or never will
+  doorbell entrance;                   ///< the last rank that enters rings this bell
 
-  // Returns whether the header fits a file of this size. The descriptor may be any file, so all fields are checked.
+  // Returns true if the header is valid for a file of this size. All fields are checked: the file may be any file.
   bool describes(std::uint64_t bytes) const {
     if (magic != k_magic || ranks < 1 || ranks > std::numeric_limits<rank>::max()) return false;
     if (data_offset != data_offset_of(ranks) || bytes < data_offset || stride == 0 || stride % k_page_bytes != 0)
@@ -209,7 +209,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
   if (bytes > file_size_limit()) return over_file_limit(bytes, file_size_limit());
 
-  // The descriptor lies above the standard streams, because output to a closed stream must not go into the segment.
+  // The descriptor must not be 0, 1 or 2: if a standard stream is closed, its output would go into the segment.
   const owned_descriptor lowest{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (lowest.number < 0) return system_failure("memfd_create, to make the segment");
   owned_descriptor file{fcntl(lowest.number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)};
@@ -244,7 +244,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
   return map(descriptor);
 }
 
-// Only memory files have seals, and only segments have this name. If /proc is hidden, the seals decide.
+// A segment is a memory file, which has seals, with the name of segments. Without /proc, only seals are checked.
 bool shm_segment::is_segment(int descriptor) {
   if (fcntl(descriptor, F_GET_SEALS) < 0) return false;
   std::error_code error;
@@ -273,7 +273,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
     const std::uint64_t offset = recording_offset_of(first.ranks);
     if (auto why = map_recorder(first.recorder, segment->at(offset), recording_bytes(first.ranks))) return *why;
   }
-  // A core dump would fault in every page that any rank has touched, and would keep the dying rank alive meanwhile.
+  // A core dump would read every page that any rank has accessed, and so delay the end of the rank.
   if (madvise(base, bytes, MADV_DONTDUMP) != 0) return system_failure("madvise, to keep the segment out of core dumps");
   return segment;
 }
@@ -331,7 +331,7 @@ void shm_segment::enter(rank who, shm_page::state as) {
 }
 
 // The last rank to enter wakes all ranks. Each rank also checks periodically whether another rank has ended before it
-// opened, because such a rank has no watcher thread yet.
+// opened its endpoint, because that rank has no watcher thread yet.
 std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limit) {
   using clock = std::chrono::steady_clock;
   const auto deadline = clock::now() + limit;
@@ -353,7 +353,7 @@ std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limi
   return failure{status::peer, "rank " + std::to_string(lost) + " ended before all ranks had opened their world", lost};
 }
 
-// The launcher marks a rank that ends without opening as closed. A rank that was lost after it had opened is on record.
+// If a rank ends before it has opened its endpoint, the launcher marks it as closed. Otherwise its loss is recorded.
 bool shm_segment::have_all_opened() const {
   for (rank r = 0; r < ranks(); ++r)
     if (page(r).state_of_rank.load() != shm_page::open && (find_absent() != k_no_rank || is_lost(r))) return false;
@@ -383,7 +383,7 @@ shm_page& shm_segment::page(rank of) const {
 
 shm_record& shm_segment::record(rank of) const { return record_in(at(recording_offset_of(ranks())), of); }
 
-// Reads with system calls, because a load from memory that was never written would allocate pages.
+// The recording is read with system calls, because loads from a mapping would allocate pages that were never written.
 result<std::string> shm_segment::read_recording(int descriptor) {
   header first{};
   struct stat info {};
@@ -433,7 +433,7 @@ shm_heap::shm_heap(std::shared_ptr<shm_segment> segment, rank self, bool touches
   free_[segment_->offset_of(begin_)] = segment_->stride();
 }
 
-// If the system has no free pages or does not support the request, pages are allocated at first use as usual.
+// If madvise fails, pages are allocated at first access.
 std::byte* shm_heap::allocate(std::size_t bytes) {
   std::byte* const memory = take(bytes);
   if (touches_ && memory != nullptr && bytes >= k_page_bytes) (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
@@ -482,7 +482,7 @@ void shm_heap::deallocate(std::byte* place) {
   free_[start] = size;
 }
 
-// Keeps touched pages for the next allocation, up to a limit.
+// Keeps the pages for the next allocation, up to k_most_kept bytes.
 void shm_heap::keep_or_give_back(std::uint64_t start, std::uint64_t bytes) {
   kept_ += bytes;
   if (kept_ <= k_most_kept) return;

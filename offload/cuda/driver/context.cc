@@ -39,7 +39,7 @@ std::optional<failure> cuda_context::load() {
   return std::nullopt;
 }
 
-// At the end of a process the driver may be gone, so its errors are ignored.
+// Errors are ignored, because the driver may already be unloaded at the end of the process.
 cuda_context::~cuda_context() {
   if (handle_ == nullptr) return;
   if (image_ != nullptr) {

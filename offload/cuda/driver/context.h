@@ -1,7 +1,7 @@
 // A device's CUDA context, into which the kernels of this library are loaded.
 //
 // The context is the device's primary context, which the program's other CUDA code also uses. Calls of the driver must
-// be made within a cuda_scope. At its end, a cuda_scope restores the context that was current before.
+// be made within a cuda_scope.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ namespace lsched {
 
 class cuda_context {
  public:
-  /// Opens the context and loads all kernels. If a launch loaded a kernel later, the load would wait for streams, and a
-  /// stream may wait for a round.
+  /// Opens the context and loads all kernels. (If a kernel were loaded at its first launch, the driver would wait for
+  /// all streams, and a stream that waits for a round could cause a deadlock.)
   static result<std::unique_ptr<cuda_context>> open(const cuda_driver& driver, std::int32_t number);
 
   ~cuda_context();
@@ -30,7 +30,7 @@ class cuda_context {
   const std::string& name() const { return name_; }
   const std::array<std::byte, 16>& uuid() const { return uuid_; }
 
-  /// Returns the function at an index of device_symbols().
+  /// Returns the function whose name is device_symbols()[place].
   CUfunction function(std::uint32_t place) const { return functions_[place]; }
 
  private:
@@ -48,9 +48,9 @@ class cuda_context {
   std::vector<CUfunction> functions_;
 };
 
-/// Makes a context current for the calling thread while this object exists. Calls in this scope do not invalidate
-/// stream captures. If is_entered() is false, the context is gone. Then no driver call may be made, because the call
-/// would use another context.
+/// Makes a context current for the calling thread while this object exists. Driver calls in this scope do not
+/// invalidate stream captures of other code. If is_entered() is false, the context no longer exists, and no driver call
+/// may be made, because it would use another context.
 class cuda_scope {
  public:
   explicit cuda_scope(const cuda_context& in)
@@ -72,7 +72,7 @@ class cuda_scope {
   const cuda_driver& driver_;
   const CUresult answer_;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-  const bool has_mode_;  ///< whether `mode_` holds the thread's own mode
+  const bool has_mode_;  ///< true if `mode_` is the thread's previous capture mode, which the destructor restores
 };
 
 }  // namespace lsched

@@ -18,7 +18,7 @@ std::string version_text(int version) {
 
 failure unsupported(std::string why) { return {status::unsupported, "CUDA cannot be used: " + std::move(why)}; }
 
-/// Looks up all functions in `library`, which stays loaded.
+/// Looks up all functions in the loaded library `library`.
 std::optional<failure> find_functions(void* library, cuda_driver& into) {
   const auto version_of = reinterpret_cast<PFN_cuDriverGetVersion_v2020>(dlsym(library, "cuDriverGetVersion"));
   const auto address_of = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
@@ -49,13 +49,13 @@ struct loaded_driver {
   std::mutex guard;
   cuda_driver functions;
   bool is_loaded = false;
-  std::optional<failure> why;                       ///< the reason why the driver cannot be used
-  std::atomic<const cuda_driver*> usable{nullptr};  ///< `functions`, once they can be called
+  std::optional<failure> why;                       ///< set if the driver cannot be used: the reason
+  std::atomic<const cuda_driver*> usable{nullptr};  ///< pointer to `functions`, once they can be called
 };
 
 constinit loaded_driver the_one;
 
-/// Loads the library with the `flags` of dlopen. Returns false if the library is missing.
+/// Loads the library by dlopen with `flags`. Returns false if the library is missing.
 bool load(loaded_driver& into, int flags) {
   if (into.is_loaded) return true;
   void* const library = dlopen(k_library, flags);

@@ -1,7 +1,7 @@
-// The CUDA driver, loaded at run time: no part of libsched is linked to it. (docs/reference/device.md)
+// The CUDA driver, which is loaded at run time: libsched is not linked to it (docs/reference/device.md).
 //
-// Each function is requested in the version of its interface that this code was compiled with. Nothing is loaded before
-// load_cuda_driver() is called, and a loaded driver is never unloaded.
+// Each function is requested in the version with which this code was compiled. The driver is loaded by the first call
+// of load_cuda_driver(), and is never unloaded.
 #pragma once
 
 #include <cudaTypedefs.h>
@@ -12,8 +12,8 @@
 
 namespace lsched {
 
-/// The oldest supported version of CUDA. From this version on, a stream can wait for a value in memory without a
-/// special option of the driver.
+/// The oldest supported version of CUDA. Since this version, a stream can wait for a value in memory without a special
+/// driver option.
 inline constexpr int k_least_cuda_driver = 12000;
 
 // Functions that every supported driver has: NAME(function, version of the function's interface).
@@ -79,24 +79,24 @@ inline constexpr int k_least_cuda_driver = 12000;
   NAME(cuStreamWriteValue64, 11070)
 
 struct cuda_driver {
-  int version = 0;  ///< version of CUDA, for example 13000
+  int version = 0;  ///< version of CUDA, such as 13000
 #define LSCHED_CUDA_MEMBER(function, interface) PFN_##function##_v##interface function = nullptr;
   LSCHED_CUDA_FUNCTIONS(LSCHED_CUDA_MEMBER)
   LSCHED_CUDA_OPTIONAL_FUNCTIONS(LSCHED_CUDA_MEMBER)
 #undef LSCHED_CUDA_MEMBER
 };
 
-/// Returns the driver of this process, loaded and initialised. Every call returns the same object. UNSUPPORTED: the
-/// text has the reason. Any thread.
+/// Loads and initialises the driver, if necessary. Every call returns the same object, or UNSUPPORTED with the reason
+/// as text. Any thread.
 result<const cuda_driver*> load_cuda_driver();
 
 /// Returns the driver if the process has already loaded it, else nullptr. Any thread.
 const cuda_driver* find_cuda_driver();
 
-/// Returns the driver that load_cuda_driver() or find_cuda_driver() has found; nullptr: none. Costs an atomic load.
+/// Returns the driver that load_cuda_driver() or find_cuda_driver() has found, or nullptr. Costs one atomic load.
 const cuda_driver* known_cuda_driver();
 
-/// Maps a result of the driver to a status. DEVICE: no later call of the driver can succeed.
+/// Converts a result of the driver to a status. DEVICE means that no later call of the driver can succeed.
 status status_of(CUresult answer);
 
 /// Describes the result of a call, for example "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".

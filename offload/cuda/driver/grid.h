@@ -1,4 +1,4 @@
-// Divides work among the blocks and threads of a device.
+// The division of work among thread blocks and threads of a device.
 #pragma once
 
 #include <algorithm>
@@ -15,21 +15,21 @@ struct device_grid {
 
 inline constexpr std::uint32_t k_most_device_threads = 256;  ///< maximum number of threads in a block
 inline constexpr std::uint64_t k_most_device_blocks = std::numeric_limits<std::int32_t>::max();
-inline constexpr std::uint32_t k_device_vector_bytes = 16;  ///< bytes of the largest memory access of one instruction
+inline constexpr std::uint32_t k_device_vector_bytes = 16;  ///< largest memory access of an instruction, in bytes
 
 /// Returns count / each, rounded up.
 constexpr std::uint64_t parts(std::uint64_t count, std::uint64_t each) {
   return count / each + (count % each != 0 ? 1 : 0);
 }
 
-/// Returns the number of threads in a block that processes `wanted` items concurrently. The number is a multiple of the
-/// warp size, because a partial warp costs as much as a whole warp.
+/// Returns the number of threads in a block that processes `wanted` items, one per thread. It is a multiple of the warp
+/// size, because a partial warp takes as long as a whole warp.
 constexpr std::uint32_t threads_for(std::uint64_t wanted) {
   constexpr std::uint32_t warp = 32;
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(parts(wanted, warp) * warp, warp, k_most_device_threads));
 }
 
-/// Returns a grid of `blocks` blocks, but of at least one block.
+/// Returns a grid of `blocks` blocks, but at least one block.
 constexpr device_grid grid_of(std::uint64_t blocks, std::uint32_t threads) {
   return {static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, k_most_device_blocks)), threads};
 }

@@ -1,5 +1,5 @@
 // The health of a device. After some errors of the driver, no later call can succeed. The first such error is recorded,
-// and from then on the device counts as failed.
+// and the device then counts as failed.
 #pragma once
 
 #include <string>
@@ -17,15 +17,15 @@ class cuda_health {
 
   bool is_well() const { return why_.empty(); }
   status code() const { return is_well() ? status::ok : status::device; }
-  /// Returns the reason of the failure, or the last error if the device still works.
+  /// Returns the reason of the device's failure. Before a failure, returns the last error.
   const std::string& words() const { return is_well() ? last_ : why_; }
 
   void fail(std::string_view call, CUresult answer) {
     if (is_well()) why_ = words_of(call, answer);
   }
 
-  /// Records the error of a call, if any. Marks the device as failed if the error means that no later call can succeed.
-  /// Returns whether the call has succeeded.
+  /// Records the result of a driver call. Marks the device as failed if the error means that no later call can succeed.
+  /// Returns true if the call has succeeded.
   bool note(std::string_view call, CUresult answer) {
     if (answer == CUDA_SUCCESS) return true;
     last_ = words_of(call, answer);
@@ -33,7 +33,7 @@ class cuda_health {
     return false;
   }
 
-  /// Records an error that does not come from a driver call.
+  /// Records an error that is not the result of a driver call.
   void note(std::string what) { last_ = std::move(what); }
 
  private:

@@ -15,8 +15,8 @@ constexpr std::array k_floats{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
 // ---- functions of the image
 
-/// Returns whether the image has a function for a kernel. Copies have no function, because the driver copies. Kernels
-/// that are functions (is_function) have jobs of their own (sparse_launch.h).
+/// Returns true if the image has a function for a kernel. Copies have no function, because the driver copies. Functions
+/// of the instance (is_function) have separate jobs (sparse_launch.h).
 constexpr bool has_function(kernel what, dtype type) {
   return row_of(what).is(trait::on_devices) && what != kernel::copy && !is_function(what) && supports(what, type);
 }
@@ -32,12 +32,13 @@ constexpr device_symbol symbol_of(std::string_view what, std::string_view type, 
   return symbol;
 }
 
-/// Returns the kernel's name in the image. On a device an adaptive sum receives its coefficients as arguments.
+/// Returns the kernel's name in the image. On a device, an adaptive sum gets its coefficients as arguments.
 constexpr std::string_view device_name_of(kernel what) { return what == kernel::adasum ? "scaled_add" : name_of(what); }
 
 struct vector_step_name {
   std::string_view text;
-  /// `has_types`: one function for each floating-point type. `is_of_residual`: only for the types of residuals.
+  /// `has_types`: there is a function for each floating type. `is_of_residual`: only for the types of residuals, f32
+  /// and f64.
   bool has_types, is_of_residual;
 };
 constexpr std::array<vector_step_name, 9> k_vector_steps{{{"select_count", true, false},

@@ -1,6 +1,5 @@
-// Launch parameters, on a device, of the kernels in the table of ops/kernel.h: the functions of the device image, the
-// grids, and the size of the workspace. The workspace holds data between two passes of a kernel. Nothing here calls the
-// driver.
+// Launch parameters for the kernels in ops/kernel.h: the functions of the device image, the grids, and the size of the
+// workspace, the memory for data between two passes of a kernel. No function of this file calls the driver.
 #pragma once
 
 #include <array>
@@ -28,30 +27,30 @@ std::span<const device_symbol> device_symbols();
 
 inline constexpr std::uint32_t k_no_device_function = ~std::uint32_t{0};
 
-/// A kernel for one dtype, which is looked up once, at commit. Each function of the kernel has one parameter, a
-/// device_arguments (kernels/arguments.h).
+/// A kernel for one dtype, which is looked up when an instance is created. Each function of the kernel has one
+/// parameter, a device_arguments (kernels/arguments.h).
 struct device_kernel {
   std::uint32_t first = k_no_device_function;   ///< index in device_symbols()
-  std::uint32_t second = k_no_device_function;  ///< index of the second pass, which is launched after the first
-  std::uint32_t vector = 1;  ///< number of elements that a thread processes at once, in kernels with one pass
+  std::uint32_t second = k_no_device_function;  ///< index of the function for the second pass
+  std::uint32_t vector = 1;  ///< kernels with one pass: number of elements that a thread processes at once
 
   bool has_two_passes() const { return second != k_no_device_function; }
 
-  // A grid has at least one block, even if `count` is 0. A launch with `count` 0 does nothing, or writes sums that are
-  // zero.
+  // A grid has at least one block, even if `count` is 0. A launch with `count` 0 writes nothing, or sums of zero.
   device_grid grid_of_first(std::uint64_t count) const;
   device_grid grid_of_second(std::uint64_t count) const;
 
-  /// Returns the size of the workspace, which is device memory aligned for f64; 0: no workspace is needed.
+  /// Returns the size of the workspace in bytes, or 0 if none is needed. The workspace must be device memory aligned
+  /// for f64.
   std::uint64_t workspace_bytes(std::uint64_t count) const;
 };
 
-/// Finds the functions of a kernel. Returns nullopt if the kernel does not run on devices. On a device, `adasum`
-/// computes c = x a + y b. The host computes the coefficients x and y before (adasum_coefficients_of). `dot_norms`
-/// writes its sums to c, which is aligned for f64. Only `dot_norms` accepts null operands.
+/// Finds the functions of a kernel. Returns nullopt if devices do not have the kernel. On a device, `adasum` computes c
+/// = x a + y b with coefficients that the host has computed (adasum_coefficients_of). `dot_norms` writes its sums to c,
+/// which must be aligned for f64. Only `dot_norms` accepts null operands.
 std::optional<device_kernel> find_device_kernel(kernel what, dtype type);
 
-/// The steps of jobs on sparse vectors (sparse_launch.h; kernels/sparse.cu).
+/// The functions for jobs on sparse vectors (sparse_launch.h; kernels/sparse.cu).
 enum class vector_step : std::uint8_t { count, tally, take, put, leave, drop, narrow, scan, clear };
 
 /// Returns the index in device_symbols() of the function for `step` and the floating-point type `type`.

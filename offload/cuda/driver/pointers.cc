@@ -11,12 +11,12 @@ namespace lsched {
 namespace {
 
 struct pointer_facts {
-  unsigned type = 0;  ///< CUmemorytype; 0: unknown to the driver
+  unsigned type = 0;  ///< CUmemorytype; 0: the driver does not know the address
   unsigned is_managed = 0;
   int device = -1;
 };
 
-/// Asks the driver about an address. An address that the driver does not know is no error.
+/// Queries the driver about an address. An unknown address is not an error.
 result<pointer_facts> facts_of(const cuda_driver& driver, const std::byte* memory) {
   std::array asked{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
@@ -30,7 +30,7 @@ result<pointer_facts> facts_of(const cuda_driver& driver, const std::byte* memor
 
 bool is_of_device(const pointer_facts& found) { return found.type == CU_MEMORYTYPE_DEVICE && found.is_managed == 0; }
 
-/// Returns whether the host can read a byte. The host cannot read, for example, freed device memory.
+/// Returns true if the host can read the byte at `place`. The host cannot read, for example, freed device memory.
 bool is_readable(const std::byte* place) {
   std::byte seen{};
   const iovec into{&seen, 1}, from{const_cast<std::byte*>(place), 1};
@@ -46,7 +46,7 @@ result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t numbe
   if (memory == nullptr || bytes == 0) return memory_space::host;
   const std::byte* const last = memory + bytes - 1;
   const auto begin = facts_of(driver, memory), end = facts_of(driver, last);
-  if (!begin || !end) {  // the driver has failed, but schedules over host memory continue
+  if (!begin || !end) {  // the driver has failed; schedules over host memory must still work
     if (is_readable(memory) && is_readable(last)) return memory_space::host;
     return begin ? end.error() : begin.error();
   }

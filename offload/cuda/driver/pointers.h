@@ -1,5 +1,5 @@
-// Classifies memory by its address. The result is never cached, because memory can be freed, and its address reused,
-// without notice.
+// Classification of memory by its address. Results must not be cached, because memory can be freed, and its address
+// reused, without notice.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace lsched {
 
-/// Returns whether [memory, memory + bytes) is host memory or device memory, for a rank that uses the device `number`.
-/// Pinned memory, and managed memory that the host can read, are host memory. CONSTRAINT: memory of another device.
-/// ARGUMENT: parts of the memory are in different spaces or allocations, or the memory was freed. If the driver fails
-/// and the host cannot read the memory, returns the driver's error. Any thread; needs no context.
+/// Returns whether [memory, memory + bytes) is host memory or memory of device `number`. Pinned memory, and managed
+/// memory that the host can read, count as host memory. Returns CONSTRAINT for memory of another device, and ARGUMENT
+/// if parts of the memory are in different spaces or allocations, or if the memory was freed. If the driver fails and
+/// the host cannot read the memory, returns the driver's error. Any thread. No context must be current.
 result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t number, const std::byte* memory,
                                    std::uint64_t bytes);
 
@@ -23,12 +23,12 @@ struct cuda_allocation {
   unsigned long long number = 0;  ///< never reused in this process
 };
 
-/// Returns the allocation that contains the address `memory` in device memory; nothing if the driver does not know the
+/// Returns the allocation that contains the device address `memory`, or nothing if the driver does not know the
 /// address.
 std::optional<cuda_allocation> cuda_allocation_of(const cuda_driver& driver, const std::byte* memory);
 
-/// Returns whether the driver knows the memory as memory of any device. If the driver fails, returns true if the host
-/// cannot read the memory.
+/// Returns true if the memory is memory of any device. If the driver fails, returns true if the host cannot read the
+/// memory.
 bool is_cuda_memory(const cuda_driver& driver, const std::byte* memory);
 
 }  // namespace lsched

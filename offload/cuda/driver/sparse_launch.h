@@ -1,5 +1,5 @@
-// Launches of jobs on sparse vectors (ops/sparse_job.h): functions of the image, their grids and their order. Nothing
-// here calls the driver.
+// Launches for jobs on sparse vectors (ops/sparse_job.h): functions of the image, their grids and their order. No
+// function of this file calls the driver.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ struct device_launch {
   device_arguments with{};
 };
 
-/// Launches that a stream executes in this order.
+/// A sequence of launches, which a stream executes in order.
 class launch_list {
  public:
   void add(const device_launch& next) { all_[count_++] = next; }
@@ -32,12 +32,12 @@ class launch_list {
 /// Returns a launch that sets `bytes` bytes to zero.
 device_launch launch_of_clearing(void* memory, std::uint64_t bytes);
 
-/// Returns the size of the workspace of a selection from `count` elements. The workspace is device memory aligned for
-/// u64.
+/// Returns the size of the workspace of a selection from `count` elements. The workspace must be device memory aligned
+/// for u64.
 std::uint64_t selection_workspace_bytes(std::uint64_t count);
 
-/// Returns the launches of a job. A selection needs a workspace of selection_workspace_bytes(count) bytes. If there is
-/// nothing to select, the launches do not write *found, and the caller must set *found to 0.
+/// Returns the launches of a job. A selection needs a workspace of selection_workspace_bytes(count) bytes. If k or
+/// count is 0, the launches do not write *found, and the caller must set *found to 0.
 launch_list launches_of(const sparse_selection& job, void* workspace);
 launch_list launches_of(const sparse_settlement& job);
 

@@ -1,6 +1,5 @@
-// The arguments of every device kernel, passed by value. They describe one call of a kernel in the table of
-// ops/kernel.h. The host fills in the arguments (offload/cuda/driver/launch.h). The kernel reads the arguments on a
-// device, or emulated on the host.
+// The arguments of every device kernel, passed by value. The host fills in the arguments
+// (offload/cuda/driver/launch.h), and the kernel, on a device or emulated on the host, reads them.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +8,14 @@ namespace lsched {
 
 struct device_arguments {
   const void* a;          ///< the operand of the lower rank
-  const void* b;          ///< the other operand; null if the kernel has only one operand
+  const void* b;          ///< the operand of the higher rank; null if the kernel has only one operand
   void* c;                ///< the result; equal to a or b, or disjoint from both
-  double* workspace;      ///< data between the passes of kernels with several passes
+  double* workspace;      ///< memory for data between passes
   std::uint64_t count;    ///< number of elements
   std::uint64_t divisor;  ///< for `divide`: the divisor
-  double x, y;            ///< coefficients of scaled_add, c = x a + y b, or convert, c = x a
+  double x, y;            ///< coefficients of scaled_add (c = x a + y b) and convert (c = x a)
 
-  // For sparse.cu: c is the residual or the update, a is the gradient or the items, x is the gradient's factor.
+  // For sparse.cu, c is the residual or the update, a is the gradient or the items, and x is the gradient's factor.
   void* items;           ///< output: the selected items
   void* found;           ///< output: the number of selected items, u64
   std::uint64_t wanted;  ///< number of items to select; for `drop`: smallest magnitude to drop

@@ -8,9 +8,9 @@
 namespace lsched {
 namespace conversions {
 
-/// Rounds a value that is subnormal in bf16. The value is subnormal in f32, too, so a conversion by way of f32 would
-/// round twice. After adding 1.5 * 2^-81 the last place of the f64 is 2^-133, the smallest bf16 subnormal, so the
-/// addition rounds once.
+/// Rounds a value that is subnormal in bf16. The value is also subnormal in f32, so a conversion by way of f32 would
+/// round twice. The addition of 1.5 * 2^-81 rounds only once, because the last place of the f64 sum is 2^-133, the
+/// smallest bf16 subnormal.
 LSCHED_DEVICE double round_subnormal_brain(double value) {
   constexpr std::uint64_t sign = std::uint64_t{1} << 63;
   const double magnitude = bits_as<double>(bits_as<std::uint64_t>(value) & ~sign);
@@ -19,9 +19,9 @@ LSCHED_DEVICE double round_subnormal_brain(double value) {
   return bits_as<double>(bits_as<std::uint64_t>(rounded) | (bits_as<std::uint64_t>(value) & sign));
 }
 
-/// Returns whether f32 arithmetic gives the same bits as f64 arithmetic: no product may lose a bit that affects the
-/// output. A product with a power of two loses bits only if the product is subnormal in f32. Such products do not
-/// affect f16, which has no elements so small. If the factor is at least 1, no product loses bits.
+/// Returns true if f32 arithmetic gives the same bits as f64 arithmetic: no product may lose a bit that affects the
+/// output. If the factor is a power of two, a product loses bits only if it is subnormal in f32, and then f16 rounds it
+/// to zero in any case. If the factor is at least 1, no product loses bits.
 template <class To>
 LSCHED_DEVICE bool is_narrow_enough(double factor) {
   const auto bits = bits_as<std::uint64_t>(factor);

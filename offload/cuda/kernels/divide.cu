@@ -1,4 +1,4 @@
-// c[i] = a[i] / divisor. (quotient.h)
+// c[i] = a[i] / divisor. The arithmetic is in quotient.h.
 #include <cstdint>
 #include <type_traits>
 

@@ -37,8 +37,8 @@ struct prod {
   }
 };
 
-/// Computes the minimum. Numbers that compare equal have equal bits, except for zeros of opposite sign. For these
-/// zeros, OR of the bits gives the negative zero.
+/// Computes the minimum. Numbers that compare equal have equal bits, except zeros of opposite sign, for which the
+/// bitwise OR gives the negative zero.
 struct min {
   template <class Number>
   LSCHED_DEVICE Number operator()(Number a, Number b) const {
@@ -46,7 +46,7 @@ struct min {
       if (a != a) return a;
       if (a == b) return bits_as<Number>(bits_as<bits<Number>>(a) | bits_as<bits<Number>>(b));
     }
-    return a < b ? a : b;  // b if b is NaN
+    return a < b ? a : b;  // returns b if b is NaN
   }
 };
 
@@ -103,7 +103,7 @@ struct bxor {
   }
 };
 
-/// True for operations that act on each bit separately, so that elements may be combined as words.
+/// True for bitwise operations, which may process several elements as one word.
 template <class Operation>
 inline constexpr bool k_is_bitwise =
     std::is_same_v<Operation, band> || std::is_same_v<Operation, bor> || std::is_same_v<Operation, bxor>;

@@ -9,7 +9,7 @@
 
 #define LSCHED_MOST_THREADS 256
 #define LSCHED_DEVICE inline
-/// Thread blocks run one after the other, so one copy of shared memory is enough.
+/// Thread blocks are executed one after the other, so one copy of shared memory is enough.
 #define LSCHED_SHARED static
 
 #define LSCHED_KERNEL(symbol) LSCHED_EMULATED(symbol, false)
@@ -24,7 +24,7 @@
 namespace lsched {
 namespace emulation {
 
-/// The place in the grid that this host thread executes at the moment.
+/// The position in the grid of the device thread that this host thread currently executes.
 struct place {
   std::uint32_t thread = 0, block = 0, threads = 1, blocks = 1;
 };
@@ -56,7 +56,7 @@ inline float add_exact_product(float sum, float one, float other) { return sum +
 
 inline std::int32_t keep_wide(std::int32_t number) { return number; }
 
-/// Convert from and to IEEE binary16 by integer arithmetic, because the processor may lack the conversion.
+/// Convert from and to IEEE binary16 by integer arithmetic, because the CPU may not have conversion instructions.
 float widen_half(std::uint16_t bits);
 std::uint16_t narrow_to_half(float value);
 

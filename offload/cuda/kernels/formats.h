@@ -1,5 +1,5 @@
-// Formats of elements: conversion between an element in memory and a number in arithmetic, with the bits that ops
-// promises (ops/kernel.h). Every NaN is written as the positive quiet NaN without payload.
+// Formats of elements: conversion between an element in memory and a number for arithmetic, with the bits that
+// ops/kernel.h guarantees. Every NaN is written as the positive quiet NaN without payload.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@ LSCHED_DEVICE double canonical(double value) {
   return value != value ? bits_as<double>(std::uint64_t{0x7FF8000000000000}) : value;
 }
 
-/// Cuts a value to the 24 significant bits of an f32 (round to odd): sets the last remaining bit if any bit that was
-/// cut off is not zero. If the result is then rounded to nearest even in fewer bits, the bits are those of a single
-/// rounding of the value.
+/// Truncates a value to the 24 bits of an f32 significand (round to odd): if any dropped bit is set, sets the last kept
+/// bit. A second rounding, to nearest even and fewer than 24 bits, then gives the same bits as a direct rounding of the
+/// value.
 LSCHED_DEVICE double cut_to_odd(double value) {
   const std::uint64_t exact = bits_as<std::uint64_t>(value), cut_off = (std::uint64_t{1} << 29) - 1;
   return bits_as<double>((exact | ((exact & cut_off) + cut_off)) & ~cut_off);
 }
 
-// A format has the type `element` for memory, the type `number` for arithmetic, and `fraction`, the number of bits of
-// an element's significand after the point. widen() is exact. narrow() rounds once to nearest even.
+// A format defines `element` (the type in memory), `number` (the type for arithmetic), and `fraction` (the number of
+// fraction bits of an element). widen() is exact. narrow() rounds once to nearest even.
 
 template <class Element>
 struct plain {
@@ -46,7 +46,7 @@ struct plain {
   }
 };
 
-/// The format of bytes. Arithmetic uses 32 bits, and never fewer: see keep_wide().
+/// The format of bytes. Arithmetic always uses 32 bits (see keep_wide()).
 template <class Element>
 struct byte {
   using element = Element;
@@ -64,9 +64,9 @@ struct brain {
 
   static LSCHED_DEVICE number widen(element from) { return bits_as<float>(std::uint32_t{from} << 16); }
 
-  /// Rounds to nearest even, and drops the lower half. In a tie, only the highest bit of the lower half is set. The
-  /// code adds 0x7FFF to the bits, plus 1 if the upper half is odd. The sum carries into the upper half exactly if the
-  /// value must be rounded up. For the largest finite values, the carry gives infinity.
+  /// Rounds to nearest even, and drops the lower half. The code adds 0x7FFF to the bits, plus 1 if the upper half is
+  /// odd. This sum carries into the upper half if and only if the value must be rounded up. For the largest finite
+  /// values, the carry gives infinity.
   static LSCHED_DEVICE element narrow(number value) {
     const std::uint32_t exact = bits_as<std::uint32_t>(value);
     const std::uint32_t rounded = exact + 0x7FFFu + (exact >> 16 & 1u);
@@ -84,7 +84,7 @@ struct half {
   static LSCHED_DEVICE element narrow(number value) { return value != value ? element{0x7E00} : narrow_to_half(value); }
 };
 
-/// Rounds an f64 to the format, in one step if the value is in the normal range of f32.
+/// Rounds an f64 to the format. Rounds only once if the value is in the normal range of f32.
 template <class Format>
 LSCHED_DEVICE typename Format::element narrow_double(double value) {
   if constexpr (sizeof(typename Format::element) < sizeof(float)) value = cut_to_odd(value);

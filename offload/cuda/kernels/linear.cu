@@ -1,8 +1,8 @@
 // The kernels of adaptive sums, with the bits of ops/adasum, which defines the order of summation and all roundings.
 //
-// The kernel dot_norms has two passes. In the first pass, each thread block adds the products of a group of 64 blocks
-// of elements, and writes three sums to the workspace. The second pass is the same code for all formats: one thread
-// block adds the sums of all groups.
+// The kernel dot_norms has two passes. In the first pass, each thread block sums the products of a group of 64 blocks
+// of elements, and writes three sums to the workspace. In the second pass, which is the same for all formats, one
+// thread block adds the sums of all groups.
 #include <cstdint>
 #include <type_traits>
 
@@ -15,8 +15,7 @@ namespace linear {
 
 // ---- dots
 
-/// The lanes (partial sums) in which the dot products of a format are added: the type of a lane, the number of lanes,
-/// and the number of lanes of each thread.
+/// The lanes (partial sums) of the dot products of a format: their type, their number, and their number per thread.
 template <class Format>
 struct lanes_of {
   static constexpr bool is_half = std::is_same_v<Format, half>;
@@ -26,7 +25,8 @@ struct lanes_of {
   static constexpr std::uint32_t own = all / k_threads_of_dot_block;
 };
 
-/// The lanes of all blocks of a group. The order of the indices lets neighbouring threads read neighbouring numbers.
+/// The lanes of all blocks of a group. The order of the indices is chosen so that neighbouring threads read
+/// neighbouring numbers.
 template <class Format>
 using group_lanes = typename lanes_of<Format>::lane[k_device_dots][lanes_of<Format>::all][k_device_dot_group];
 
@@ -52,7 +52,7 @@ struct own_lanes {
       sum += one * other;
   }
 
-  /// Adds rows of `own` elements, which begin at `first`, `first` + `all` and so on, up to the element `end`.
+  /// Adds rows of `own` elements, which begin at first, first + all, first + 2 all, …, up to element `end`.
   LSCHED_DEVICE void add_rows(const element* a, const element* b, std::uint64_t first, std::uint64_t end,
                               bool by_vectors) {
     constexpr std::uint32_t all = lanes_of<Format>::all;
@@ -68,7 +68,7 @@ struct own_lanes {
   }
 };
 
-/// Returns the number of elements. Returns 0 if a vector is null, so that the sums are zero.
+/// Returns the number of elements, or 0 if a vector is null, so that the sums are zero.
 LSCHED_DEVICE std::uint64_t count_of(const device_arguments& with) {
   return with.a == nullptr || with.b == nullptr ? 0 : with.count;
 }
@@ -77,8 +77,8 @@ LSCHED_DEVICE std::uint64_t groups_of(std::uint64_t count) {
   return count / k_device_dot_group_elements + (count % k_device_dot_group_elements != 0 ? 1 : 0);
 }
 
-/// Computes share number `part` of the lanes of one block of elements. Elements after the end of the vectors add
-/// nothing.
+/// Computes the lanes of one block of elements that belong to thread `part` of the block. Elements after the end of the
+/// vectors count as zeros.
 template <class Format>
 LSCHED_DEVICE void add_lanes(const device_arguments& with, std::uint64_t group, std::uint32_t block, std::uint32_t part,
                              group_lanes<Format>& lanes) {
@@ -94,8 +94,8 @@ LSCHED_DEVICE void add_lanes(const device_arguments& with, std::uint64_t group, 
     for (std::uint32_t i = 0; i < own; ++i) lanes[p][part * own + i][block] = mine.sums[p][i];
 }
 
-/// Returns lane `number` of 16 lanes, as f64. If the block has 32 lanes of f32, first adds the second 16 lanes to the
-/// first 16 lanes.
+/// Returns lane `number` of a block's 16 lanes, as f64. If the block has 32 lanes of f32, lane number + 16 is first
+/// added in f32.
 LSCHED_DEVICE double wide_lane(const double (&lanes)[16][k_device_dot_group], std::uint32_t number,
                                std::uint32_t block) {
   return lanes[number][block];
@@ -115,9 +115,8 @@ LSCHED_DEVICE double sum_of_lanes(const Lanes& lanes, std::uint32_t block) {
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
-/// The first pass: computes the sums of this thread block's groups. One barrier ensures that no thread writes lanes of
-/// the next group before all threads have read the lanes of this group. Another barrier ensures that the sums of blocks
-/// do not change before all threads have read them.
+/// The first pass: computes the sums of this thread block's groups. Barriers ensure that no thread writes lanes, or
+/// sums of blocks, of the next group before all threads have read those of this group.
 template <class Format>
 LSCHED_DEVICE void add_groups(const device_arguments& with) {
   LSCHED_SHARED group_lanes<Format> lanes;
@@ -139,7 +138,7 @@ LSCHED_DEVICE void add_groups(const device_arguments& with) {
   }
 }
 
-/// The second pass: adds the sums of all groups, in one thread block. Each of three threads adds one of the three sums,
+/// The second pass: adds the sums of all groups, in one thread block. Three threads each add one of the three sums,
 /// from shared memory.
 LSCHED_DEVICE void add_sums_of_groups(const device_arguments& with) {
   LSCHED_SHARED double sums[k_device_dots * LSCHED_MOST_THREADS];
@@ -160,8 +159,8 @@ LSCHED_DEVICE void add_sums_of_groups(const device_arguments& with) {
 
 // ---- weighted sums
 
-/// The range of coefficients for which f32 arithmetic is wide enough. Magnitudes are compared by their bits, which have
-/// the same order.
+/// The range of coefficients for which f32 arithmetic is sufficient. Magnitudes are compared by their bits, which are
+/// in the same order.
 template <class Format>
 struct moderate {
   static constexpr bool exists = sizeof(typename Format::element) < sizeof(float);

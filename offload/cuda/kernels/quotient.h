@@ -1,4 +1,4 @@
-// Computes a / divisor: the exact quotient, rounded once to nearest even. The bits are those of find_divide
+// Computation of a / divisor: the exact quotient, rounded once to nearest even, with the bits of find_divide
 // (ops/kernel.h).
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace lsched {
 namespace quotients {
 
-/// Rounds a quotient to the nearest, half to even. `below` is the quotient rounded down, `rest` the remainder.
+/// Returns a quotient, rounded to nearest even. `below` is the quotient rounded down, and `rest` the remainder.
 template <class Unsigned>
 LSCHED_DEVICE Unsigned rounded(Unsigned below, Unsigned rest, Unsigned divisor) {
   const Unsigned missing = divisor - rest;
@@ -19,8 +19,8 @@ LSCHED_DEVICE Unsigned rounded(Unsigned below, Unsigned rest, Unsigned divisor) 
 
 // ---- integers
 
-/// Divides an integer. If the divisor needs more than 32 bits, the quotient of a 32-bit number is at most one half,
-/// which is rounded to 0, the even neighbour.
+/// Divides an integer. If the divisor has more than 32 bits, the quotient of a 32-bit number is at most one half, which
+/// is rounded to 0.
 template <class Integer>
 LSCHED_DEVICE Integer of_integer(Integer value, std::uint64_t divisor) {
   using unsigned_number = std::conditional_t<sizeof(Integer) == 8, std::uint64_t, std::uint32_t>;
@@ -35,13 +35,12 @@ LSCHED_DEVICE Integer of_integer(Integer value, std::uint64_t divisor) {
 
 // ---- floating numbers, if those of the hardware are wide enough
 
-/// Bits of a number's significand.
+/// Number of bits of a number's significand.
 template <class Number>
 inline constexpr int k_digits = sizeof(Number) == 4 ? 24 : 53;
 
-/// The largest divisor for which a hardware division gives the exact quotient, rounded once. For this, type `number`
-/// must represent the divisor exactly. If `number` is wider than `element`, the hardware may round a quotient to a tie
-/// between two elements only if the exact quotient is this tie. (ops/elementwise/elements-inl.h)
+/// The largest divisor for which a hardware division, followed by narrow(), gives the exact quotient rounded once. The
+/// comment on most_divisor_of_lanes in ops/elementwise/elements-inl.h has the proof.
 template <class Format>
 inline constexpr std::uint64_t k_most_divisor =
     k_digits<typename Format::number> == Format::fraction + 1
@@ -64,7 +63,7 @@ struct long_division {
   LSCHED_DEVICE long_division(std::uint64_t dividend, std::uint64_t by)
       : divisor(by), below(dividend / by), rest(dividend % by) {}
 
-  /// Doubles the dividend, so that the quotient gets one more bit.
+  /// Doubles the dividend, which computes one more bit of the quotient.
   LSCHED_DEVICE void go_on() {
     const bool carries = rest >> 63 != 0;
     rest *= 2, below *= 2;
@@ -72,10 +71,8 @@ struct long_division {
   }
 };
 
-/// Divides a number without its sign. The number is significand * 2^(place - 1), in units of the format's smallest
-/// subnormal. The bits of the number are (place - 1) * 2^Fraction + significand, so the hidden bit, or a carry, adds
-/// one to the exponent's field. The dividend's significand is shifted up until the quotient's significand has all its
-/// bits, or until the quotient has the lowest place.
+/// Returns magnitude / divisor, rounded to nearest even, as bits of the format (see quotient_of_magnitude in
+/// ops/elementwise/quotient.cc).
 template <int Fraction>
 LSCHED_DEVICE std::uint64_t of_magnitude(std::uint64_t magnitude, std::uint64_t divisor) {
   const int place = magnitude >> Fraction != 0 ? static_cast<int>(magnitude >> Fraction) : 1;
@@ -93,7 +90,7 @@ LSCHED_DEVICE typename Format::element of_element(typename Format::element a, st
   using element = typename Format::element;
   using bits = std::conditional_t<sizeof(element) == 2, std::uint16_t,
                                   std::conditional_t<sizeof(element) == 4, std::uint32_t, std::uint64_t>>;
-  constexpr auto most = static_cast<bits>(static_cast<bits>(~bits{0}) >> 1);  // all bits but the sign
+  constexpr auto most = static_cast<bits>(static_cast<bits>(~bits{0}) >> 1);  // all bits except the sign
   constexpr auto infinity = static_cast<bits>(most >> Format::fraction << Format::fraction);
   constexpr auto quiet_nan = static_cast<bits>(infinity | bits{1} << (Format::fraction - 1));
   const auto all = bits_as<bits>(a);

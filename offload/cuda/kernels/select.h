@@ -1,4 +1,4 @@
-// The workspace of the kernels that select the k elements of largest magnitude, and the division of vectors among
+// The workspace of the kernels that select the k elements of largest magnitude, and the partition of vectors over
 // thread blocks.
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace lsched {
 
-inline constexpr std::uint32_t k_select_bits = 11;  ///< bits of a magnitude that one pass determines
+inline constexpr std::uint32_t k_select_bits = 11;  ///< number of bits of the k-th magnitude that one pass determines
 inline constexpr std::uint32_t k_select_bins = 1u << k_select_bits;
-inline constexpr std::uint32_t k_select_own = 16;   ///< neighbouring elements that a thread processes in a row
-inline constexpr std::uint32_t k_select_rows = 16;  ///< rows in a tile; a row spans all threads of a block
+inline constexpr std::uint32_t k_select_own = 16;   ///< elements of a row that one thread processes
+inline constexpr std::uint32_t k_select_rows = 16;  ///< number of rows in a tile; all threads process a row
 
 /// The number of elements with a magnitude above the k-th largest, and the number of elements with the k-th largest
 /// magnitude.
@@ -19,7 +19,7 @@ struct select_tally {
 
 /// The data between the passes of a selection. All members except `tiles` are set to zero before the first pass.
 struct select_workspace {
-  std::uint64_t low;    ///< the known bits of the k-th magnitude, followed by zeros
+  std::uint64_t low;    ///< leading bits of the k-th magnitude that are known so far, padded with zeros
   std::uint64_t above;  ///< number of elements whose magnitude exceeds `low` in the known bits
   std::uint64_t bins[k_select_bins];
   select_tally tiles[1];  ///< one entry for each tile

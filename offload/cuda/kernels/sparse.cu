@@ -1,12 +1,11 @@
-// The first and the last step of a sparse allreduce, over whole vectors (ops/sparse_job.h), with the bits of
-// ops/sparse.
+// The first and the last step of a sparse allreduce (ops/sparse_job.h), with the bits of ops/sparse.
 //
 // The k elements of largest magnitude are found in passes over the residual. The counting passes determine the k-th
-// largest magnitude, 11 bits at a time, the highest bits first. A counting pass selects the elements whose highest bits
-// agree with the bits that are known so far, and counts these elements by their next 11 bits (count). From the counters
-// one thread block determines the next bits of the k-th magnitude (narrow). Then the elements above and at the k-th
-// magnitude are counted in each tile (tally). A scan turns these counts into sums over all earlier tiles. At last each
-// tile writes its items after the items of earlier tiles (take).
+// largest magnitude, 11 bits at a time, the highest bits first. A counting pass considers the elements whose highest
+// bits are those of the k-th magnitude, as far as known, and counts them by their next 11 bits (count). From the
+// counters, one thread block determines the next bits of the k-th magnitude (narrow). Then the elements above and at
+// the k-th magnitude are counted for each tile (tally), and replaced by the sums over all earlier tiles (scan). Finally
+// each tile writes its items behind those of earlier tiles (take).
 //
 //     [clear] ─► count ─► narrow ─► … ─► count ─► narrow ─► tally ─► scan ─► take
 //
@@ -28,8 +27,8 @@ using element_bits =
     std::conditional_t<sizeof(typename Format::element) == 2, std::uint16_t,
                        std::conditional_t<sizeof(typename Format::element) == 4, std::uint32_t, std::uint64_t>>;
 
-/// Returns the magnitude of an element of the residual, rounded to the format of items. All NaN have one magnitude. If
-/// `ignores_nan` is true, this magnitude is 0.
+/// Returns the magnitude of an element of the residual, rounded to the format of items. All NaNs have the same
+/// magnitude, which is 0 if `ignores_nan` is true.
 template <class Format>
 LSCHED_DEVICE std::uint64_t magnitude_of(typename Format::number value, bool ignores_nan) {
   if (ignores_nan && value != value) return 0;
@@ -38,8 +37,8 @@ LSCHED_DEVICE std::uint64_t magnitude_of(typename Format::number value, bool ign
   return static_cast<element_bits<Format>>(bits_as<element_bits<Format>>(Format::narrow(value)) & most);
 }
 
-/// Accesses items word by word. A word has 16 bits if values have 16 bits, else 32 bits, because items are aligned for
-/// such words only.
+/// Accesses items by words of 16 bits if values have 16 bits, else of 32 bits, because items are aligned only for such
+/// words.
 template <class Format>
 struct item_words {
   static constexpr bool is_short = sizeof(typename Format::element) == 2;
@@ -77,14 +76,14 @@ LSCHED_DEVICE void for_each_item(const device_arguments& with, const Each& each)
 
 // ---- passes that count
 
-/// Returns the residual's new value after adding an element of the gradient.
+/// Returns the new value of an element of the residual, to which an element of the gradient is added.
 template <class Format>
 LSCHED_DEVICE typename Format::number accumulated(typename Format::number value, typename Format::element gradient,
                                                   typename Format::number factor) {
   return canonical(value + factor * Format::widen(gradient));
 }
 
-/// Calls each(value) for all elements of the residual, after adding the gradient if there is one.
+/// Adds the gradient, if there is one, to the residual, and calls each(value) for all elements of the residual.
 template <class Format, class Each>
 LSCHED_DEVICE void for_each_value(const device_arguments& with, const Each& each) {
   using number = typename Format::number;
@@ -109,8 +108,8 @@ LSCHED_DEVICE void for_each_value(const device_arguments& with, const Each& each
   sweep<wide>(with.count, is_aligned(residual) && is_aligned(gradient), whole, single);
 }
 
-/// Counts elements by the next bits of their magnitude. Counts only elements whose magnitude agrees with the known bits
-/// of the k-th magnitude.
+/// Counts elements by the next bits of their magnitudes. Only elements whose higher bits are the known bits of the k-th
+/// magnitude are counted.
 template <class Format>
 LSCHED_DEVICE void count(const device_arguments& with) {
   LSCHED_SHARED std::uint32_t bins[k_select_bins];
@@ -129,8 +128,8 @@ LSCHED_DEVICE void count(const device_arguments& with) {
     if (bins[i] != 0) add_atomically(&all->bins[i], bins[i]);
 }
 
-/// Determines the next bits of the k-th magnitude, in one thread block. There are at least k elements, because zeros
-/// are counted, too.
+/// Determines the next bits of the k-th magnitude, in one thread block. Because zeros are counted, too, there are at
+/// least k elements.
 LSCHED_DEVICE void narrow(const device_arguments& with) {
   LSCHED_SHARED std::uint64_t sums[LSCHED_MOST_THREADS];
   auto* const all = static_cast<select_workspace*>(static_cast<void*>(with.workspace));
@@ -168,7 +167,8 @@ struct own_elements {
     end = first + k_select_own < count ? first + k_select_own : count;
   }
 
-  /// Calls each(i, value) for each element, with value 0 after the last element. The residual is aligned for vectors.
+  /// Calls each(i, value) for each element; after the end of the residual, the value is 0. The residual must be aligned
+  /// for vectors.
   template <class Each>
   LSCHED_DEVICE void for_each(const Each& each) const {
     LSCHED_UNROLL(1)
@@ -183,15 +183,15 @@ struct own_elements {
   }
 };
 
-/// Classifies magnitudes. All elements above the k-th magnitude are selected. Of the elements with the k-th magnitude,
-/// as many are selected as are missing from k, the first elements first. Zeros are never selected.
+/// Classifies magnitudes. All elements above the k-th magnitude are selected, and so many of the first elements with
+/// the k-th magnitude that k elements are selected. Zeros are never selected.
 struct places_of {
   std::uint64_t low;
   LSCHED_DEVICE bool is_above(std::uint64_t magnitude) const { return magnitude > low; }
   LSCHED_DEVICE bool is_equal(std::uint64_t magnitude) const { return low != 0 && magnitude == low; }
 
-  /// Returns the number of a thread's elements above the k-th magnitude in the lower 16 bits, and the number of
-  /// elements with the k-th magnitude in the upper 16 bits. A row has less than 2^16 elements.
+  /// Returns two counts for a thread's elements: those above the k-th magnitude in the lower 16 bits, and those with
+  /// the k-th magnitude in the upper 16 bits. (A row has less than 2^16 elements.)
   template <class Format>
   LSCHED_DEVICE std::uint32_t tally(const own_elements<Format>& own, bool ignores_nan) const {
     std::uint32_t both = 0;
@@ -224,7 +224,7 @@ LSCHED_DEVICE void for_each_row(const device_arguments& with, std::uint64_t tile
   for (std::uint64_t row = first; row < end; ++row) each(own_elements<Format>(residual, with.count, row));
 }
 
-/// Counts, for each tile, the elements above the k-th magnitude and the elements with the k-th magnitude.
+/// For each tile, counts the elements above the k-th magnitude, and the elements with the k-th magnitude.
 template <class Format>
 LSCHED_DEVICE void tally(const device_arguments& with) {
   LSCHED_SHARED std::uint32_t above, equal;
@@ -244,8 +244,8 @@ LSCHED_DEVICE void tally(const device_arguments& with) {
   });
 }
 
-/// Replaces the counts of each tile by the sums over all earlier tiles, in one thread block. Also writes the number of
-/// selected items.
+/// Replaces the counts of each tile by the sums over all earlier tiles. Also writes the number of selected items.
+/// Executed by one thread block.
 LSCHED_DEVICE void scan(const device_arguments& with) {
   LSCHED_SHARED select_tally sums[LSCHED_MOST_THREADS];
   auto* const all = static_cast<select_workspace*>(static_cast<void*>(with.workspace));
@@ -274,8 +274,8 @@ LSCHED_DEVICE void scan(const device_arguments& with) {
   }
 }
 
-/// Returns the sum of `number` over all earlier threads of the block. Sets *sum to the sum over all threads. `sums` is
-/// in shared memory.
+/// Returns the sum of `number` over all earlier threads of the block. Sets *sum to the sum over all threads. `sums`
+/// must be in shared memory.
 LSCHED_DEVICE std::uint32_t sum_before(std::uint32_t number, std::uint32_t (&sums)[2 * LSCHED_MOST_THREADS],
                                        std::uint32_t* sum) {
   std::uint32_t from = 0;
@@ -325,7 +325,7 @@ LSCHED_DEVICE void take(const device_arguments& with) {
   });
 }
 
-// ---- the last step
+// ---- settlement: writes the update and removes sent items from the residual
 
 /// Computes c[index] = value / divisor for each item, or 0 if the divisor is 0.
 template <class Format>
@@ -338,7 +338,8 @@ LSCHED_DEVICE void put(const device_arguments& with) {
   });
 }
 
-/// Leaves the rounding error of each sent item in the residual, or zero if the error is not finite.
+/// Subtracts each sent item from the residual, so that its rounding error stays; writes zero if that error is not
+/// finite.
 template <class Format>
 LSCHED_DEVICE void leave(const device_arguments& with) {
   using number = typename Format::number;
@@ -366,7 +367,7 @@ LSCHED_DEVICE void drop(const device_arguments& with) {
       with.count, false, [](std::uint64_t) {}, one);
 }
 
-/// Sets `count` bytes at c to zero. c may have any alignment.
+/// Sets `count` bytes at c, which may have any alignment, to zero.
 LSCHED_DEVICE void clear(const device_arguments& with) {
   auto* const bytes = static_cast<std::uint8_t*>(with.c);
   const auto whole = [=](std::uint64_t i) {

@@ -1,6 +1,6 @@
 // Loops over many elements: in vectors of 16 bytes if all operands are aligned, else element by element. Elements after
-// the last vector are also processed one by one. A grid of any size covers all elements. A grid with a thread for each
-// vector is fastest.
+// the last full vector are also processed one by one. A grid of any size processes all elements, but a grid with a
+// thread for each vector is fastest.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct elements {
   Element at[Number];
 };
 
-/// `Number` elements as whole chunks of the largest possible size.
+/// Storage of `Number` elements as chunks of the largest possible size.
 template <class Element, unsigned Number>
 struct chunks {
   static constexpr unsigned bytes = Number * sizeof(Element);
@@ -51,8 +51,8 @@ LSCHED_DEVICE bool is_aligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % k_vector_bytes == 0;
 }
 
-/// If `by_vectors` is true, calls whole(i) for each vector of `Number` elements, where i is the vector's first element.
-/// Calls single(i) for each other element.
+/// If `by_vectors` is true, calls whole(i) for each full vector of `Number` elements, where i is the index of its first
+/// element. Calls single(i) for all other elements.
 template <unsigned Number, class Whole, class Single>
 LSCHED_DEVICE void sweep(std::uint64_t count, bool by_vectors, const Whole& whole, const Single& single) {
   const std::uint64_t first = std::uint64_t{block_index()} * block_size() + thread_index();
@@ -79,7 +79,7 @@ LSCHED_DEVICE void map_one(const device_arguments& with, const Change& change) {
   sweep<number>(with.count, is_aligned(a) && is_aligned(c), whole, [=](std::uint64_t i) { c[i] = change(a[i]); });
 }
 
-/// Computes c[i] = combine(a[i], b[i]). combine_vectors() combines two vectors of elements.
+/// Computes c[i] = combine(a[i], b[i]). combine_vectors() does the same for two vectors of elements.
 template <class Element, class Combine, class CombineVectors>
 LSCHED_DEVICE void map_two(const device_arguments& with, const Combine& combine,
                            const CombineVectors& combine_vectors) {

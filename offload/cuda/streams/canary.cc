@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
 constexpr auto k_patience = 100ms;
-constexpr auto k_longest_end = 2s;  ///< time limit for work that nothing blocks
+constexpr auto k_longest_end = 2s;  ///< time limit for work that is not blocked
 
 CUresult launch_nothing(const cuda_context& in, CUstream into) {
   const auto any = find_device_kernel(kernel::sum, dtype::f32);
@@ -23,7 +23,7 @@ CUresult launch_nothing(const cuda_context& in, CUstream into) {
   return in.driver().cuLaunchKernel(in.function(any->first), 1, 1, 1, 32, 1, 1, 0, into, parameters.data(), nullptr);
 }
 
-/// Waits for the event. NOT_READY: the deadline has passed.
+/// Waits for the event. Returns NOT_READY if the deadline has passed.
 CUresult await(const cuda_context& in, CUevent event, clock::time_point deadline) {
   for (;; std::this_thread::sleep_for(20us)) {
     const CUresult answer = in.driver().cuEventQuery(event);
@@ -31,13 +31,13 @@ CUresult await(const cuda_context& in, CUevent event, clock::time_point deadline
   }
 }
 
-/// Waits for all work in the stream. NOT_READY: the work takes too long.
+/// Waits for all work in the stream. Returns NOT_READY if the work takes too long.
 CUresult await_end(const cuda_context& in, CUstream of, CUevent end) {
   const CUresult answer = in.driver().cuEventRecord(end, of);
   return answer == CUDA_SUCCESS ? await(in, end, clock::now() + k_longest_end) : answer;
 }
 
-/// Streams that wait until release().
+/// Streams that wait for a value in memory, until release() writes the value.
 class waiting_streams {
  public:
   waiting_streams(const cuda_context& in, stream_words& words) : in_(in), words_(words), until_(words.take()) {}
@@ -61,7 +61,7 @@ class waiting_streams {
     if (until_.word != nullptr) stream_words::raise(*until_.word, until_.base + 1);
   }
 
-  /// Releases the streams and waits until they are idle. NOT_READY: a stream is still busy.
+  /// Releases the streams and waits until they are idle. Returns NOT_READY if a stream is still busy.
   CUresult end(CUevent event) {
     release();
     for (const CUstream one : all_)
@@ -77,8 +77,8 @@ class waiting_streams {
   std::vector<CUstream> all_;
 };
 
-/// Launches a kernel without work and waits for its end. Even the launch may block until other streams continue.
-/// NOT_READY: the kernel is blocked.
+/// Launches an empty kernel and waits for its end. Even the launch may block until other streams continue. Returns
+/// NOT_READY if the kernel is blocked.
 CUresult get_on(const cuda_context& in, CUstream ours, CUevent end, clock::time_point deadline) {
   CUresult answer = launch_nothing(in, ours);
   if (answer == CUDA_SUCCESS) answer = in.driver().cuEventRecord(end, ours);
@@ -86,7 +86,7 @@ CUresult get_on(const cuda_context& in, CUstream ours, CUevent end, clock::time_
   return answer == CUDA_SUCCESS && clock::now() > deadline ? CUDA_ERROR_NOT_READY : answer;
 }
 
-/// Calls release() of the streams at the time `when`, or in the destructor if the destructor runs earlier.
+/// Releases the streams at time `when`, or in the destructor if that runs earlier.
 class timed_release {
  public:
   timed_release(waiting_streams& others, clock::time_point when)
@@ -102,7 +102,7 @@ class timed_release {
   std::jthread thread_;
 };
 
-/// Returns whether work proceeds while `streams` streams wait. Records errors in `song`.
+/// Returns true if work in stream `ours` proceeds while `streams` other streams wait. Records errors in `song`.
 bool sings(const cuda_context& in, stream_words& words, CUstream ours, CUevent end, std::size_t streams,
            canary_song& song) {
   waiting_streams others(in, words);

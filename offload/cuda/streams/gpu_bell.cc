@@ -11,7 +11,7 @@ struct all_bells {
   std::vector<std::unique_ptr<gpu_bell>> every;
 };
 
-// The list of bells is never destroyed, because the driver may still call run() when the process ends.
+// The list of bells is never destroyed, because the driver may call run() even while the process ends.
 all_bells& bells() {
   static all_bells& all = *new all_bells;
   return all;
@@ -49,7 +49,7 @@ bool gpu_bell::ring_behind(const cuda_driver& driver, CUstream stream) {
   return false;
 }
 
-// Runs in a thread of the driver, where calls of CUDA are not allowed.
+// Called by a thread of the driver, in which CUDA calls are not allowed.
 void gpu_bell::run(void* bell) {
   auto& mine = *static_cast<gpu_bell*>(bell);
   const std::lock_guard lock(mine.guard_);

@@ -1,6 +1,6 @@
-// A gpu_bell lets streams ring a doorbell, by host functions (cuLaunchHostFunc). A host function may still be in flight
-// when the doorbell is destroyed. So a gpu_bell lives as long as the process. It is reused when none of its host
-// functions is in flight any more.
+// A gpu_bell lets streams ring a doorbell (libsched/transport/doorbell.h) by host functions (cuLaunchHostFunc). A host
+// function may still be in flight when the doorbell is destroyed. So a gpu_bell lives as long as the process, and is
+// reused when none of its host functions is in flight.
 #pragma once
 
 #include <mutex>
@@ -12,21 +12,20 @@ namespace lsched {
 
 class gpu_bell {
  public:
-  /// Returns a bell that is valid until close().
+  /// Returns a gpu_bell for the doorbell `bell`, valid until close().
   static gpu_bell& open(doorbell& bell);
 
-  /// Detaches the doorbell. Host functions that are in flight then have no effect.
+  /// Detaches the doorbell, so that host functions in flight have no effect.
   void close();
 
-  /// Wakes the owner of the doorbell, if it sleeps, once the work that is now in the stream is done. Returns false if
-  /// the driver refuses.
+  /// Rings the doorbell once the work that is now in the stream is complete. Returns false if the driver refuses.
   bool ring_behind(const cuda_driver& driver, CUstream stream);
 
  private:
   static void CUDA_CB run(void* bell);
 
   std::mutex guard_;
-  doorbell* bell_ = nullptr;  ///< null: closed
+  doorbell* bell_ = nullptr;  ///< null if closed
   std::size_t on_their_way_ = 0;
 };
 

@@ -23,7 +23,7 @@ job_queue::~job_queue() {
     if (one != nullptr) (void)in_.driver().cuStreamDestroy(one);
 }
 
-// The ring buffer grows only while it is contiguous, so jobs in flight are rotated to its beginning first.
+// Before the ring buffer grows, the jobs in flight are rotated to its beginning.
 CUresult job_queue::reserve(std::size_t jobs) {
   if (jobs <= jobs_.size()) return CUDA_SUCCESS;
   if (!jobs_.empty()) {

@@ -1,4 +1,4 @@
-// Jobs in a stream of this library, in order. An event marks the end of each job.
+// Jobs in a stream of this library. An event marks the end of each job.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace lsched {
 /// The jobs of one stream. Used by one thread at a time, within a cuda_scope. Only the destructor waits.
 class job_queue {
  public:
-  /// Opens a stream of the highest priority, which waits for no other stream.
+  /// Creates a non-blocking stream of the highest priority.
   static result<std::unique_ptr<job_queue>> open(const cuda_context& in);
   ~job_queue();
   job_queue(const job_queue&) = delete;
@@ -18,25 +18,26 @@ class job_queue {
 
   CUstream stream() const { return stream_; }
 
-  /// Reserves capacity for `jobs` jobs in flight. A failure changes nothing.
+  /// Reserves capacity for `jobs` jobs in flight. On failure, nothing has changed.
   CUresult reserve(std::size_t jobs);
 
-  /// Adds a job: the work that was put into the stream since the last job.
+  /// Adds a job, which consists of the work that was put into the stream since the last job.
   void add_job(std::uint64_t cookie);
-  /// Records the event that marks the end of the newest job.
+  /// Records the event that marks the end of the last added job.
   CUresult mark_end();
 
-  /// Makes `bell` ring when the oldest job ends, unless an earlier call has done so. Returns false on failure. The
-  /// queue must not be empty.
+  /// Makes `bell` ring when the oldest job ends, unless an earlier call has already done so. Returns false on failure.
+  /// The queue must not be empty.
   bool arm(gpu_bell& bell);
 
   std::size_t size() const { return end_ - begin_; }
 
-  /// Removes the oldest job if it has ended. NOT_READY: the job is in flight. The queue must not be empty. If
-  /// mark_end() could not record the event of the job, records the event now, behind all work in the stream.
+  /// Removes the oldest job if it has ended, else returns NOT_READY. The queue must not be empty. If mark_end() could
+  /// not record the event of the job, this function records it, behind all work that is now in the stream.
   CUresult take_ended(std::uint64_t* cookie);
 
-  /// Removes the oldest job without waiting, because the context runs nothing any more. The queue must not be empty.
+  /// Removes the oldest job without a check. Only for a context that executes nothing any more. The queue must not be
+  /// empty.
   std::uint64_t take_any() { return jobs_[begin_++ % jobs_.size()].cookie; }
 
  private:

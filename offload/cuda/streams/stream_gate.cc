@@ -3,8 +3,7 @@
 namespace lsched {
 namespace {
 
-/// Returns whether this is a default stream. Every context has these streams, so the current context determines which
-/// stream is meant.
+/// Returns true for a handle of a default stream. Such a handle refers to a stream of the current context.
 bool is_of_every_context(void* stream) {
   return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
@@ -28,7 +27,7 @@ bool stream_gate::reserve() {
   return true;
 }
 
-// All rounds that a stream may wait for are released by now. Host functions in flight ring in vain.
+// All rounds for which a stream may wait must have been released. Host functions in flight then ring without effect.
 stream_gate::~stream_gate() {
   if (end_.word != nullptr) words_.give_back(end_.word);
   const cuda_scope here(in_);
@@ -40,7 +39,8 @@ stream_gate::~stream_gate() {
 
 // --- the application's side ----------------------------------------------------------------------------------------
 
-// Checks a stream before the device's context is entered, because some streams belong to the current context.
+// Checks that a stream belongs to this device. Must be called before the device's context is entered, because a default
+// stream belongs to the current context.
 status stream_gate::find_owner(void* stream) const {
   CUcontext current = nullptr, owner = nullptr;
   const CUresult answer = in_.driver().cuCtxGetCurrent(&current);

@@ -1,6 +1,6 @@
-// A gate between streams and the rounds of an instance (libsched/engine/round_gate.h), implemented with CUDA. A round
-// that a stream has asked for begins when the round's event has completed. A stream that waits for the end of a round
-// waits for the value of a word in memory.
+// A gate between streams and the rounds of an instance (libsched/engine/round_gate.h), implemented with CUDA. ask()
+// records an event in the stream, and the round begins when the event has completed. A stream that waits for the end of
+// a round waits until a word in memory has reached a value.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace lsched {
 
 class stream_gate final : public round_gate {
  public:
-  /// All arguments must outlive the gate. Null: no memory is left.
+  /// Returns null if no memory is left. All arguments must outlive the gate.
   static std::unique_ptr<stream_gate> open(const cuda_context& in, cuda_health& health, stream_words& words,
                                            gpu_bell& bell);
   ~stream_gate() override;
@@ -27,11 +27,11 @@ class stream_gate final : public round_gate {
   void release(round_no round) override;
 
  private:
-  /// The event of a round, in use from the ask() for the round to the end of the round.
+  /// The event of a round, in use from ask() until the end of the round.
   struct entry {
     CUevent passed = nullptr;
-    round_no round = 0;     ///< last round for which a stream has asked with this entry
-    bool is_armed = false;  ///< the bell rings when the event has completed
+    round_no round = 0;     ///< last round for which ask() has used this entry
+    bool is_armed = false;  ///< the bell will ring when the event completes
   };
 
   stream_gate(const cuda_context& in, cuda_health& health, stream_words& words, gpu_bell& bell)
@@ -47,7 +47,7 @@ class stream_gate final : public round_gate {
   gpu_bell& bell_;
   CUstream ringing_ = nullptr;  ///< stream of the host functions that ring the bell
   std::array<entry, k_most_ahead> entries_{};
-  stream_word end_;  ///< the value of the word is base + the number of the last round that has ended
+  stream_word end_;  ///< a word whose value is base + (number of the last round that has ended)
 };
 
 }  // namespace lsched

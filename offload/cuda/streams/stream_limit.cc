@@ -8,14 +8,14 @@
 namespace lsched {
 namespace {
 
-/// Returns a number for the default stream of this thread. The number is odd, so it differs from all handles.
+/// Returns a number for this thread's per-thread default stream. The number is odd, so it differs from all handles.
 std::uintptr_t number_of_thread() {
   static std::atomic<std::uintptr_t> next{3};
   thread_local const std::uintptr_t mine = next.fetch_add(2);
   return mine;
 }
 
-/// Returns a number for a stream. Null and CU_STREAM_LEGACY are one stream.
+/// Returns a number that identifies a stream. Null and CU_STREAM_LEGACY are the same stream.
 std::uintptr_t number_of(CUstream stream) {
   if (stream == CU_STREAM_PER_THREAD) return number_of_thread();
   return stream == CU_STREAM_LEGACY ? 0 : reinterpret_cast<std::uintptr_t>(stream);
@@ -48,7 +48,7 @@ bool stream_limit::may_wait(CUstream stream, const std::atomic<std::uint64_t>& w
   const std::uintptr_t mine = number_of(stream);
   const std::lock_guard lock(guard_);
   erase_if([](const wait& one) { return one.word->load() >= one.value; });
-  std::array<std::uintptr_t, k_most_tried> waiting;  // no more streams were ever admitted
+  std::array<std::uintptr_t, k_most_tried> waiting;  // at most k_most_tried streams are ever admitted
   std::size_t streams = 0;
   for (wait& one : std::span(waits_).first(number_)) {
     const bool is_known =

@@ -1,5 +1,5 @@
-// The limit on the number of a device's streams that may wait for words in memory at the same time. All ranks of the
-// process that use the device share one limit, because their streams are in one context and share hardware queues.
+// The maximum number of streams of a device that may wait for words in memory at the same time. All ranks of the
+// process that use the device share this limit, because their streams are in one context and share hardware queues.
 #pragma once
 
 #include <array>
@@ -13,28 +13,28 @@
 
 namespace lsched {
 
-/// The limit of one device, and the waits to which it applies. Any thread may call the functions. No function allocates
-/// memory after construction.
+/// The maximum number of streams of one device that may wait at the same time, and the waits that count. Any thread may
+/// call the functions. Memory is allocated only at construction.
 class stream_limit {
  public:
-  /// Maximum number of waiting streams that attach tries (canary.h).
+  /// Maximum number of waiting streams that is tested when a device is attached (canary.h).
   static constexpr std::size_t k_most_tried = 4;
 
-  /// Returns the limit of a device. All callers share one object while any of them holds it.
+  /// Returns the object for a device, which all callers share.
   static std::shared_ptr<stream_limit> of_device(std::int32_t number);
 
-  /// Serialises the trials of the ranks: each rank holds this lock during its trial.
+  /// Returns a lock that serialises trials: a rank must hold this lock during its trial.
   std::unique_lock<std::mutex> begin_trial() { return std::unique_lock(trial_); }
-  /// Lowers the limit to the result of a trial. The lowest result holds for all ranks.
+  /// Lowers the limit to `streams`, the result of a trial, unless the limit is already lower.
   void lower(std::size_t streams);
   std::size_t most() const { return most_.load(); }
 
   /// Records that a stream will wait until `word` reaches `value`. A stream with several waits is counted once. The
-  /// per-thread default stream is counted once for each thread. Returns false if the limit does not allow the wait.
+  /// per-thread default stream is counted once for each thread. Returns false if the wait would exceed the limit.
   bool may_wait(CUstream stream, const std::atomic<std::uint64_t>& word, std::uint64_t value);
 
-  /// Forgets the waits for words in [memory, memory + bytes), because this memory will be freed. No stream may wait for
-  /// these words any more.
+  /// Removes the waits for words in [memory, memory + bytes), which will be freed. No stream may wait for these words
+  /// any more.
   void forget(const void* memory, std::size_t bytes);
 
  private:
@@ -49,7 +49,7 @@ class stream_limit {
   std::mutex trial_;
   std::atomic<std::size_t> most_{k_most_tried};
   std::mutex guard_;
-  std::array<wait, 256> waits_;  ///< the first `number_` are in use, one for each stream and word; some may have ended
+  std::array<wait, 256> waits_;  ///< the first number_ are in use, one for each stream and word; some may have ended
   std::size_t number_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Words in pinned memory. A stream can wait until a word reaches a value. The value of a word only grows. So a word can
-// be reused for another purpose even while a stream is still in an earlier wait.
+// Words in pinned memory, for streams that wait until a word reaches a value. The value of a word only grows, so a word
+// can be reused for another purpose even while a stream still waits for an earlier value.
 #pragma once
 
 #include <atomic>
@@ -12,42 +12,42 @@
 
 namespace lsched {
 
-/// A word, and the word's value when take() returned it. Streams wait for higher values.
+/// A word, and its value at the time of take(). Streams wait for higher values.
 struct stream_word {
   std::atomic<std::uint64_t>* word = nullptr;  ///< null: no memory is left
   std::uint64_t base = 0;
 };
 
-/// The words of one rank, and the limit on streams that wait for words. Any thread.
+/// The words of one rank, and the maximum number of streams that may wait. Any thread.
 class stream_words {
  public:
   explicit stream_words(const cuda_context& in) : in_(in), limit_(stream_limit::of_device(in.number())) {}
 
-  /// Waits for all work of the device.
+  /// Frees the words, for which the driver waits for all work of the device.
   ~stream_words();
   stream_words(const stream_words&) = delete;
   stream_words& operator=(const stream_words&) = delete;
 
   stream_word take();
-  /// Makes a word available to take() again. The word must have reached every value that a stream waits for.
+  /// Returns a word from take(). The word must have reached every value for which a stream waits.
   void give_back(std::atomic<std::uint64_t>* word);
 
   /// Raises the word to at least `value`.
   static void raise(std::atomic<std::uint64_t>& word, std::uint64_t value);
 
-  // The number of waiting streams is limited, because too many of them would block the device's other streams.
+  // The number of waiting streams is limited, because too many waiting streams would block the device's other streams.
 
-  /// Returns the limit that all ranks of the device share.
+  /// Returns the limit, which all ranks that use the device share.
   stream_limit& limit() { return *limit_; }
-  /// Lets streams wait for this rank's words.
+  /// Allows streams to wait for this rank's words.
   void let_streams_wait() { do_wait_ = true; }
-  /// Returns the maximum number of waiting streams, as known so far; 0: no stream may wait.
+  /// Returns the current maximum number of waiting streams, or 0 if no stream may wait.
   std::size_t most_waiting() const { return do_wait_ ? limit_->most() : 0; }
-  /// Records that a stream will wait until `word` reaches `value`. Returns false if the stream must not wait.
+  /// Records that a stream will wait until `word` reaches `value`. Returns false if the stream is not allowed to wait.
   bool may_wait(CUstream stream, const std::atomic<std::uint64_t>& word, std::uint64_t value) {
     return do_wait_ && limit_->may_wait(stream, word, value);
   }
-  /// Forgets all waits, because all words have reached the values that streams wait for.
+  /// Removes all waits. All words must have reached the values for which streams wait.
   void forget_streams();
 
  private:

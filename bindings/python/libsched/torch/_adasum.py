@@ -13,15 +13,14 @@ from ._work import Work
 
 
 class AdasumOptimizer(Wrapper):
-    """An optimizer for which each rank steps by its own gradient. The ranks then combine the changes of their weights.
+    """An optimizer that steps by the gradient of its own rank. Then the ranks combine the changes of their weights.
 
         opt = libsched.torch.AdasumOptimizer(torch.optim.AdamW(model.parameters(), lr=1e-3), model.named_parameters())
         libsched.torch.broadcast_parameters(model)
 
-    Use the learning rate of a single rank, for any number of ranks. Changes of a tensor in orthogonal directions are
-    added, and parallel changes are averaged. The state of the inner optimizer and the result of state_dict() differ
-    between ranks. At the beginning, the weights must be the same on all ranks. All ranks make the optimizer, with these
-    options:
+    Use the learning rate of a single rank, for any number of ranks. Orthogonal changes of a tensor are added, and
+    parallel changes are averaged. The state of the inner optimizer and the result of state_dict() differ between ranks.
+    At the beginning, the weights must be the same on all ranks. All ranks create the optimizer, with the same options:
         local_steps    inner steps between two exchanges
         process_group  a group of the backend lsched, or a libsched.World; None: the default group
         timeout        maximum duration of an exchange in seconds; None: the group's timeout
@@ -46,7 +45,7 @@ class AdasumOptimizer(Wrapper):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Makes an inner step, and an exchange if one is due.
+        """Makes an inner step. After every `local_steps` inner steps, combines the changes of all ranks (an exchange).
 
         An exchange is collective and blocks. Returns the value of `closure`. If gradients have overflowed under a
         GradScaler, the inner step is skipped, and the accumulated change is not modified.
@@ -91,7 +90,7 @@ class AdasumOptimizer(Wrapper):
                 each.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state of the inner optimizer on this rank, and the position in the window of local steps."""
+        """Returns the inner optimizer's state on this rank, and the number of local steps since the last exchange."""
         return self._state_with(steps=self._steps, before=self._before.flat.clone())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -115,7 +114,7 @@ class AdasumState:
     def __init__(self, ddp: Any, timeout: float | None = None) -> None:
         expect_dense_gradients(ddp.module)
         self.world, self.limit = world_and_limit(ddp.process_group, timeout)
-        self._exchanges: dict[tuple, Any] = {}  # keys: parameters of a bucket; DDP rebuilds its buckets once
+        self._exchanges: dict[tuple, Any] = {}  # keys: parameters of a bucket; DDP changes its buckets once
 
     def close(self) -> None:
         for each in self._exchanges.values():

@@ -2,26 +2,28 @@
 
 The n-th commit of each rank (a create, or a refusal) is paired with the n-th commit of every other rank. A call commits
 one create if its schedule is new, and no create if its kind is known. In both cases all ranks do the same. A rank that
-refuses call k sends the number k to all other ranks, and commits a failing create, the refusal. If the library has
-refused the create of the call, that create is the refusal. Every other rank must pair exactly one commit with the
-refusal:
+refuses call k sends the number k to all other ranks, and commits a failing create, the refusal. If the library itself
+has made the create of the call fail, that create is the refusal. Every other rank must make exactly one commit that is
+paired with the refusal:
 
     state of the other rank                             commit that is paired with the refusal
-    the rank has not come to call k                     keeps the message until the rank has come to call k
+    the rank has not begun call k                       the rank keeps the message until it begins call k
     call k: its create is not agreed upon               that create; the rank does not look for messages
-    call k: its create has failed                       that create has been paired: the call is settled
-    call k: its schedule stands, the round waits        the create of a barrier, once the rank finds the message
+    call k: its create has failed                       that create: the call is settled
+    call k: the ranks have agreed, the round waits      a new create, once the rank finds the message
     later calls: without a commit since call k          the same; the later rounds are void
     later calls: with one commit since call k           the create of that later call, which fails
     later calls: with more commits, or call k is over   cannot be paired any more: the group is given up
 
-A rank does not look for messages while its create is not agreed upon. A third rank that is late keeps that create open,
-and a second commit would be paired with the next commit of the refusing rank. A round looks every SLICE seconds.
+While its create is not agreed upon, a rank does not look for messages. If a third rank is late, the create is still in
+progress, and a second commit would be paired with the next commit of the refusing rank. A rank in a round looks every
+SLICE seconds.
 
 A settled call has been refused on all ranks. Each rank then drops all schedules, and begins its next call with one more
-commit (_commit_agreement). It creates a schedule whose capacity is the number of the refused call. That create fails if
-ranks have settled different calls, or if a rank has not settled one. Then no result of a later call is reported, and
-the group is given up. So no mistake in the pairing of commits can lead to a wrong result.
+commit (_commit_agreement). This commit creates a schedule whose capacity is the number of the refused call. The create
+fails if ranks have settled different calls, or if a rank has not settled any call. In that case no result of a later
+call is reported, and the group is closed to further calls ("given up"). So wrongly paired commits cannot lead to wrong
+results.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from .._schedule import Schedule
 from .._words import DTYPES
 from ._work import as_torch_error, waiter
 
-PARTS = 2**20 - 1  # mask of the low bits of a call's number, which number the parts of the call
+PARTS = 2**20 - 1  # the low bits of a call's number are the number of the part
 TAG = 2**31 - 1  # tag of the messages about refused calls
 SLICE = 0.1  # seconds between two looks for messages during a wait
 # Statuses of a failed create. BOUNDS is not in the set, because rounds fail with BOUNDS.
@@ -50,7 +52,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def collective_call(method: _Method) -> _Method:
-    """Makes a method of a Group a collective call, which refuses its arguments on all ranks."""
+    """A decorator for collective methods of a Group: if one raises on one rank, the call fails on all ranks."""
 
     @functools.wraps(method)
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -78,7 +80,7 @@ class Calls:
 
     number        number of this rank's last call; the low bits are the number of the part
     is_under_way  true while this rank is in a call
-    may_refuse    true if an exception refuses the last call: this rank has not started the round of the call
+    may_refuse    true if an exception must refuse the last call, because this rank has not started the call's round
     """
 
     def __init__(self, world: Any, box: Any, schedules: Any, limit: float) -> None:
@@ -129,7 +131,7 @@ class Calls:
         If the library has refused the create of the call, that create is the commit of the refusal.
         """
         if not self.has_begun:
-            self.number = _call_of(self.number)  # the other ranks may have no parts, or be in the first part
+            self.number = _call_of(self.number)  # other ranks may not have begun any part
         cause = error if isinstance(error, Error) else error.__cause__
         text = cause.text if isinstance(cause, Error) else f"{type(error).__name__}: {error}"
         status = cause.status if isinstance(cause, Error) else "LSCHED_ERR_ARGUMENT"
@@ -184,10 +186,10 @@ class Calls:
         return payload[0]
 
     def _join(self, refused: int, number: int, later_commits: int) -> None:
-        """Takes part in the failing create of a refused call, and raises the failure.
+        """Makes the commit that is paired with the refusal of a call, and raises the failure.
 
-        Gives the group up if this rank's part of the refused call has ended without an error. In that case the later
-        calls of this rank cannot be paired with the calls of the other ranks any more.
+        Gives the group up if the refused call has ended without an error on this rank, because this rank's later calls
+        can no longer be paired with the calls of the other ranks.
         """
         if later_commits == 0:
             reason = self._failure_of_join()
@@ -226,7 +228,7 @@ class Calls:
     def settle_failed_create(self, error: Error, schedule: Any, number: int, commits: int | None = None) -> None:
         """Settles a call whose create has failed, because a create fails on all ranks.
 
-        A failure that names a round is not the failure of a create, and other ranks may not have it. `commits` is the
+        A failure that names a round is not the failure of a create, and may not occur on other ranks. `commits` is the
         number of commits of this rank when the round began; None: there are no later commits.
         """
         if error.round is None and error.status in _OF_CREATES and _create_has_failed(schedule):
@@ -234,7 +236,7 @@ class Calls:
                 try:
                     self.expect_agreed(self.agreements, 0.0)
                 except Error:
-                    pass  # the number is not known yet, or the group was given up and the next call raises the reason
+                    pass  # the number is not known yet, or the group was given up, and then the next call raises
                 if number > self._settled:
                     has_later_commits = commits is not None and self._world._commits != commits
                     self._settle(number)
@@ -306,7 +308,7 @@ def _call_of(number: int) -> int:
 
 
 def _create_has_failed(schedule: Any) -> bool:
-    """Returns true if the create of the schedule has failed."""
+    """Returns true if the creation of the schedule has failed."""
     try:
         schedule._create_wait(0.0)
     except Error as error:
@@ -315,7 +317,7 @@ def _create_has_failed(schedule: Any) -> bool:
 
 
 def has_failed(schedule: Any) -> bool:
-    """Returns true if the create or a round of the schedule has failed, perhaps on another rank."""
+    """Returns true if the creation or a round of the schedule has failed, perhaps on another rank."""
     try:
         schedule._create_wait(0.0)
     except Timeout:
@@ -335,7 +337,7 @@ def _stands(schedule: Any) -> bool:
 
 
 class Round:
-    """A round of a call, with the methods that a Work needs. Must be created during the call, before a later commit."""
+    """A round of a call, with the methods that a Work uses. Must be created during the call, before a later commit."""
 
     __slots__ = ("_calls", "_ticket", "number", "_commits", "_agreements", "_looks_at")
 

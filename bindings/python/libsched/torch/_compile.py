@@ -14,8 +14,8 @@ def is_not_compiled(kind: type) -> type:
 
     torch calls these methods from C++ while a compiled model runs, for example from the constructor and forward() of
     DistributedDataParallel. Without this, Dynamo compiles the methods like code of the user, and fails because a
-    process group is opaque. The decorator sets the strategy of the code objects. This costs nothing per call, and does
-    not import torch._dynamo.
+    process group is opaque. The decorator marks the code objects as "skip", which costs nothing per call, and does not
+    import torch._dynamo.
     """
     for each in vars(kind).values():
         if isinstance(each, types.FunctionType):

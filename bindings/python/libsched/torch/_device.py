@@ -12,13 +12,13 @@ cuda: Any = torch.cuda  # tests replace it by a double
 
 
 def attach(world: World, device: torch.device) -> None:
-    """Attaches the device to this rank, unless the rank has a device. Raises Unsupported if CUDA cannot be used."""
+    """Attaches the device to this rank, unless the rank has one already. Raises Unsupported if CUDA cannot be used."""
     if not world.has_device:
         world.attach_cuda(device.index)
 
 
 def current_stream(device: torch.device) -> Any:
-    """Returns the current stream of the calling thread. Its `cuda_stream` is the address."""
+    """Returns the current stream of the calling thread, whose `cuda_stream` is the address of the CUDA stream."""
     return cuda.current_stream(device)
 
 
@@ -30,7 +30,7 @@ def event_in(stream: Any) -> Any:
 
 
 def future(device: torch.device) -> torch.futures.Future:
-    """Returns a future. Its value is ready after the work of the streams that are current when the value is set."""
+    """Returns a future whose value is ready after all work that the current streams have when the value is set."""
     return torch.futures.Future(devices=[device])
 
 

@@ -94,7 +94,7 @@ class Group(ProcessGroup):
         return self
 
     def _start_coalescing(self, device: torch.device) -> None:
-        """Makes the following calls parts of one work. The rounds of these calls are still started one by one."""
+        """Makes the following calls parts of one Work. The rounds of these calls are still started one by one."""
         self._coalesced = []
 
     def _end_coalescing(self, device: torch.device) -> Work:
@@ -171,7 +171,7 @@ class Group(ProcessGroup):
 
     @collective_call
     def _other_allreduce(self, tensors: Any, opts: Any, timeout: Any, op: Any) -> Work:
-        """Runs all calls that allreduce() does not run itself.
+        """Runs all calls of allreduce() that are not on its fast path.
 
         These are the first call of a kind, asynchronous and profiled calls, and calls whose tensor is not one dense
         block on the CPU.
@@ -186,7 +186,7 @@ class Group(ProcessGroup):
             return _sparse.allreduce(self, tensor, opts)
         key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)
         if tensor.is_complex():
-            key = ("complex", *key)  # complex tensors may be conjugated, so they have kinds of their own
+            key = ("complex", *key)  # complex tensors have separate kinds, because they may be conjugated
         kind = self._known(key)
         flat, finish = staged(tensor)
         count, dtype, op, divisor = self._reduction(flat, opts)
@@ -253,7 +253,7 @@ class Group(ProcessGroup):
         work = self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
                          keeps=(source, flat))
         if work is not _DONE and all((each.shape, each.dtype) == (input.shape, input.dtype) for each in output):
-            work.value = [flat.view(input.dtype).view(self._ranks, *input.shape)]  # the form of NCCL, for torch's hooks
+            work.value = [flat.view(input.dtype).view(self._ranks, *input.shape)]  # NCCL's form, for torch's hooks
         return work
 
     @collective_call
@@ -401,7 +401,7 @@ class Group(ProcessGroup):
     @collective_call
     def all_to_all_single(self, output: torch.Tensor, input: torch.Tensor, output_splits: Sequence[int],
                           input_splits: Sequence[int], opts: Any = AllToAllOptions()) -> Work:
-        """Runs an all-to-all. Splits are numbers of rows. Empty splits mean parts of one length."""
+        """Runs an all-to-all. Splits are numbers of rows. If there are no splits, all parts have the same length."""
         expect_dtype([output], input.dtype)
         sent = self._split_bytes(input, input_splits, "input")
         received = self._split_bytes(output, output_splits, "output")
@@ -464,7 +464,7 @@ class Group(ProcessGroup):
 
     @collective_call
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """Runs a barrier as a round of its own, of all ranks. Raises RuntimeError that names a missing rank. Blocks."""
+        """Runs a barrier with a new schedule. Raises RuntimeError that names a missing rank. Blocks."""
         limit = self._limit if timeout is None else timeout.total_seconds()
         step = self.world.barrier()
         self._calls.round_has_begun()
@@ -507,7 +507,7 @@ class Group(ProcessGroup):
     # --- rounds --------------------------------------------------------------------------------------------------
 
     def _kind(self, key: tuple, name: str, near: torch.Tensor | None = None, **members: Any) -> Kind:
-        """Returns the kind of a call, and adds it if it is new.
+        """Returns the kind (_schedules.py) of a call, and adds the kind if it is new.
 
         `near` is a tensor of the call. All tensors of the call are on the same device. None: the call has no tensors.
         """
@@ -544,8 +544,8 @@ class Group(ProcessGroup):
     def _expect_same_dtype(self, dtype: torch.dtype) -> None:
         """Checks that all ranks pass the same dtype, for a dtype that the library does not have. Waits for all ranks.
 
-        Must be called before the create of the first schedule of a kind. Otherwise the library could not detect the
-        mismatch, because complex numbers are passed as pairs of real numbers.
+        Must be called before the create of the first schedule of a kind. Otherwise the library could not detect a
+        mismatch, because it gets complex numbers as pairs of real numbers.
         """
         calls = self._calls
         made = calls.committed_number(zlib.crc32(str(dtype).encode()))
@@ -553,7 +553,7 @@ class Group(ProcessGroup):
             made._create_wait(self._limit)
         except Error as error:
             calls.settle_failed_create(error, made, calls.number)
-            if calls.may_refuse:  # the failed create was the commit of this call, and the call is not settled
+            if calls.may_refuse:  # the failed create was this call's commit, but did not settle the call
                 calls.may_refuse = False
                 self._schedules.give_up(error)
             raise as_torch_error(error)
@@ -596,7 +596,7 @@ class Group(ProcessGroup):
     def _placed(self, kind: Kind, input: int, output: int) -> Any:
         """Returns the place (_schedules.py) in which the next round of a kind runs.
 
-        A call of several parts waits for each create, so that no rank makes the next part after a refusal.
+        A call of several parts waits for each create, so that no rank begins the next part after a refusal.
         """
         calls, commits = self._calls, self.world._commits
         place = kind.place(input, output)
@@ -621,7 +621,7 @@ class Group(ProcessGroup):
 
     def _run_in_stream(self, kind: Kind, input: int, output: int, tensors: list[torch.Tensor], opts: Any,
                        finish: Callable[[], None] | None, keeps: Any) -> StreamWork:
-        """Puts the round into the current stream. A synchronous call makes the stream wait, but not the host.
+        """Starts a round in the order of the current stream. A synchronous call blocks the stream, but not the host.
 
         Raises the error of an earlier round of the group that has failed.
         """
@@ -657,7 +657,7 @@ class Group(ProcessGroup):
     def _give_up_round(self, ticket: Any, error: Error) -> None:
         """Cancels a round in a stream after its timeout, so that the stream continues.
 
-        The watcher's thread calls it.
+        Called in the thread of _stream_work.watcher.
         """
         try:
             ticket.schedule.cancel()
@@ -666,7 +666,7 @@ class Group(ProcessGroup):
         self._schedules.give_up(error)
 
     def _give_up(self, place: Any, error: BaseException, keeps: Any) -> None:
-        """Ends the group after a failure, unless the failure is the refusal of this call."""
+        """Closes the group to further calls after a failure, unless the failure is the refusal of this call."""
         if not self._calls.has_settled(place, error, keeps):
             place.cancel(keeps)
             self._schedules.give_up(error)
@@ -704,7 +704,7 @@ class Group(ProcessGroup):
     # --- arguments -----------------------------------------------------------------------------------------------
 
     def _reduction(self, flat: torch.Tensor, opts: Any) -> tuple[int, int, str | None, int]:
-        """Returns count, dtype, word and divisor of the C interface. The word is None for a premultiplied sum."""
+        """Returns count, dtype, reduction and divisor for the C interface. No reduction: a premultiplied sum."""
         word = _OPS.get(opts.reduceOp.op)
         count, kind = flat.numel(), flat.dtype
         if flat.is_complex():
@@ -741,7 +741,7 @@ class Group(ProcessGroup):
             raise _bad(f"{what} has {len(tensors)} tensors: expected one for each of {self._ranks} ranks")
 
 
-# Names that these methods have up to torch 2.12. Later versions of torch also call the methods by the old names.
+# Old names of methods, which torch up to 2.12 uses. Later versions of torch use them, too.
 for _new, _old in (("all_gather_single", "_allgather_base"), ("reduce_scatter_single", "_reduce_scatter_base"),
                    ("all_to_all_single", "alltoall_base"),
                    ("all_gather_single_coalesced", "allgather_into_tensor_coalesced"),

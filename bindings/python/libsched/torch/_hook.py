@@ -34,8 +34,8 @@ def world_and_limit(group: Any, timeout: float | None) -> tuple[World, float]:
 def broadcast_parameters(model: torch.nn.Module, process_group: Any = None, timeout: float | None = None) -> None:
     """Copies the parameters and buffers of rank 0's model to all ranks.
 
-    Collective; blocks. DDP's constructor does the same. Buffers that are not persistent are copied, too. Extra state of
-    modules is not copied. `process_group` is a group of the backend lsched, or a libsched.World; None: the default
+    Collective; blocks. DDP's constructor does the same. Buffers that are not persistent are copied, too, but not the
+    extra state of modules. `process_group` is a group of the backend lsched, or a libsched.World; None: the default
     group.
     """
     world, limit = world_and_limit(process_group, timeout)
@@ -50,10 +50,10 @@ def broadcast_parameters(model: torch.nn.Module, process_group: Any = None, time
 
 
 class Hook:
-    """Collects the gradients of all buckets of a step.
+    """The base of hooks. Collects the gradients of all buckets of a step.
 
     The last bucket starts the round. The result of the round is copied to all buckets. The vector covers the whole
-    model, because DDP may change its buckets. DDP does so after the first step.
+    model, because DDP changes its buckets after the first step.
     """
 
     def __init__(self, ddp: Any, timeout: float | None) -> None:

@@ -1,7 +1,7 @@
-"""Rounds and messages that fail if another rank has sent less than this rank expects.
+"""Rounds and messages that fail if another rank has sent less data than this rank expects.
 
-Without this check, the rest of the tensor would keep old elements. The library itself refuses blocks and messages that
-are too long.
+Without this check, the rest of the tensor would keep old elements. Blocks and messages that are too long are refused by
+the library.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ExpectedBlocks(_Expected):
     """The ticket of an all_to_all.
 
     expected, received   number of elements from each rank; the library writes `received` before the round ends
-    give_up(error)       ends the group, because the other ranks do not know of the failure
+    give_up(error)       closes the group to further calls, because other ranks do not know of the failure
     """
 
     __slots__ = ("_expected", "_received", "_give_up")

@@ -15,12 +15,12 @@ class OkTopkState(Hook):
         state = libsched.torch.OkTopkState(ddp, density=0.01, warmup_steps=100)
         ddp.register_comm_hook(state, libsched.torch.oktopk_hook)
 
-    The hook replaces gradients by the mean over ranks, but only for the largest elements of the model: a fraction of
-    `density`. All other elements become zero. All ranks get the same bits. A rank adds its elements that were not sent
-    to the next gradient.
+    The hook replaces the largest elements of the gradient, a fraction of `density`, by their mean over ranks, with the
+    same bits on all ranks. All other elements become zero. A rank adds its elements that were not sent to the next
+    gradient.
         density       fraction of the elements, or a function that returns the fraction for the number of a step
         warmup_steps  number of steps at the beginning that use the dense mean
-        nans          "error": backward() raises an error whose text has NotFinite; "skip": gradients become NaN on all
+        nans          "error": backward() raises an error that names NotFinite; "skip": gradients become NaN on all
                       ranks instead, so that a GradScaler leaves the step out on all of them; "ignore", "propagate"
         capacity, period, boundaries, balance, selection, reuse   options of libsched.Sparse
     """
@@ -58,7 +58,7 @@ class OkTopkState(Hook):
             each.fill_(float("nan"))
 
     def _change_to(self, k: int) -> None:
-        """Creates a schedule for `k` elements, with the residual of the previous schedule."""
+        """Creates a schedule for `k` elements that continues with the residual of the previous schedule."""
         state = self.state_dict() if self._loaded is None else self._loaded
         self._close_sparse()
         is_alike = state["image"] is not None and (state["k"], state["ranks"]) == (k, self.world.size)

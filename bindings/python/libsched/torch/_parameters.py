@@ -72,7 +72,7 @@ class Vector:
 
     @torch.no_grad()
     def take_gradients(self, scale: torch.Tensor | None = None) -> None:
-        """Copies the gradients, and divides them by `scale`. The gradient of a parameter without a gradient is zero."""
+        """Copies the gradients, and divides them by `scale`. A parameter without a gradient counts as zero."""
         for name, each in zip(self._of.names, self._of.tensors):
             if each.grad is not None and each.grad.layout != torch.strided:
                 raise ValueError(f"{name} has a sparse gradient, but partial sums need dense gradients: create its "

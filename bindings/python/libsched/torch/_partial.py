@@ -26,7 +26,7 @@ class PartialOptimizer(Wrapper):
             opt.step()
         opt.close()
 
-    All ranks make the optimizer. All arguments except lag and divisor must be the same on all ranks:
+    All ranks create the optimizer. All arguments except lag and divisor must be the same on all ranks:
         activation     condition that starts a round: "full", "solo", "majority", "quorum(K)",
                        "deadline(microseconds or auto)" and so on, perhaps with "+every(T)"; None: the calls of three
                        quarters of the ranks, rounded down, which docs/guides/training-loop.md recommends
@@ -44,8 +44,8 @@ class PartialOptimizer(Wrapper):
         report  the libsched.Report of the last step(), with the number of contributors and the staleness of this rank's
                 gradients. from_ < to: there was a new result
 
-    A parameter that no rank has used in a round has no gradient in the result, so the inner optimizer leaves the
-    parameter alone. A sparse gradient raises ValueError, which names the parameter.
+    A parameter that no rank has used in a round has no gradient in the result, so the inner optimizer does not change
+    the parameter. A sparse gradient raises ValueError, which names the parameter.
     """
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
@@ -121,11 +121,11 @@ class PartialOptimizer(Wrapper):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Contributes the gradients, and makes an inner step with the results of rounds that are over.
 
-        Returns the value of `closure`. If gradients have overflowed under a GradScaler, the rank calls without a
+        Returns the value of `closure`. If gradients have overflowed under a GradScaler, this rank takes part without a
         contribution. Afterwards the gradients of the parameters are the result, in memory that later steps overwrite.
-        Blocks until the round is over. Raises Timeout and PeerLost. In both cases the contribution was made, so
-        continue with shrink() or another step(). Raises ValueError, and contributes nothing, if a parameter requires a
-        gradient only since the optimizer was made.
+        Blocks until the round is over. Raises Timeout and PeerLost. In both cases the contribution has been made, so
+        call shrink() (after PeerLost) or step() again. Raises ValueError, and contributes nothing, if a parameter
+        requires a gradient that did not require one when the optimizer was created.
         """
         self._expect_known_parameters()
         answer = None if closure is None else closure()
@@ -146,7 +146,7 @@ class PartialOptimizer(Wrapper):
     def _collect(self, has_more: bool = False) -> None:
         """Makes inner steps with all results that were not collected yet.
 
-        `has_more` is true if an inner step was already made, so that an empty report makes no further step.
+        `has_more` is true if an inner step was already made; then no step is made without a new result.
         """
         while True:
             report = self.sums.collect(self._ticket, self._result.flat, self._limit)
@@ -167,7 +167,7 @@ class PartialOptimizer(Wrapper):
             self.inner.step()
 
     def leave(self) -> None:
-        """Declares that this rank has no more data. Later rounds treat this rank as if it had called.
+        """Declares that this rank has no more data. Later rounds do not wait for this rank.
 
         Replicas differ until all ranks have left and have called average_parameters(). After that all ranks can
         continue.
@@ -184,7 +184,7 @@ class PartialOptimizer(Wrapper):
     # --- all ranks together --------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Runs a round with all offers of all ranks, and steps by its result. No offers stay pending. Collective."""
+        """Runs a round with all pending offers of all ranks, and makes a step with its result. Collective."""
         report = self.sums.flush(self._result.flat, self._limit)
         self._step_by(report)
         if self._lag == "history" and self._ticket is not None:
@@ -223,7 +223,7 @@ class PartialOptimizer(Wrapper):
     def shrink(self) -> World:
         """Continues after a PeerLost in a world of the ranks that are left, and returns the world.
 
-        All of these ranks call it. Replicas may be at different rounds, so call average_parameters() next.
+        All of these ranks call it. Replicas may have collected different rounds, so call average_parameters() next.
         docs/reference/shrink.md has the details.
         """
         survivors = self.world.shrink(self._limit)
@@ -280,8 +280,8 @@ class PartialState(Hook):
         ddp.register_comm_hook(state, libsched.torch.partial_hook)
 
     The arguments are those of PartialOptimizer, but `lag` must be "latest" or "accumulate". DDP must not synchronise by
-    itself, so make it with broadcast_buffers=False and find_unused_parameters=False. `report` is the libsched.Report of
-    the last round.
+    itself, so create DDP with broadcast_buffers=False and find_unused_parameters=False. `report` is the libsched.Report
+    of the last round.
 
     Warning: do not use the hook if the same rank is always slow. That rank applies the sum of several rounds in one
     step, its replica differs from the others, and the model loses accuracy (docs/guides/training-loop.md has figures).

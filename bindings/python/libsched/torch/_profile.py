@@ -9,7 +9,7 @@ import torch
 from torch._C._profiler import _RecordFunctionFast as Event
 from torch.autograd import profiler  # reading `_is_profiler_enabled` costs less than calling a function
 
-# Keys are methods. Values are the name of the event in Gloo and NCCL, and the index of the argument with this rank's
+# Keys are methods. Values are the event's name in Gloo and NCCL, and the index of the argument that has this rank's
 # tensors.
 _EVENTS: dict[str, tuple[str, int | None]] = {
     "_other_allreduce": ("all_reduce", 0),  # Group.allreduce() calls it while a profiler is active

@@ -22,7 +22,7 @@ MOST_KINDS = 256
 
 
 class Place:
-    """A schedule and the work of its last round, which must have ended before the next round."""
+    """A schedule, and the Work of its last round. That round must have ended before the next round starts."""
 
     __slots__ = ("schedule", "work", "keeps")
 
@@ -52,7 +52,7 @@ class Place:
 
 
 class StreamPlace(Place):
-    """A schedule over memory of a device, and the works of its rounds. UnderWay keeps the works until their end."""
+    """A schedule over memory of a device, and the Work objects of its rounds, which UnderWay keeps until their end."""
 
     __slots__ = ("bound", "_works")
 
@@ -62,14 +62,14 @@ class StreamPlace(Place):
         self._works: collections.deque[weakref.ref] = collections.deque()
 
     def add(self, work: Any) -> None:
-        """Adds the work of the round that was started last."""
+        """Adds the Work of the round that was started last."""
         self._works.append(weakref.ref(work))
 
     def start(self, input: int, output: int, stream: int, keeps: Any) -> _core.Ticket:
         """Starts the next round, which runs after the work in the stream.
 
-        Blocks until all rounds of the place have ended if the memory differs from the memory of the last round, or if
-        16 rounds are outstanding. Raises DistBackendError if one of these rounds fails. Otherwise does not block.
+        If the memory differs from the memory of the last round, or if 16 rounds are outstanding, first waits until all
+        rounds of the place have ended, and raises DistBackendError if one of them fails. Otherwise does not block.
         """
         while self._works and getattr(self._works[0](), "_ticket", None) is None:
             self._works.popleft()
@@ -85,7 +85,7 @@ class StreamPlace(Place):
         return ticket
 
     def cancel_from(self, number: int) -> None:
-        """Does nothing. Closing the group waits for the works of a stream."""
+        """Does nothing: rounds in a stream need not be cancelled, because closing the group waits for them."""
 
     def settle(self) -> None:
         while self._works:
@@ -135,7 +135,7 @@ class Kind:
     def ready_place(self) -> Place | None:
         """Returns the next place if its schedule exists and its last round has ended.
 
-        In that case place() could not fail. Otherwise returns None, and the caller must call place().
+        Otherwise returns None, and the caller must call place(), which can fail.
         """
         number = self._next
         if number == len(self.places):
@@ -149,7 +149,7 @@ class Kind:
         return place
 
     def expect_no_failure(self) -> None:
-        """Raises the error of a work whose wait has failed, a timeout included."""
+        """Raises the error of a Work whose wait has failed or timed out."""
         for place in self.places:
             error = None if place.work is None else place.work.exception()
             if error is not None:
@@ -177,7 +177,7 @@ class Schedules:
     def add(self, key: tuple, name: str, device: Any = None, **members: Any) -> Kind:
         """Adds a kind.
 
-        `members` are members of lsched_collective_desc, with a word for `op`. All ranks pass the same members.
+        `members` are members of lsched_collective_desc, with `op` as a string. All ranks pass the same members.
         """
         request = None
         if name != "barrier":
@@ -193,7 +193,7 @@ class Schedules:
         return kind
 
     def works_under_way(self) -> list[Any]:
-        """Returns the works of rounds over host memory that have not been waited for."""
+        """Returns the Work objects of rounds over host memory that have not been waited for."""
         places = [place for kind in self.kinds.values() for place in kind.places]
         return [place.work for place in places if place.work is not None and not place.work.has_ended()]
 
@@ -205,7 +205,7 @@ class Schedules:
                                            "LSCHED_ERR_CANCELLED"))
 
     def give_up(self, why: BaseException) -> None:
-        """Refuses all later calls, because every call in the place of a cancelled schedule would fail."""
+        """Refuses all later calls ("gives the group up"), because calls of the cancelled schedule would fail."""
         self._why = self._why or why
         self._given_up += self.kinds.values()
         self.kinds.clear()

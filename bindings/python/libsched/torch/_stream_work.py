@@ -1,4 +1,4 @@
-"""The works of collectives over tensors of a CUDA device, in the order of streams."""
+"""Work objects of collectives over tensors of a CUDA device, which run in the order of streams."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class StreamWork(Outcome):
     """A round in a stream, and the function `finish`, which copies its result in a stream after the round.
 
     wait() makes the current stream wait. The host waits only if a timeout is given. synchronize() and is_completed()
-    describe the state that the host sees. If the round fails, the stream continues. The next call that checks the round
-    raises the error of the round. In most cases that is the group's next collective.
+    describe the state that the host sees. If the round fails, the stream continues. The next call that checks the
+    round, in most cases the group's next collective, raises the round's error.
 
     begun_in     the stream in which the round was started, on `device`
     temporaries  tensors that `finish` reads; kept, like the memory of the round, until they are not used any more
@@ -132,7 +132,7 @@ class StreamWork(Outcome):
         if self._error is not None:
             raise self._error
         if self._finish is None:
-            # The round does not use the temporaries any more. The allocator knows the streams that still use them.
+            # The round does not use the temporaries any more. The allocator knows which streams still use them.
             self._temporaries = ()
         return True
 
@@ -157,7 +157,7 @@ class StreamWork(Outcome):
 
 
 def _explained(ticket: Any, error: Error) -> Error:
-    """Returns the error that names the rank at fault. The error of test() does not name the rank."""
+    """Returns the error of wait(), which names the rank at fault. `error` is the error of test(), which does not."""
     try:
         ticket.wait(0.0)
     except Error as explained:
@@ -179,7 +179,7 @@ def _future_of(work: Any, device: torch.device, side: Any) -> torch.futures.Futu
     with _device.cuda.stream(side):
         try:
             work._come_before(side)
-        except Exception as error:  # from the library, or from copying back
+        except Exception as error:  # from the library, or from copying the result
             raised.append(error)
         ended.set_result(None)
     return future
@@ -223,7 +223,7 @@ class SeveralInStreams(Outcome):
 class UnderWay:
     """A group's rounds in streams, in the order of calls. Keeps their memory alive and detects failures.
 
-    The watcher's thread calls give_up(ticket, error) for each round whose timeout has passed. `error` is a Timeout.
+    The thread of `watcher` calls give_up(ticket, error) for each round whose timeout has passed. `error` is a Timeout.
     """
 
     def __init__(self, give_up: Callable[[Any, Error], None]) -> None:

@@ -20,9 +20,9 @@ def _expect_here(tensor: torch.Tensor) -> None:
 
 
 def expect_host(tensor: torch.Tensor, what: str) -> None:
-    """Refuses a tensor on a device for an operation that only supports host memory.
+    """Refuses a tensor on a device for an operation that supports only host memory.
 
-    Nothing is copied through the host.
+    The tensor is not copied to the host.
     """
     if not tensor.is_cpu:
         raise as_torch_error(Unsupported(f"lsched has no {what} for tensors on {tensor.device}: pass a copy on the CPU",
@@ -94,9 +94,9 @@ def _refused(text: str) -> ArgumentError:
 
 
 def side_by_side(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the tensor, or a copy of it, with contiguous elements.
+    """Returns the tensor, or a contiguous copy.
 
-    Resolves conjugate and negative views, whose values torch computes only when they are read.
+    Copies conjugate and negative views, whose values torch computes only when they are read.
     """
     _expect_here(tensor)
     expect_memory(tensor)

@@ -1,4 +1,4 @@
-"""The works that collectives of the backend return."""
+"""The Work objects that collectives of the backend return."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def as_torch_error(error: Error) -> DistBackendError:
 
 @is_not_compiled
 class Outcome(TorchWork):
-    """A work. Once it has ended, it contains its tensors or its error."""
+    """A torch Work. After its end, it contains its tensors or its error."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__()
@@ -88,11 +88,11 @@ class Outcome(TorchWork):
 
 
 class FutureOrder:
-    """The order in which a group has made the collective calls whose futures were requested outside callbacks.
+    """The order of a group's collective calls whose futures were requested outside callbacks.
 
-    Callbacks run when works end, and that order differs between ranks. A callback of a work may begin a collective
-    after the group has begun a later work. Another rank may begin these two collectives in the opposite order, and they
-    would be paired wrongly.
+    Callbacks run when works end, and that order differs between ranks. A callback of a Work may begin a collective
+    after the group has begun a later one. If another rank begins these two collectives in the opposite order, they are
+    paired wrongly.
     """
 
     _running = threading.local()  # `work`: the work whose callbacks this thread runs
@@ -110,7 +110,7 @@ class FutureOrder:
             work.number = self._last
 
     def expect_kept(self) -> None:
-        """Raises DistBackendError in a callback that must not begin a collective any more."""
+        """Raises DistBackendError in a callback of a Work after which the group has begun another Work."""
         outer = getattr(self._running, "work", None)
         if outer is not None and outer.order is self and outer.number < self._last:
             raise as_torch_error(Unsupported(
@@ -229,7 +229,7 @@ class Work(Outcome):
 
 
 class _Waiter:
-    """Completes the requested futures. A thread sleeps until a work has ended, and then completes its future.
+    """Completes the requested futures. A thread waits until a Work has ended, and then completes its future.
 
     A callback of a future may wait for another future. So a second thread waits for works while the first thread runs
     callbacks.
@@ -293,7 +293,7 @@ class _Waiter:
             with self._lock:
                 FutureOrder.callbacks -= 1
                 if self._thread is not None:
-                    return  # another thread has taken over
+                    return  # another thread waits for works now
                 self._thread = threading.current_thread()
 
 

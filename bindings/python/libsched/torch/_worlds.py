@@ -14,7 +14,7 @@ class _Root:
     """The world of the default group. The worlds of later groups are split from this world.
 
     ranks  the global ranks of the members
-    made   number of groups that this process has made with the same members; keys are tuples of global ranks
+    made   number of groups that this process has created, by tuple of the members' global ranks
     """
 
     def __init__(self, world: World, ranks: list[int]) -> None:
@@ -25,8 +25,8 @@ class _Root:
     def part(self, members: tuple[int, ...]) -> World:
         """Returns the world of these members. The tag is the number of earlier groups of the same members.
 
-        All members have the same number. They may have different names for a group that only its members make, because
-        such names contain the number of all groups of a process.
+        All members have counted the same number. The group's name cannot be the tag: if only the members create a
+        group, its name may differ between members, because it contains the number of all groups of a process.
         """
         part = self.world.split_ranks([self.ranks.index(each) for each in members], self.made[members])
         self.made[members] += 1
@@ -52,7 +52,7 @@ def opened(options: Any, limit: float) -> World:
 
 
 def forget(world: World) -> None:
-    """Makes the next default group open a new world, even if `world` could not be closed."""
+    """Makes the next default group open a new world if `world` is the root world, even if it could not be closed."""
     global _root
     if _root is not None and _root.world is world:
         _root = None
@@ -61,7 +61,7 @@ def forget(world: World) -> None:
 def _store_of(options: Any, members: tuple[int, ...]) -> dist.Store:
     """Returns the store of the default group, with a prefix that is equal on all members.
 
-    The prefix of `options.store` has the name of the group. A group that will be the default group uses its own store.
+    `options.store` cannot be used, because its prefix has the group's name. The default group uses its own store.
     """
     if not dist.is_initialized():
         return options.store

@@ -13,8 +13,8 @@ from ._parameters import Parameters
 class Wrapper(torch.optim.Optimizer):
     """An optimizer that wraps another optimizer, the inner optimizer, and has the same state and groups of parameters.
 
-    GradScaler calls step() of a wrapper even if gradients have overflowed, because all ranks must step. The scale may
-    differ between ranks, because gradients are divided by the scale before they are combined.
+    GradScaler calls the wrapper's step() even if gradients have overflowed, because all ranks must take part. The scale
+    of GradScaler may differ between ranks, because gradients are divided by the scale before they are combined.
     """
 
     _step_supports_amp_scaling = True
