@@ -14,20 +14,13 @@
 #include <string_view>
 #include <utility>
 
+#include "offload/open/launch.h"
 #include "ops/base.h"
 #include "ops/number_text.h"
 #include "ops/size_text.h"
 #include "ops/status.h"
 
 namespace lsched {
-
-/// Variables that the local launcher (`lsched run`) sets: the descriptor of the shared segment, the rank, and the
-/// number of ranks. The launcher may also set k_run_launcher, a descriptor. A process that opens the world uses this
-/// descriptor to end when the launcher ends.
-inline constexpr const char* k_run_descriptor = "LSCHED_RUN_FD";
-inline constexpr const char* k_run_rank = "LSCHED_RUN_RANK";
-inline constexpr const char* k_run_size = "LSCHED_RUN_SIZE";
-inline constexpr const char* k_run_launcher = "LSCHED_RUN_LAUNCHER";
 
 /// Acts as getenv, but returns null in a program that runs with other rights than its caller (AT_SECURE).
 inline const char* in_environment(const char* variable) { return secure_getenv(variable); }
@@ -99,14 +92,6 @@ inline result<std::optional<std::int32_t>> cuda_device_in_environment() {
 inline result<bool> cuda_streams_in_environment() {
   return choice_in_environment("LSCHED_CUDA_STREAMS", "auto", "host");
 }
-
-/// The values of the variables with which the local launcher started this process.
-struct launch {
-  int descriptor = -1;
-  rank self = 0;
-  rank size = 1;
-  std::optional<std::int32_t> launcher{};  ///< the launcher's descriptor, if the launcher has set it
-};
 
 /// Returns the launch of this process, or nothing if no local launcher started the process. Returns ARGUMENT if the set
 /// of variables is incomplete or invalid, because a world of one rank would then give wrong sums without an error.

@@ -75,4 +75,16 @@ inline std::optional<failure> refuse_foreign_launch() {
                                           ", or start it with `lsched run`, or set LSCHED_WORLD=alone"};
 }
 
+/// Returns the launch by `lsched run` whose world this process opens, or nothing if the process opens a world of one
+/// rank. Returns the failures of wants_world_of_one(), find_launch() and refuse_foreign_launch().
+inline result<std::optional<launch>> find_launch_to_join() {
+  const auto is_alone = wants_world_of_one();
+  if (!is_alone) return is_alone.error();
+  if (*is_alone) return std::optional<launch>();
+  auto where = find_launch();
+  if (!where || *where) return where;
+  if (auto why = refuse_foreign_launch()) return *why;
+  return where;
+}
+
 }  // namespace lsched

@@ -78,13 +78,14 @@ room(offload/cuda/driver ops ops/adasum offload/cuda/kernels)
 room(offload/cuda/streams ops libsched/transport libsched/engine offload/cuda/driver offload/cuda/kernels)
 room(offload/cuda ops ops/adasum libsched/transport libsched/engine offload offload/cuda/driver offload/cuda/streams
   offload/cuda/kernels)
-room(bindings ops collectives collectives/written)
+room(offload/open ops libsched/transport libsched/transport/shm offload)
+room(bindings ops collectives collectives/written offload/open)
 room(bindings/requests libsched/postcondition collectives/algorithm collectives/activation collectives
   collectives/sparse bindings)
 room(bindings/mpi ops libsched/transport libsched/transport/shm offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place libsched/simulate libsched/session
   libsched/transport libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/proof
-  collectives/written collectives/sparse/steps collectives/sparse offload bindings bindings/mpi)
+  collectives/written collectives/sparse/steps collectives/sparse offload offload/open bindings bindings/mpi)
 room(bindings/cpp bindings/c)
 room(bindings/python/src bindings bindings/c)
 room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)

@@ -65,10 +65,10 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
   mpi_endpoint* far = nullptr;
   auto net = open_mpi_endpoint(comm,
                                {.uses_mpi_alone = transport == LSCHED_MPI_ONLY,
-                                .ranks_per_node = options.ranks_per_node,
-                                .region_bytes = options.region_bytes,
-                                .recorder = options.recorder,
-                                .shm = options.shm},
+                                .ranks_per_node = options.segment.ranks_per_node,
+                                .region_bytes = options.segment.region_bytes,
+                                .recorder = options.segment.recorder,
+                                .shm = options.segment.shm},
                                &around, &far);
   if (!net) return report(diagnostic, net.error());
   if (!around.may_have_thread) {

@@ -18,7 +18,6 @@
 #include "collectives/algorithm/nodes.h"
 #include "collectives/proof/proof_at_commit.h"
 #include "libsched/transport/shm/region_size.h"
-#include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/cores.h"
 #include "ops/counted.h"
 
@@ -188,19 +187,20 @@ result<open_options> read_config(const lsched_config* config) {
   if (auto why = validate_trace(prefix == nullptr ? "" : prefix)) return *why;
   constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
   const std::chrono::nanoseconds commit_timeout(std::min(known->commit_timeout_ns, k_most));
-  return open_options{.process = {.wants_thread = known->progress == LSCHED_PROGRESS_THREAD,
-                                  .idle = static_cast<idle_mode>(known->idle),
-                                  .core = has_core ? std::optional(core) : std::nullopt,
-                                  .arithmetic = known->lane},
-                      .trace_prefix = prefix == nullptr ? "" : prefix,
-                      .region_bytes = known->region_bytes,
-                      .recorder = recorder_in_environment(),
-                      .commit_timeout = commit_timeout,
-                      .start_timeout = *start_seconds ? std::chrono::seconds(**start_seconds) : commit_timeout,
-                      .shm = {.reads_processes = *reads, .touches_memory = !*is_lazy},
-                      .proves_at_commit = *proves,
-                      .choose_by = std::move(*choose_by),
-                      .ranks_per_node = ranks_per_node->value_or(0)};
+  return open_options{
+      .process = {.wants_thread = known->progress == LSCHED_PROGRESS_THREAD,
+                  .idle = static_cast<idle_mode>(known->idle),
+                  .core = has_core ? std::optional(core) : std::nullopt,
+                  .arithmetic = known->lane},
+      .trace_prefix = prefix == nullptr ? "" : prefix,
+      .segment = {.region_bytes = known->region_bytes,
+                  .recorder = recorder_in_environment(),
+                  .start_timeout = *start_seconds ? std::chrono::seconds(**start_seconds) : commit_timeout,
+                  .shm = {.reads_processes = *reads, .touches_memory = !*is_lazy},
+                  .ranks_per_node = ranks_per_node->value_or(0)},
+      .commit_timeout = commit_timeout,
+      .proves_at_commit = *proves,
+      .choose_by = std::move(*choose_by)};
 }
 
 }  // namespace lsched

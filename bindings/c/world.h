@@ -21,10 +21,10 @@
 #include "libsched/place/place.h"
 #include "libsched/session/memory_layout.h"
 #include "libsched/transport/no_cancellation.h"
-#include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/joined_world.h"
 #include "offload/runtime.h"
 #include "offload/session_calls.h"
+#include "offload/open/segment_world.h"
 #include "ops/float_mode.h"
 
 namespace lsched {
@@ -33,14 +33,10 @@ namespace lsched {
 struct open_options {
   runtime_options process;
   std::string trace_prefix{};  ///< value of LSCHED_TRACE; empty: no trace is recorded
-  std::uint64_t region_bytes = 0;
-  std::string recorder{};  ///< file for `lsched postmortem`; empty: none
+  segment_options segment{};
   std::chrono::nanoseconds commit_timeout{};
-  std::chrono::nanoseconds start_timeout{};  ///< timeout of the wait for all ranks to open the world
-  shm_options shm;
   bool proves_at_commit = false;  ///< LSCHED_VERIFY
   selection choose_by;            ///< data for choosing algorithms, except the topology
-  rank ranks_per_node = 0;        ///< size of the groups of neighbouring ranks that act as nodes; 0: real nodes
 };
 
 /// Reads a caller's config. If `config` is null, uses the defaults and the environment. Returns ARGUMENT, with the

@@ -1,0 +1,77 @@
+#include "offload/open/adoption.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "libsched/transport/shm/ancestors.h"
+
+namespace lsched {
+namespace {
+
+failure not_a_rank(const launch& where, std::int32_t starter) {
+  return {status::state, "This process was started by rank " + std::to_string(where.self) + " (process " +
+                             std::to_string(starter) +
+                             ") and is not a rank; set LSCHED_WORLD=alone to open a world of its own"};
+}
+
+/// Returns the failure for a process whose descriptor from the launcher is closed or refers to another file.
+failure lacks_segment(const launch& where) {
+  if (const std::int32_t starter = find_user_above(0); starter != 0) return not_a_rank(where, starter);
+  return {status::transport, std::string(k_run_descriptor) + "=" + std::to_string(where.descriptor) +
+                                 " is not the descriptor that `lsched run` has passed on: a program between it and "
+                                 "rank " +
+                                 std::to_string(where.self) + " has closed that descriptor, and must pass it on"};
+}
+
+/// Makes the kernel kill this process when its launcher ends, even if the launcher is not its parent. The launcher has
+/// set the signal of the descriptor to SIGKILL (F_SETSIG), by which this function recognizes the descriptor. The
+/// function makes this process the receiver of that signal (F_SETOWN).
+std::optional<failure> end_with_launcher(int descriptor) {
+  if (fcntl(descriptor, F_GETSIG) != SIGKILL)
+    return failure{status::argument, std::string(k_run_launcher) + " names no descriptor of a launcher"};
+  if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0 || fcntl(descriptor, F_SETOWN, getpid()) != 0)
+    return failure{status::transport, std::string(k_run_launcher) + ": " + std::strerror(errno)};
+  pollfd launcher{descriptor, 0, 0};
+  if (poll(&launcher, 1, 0) > 0)  // the launcher ended before F_SETOWN
+    return failure{status::transport, "the launcher of this process has ended"};
+  return std::nullopt;
+}
+
+}  // namespace
+
+result<std::shared_ptr<shm_segment>> adopt_segment(const launch& where) {
+  const int copy = fcntl(where.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const bool is_refused = copy < 0 && errno != EBADF;
+  if (is_refused || (shm_segment::is_segment(copy) && fcntl(where.descriptor, F_SETFD, FD_CLOEXEC) != 0))
+    return failure{status::transport, std::string("fcntl, for ") + k_run_descriptor + ": " + std::strerror(errno)};
+  if (!shm_segment::is_segment(copy)) {
+    if (copy >= 0) ::close(copy);
+    return lacks_segment(where);
+  }
+  auto segment = shm_segment::adopt(copy);
+  if (!segment) return segment;
+  if (const std::int32_t starter = find_user_above((*segment)->creator().number); starter != 0)
+    return not_a_rank(where, starter);
+  if (where.size != (*segment)->ranks())
+    return failure{status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"};
+  return segment;
+}
+
+result<std::unique_ptr<shm_endpoint>> take_place(const std::shared_ptr<shm_segment>& segment, const launch& where,
+                                                 const shm_options& options) {
+  auto net = shm_endpoint::open(segment, where.self, options);
+  if (!net && net.error().code == status::state)
+    if (const std::int32_t holder = segment->page(where.self).process.load().number; is_above(holder))
+      return not_a_rank(where, holder);
+  if (net && where.launcher)  // no other process can be this rank from now on
+    if (const auto why = end_with_launcher(*where.launcher)) return *why;
+  return net;
+}
+
+}  // namespace lsched

@@ -1,0 +1,23 @@
+// Adoption of the place that the local launcher (`lsched run`) has prepared for this process.
+#pragma once
+
+#include <memory>
+
+#include "libsched/transport/shm/shm_endpoint.h"
+#include "offload/open/launch.h"
+
+namespace lsched {
+
+/// Maps the launcher's segment. Then makes sure that programs which this process executes do not inherit the
+/// descriptor, because they would keep the memory of all ranks allocated. The descriptor keeps its number. Returns
+/// STATE if a rank has started this process, TRANSPORT if the descriptor is not the launcher's, and ARGUMENT if the
+/// segment is for another number of ranks.
+result<std::shared_ptr<shm_segment>> adopt_segment(const launch& where);
+
+/// Attaches this process to the segment, as the rank in `where`. Then makes the kernel kill this process when its
+/// launcher ends, if the launch names a descriptor of the launcher. If this process is a child that the rank has
+/// forked, another process already has this rank, and the failure names that process.
+result<std::unique_ptr<shm_endpoint>> take_place(const std::shared_ptr<shm_segment>& segment, const launch& where,
+                                                 const shm_options& options);
+
+}  // namespace lsched

@@ -1,0 +1,27 @@
+// The contract between `lsched run` and the ranks that it starts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ops/base.h"
+
+namespace lsched {
+
+/// Variables that the local launcher (`lsched run`) sets: the descriptor of the shared segment, the rank, and the
+/// number of ranks. The launcher may also set k_run_launcher, a descriptor. A process that opens the world uses this
+/// descriptor to end when the launcher ends.
+inline constexpr const char* k_run_descriptor = "LSCHED_RUN_FD";
+inline constexpr const char* k_run_rank = "LSCHED_RUN_RANK";
+inline constexpr const char* k_run_size = "LSCHED_RUN_SIZE";
+inline constexpr const char* k_run_launcher = "LSCHED_RUN_LAUNCHER";
+
+/// The values of the variables with which the local launcher started this process.
+struct launch {
+  int descriptor = -1;
+  rank self = 0;
+  rank size = 1;
+  std::optional<std::int32_t> launcher{};  ///< the launcher's descriptor, if the launcher has set it
+};
+
+}  // namespace lsched

@@ -1,0 +1,141 @@
+#include "offload/open/rendezvous.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <type_traits>
+#include <vector>
+
+namespace lsched {
+namespace {
+
+/// The record that each rank sends to all other ranks, as plain bytes. Only ranks of the same build have the same
+/// layout of this record, so `build` is compared first.
+struct introduction {
+  std::array<char, 32> build;  ///< participant::build, truncated
+  std::int32_t size;
+  std::int32_t code;  ///< status of the sender; its failure is `text`
+  residence home;
+  contact reached_by;
+  std::array<char, 88> text;  ///< reason of `code`, for error texts
+};
+static_assert(sizeof(introduction) == k_exchanged_bytes);
+static_assert(std::has_unique_object_representations_v<introduction>);  // the bytes of two records are compared
+
+template <std::size_t N>
+void copy_text(std::array<char, N>& into, std::string_view text) {
+  into.fill('\0');
+  std::copy_n(text.begin(), std::min(text.size(), N - 1), into.begin());
+}
+
+template <std::size_t N>
+std::string text_of(const std::array<char, N>& from) {
+  return {from.data(), strnlen(from.data(), N)};
+}
+
+introduction introduce(const participant& self, const contact& reached_by, const std::optional<failure>& why) {
+  introduction own{};
+  copy_text(own.build, self.build);
+  own.size = self.place.size;
+  own.home = self.home;
+  own.reached_by = reached_by;
+  if (why) {
+    own.code = static_cast<std::int32_t>(why->code);
+    copy_text(own.text, why->text);
+  }
+  return own;
+}
+
+using introductions = std::vector<introduction>;
+
+/// Gathers the introductions of all ranks. Returns TRANSPORT if the caller's exchange has failed.
+result<introductions> gather(const exchange_function& exchange, const introduction& own) {
+  introductions all(static_cast<std::size_t>(own.size));
+  const int answer = exchange(&own, all.data(), sizeof own);
+  if (answer == 0) return all;
+  return failure{status::transport, "the exchange failed: it returned " + std::to_string(answer)};
+}
+
+/// Returns the failure of the first rank that has failed, or nothing.
+std::optional<failure> find_failure(const introductions& all) {
+  const auto failed = std::ranges::find_if(all, [](const introduction& each) { return each.code != 0; });
+  if (failed == all.end()) return std::nullopt;
+  const auto who = static_cast<rank>(failed - all.begin());
+  return failure{static_cast<status>(failed->code), "rank " + std::to_string(who) + ": " + text_of(failed->text), who};
+}
+
+/// Returns the reason why the ranks cannot form a world, or nothing.
+std::optional<failure> find_obstacle(const introductions& all) {
+  const introduction& first = all.front();
+  for (rank r = 0; r < static_cast<rank>(all.size()); ++r) {
+    const introduction& each = all[static_cast<std::size_t>(r)];
+    const std::string both = "ranks 0 and " + std::to_string(r);
+    if (each.build != first.build)
+      return failure{status::mismatch, both + " disagree about libsched: they have loaded different builds", r};
+    if (each.size != first.size) return failure{status::mismatch, both + " disagree about the size of the world", r};
+    if (const auto apart = find_separation(first.home, each.home))
+      return failure{status::unsupported,
+                     both + " " + *apart +
+                         ": this call connects processes of one user on one host; C and C++ programs reach several "
+                         "hosts with lsched_world_open_mpi, the Python package reaches one",
+                     r};
+  }
+  return find_failure(all);
+}
+
+/// Returns ARGUMENT if the exchange did not return this rank's own record. Other ranks may get another result.
+std::optional<failure> find_distortion(const introduction& returned, const introduction& own) {
+  if (std::memcmp(&returned, &own, sizeof own) == 0) return std::nullopt;
+  return failure{status::argument, "the exchange did not return this rank's bytes at the rank's own place"};
+}
+
+std::vector<contact> contacts_in(const introductions& all) {
+  std::vector<contact> found;
+  for (const introduction& each : all) found.push_back(each.reached_by);
+  return found;
+}
+
+}  // namespace
+
+residence find_residence() {
+  residence own;
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  copy_text(own.machine, boot);
+  struct stat space {};
+  if (stat("/proc/self/ns/pid", &space) == 0) own.processes = space.st_ino;
+  own.user = geteuid();
+  std::array<char, 48> host{};
+  if (gethostname(host.data(), host.size() - 1) == 0) own.host = host;
+  return own;
+}
+
+std::optional<std::string> find_separation(const residence& first, const residence& second) {
+  const bool is_unnamed = second.machine.front() == '\0';
+  if (second.machine != first.machine || (is_unnamed && second.host != first.host))
+    return "are on the hosts " + text_of(first.host) + " and " + text_of(second.host);
+  if (second.processes != first.processes) return "live in different process name spaces";
+  if (second.user != first.user) return "are processes of different users";
+  return std::nullopt;
+}
+
+std::optional<failure> meet(const participant& self, const exchange_function& exchange, connector& way) {
+  const auto invited = self.unable ? result<contact>(*self.unable) : way.invite();
+  std::optional<failure> why = invited ? std::nullopt : std::optional(invited.error());
+  const introduction own = introduce(self, invited ? *invited : contact{}, why);
+  const auto all = gather(exchange, own);
+  if (!all) return all.error();
+  if (const auto obstacle = find_obstacle(*all)) return why ? why : obstacle;
+
+  if (!why) why = way.connect(contacts_in(*all));
+  if (!why) why = find_distortion((*all)[static_cast<std::size_t>(self.place.self)], own);
+  const auto outcomes = gather(exchange, introduce(self, contact{}, why));
+  if (!outcomes) return outcomes.error();
+  if (!why) why = find_failure(*outcomes);
+  return why ? why : way.confirm();
+}
+
+}  // namespace lsched

@@ -1,0 +1,83 @@
+// The rendezvous: ranks that share only an exchange function find out whether they can form a world, and connect.
+//
+//       exchange 1                      exchange 2
+//     ───────────────►  connect()  ───────────────►  confirm()
+//      introductions                    outcomes
+//
+//   1. Each rank sends its introduction to all ranks. From all introductions each rank decides whether the ranks can
+//      form a world. All ranks have the same data, so all ranks make the same decision.
+//   2. Each rank connects, and sends the outcome to all ranks. If a rank has failed, all ranks fail.
+//
+// A rank that has failed still takes part in both exchanges, so that no rank waits for it. Only after a negative
+// decision in step 1 do all ranks omit step 2.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ops/base.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+/// Sends the `bytes` bytes at `mine` to all ranks. Writes the bytes of all ranks to `all`, in rank order. Returns 0, or
+/// another number after an error.
+using exchange_function = std::function<int(const void* mine, void* all, std::uint64_t bytes)>;
+
+/// The part of a system in which a process runs.
+struct residence {
+  std::array<char, 40> machine{};  ///< boot id, which identifies the machine
+  std::uint64_t processes = 0;     ///< inode of the process name space
+  std::uint64_t user = 0;
+  std::array<char, 48> host{};  ///< host name, for error texts
+};
+
+/// Returns the residence of this process.
+residence find_residence();
+
+/// Returns the reason why two processes cannot share memory, or nothing if they can: a predicate for "ranks 0 and 1 …".
+/// Processes can share memory if they run on the same host, in the same process name space, for the same user.
+std::optional<std::string> find_separation(const residence& first, const residence& second);
+
+/// Data by which other ranks reach a rank. Its meaning depends on the connector.
+using contact = std::array<std::byte, 24>;
+
+/// The way in which the ranks of a new world connect. One object per rank and rendezvous; each function is called at
+/// most once, in this order.
+class connector {
+ public:
+  virtual ~connector() = default;
+
+  /// Returns the contact of this rank.
+  virtual result<contact> invite() = 0;
+
+  /// Connects this rank. `all` has the contacts of all ranks, in rank order.
+  virtual std::optional<failure> connect(std::span<const contact> all) = 0;
+
+  /// Checks the connections after all ranks have connected.
+  virtual std::optional<failure> confirm() = 0;
+};
+
+/// A rank that takes part in a rendezvous.
+struct participant {
+  world place;
+  std::string_view build;  ///< name of the library's build, which must be equal on all ranks
+  residence home{};
+  std::optional<failure> unable{};  ///< the reason why this rank cannot open the world; empty: it can
+};
+
+/// Connects the ranks of a new world. `exchange` is called once or twice on each rank. Returns nothing if all ranks
+/// have connected. Otherwise the failure names the rank to blame.
+std::optional<failure> meet(const participant& self, const exchange_function& exchange, connector& way);
+
+/// The number of bytes of a rank in an exchange. The number is the same in every build, so that ranks of different
+/// builds can compare their builds.
+inline constexpr std::size_t k_exchanged_bytes = 256;
+
+}  // namespace lsched

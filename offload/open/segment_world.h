@@ -1,0 +1,48 @@
+// Ways to open a world whose ranks share a segment: alone, as threads, from `lsched run`, and by a rendezvous.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsched/transport/shm/shm_endpoint.h"
+#include "offload/neighbourhood.h"
+#include "offload/open/launch.h"
+#include "offload/open/rendezvous.h"
+
+namespace lsched {
+
+struct segment_options {
+  std::uint64_t region_bytes = 0;            ///< 0: the default of this machine (shm_segment.h)
+  std::string recorder{};                    ///< file for `lsched postmortem`; empty: none
+  std::chrono::nanoseconds start_timeout{};  ///< timeout of the wait for all ranks to open the world
+  shm_options shm{};
+  rank ranks_per_node = 0;  ///< size of the groups of neighbouring ranks that act as nodes; 0: real nodes
+};
+
+/// One rank's access to the transport of a new world.
+struct opened_rank {
+  std::unique_ptr<endpoint> net;
+  neighbourhood around;
+  std::string warning{};  ///< set if the regions are smaller than a user would expect
+};
+
+/// Opens a world of one rank.
+result<opened_rank> open_alone(const segment_options& how);
+
+/// Opens a world whose ranks are threads of this process. Returns all ranks, in rank order.
+result<std::vector<opened_rank>> open_threads(rank ranks, const segment_options& how);
+
+/// Opens the world of `lsched run` as the rank in `where`, and waits until all ranks have opened the world. Returns
+/// STATE if this process is not a rank, but was started by a rank.
+result<opened_rank> open_launched(const launch& where, const segment_options& how);
+
+/// Opens a world by a rendezvous (rendezvous.h) of processes on this host. `build` names the library's build. If `how`
+/// is a failure, this rank takes part in the rendezvous, so that the other ranks fail too.
+result<opened_rank> open_by_rendezvous(const world& place, std::string_view build, const exchange_function& exchange,
+                                       const result<segment_options>& how);
+
+}  // namespace lsched
