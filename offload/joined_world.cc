@@ -23,8 +23,8 @@ joined_world::joined_world(runtime& process, std::chrono::nanoseconds commit_tim
   });
 }
 
-joined_world::joined_world(runtime& process, new_world made, std::chrono::nanoseconds commit_timeout)
-    : process_(process), members_(std::move(made.members)), commit_timeout_(commit_timeout) {
+joined_world::joined_world(const joined_world& parent, new_world made)
+    : process_(parent.process_), members_(std::move(made.members)), commit_timeout_(parent.commit_timeout_) {
   commits_ = std::make_unique<commit_queue>(process_.engine(), members_, std::move(made.meets));
 }
 
@@ -170,16 +170,6 @@ result<new_world> joined_world::await(std::unique_ptr<meeting> made, driver::clo
   return answer;
 }
 
-std::optional<failure> joined_world::hand_over(std::span<instance* const> from, const std::optional<failure>& unable) {
-  std::shared_ptr<handover> made;
-  process_.driver().with_engine([&] {
-    made = std::make_shared<handover>(process_.engine(), members_, commits_->next_number(), from, unable);
-    commits_->add(made);
-  });
-  bool has_ended = false;
-  return await_end(*made, &has_ended);
-}
-
 std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {
   process_.driver().with_engine([&] {
     for (instance** one : gone)
@@ -220,6 +210,18 @@ std::optional<failure> joined_world::await_readers(instance& given_up) {
     return failure{status::busy, given_up.label + ": rank " + std::to_string(reader) + " reads this rank's memory",
                    reader};
   }
+}
+
+std::int32_t joined_world::lost(std::span<rank> into) const {
+  std::int32_t found = 0;
+  rank home = k_no_rank;
+  for (rank others = 0; (home = process_.net().liveness().lost_after(others)) != k_no_rank; ++others) {
+    const rank member = members_->rank_of(home);
+    if (member == k_no_rank) continue;
+    if (static_cast<std::size_t>(found) < into.size()) into[static_cast<std::size_t>(found)] = member;
+    ++found;
+  }
+  return found;
 }
 
 bool joined_world::has_failed(const instance& one) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "libsched/commit/commit_queue.h"
-#include "libsched/commit/handover.h"
 #include "libsched/commit/mailbox_commit.h"
 #include "libsched/commit/meeting.h"
 #include "libsched/commit/split.h"
@@ -18,6 +18,9 @@
 #include "offload/runtime.h"
 
 namespace lsched {
+
+class carrying;
+class session;
 
 /// A world that was created from another world, and the board on which its ranks exchange records for commits.
 struct new_world {
@@ -38,8 +41,8 @@ class joined_world {
   /// outlive this object. `commit_timeout` is the time after which a commit fails.
   joined_world(runtime& process, std::chrono::nanoseconds commit_timeout);
 
-  /// Joins a world that was created from another world.
-  joined_world(runtime& process, new_world made, std::chrono::nanoseconds commit_timeout);
+  /// Joins a world that was created from `parent`.
+  joined_world(const joined_world& parent, new_world made);
   ~joined_world();
   joined_world(const joined_world&) = delete;
   joined_world& operator=(const joined_world&) = delete;
@@ -78,10 +81,15 @@ class joined_world {
   /// with the rank of a live member, if that member does not call in time. Any thread, but one call at a time.
   result<new_world> shrink(driver::clock::time_point deadline);
 
-  /// Continues the instances `from` of another world in this world (libsched/commit/handover.h). Publishes the progress
-  /// of this rank's instances, and gets missing results from other ranks. `unable`: the reason if this rank cannot
-  /// continue. Waits until all members agree, as await() does. Any thread.
-  std::optional<failure> hand_over(std::span<instance* const> from, const std::optional<failure>& unable);
+  /// Makes the request for the instances that continue a session.
+  using request_maker = std::function<result<commit_request>()>;
+
+  /// Moves a session of the world `from`, which has lost ranks, to this world. The old instances fail and are removed,
+  /// and the new instances of the request `anew()` continue. All members of this world must call this function. If the
+  /// session has moved, sets `*made` to its new instances; if the old instances cannot be removed, also returns the
+  /// failure. ARGUMENT: a rank of this world is not in `from`, or the worlds are not two worlds of one process; the
+  /// other members are not informed. All other failures occur on all members. Any thread.
+  std::optional<failure> carry(session& moved, joined_world& from, const request_maker& anew, queued_commit* made);
 
   /// Cancels instances on all ranks (docs/reference/cancel.md); ignores null pointers. Then waits until the buffers of
   /// the instances are no longer used: at most 100 ms for peers, at most 2 s for the device, and without a limit for
@@ -93,6 +101,10 @@ class joined_world {
   /// round is outstanding, or if a peer still reads the memory of a failed instance. Even if UNSUPPORTED or DEVICE is
   /// returned (see cancel()), all instances are removed. Any thread.
   std::optional<failure> remove(std::span<instance** const> gone);
+
+  /// Writes the lost members to `into`, in the order in which their losses were recorded, as far as there is room.
+  /// Returns the number of lost members. Any thread.
+  std::int32_t lost(std::span<rank> into) const;
 
   /// Returns true if the instance has failed, even if instance::verdict has no error yet, because peers still read this
   /// rank's memory.
@@ -106,6 +118,8 @@ class joined_world {
   std::optional<failure> await_end(commitment& made, bool* has_ended);
   result<new_world> await(std::unique_ptr<meeting> made, driver::clock::time_point deadline);
   std::optional<failure> await_readers(instance& given_up);
+  std::optional<failure> await_end_of_reads(std::span<instance** const> all);
+  std::optional<failure> hand_over(carrying& move, const std::optional<failure>& unable);
 
   runtime& process_;
   const membership_ptr members_;

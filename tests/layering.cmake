@@ -52,7 +52,7 @@ room(libsched/partial ops libsched/transport)
 room(libsched/engine ops ops/adasum libsched/schedule libsched/place libsched/analysis libsched/trace libsched/transport
   libsched/partial)
 room(libsched/commit ops libsched/analysis libsched/transport libsched/engine)
-room(libsched/session ops libsched/trace libsched/engine)
+room(libsched/session ops libsched/trace libsched/engine libsched/commit)
 room(libsched/transport/shm libsched/transport)
 room(libsched/verify ops libsched/schedule libsched/analysis libsched/postcondition)
 room(collectives/algorithm ops ops/adasum libsched/schedule libsched/postcondition)

@@ -276,8 +276,7 @@ std::shared_ptr<runtime> open_runtime(std::unique_ptr<endpoint> net, const open_
 lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around)
     : runtime_(open_runtime(std::move(net), options, around)),
       process(*runtime_),
-      commit_timeout(options.commit_timeout),
-      joined(process, commit_timeout),
+      joined(process, options.commit_timeout),
       schedules_made(place(), chosen_by(options, around)),
       proves_at_commit(options.proves_at_commit) {
   warn_about_environment(place().self);
@@ -289,8 +288,7 @@ lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& op
 lsched_world::lsched_world(const lsched_world& parent, new_world made)
     : runtime_(parent.runtime_),
       process(*runtime_),
-      commit_timeout(parent.commit_timeout),
-      joined(process, std::move(made), commit_timeout),
+      joined(parent.joined, std::move(made)),
       schedules_made(place(), chosen_as_in(parent, joined.members())),
       creates_wait(parent.creates_wait.load()),
       proves_at_commit(parent.proves_at_commit.load()) {}

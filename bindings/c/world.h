@@ -22,9 +22,9 @@
 #include "libsched/session/memory_layout.h"
 #include "libsched/transport/no_cancellation.h"
 #include "offload/joined_world.h"
+#include "offload/open/segment_world.h"
 #include "offload/runtime.h"
 #include "offload/session_calls.h"
-#include "offload/open/segment_world.h"
 #include "ops/float_mode.h"
 
 namespace lsched {
@@ -236,7 +236,6 @@ struct lsched_world {
 
  public:
   lsched::runtime& process;
-  const std::chrono::nanoseconds commit_timeout;
   lsched::joined_world joined;
   lsched::schedule_cache schedules_made;
   std::atomic<bool> creates_wait{true};

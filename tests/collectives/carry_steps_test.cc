@@ -58,6 +58,11 @@ TEST(carry_steps_bug, a_result_that_is_not_taken_over_is_caught) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) all.explore(seed, 4, true);
   EXPECT_GT(all.faults, 3u);
 }
+TEST(carry_steps_bug, a_trial_sees_instances_that_do_not_continue) {
+  explored all;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) (void)all.add({.seed = seed, .forgets_predecessors = true});
+  EXPECT_GT(all.faults, 0u);
+}
 
 }  // namespace
 }  // namespace lsched

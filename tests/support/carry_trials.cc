@@ -4,15 +4,15 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "collectives/registry.h"
 #include "libsched/commit/commit_queue.h"
-#include "libsched/commit/handover.h"
 #include "libsched/commit/meeting.h"
 #include "libsched/schedule/draw.h"
-#include "libsched/session/session.h"
+#include "libsched/session/carrying.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 
 namespace lsched::testing {
@@ -122,7 +122,7 @@ class stepped_rank {
       for (const instance* it : instances_of(one)) rounds += counted(*it, it->finished.load());
     return rounds;
   }
-  bool drops_adopted_results = false;
+  bool drops_adopted_results = false, forgets_predecessors = false;
 
   void close() {
     for (carried& one : its_) {
@@ -167,12 +167,11 @@ class stepped_rank {
                           common_.how->generate(place, {.count = count(), .type = dtype::i64, .what = kernel::sum},
                                                 among(common_.starts, place.size))};
     wanted.options.lag = draw_lag();
-    const std::vector<instance*> before = instances_of(its_[current_]);
-    if (!before.empty()) wanted.options.predecessor = before[0];
     auto agreement = common_.of_agreement->generate(place, {.count = 1, .type = dtype::u64, .what = kernel::max},
                                                     {.policy = activation_policy::full});
     if (!agreement) return complain("no schedule for the agreement: " + agreement.error().text);
-    wanted.companions.push_back({"agreement", *agreement, before.empty() ? nullptr : before[1]});
+    wanted.companions.push_back({"agreement", *agreement});
+    if (move_ && !forgets_predecessors) move_->request(wanted);
     commit_ = std::make_shared<schedule_commit>(*runs_, in.members, in.commits->next_number(), wanted);
     made_.assign(commit_->made().begin(), commit_->made().end());
     in.commits->add(commit_);
@@ -295,26 +294,19 @@ class stepped_rank {
   }
 
   void begin_to_carry() {
-    const std::vector<instance*> all = instances_of(its_[current_]);
-    const membership& members = *all.front()->members;
-    const auto is_missing = [&](rank home) { return survivors_.members->rank_of(home) == k_no_rank; };
-    const auto missing = std::ranges::find_if(members.homes(), is_missing);
-    for (instance* one : all) {
-      if (missing != members.homes().end()) runs_->lose(*one, members.rank_of(*missing));
-      runs_->cancel(*one);
-    }
+    move_.emplace(*runs_, *its_[current_].calls);
+    if (const auto why = move_->begin(*survivors_.members)) return complain("carry: " + why->text);
+    for (instance* one : move_->before()) runs_->cancel(*one);
     stage_ = stage::closing_to_readers;
   }
 
   void close_to_readers() {
-    const std::vector<instance*> all = instances_of(its_[current_]);
-    for (instance* one : all) {
+    for (instance* one : move_->before()) {
       rank reader = k_no_rank;
       if (runs_->check_readers(*one, &reader) != status::ok) return;
     }
     rounds_before_ = rounds();
-    hand_over_ =
-        std::make_shared<handover>(*runs_, survivors_.members, survivors_.commits->next_number(), all, std::nullopt);
+    hand_over_ = move_->hand_over(survivors_.members, survivors_.commits->next_number(), std::nullopt);
     survivors_.commits->add(hand_over_);
     stage_ = stage::handing_over;
   }
@@ -340,9 +332,8 @@ class stepped_rank {
       return end_attempt(current_);
     }
     if (now != status::ok) return;
-    const std::vector<instance*> before = instances_of(its_[current_]);
-    its_[current_].calls->go_on_with(session_instances::of(std::exchange(made_, {})));
-    for (instance* one : before) remove(*one);
+    move_->end(std::exchange(made_, {}));
+    for (instance* one : move_->before()) remove(*one);
     if (++current_ < k_schedules) return begin_to_carry();
     end_recovery();
   }
@@ -392,6 +383,7 @@ class stepped_rank {
   std::shared_ptr<schedule_commit> commit_{};
   std::vector<instance*> made_{};  ///< instances that commit_ has made
   std::unique_ptr<meeting> meets_{};
+  std::optional<carrying> move_{};  ///< move of the current schedule
   std::shared_ptr<handover> hand_over_{};
   std::uint64_t recoveries_ = 0, resumed_in_ = 0, adopted_ = 0, rounds_before_ = 0;
   std::string fault_;
@@ -404,6 +396,7 @@ class stepped_trial {
     for (rank r = 0; r < common_.size; ++r) {
       ranks_.push_back(std::make_unique<stepped_rank>(common_, segment_, r));
       ranks_.back()->drops_adopted_results = what.drops_adopted_results;
+      ranks_.back()->forgets_predecessors = what.forgets_predecessors;
     }
     is_dead_.resize(ranks_.size());
     for (auto& one : ranks_) one->begin();

@@ -1,7 +1,7 @@
 // Trials of two partial schedules that the surviving ranks move into smaller worlds (lsched_carry). One thread runs all
-// ranks step by step, and a rank may die between any two steps. The engines, boards, commits, hand-overs and sessions
-// are the library's own code, over shared memory. Only the order of calls in lsched_carry (bindings/c/shrink.cc) is
-// written again here.
+// ranks step by step, and a rank may die between any two steps. The engines, boards, commits, moves and sessions are
+// the library's own code, over shared memory. Only the waits between the steps of a move (offload/carry.cc) are written
+// again here.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@ struct carry_trial {
   std::uint64_t seed;                              ///< determines all choices except the fields below
   std::uint64_t second_death = k_no_second_death;  ///< number of steps between the first and the second death
   bool drops_adopted_results = false;  ///< planted fault: results that a rank adopts from another rank are lost
+  bool forgets_predecessors = false;   ///< planted fault: the new instances do not continue the old instances
 };
 
 struct carry_outcome {

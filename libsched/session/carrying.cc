@@ -1,0 +1,41 @@
+#include "libsched/session/carrying.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lsched {
+
+std::optional<failure> carrying::validate(const membership& to) const {
+  for (const rank home : to.homes())
+    if (members().rank_of(home) == k_no_rank)
+      return failure{status::argument, "the other world has a rank that is not in the schedule's world"};
+  return std::nullopt;
+}
+
+std::optional<failure> carrying::begin(const membership& to) {
+  const std::string& label = before_.front()->label;
+  const auto has_ended = [](const instance* one) { return one->finished.load() == k_last_round; };
+  if (std::ranges::any_of(before_, has_ended))
+    return failure{status::state, label + " has ended: all ranks have left it"};
+  const auto is_missing = [&](rank home) { return to.rank_of(home) == k_no_rank; };
+  const auto missing = std::ranges::find_if(members().homes(), is_missing);
+  if (missing != members().homes().end()) {
+    for (instance* const one : before_) engine_.lose(*one, members().rank_of(*missing));
+    return std::nullopt;
+  }
+  const auto is_well = [](const instance* one) { return one->verdict.load() == status::ok; };
+  if (std::ranges::none_of(before_, is_well)) return std::nullopt;
+  return failure{status::state, label + " did not fail: use it in its present world"};
+}
+
+std::shared_ptr<handover> carrying::hand_over(membership_ptr to, std::uint64_t number,
+                                              const std::optional<failure>& unable) {
+  return std::make_shared<handover>(engine_, std::move(to), number, before_, unable);
+}
+
+void carrying::request(commit_request& wanted) const {
+  wanted.options.predecessor = before_.front();
+  for (std::size_t i = 0; i < wanted.companions.size(); ++i) wanted.companions[i].predecessor = before_[i + 1];
+}
+
+}  // namespace lsched
