@@ -12,6 +12,19 @@ namespace {
 constexpr std::chrono::milliseconds k_longest_read{100};
 constexpr std::chrono::seconds k_longest_job{2};  ///< time limit for a device job
 
+/// Returns ARGUMENT if the list names a rank that does not exist, names a rank twice, or does not contain this rank.
+std::optional<failure> validate_ranks(const world& place, std::span<const rank> listed) {
+  std::vector<rank> sorted(listed.begin(), listed.end());
+  std::ranges::sort(sorted);
+  if (!sorted.empty() && (sorted.front() < 0 || sorted.back() >= place.size))
+    return failure{status::argument, "ranks: a rank is not from 0 to " + std::to_string(place.size - 1)};
+  if (const auto twin = std::ranges::adjacent_find(sorted); twin != sorted.end())
+    return failure{status::argument, "ranks: rank " + std::to_string(*twin) + " is listed more than once", *twin};
+  if (!std::ranges::binary_search(sorted, place.self))
+    return failure{status::argument, "ranks: this rank, " + std::to_string(place.self) + ", is not listed"};
+  return std::nullopt;
+}
+
 }  // namespace
 
 joined_world::joined_world(runtime& process, std::chrono::nanoseconds commit_timeout)
@@ -121,6 +134,7 @@ std::optional<failure> joined_world::await(queued_commit& made) {
 }
 
 result<new_world> joined_world::split_ranks(std::span<const rank> ranks, std::int32_t tag) {
+  if (auto why = validate_ranks(place(), ranks)) return std::move(*why);
   result<std::unique_ptr<meeting>> made = failure{status::internal};
   process_.driver().with_engine([&] {
     auto offered = process_.net().open_board(ranks.size());

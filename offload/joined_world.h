@@ -72,7 +72,8 @@ class joined_world {
   result<new_world> split(const result<split_choice>& choice);
 
   /// Creates a world of `ranks`, in this order. All listed ranks, and no others, must call this function with equal
-  /// `ranks` and `tag`. Waits at most for the commit timeout. Any thread, but one call with equal `ranks` and `tag` at
+  /// `ranks` and `tag`. Returns ARGUMENT if the list names a rank that does not exist, names a rank twice, or does not
+  /// contain this rank. Waits at most for the commit timeout. Any thread, but one call with equal `ranks` and `tag` at
   /// a time.
   result<new_world> split_ranks(std::span<const rank> ranks, std::int32_t tag);
 

@@ -221,19 +221,6 @@ selection chosen_as_in(const lsched_world& parent, const membership& made) {
   return by;
 }
 
-/// Returns ARGUMENT if the list names a rank that does not exist, names a rank twice, or does not contain this rank.
-std::optional<failure> validate_ranks(const world& place, std::span<const rank> listed) {
-  std::vector<rank> sorted(listed.begin(), listed.end());
-  std::ranges::sort(sorted);
-  if (!sorted.empty() && (sorted.front() < 0 || sorted.back() >= place.size))
-    return failure{status::argument, "ranks: a rank is not from 0 to " + std::to_string(place.size - 1)};
-  if (const auto twin = std::ranges::adjacent_find(sorted); twin != sorted.end())
-    return failure{status::argument, "ranks: rank " + std::to_string(*twin) + " is listed more than once", *twin};
-  if (!std::ranges::binary_search(sorted, place.self))
-    return failure{status::argument, "ranks: this rank, " + std::to_string(place.self) + ", is not listed"};
-  return std::nullopt;
-}
-
 /// Returns the selection of the options, with the topology of the transport. Wire costs from the tuning table are kept.
 selection chosen_by(const open_options& options, const neighbourhood& around) {
   selection by = options.choose_by;
@@ -334,7 +321,6 @@ lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int3
     *made = nullptr;
     if (const auto why = first_on_device({{"ranks", ranks}})) return report(diagnostic, *why);
     const std::span<const rank> listed(ranks, static_cast<std::size_t>(std::max(count, 0)));
-    if (const auto why = validate_ranks(world->place(), listed)) return report(diagnostic, *why);
     auto of_ranks = world->joined.split_ranks(listed, tag);
     if (!of_ranks) return report(diagnostic, in_both_numberings(*world, of_ranks.error()));
     *made = new lsched_world(*world, std::move(*of_ranks));
