@@ -12,24 +12,11 @@
 namespace lsched {
 namespace {
 
-/// The instance that runs a round of a ticket, and the number of the round in that instance.
-struct round_of_flight {
-  const instance& runs;
-  round_no round;  ///< number in `runs`; k_last_round if the instance was already removed
-};
+awaited_round round_of(const lsched_ticket& ticket) { return ticket.schedule->flights.find(ticket.round); }
 
-round_of_flight round_of(const lsched_ticket& ticket) {
-  const lsched_schedule& schedule = *ticket.schedule;
-  const std::size_t depth = schedule.flights.size();
-  if (depth == 1 || ticket.round == 0) return {*schedule.instance, uncounted(*schedule.instance, ticket.round)};
-  const instance* const runs = schedule.flights[(ticket.round - 1) % depth].runs;
-  if (runs == nullptr) return {*schedule.instance, k_last_round};  // the schedule is being destroyed
-  return {*runs, (ticket.round - 1) / depth + 1};
-}
-
-/// Returns whether the round of this ticket was never started. Waiting for such a round would never end.
-bool is_unstarted(const lsched_ticket& ticket, const round_of_flight& asked) {
-  return !ticket.schedule->is_partial() && (ticket.round == 0 || asked.round > asked.runs.called.load());
+/// Returns whether the round of a ticket was never started. Waiting for such a round would never end.
+bool is_unstarted(const awaited_round& asked) {
+  return !asked.runs.program->is_partial() && (asked.shown == 0 || asked.round > asked.runs.called.load());
 }
 
 // --- rounds that were refused --------------------------------------------------------------------------------
@@ -80,35 +67,14 @@ lsched_status explain_failure(const lsched_schedule& schedule, const awaited_rou
   return guarded(diagnostic, [&] {
     if (runs.verdict.load() != status::ok && runs.refusal && answer == runs.refusal->code)
       return report(diagnostic, with_advice(*runs.refusal));
-    failure why{answer, runs.label, runs.culprit.load()};
-    if (answer == status::peer) {
-      why.text += ": rank " + std::to_string(why.peer) + " died or closed its world without leaving";
-    } else if (answer == status::device) {
-      why.text += ": " + runs.device_words;
-    } else if (answer == status::cancelled) {
-      why.text += ": rank " + std::to_string(why.peer) + " has cancelled the schedule";
-    } else if (answer == status::bounds && why.peer != k_no_rank) {
-      why.text += ": the elements that rank " + std::to_string(why.peer) + " has sent do not fit into their block";
-    } else if (answer == status::transport && why.peer != k_no_rank) {
-      why.text += ": a message of rank " + std::to_string(why.peer) +
-                  " cannot be read: its buffer was unmapped, or its process does not permit reads. Use memory from "
-                  "lsched_alloc, or set LSCHED_READ_PEERS=no";
-    } else {
-      why.text += ": " + std::string(text_of(answer));
-    }
-    return report(diagnostic, in_both_numberings(*schedule.world, std::move(why)), awaited.shown);
+    return report(diagnostic, in_both_numberings(*schedule.world, describe_failure(runs, answer)), awaited.shown);
   });
 }
 
-/// Describes what the awaited round waits for. The engine describes the open round of the instance, which may be an
-/// earlier round. The engine also numbers rounds per instance, not per schedule.
 failure describe_timeout(const lsched_schedule& schedule, const awaited_round& awaited) {
-  failure why{status::timeout};
-  schedule.world->process.driver().with_engine([&] {
-    why.text = schedule.world->process.engine().describe_wait(awaited.runs, &why.peer);
-    if (awaited.shown == 0 || awaited.shown == counted(awaited.runs, open_round(awaited.runs))) return;
-    why.text.insert(0, schedule.instance->label + ", round " + std::to_string(awaited.shown) + ": ");
-  });
+  failure why;
+  runtime& process = schedule.world->process;
+  process.driver().with_engine([&] { why = describe_wait(process.engine(), schedule.instance->label, awaited); });
   return in_both_numberings(*schedule.world, std::move(why));
 }
 
@@ -123,19 +89,13 @@ lsched_status explain_timeout(const lsched_schedule& schedule, const awaited_rou
   };
   if (diagnostic != nullptr)
     if (const lsched_status failed = guarded(diagnostic, describe); failed != LSCHED_OK) return failed;
-  const status verdict = awaited.runs.verdict.load();  // before `finished`: an instance may fail after the round
-  if (awaited.runs.finished.load() >= awaited.round) return explain(schedule, awaited, status::ok, diagnostic);
-  if (verdict != status::ok) return explain_failure(schedule, awaited, verdict, diagnostic);
-  return report(diagnostic, why, awaited.shown);
+  const status outcome = outcome_of(awaited);
+  if (outcome == status::pending) return report(diagnostic, why, awaited.shown);
+  if (outcome == status::ok) return explain(schedule, awaited, outcome, diagnostic);
+  return explain_failure(schedule, awaited, outcome, diagnostic);
 }
 
 // --- adaptive sums -------------------------------------------------------------------------------------------
-
-/// Returns whether no round is outstanding, and a round has written to the memory that is bound now.
-bool has_result(const lsched_schedule& schedule) {
-  const round_no finished = schedule.instance->finished.load();
-  return finished > schedule.bound_after && finished == schedule.instance->called.load();
-}
 
 /// Finds the non-finite tensors in the result of an adaptive sum, which has one output. If tensors were combined, it is
 /// enough to read the first element of each tensor: one NaN coefficient makes all elements of a tensor NaN.
@@ -167,12 +127,7 @@ bool is_startable(const lsched_schedule* schedule) {
 }  // namespace
 
 std::vector<instance**> instances_of(lsched_schedule& schedule) {
-  if (!schedule.session) {
-    std::vector<instance**> all;
-    for (flight& one : schedule.flights) all.push_back(&one.runs);
-    std::ranges::reverse(all);  // so that lsched_schedule::instance, the first one, is removed last
-    return all;
-  }
+  if (!schedule.session) return schedule.flights.in_order_of_removal();
   const auto all = schedule.session->instances();
   return {all.begin(), all.end()};
 }
@@ -230,12 +185,6 @@ using namespace lsched;
 
 namespace {
 
-/// Returns whether a round of this flight is outstanding.
-bool is_under_way(const flight& one) {
-  return one.runs != nullptr && one.runs->verdict.load() == status::ok &&
-         one.runs->called.load() != one.runs->finished.load();
-}
-
 /// Refuses lsched_start and lsched_run for a schedule whose rounds do not start over bound memory.
 lsched_status refuse_run(const lsched_schedule* schedule, lsched_diagnostic* diagnostic) {
   return refuse(schedule,
@@ -282,25 +231,23 @@ lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
 
 lsched_status lsched_test(lsched_ticket ticket) {
   if (ticket.schedule == nullptr) return fail(status::argument, "the ticket names no schedule");
-  const auto asked = round_of(ticket);
-  if (is_unstarted(ticket, asked)) return fail(status::state, "the round of the ticket was not started");
+  const awaited_round asked = round_of(ticket);
+  if (is_unstarted(asked)) return fail(status::state, "the round of the ticket was not started");
   if (asked.runs.finished.load() < asked.round) (void)ticket.schedule->world->process.driver().progress();
-  const status outcome = asked.runs.verdict.load();  // before `finished`: an instance may fail after the round
-  const bool is_over = asked.runs.finished.load() >= asked.round;
-  if (!is_over && outcome == status::ok) return LSCHED_PENDING;
-  return explain(*ticket.schedule, {asked.runs, asked.round, ticket.round}, is_over ? status::ok : outcome,
-                 kept_diagnostic());
+  const status outcome = outcome_of(asked);
+  if (outcome == status::pending) return LSCHED_PENDING;
+  return explain(*ticket.schedule, asked, outcome, kept_diagnostic());
 }
 
 lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
   if (ticket.schedule == nullptr) return report(diagnostic, {status::argument, "the ticket names no schedule"});
-  const auto asked = round_of(ticket);
-  if (is_unstarted(ticket, asked))
+  const awaited_round asked = round_of(ticket);
+  if (is_unstarted(asked))
     return report(diagnostic, {status::state, ticket.schedule->instance->label + ": round " +
                                                   std::to_string(ticket.round) + " has not been started"});
   const status answer =
       ticket.schedule->world->process.driver().wait(asked.runs, asked.round, deadline_after(timeout_ns));
-  return explain(*ticket.schedule, {asked.runs, asked.round, ticket.round}, answer, diagnostic);
+  return explain(*ticket.schedule, asked, answer, diagnostic);
 }
 
 lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
@@ -330,7 +277,7 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
     status answer = status::internal;
     schedule->world->process.driver().with_engine(
         [&] { answer = schedule->world->process.engine().bind(*schedule->instance, *memory); });
-    if (answer == status::ok) schedule->bound_after = schedule->instance->called.load();
+    if (answer == status::ok) schedule->flights.note_binding(schedule->instance->called.load());
     return explain_start(*schedule, *schedule->instance, answer);
   });
 }
@@ -361,10 +308,8 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
     if (await_agreement(*schedule, deadline_after(timeout_ns), diagnostic) == LSCHED_ERR_TIMEOUT)
       return LSCHED_ERR_TIMEOUT;
   }
-  const auto is_running = [schedule](const flight& one) {
-    return is_under_way(one) && !schedule->world->joined.has_failed(*one.runs);
-  };
-  if (!schedule->session && std::ranges::any_of(schedule->flights, is_running))
+  const auto has_failed = [schedule](const instance& one) { return schedule->world->joined.has_failed(one); };
+  if (!schedule->session && schedule->flights.has_outstanding(has_failed))
     return report(diagnostic, {status::busy, schedule->instance->label + ": a round is outstanding"});
   return guarded(diagnostic, [&] {
     const auto why = schedule->world->joined.remove(instances_of(*schedule));
@@ -397,14 +342,14 @@ lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_
                                         uint64_t* number) {
   if (schedule == nullptr || (is_non_finite == nullptr) != (tensor_count == 0))
     return fail(status::argument, "schedule is null, or only one of is_non_finite and tensor_count is given");
-  if (schedule->is_partial() || schedule->flights.size() > 1)
+  if (schedule->is_partial() || schedule->flights.depth() > 1)
     return fail(status::unsupported, "only ordinary adaptive sums of depth 1 can be searched for non-finite tensors");
   if (schedule->extras.tensors.empty()) return fail(status::argument, "the schedule is not an adaptive sum");
   if (is_result_on_device(*schedule))
     return fail(status::unsupported, "the result is in device memory, which the host cannot search");
   if (is_non_finite != nullptr && tensor_count != schedule->extras.tensors.size())
     return fail(status::argument, "tensor_count is not the number of tensors of the schedule");
-  if (!has_result(*schedule))
+  if (!schedule->flights.has_result())
     return fail(status::state, "there is no result: no round has ended in the bound memory, or a round is outstanding");
   const std::uint64_t found = find_in_result(*schedule, is_non_finite);
   if (number != nullptr) *number = found;

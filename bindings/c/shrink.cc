@@ -23,7 +23,8 @@ std::optional<failure> carry(lsched_schedule& schedule, lsched_world& to) {
   queued_commit made;
   auto why = to.joined.carry(*schedule.session, schedule.world->joined, anew, &made);
   if (made.commit == nullptr) return why;
-  schedule.instance = schedule.flights.front().runs = made.instances.front();
+  schedule.instance = made.instances.front();
+  schedule.flights = flights(std::span(made.instances).first(1));
   schedule.commit = made.commit;
   schedule.world = &to;
   return why;

@@ -157,23 +157,28 @@ std::optional<failure> read_round(const lsched_schedule& schedule, flight& next,
   return std::nullopt;
 }
 
-/// Starts the next round of a flight. Refuses the call while the flight's last round is outstanding. This check comes
+/// Starts the next round. Refuses the call while the last round of the next flight is outstanding. This check comes
 /// before the arguments are read, because that round may still use the flight's memory for displacements.
-lsched_status start(lsched_schedule& schedule, flight& next, const void* const* inputs, void* const* outputs,
-                    const lsched_counts* counts, round_no* round) {
+lsched_status start(lsched_schedule& schedule, const void* const* inputs, void* const* outputs,
+                    const lsched_counts* counts, lsched_ticket* ticket) {
   driver& drives = schedule.world->process.driver();
-  const auto explained = [&](status answer) { return explain_start(schedule, *next.runs, answer); };
-  if (const status verdict = next.runs->verdict.load(); verdict != status::ok) return explained(verdict);
-  if (next.runs->called.load() != next.runs->finished.load()) return explained(status::state);
+  flight& next = schedule.flights.next();
+  round_no round = 0;
+  status answer = schedule.flights.may_start();
+  if (answer != status::ok) return explain_start(schedule, *next.runs, answer);
   const bool is_as_before = inputs == nullptr && outputs == nullptr && counts == nullptr && !schedule.extras.has_lists;
-  if (is_as_before && schedule.flights.size() > 1 && next.runs->called.load() == 0)
+  if (is_as_before && schedule.flights.needs_memory())
     return refuse(&schedule, "the first rounds need inputs and outputs", kept_diagnostic());
-  if (is_as_before) return explained(drives.start(*next.runs, round));
-  if (const auto why = read_round(schedule, next, inputs, outputs, counts))
-    return report(kept_diagnostic(), {why->code, next.runs->label + ": " + why->text});
-  const status answer = drives.start(*next.runs, next.memory, round);
-  if (answer == status::ok) schedule.bound_after = *round - 1;
-  return explained(answer);
+  if (is_as_before) {
+    answer = drives.start(*next.runs, &round);
+  } else {
+    if (const auto why = read_round(schedule, next, inputs, outputs, counts))
+      return report(kept_diagnostic(), {why->code, next.runs->label + ": " + why->text});
+    answer = drives.start(*next.runs, next.memory, &round);
+    if (answer == status::ok) schedule.flights.note_binding(round - 1);
+  }
+  if (answer == status::ok) *ticket = {&schedule, schedule.flights.count_start(round)};
+  return explain_start(schedule, *next.runs, answer);
 }
 
 }  // namespace
@@ -186,14 +191,5 @@ lsched_status lsched_start_with(lsched_schedule* schedule, const void* const* in
   if (ticket == nullptr) return report(kept_diagnostic(), argument("ticket is null"));
   if (schedule == nullptr || schedule->is_partial())
     return refuse(schedule, "a partial schedule has no rounds to start: call lsched_offer", kept_diagnostic());
-  return guarded(kept_diagnostic(), [&] {
-    const std::size_t depth = schedule->flights.size();
-    flight& next = schedule->flights[schedule->next_flight];
-    round_no round = 0;
-    const lsched_status answer = start(*schedule, next, inputs, outputs, counts, &round);
-    if (answer != LSCHED_OK) return answer;
-    *ticket = {schedule, (round - 1) * depth + schedule->next_flight + 1};
-    schedule->next_flight = (schedule->next_flight + 1) % depth;
-    return LSCHED_OK;
-  });
+  return guarded(kept_diagnostic(), [&] { return start(*schedule, inputs, outputs, counts, ticket); });
 }

@@ -105,8 +105,7 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   handle->commit = queued.commit;
   handle->extras = std::move(made->extras);
   handle->instance = instances.front();
-  handle->flights.resize(made->request.flights);
-  for (std::size_t i = 0; i < handle->flights.size(); ++i) handle->flights[i].runs = instances[i];
+  handle->flights = flights(std::span(instances).first(made->request.flights));
   if (made->session)
     handle->session.emplace(world->process.engine(), session_instances::of(instances), made->session->by,
                             made->session->buckets);

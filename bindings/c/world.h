@@ -19,7 +19,9 @@
 #include "collectives/sparse/steps/sparse_functions.h"
 #include "collectives/sparse/steps/state.h"
 #include "libsched/place/place.h"
+#include "libsched/session/flights.h"
 #include "libsched/session/memory_layout.h"
+#include "libsched/session/outcome.h"
 #include "libsched/transport/no_cancellation.h"
 #include "offload/joined_world.h"
 #include "offload/open/segment_world.h"
@@ -67,16 +69,6 @@ struct schedule_extras {
                                                ///< rounds
   bool has_lists = false;                      ///< true if the caller passes positions and lengths of blocks with each
                                                ///< round
-};
-
-/// One of the d instances of a schedule of depth d. Each instance runs every d-th round, because outstanding rounds
-/// need separate instances.
-struct flight {
-  instance* runs = nullptr;
-  // The following members are kept between rounds, so that rounds with lsched_counts do not allocate.
-  binding memory{};                                            ///< the memory that was passed with a round last
-  std::vector<std::uint64_t> input_begins{}, output_begins{};  ///< displacements of blocks, computed if the caller
-                                                               ///< passes none
 };
 
 /// Options of the session of a partial schedule (offload/session_calls.h).
@@ -148,13 +140,6 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
 /// Adds to the text the number that the failing rank has in the world that was opened, if that number differs from the
 /// number in `world`.
 failure in_both_numberings(const lsched_world& world, failure why);
-
-/// A round that a caller waits for. The instance and the caller number rounds differently.
-struct awaited_round {
-  const instance& runs;
-  round_no round;  ///< as the instance counts rounds
-  round_no shown;  ///< as the caller counts rounds; 0: the caller waits for the creation or the end of the schedule
-};
 
 /// Turns the result `answer` of a wait into the caller's status, and reports why the wait failed. The diagnostic covers
 /// only `awaited`. If the round has ended since the wait returned TIMEOUT, returns OK.
@@ -248,16 +233,14 @@ struct lsched_world {
 
 struct lsched_schedule {
   lsched_world* world;
-  lsched::instance* instance;             ///< the instance of the first flight
-  std::vector<lsched::flight> flights{};  ///< round t runs in flight (t - 1) mod flights.size()
-  std::size_t next_flight = 0;            ///< the flight of the next round
+  lsched::instance* instance;  ///< the instance of the first flight
+  lsched::flights flights{};
   std::shared_ptr<const lsched::schedule_commit> commit{};
   lsched::schedule_extras extras{};
-  lsched::round_no bound_after = 0;          ///< number of rounds that were started before the present memory was bound
   std::optional<lsched::session> session{};  ///< only in partial schedules
   bool is_partial() const { return instance->program->is_partial(); }
   /// Returns whether the caller passes memory with each round (lsched_start_with).
-  bool is_started_with_memory() const { return flights.size() > 1 || extras.has_lists; }
+  bool is_started_with_memory() const { return flights.depth() > 1 || extras.has_lists; }
 };
 
 template <class Call>

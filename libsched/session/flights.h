@@ -1,0 +1,91 @@
+// The rounds of a schedule that may be in flight together.
+//
+// Outstanding rounds need separate instances. So a schedule of depth d has d instances, the flights, and the caller's
+// round t is round (t - 1) / d + 1 of flight (t - 1) mod d. Rounds start in order and end in any order.
+//
+//     depth 3     flight 0   flight 1   flight 2
+//     round 1        1
+//           2                   1
+//           3                              1
+//           4        2                              starts only when round 1 has ended
+//
+// A partial schedule has one flight, the instance of its contributions and results.
+//
+// Thread safety: one thread at a time may start rounds or remove instances. Any thread may call find() meanwhile,
+// unless instances are removed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "libsched/session/outcome.h"
+
+namespace lsched {
+
+/// One of the instances of a schedule. The other members are kept between rounds, so that rounds with lists of blocks
+/// do not allocate.
+struct flight {
+  instance* runs = nullptr;                                    ///< null: removed
+  binding memory{};                                            ///< the memory that was passed with a round last
+  std::vector<std::uint64_t> input_begins{}, output_begins{};  ///< displacements of blocks, computed if the caller
+                                                               ///< passes none
+};
+
+class flights {
+ public:
+  flights() = default;
+  /// Makes flights of at least one instance. No round may have been started.
+  explicit flights(std::span<instance* const> all);
+
+  std::size_t depth() const { return all_.size(); }
+
+  /// Returns the flight of the next round.
+  flight& next() { return all_[next_]; }
+
+  /// Returns OK if the next round may start. Returns STATE if the last round of the next flight is outstanding, or the
+  /// error of its instance if the instance has failed.
+  status may_start() const;
+
+  /// Returns whether the next flight has no memory yet: the memory that was bound at create belongs to the first flight
+  /// of a schedule of depth 1 only.
+  bool needs_memory() const { return depth() > 1 && all_[next_].runs->called.load() == 0; }
+
+  /// Counts the round that was started in the next flight, as round `round` of that flight, and moves on to the
+  /// following flight. Returns the caller's number of the round.
+  round_no count_start(round_no round);
+
+  /// Finds a round by the caller's number. Round 0 belongs to the first flight. If the instance of the round was
+  /// removed, returns k_last_round of the first instance, because the schedule is being destroyed.
+  awaited_round find(round_no round) const;
+
+  /// Returns whether any flight has an outstanding round and `has_failed` is false for its instance. Instances that
+  /// have published an error have no outstanding round.
+  template <class HasFailed>
+  bool has_outstanding(const HasFailed& has_failed) const {
+    for (const flight& each : all_)
+      if (each.runs != nullptr && each.runs->verdict.load() == status::ok && !is_between_rounds(*each.runs) &&
+          !has_failed(*each.runs))
+        return true;
+    return false;
+  }
+
+  /// Records that rounds after round `last` use other memory than the rounds before. Depth 1 only.
+  void note_binding(round_no last) { bound_after_ = last; }
+
+  /// Returns whether no round is outstanding, and a round has written to the memory that is bound now. Depth 1 only.
+  bool has_result() const;
+
+  /// Returns the instances in the order in which they must be removed: the first instance is last. The caller sets each
+  /// removed instance to null.
+  std::vector<instance**> in_order_of_removal();
+
+ private:
+  std::vector<flight> all_;
+  instance* first_ = nullptr;  ///< instance of the first flight, also after its removal
+  std::size_t next_ = 0;       ///< flight of the next round
+  round_no bound_after_ = 0;   ///< number of rounds that were started before the present memory was bound
+};
+
+}  // namespace lsched

@@ -1,0 +1,29 @@
+// The outcome of a round for a caller who waits for it, and the text of a failure.
+#pragma once
+
+#include <string_view>
+
+#include "libsched/engine/engine.h"
+
+namespace lsched {
+
+/// A round that a caller waits for. The instance and the caller number rounds differently.
+struct awaited_round {
+  const instance& runs;
+  round_no round;  ///< as the instance counts rounds
+  round_no shown;  ///< as the caller counts rounds; 0: the caller waits for the creation or the end of the schedule
+};
+
+/// Returns OK if the round has ended, the error of the instance if the instance has failed before the end of the round,
+/// and PENDING otherwise. Any thread.
+status outcome_of(const awaited_round& awaited);
+
+/// Returns the failure of a wait or a start that has returned the error `answer`. The failure names the rank to blame.
+failure describe_failure(const instance& runs, status answer);
+
+/// Describes what the awaited round waits for, as a TIMEOUT that names the rank to blame. The engine describes the open
+/// round of the instance, which may be an earlier round. The engine also numbers rounds per instance, not per schedule.
+/// Engine's owner only.
+failure describe_wait(const engine& runs, std::string_view label, const awaited_round& awaited);
+
+}  // namespace lsched
