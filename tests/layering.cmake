@@ -69,6 +69,8 @@ room(collectives/proof ops libsched/schedule libsched/verify collectives)
 room(collectives/sparse/steps ops ops/elementwise ops/sparse libsched/schedule)
 room(collectives/sparse libsched/schedule libsched/postcondition collectives/algorithm collectives/activation
   collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/steps)
+room(collectives/requests ops libsched/schedule libsched/postcondition libsched/session collectives/algorithm
+  collectives/activation collectives collectives/sparse/steps collectives/sparse)
 room(collectives/baselines ops ops/elementwise ops/sparse libsched/schedule libsched/postcondition collectives/algorithm
   collectives/patterns collectives/allgather collectives/adasum collectives collectives/sparse/steps collectives/sparse)
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/commit libsched/session
@@ -80,40 +82,38 @@ room(offload/cuda ops ops/adasum libsched/transport libsched/engine offload offl
   offload/cuda/kernels)
 room(offload/open ops libsched/transport libsched/transport/shm offload)
 room(bindings ops collectives collectives/written offload/open)
-room(bindings/requests libsched/postcondition collectives/algorithm collectives/activation collectives
-  collectives/sparse bindings)
 room(bindings/mpi ops libsched/transport libsched/transport/shm offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place libsched/simulate libsched/session
   libsched/transport libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/proof
-  collectives/written collectives/sparse/steps collectives/sparse offload offload/open bindings bindings/mpi)
+  collectives/written collectives/sparse/steps collectives/sparse collectives/requests offload offload/open bindings
+  bindings/mpi)
 room(bindings/cpp bindings/c)
 room(bindings/python/src bindings bindings/c)
 room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)
 room(bindings/cli/msccl ops)
 room(bindings/cli/goal ops libsched/schedule libsched/simulate bindings/simulation)
 room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
-  collectives/written bindings/cli/msccl bindings/cli/goal
-  offload bindings bindings/requests bindings/mpi bindings/c)
+  collectives/written collectives/requests bindings/cli/msccl bindings/cli/goal offload bindings bindings/mpi bindings/c)
 room(bindings/cli/picture ops libsched/schedule libsched/trace libsched/simulate bindings bindings/simulation)
 room(bindings/cli/program ops bindings bindings/cli/common)
-room(bindings/cli ops libsched/schedule libsched/trace libsched/transport/shm collectives/baselines offload bindings
-  bindings/requests bindings/mpi bindings/cli/goal bindings/cli/picture bindings/cli/common bindings/cli/program)
-room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives bindings
-  bindings/requests bindings/cpp bindings/simulation bindings/cli/common bindings/cli/goal bindings/cli/picture)
-room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives bindings
-  bindings/requests bindings/cli/common)
+room(bindings/cli ops libsched/schedule libsched/trace libsched/transport/shm collectives/requests collectives/baselines
+  offload bindings bindings/mpi bindings/cli/goal bindings/cli/picture bindings/cli/common bindings/cli/program)
+room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives
+  collectives/requests bindings bindings/cpp bindings/simulation bindings/cli/common bindings/cli/goal bindings/cli/picture)
+room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives collectives/requests
+  bindings bindings/cli/common)
 room(bindings/cli/doctor ops libsched/transport/shm offload bindings bindings/mpi bindings/c bindings/cli/common)
 room(microbench ops offload bindings bindings/c)
 room(microbench/lockstep ops ops/elementwise libsched/schedule collectives/sparse/steps)
-room(microbench/coll ops collectives bindings bindings/requests bindings/mpi microbench)
+room(microbench/coll ops collectives collectives/requests bindings bindings/mpi microbench)
 room(microbench/cuda ops ops/adasum ops/elementwise ops/sparse offload/cuda/driver offload/cuda/kernels bindings/c microbench)
 room(microbench/command ops collectives/baselines bindings bindings/cli/common bindings/cli/program microbench
   microbench/coll)
 room(microbench/soak ops libsched/schedule bindings bindings/c bindings/cli/common bindings/cli/program)
 room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
 room(microbench/engine ops collectives offload microbench)
-room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload bindings/requests
-  bindings/simulation microbench microbench/coll)
+room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives collectives/requests
+  offload bindings/simulation microbench microbench/coll)
 room(microbench/sparse ops libsched/schedule collectives collectives/sparse/steps collectives/sparse bindings/c
   microbench microbench/lockstep microbench/coll)
 

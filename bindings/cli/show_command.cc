@@ -11,7 +11,7 @@
 #include "bindings/cli/common/printed_to.h"
 #include "bindings/cli/draw.h"
 #include "bindings/cli/goal/goal.h"
-#include "bindings/requests/requests.h"
+#include "collectives/requests/sample_requests.h"
 
 namespace lsched::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "bindings/input_file.h"
-#include "bindings/requests/tuning_text.h"
+#include "collectives/requests/tuning_text.h"
 #include "collectives/selection.h"
 #include "microbench/coll/coll.h"
 #include "ops/counted.h"

@@ -11,9 +11,9 @@
 #include <numeric>
 #include <thread>
 
-#include "bindings/requests/requests.h"
 #include "bindings/simulation/simulation.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "collectives/tuning_table.h"
 #include "libsched/schedule/draw.h"
 #include "microbench/partial/partial_arrivals.h"

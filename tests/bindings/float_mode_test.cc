@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "bindings/c/world.h"
-#include "bindings/requests/requests.h"
 #include "build_options.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "tests/support/barrier.h"
 #include "tests/support/c_request.h"
 #include "tests/support/float_modes.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/requests/requests.h"
+#include "collectives/requests/sample_requests.h"
 #include "tests/support/c_request.h"
 #include "tests/support/exact_algorithms.h"
 #include "tests/support/thread_ranks.h"

@@ -14,7 +14,7 @@
 #include <span>
 #include <string>
 
-#include "bindings/requests/requests.h"
+#include "collectives/requests/sample_requests.h"
 #include "collectives/selection.h"
 #include "libsched/schedule/geometry.h"
 #include "libsched/schedule/schedule_file.h"

@@ -2,7 +2,7 @@
 // in rank order.
 #include <gtest/gtest.h>
 
-#include "bindings/requests/sparse_promises.h"
+#include "collectives/requests/sparse_promises.h"
 #include "collectives/sparse/coo_allreduce.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"

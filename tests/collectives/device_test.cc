@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "libsched/place/place.h"
 #include "libsched/schedule/builder.h"
 #include "libsched/schedule/schedule_file.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "libsched/schedule/draw.h"
 #include "tests/support/exact_algorithms.h"
 #include "tests/support/lockstep_world.h"

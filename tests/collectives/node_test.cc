@@ -1,5 +1,6 @@
 // Tests of the grouping of ranks by nodes.
 #include "collectives/algorithm/nodes.h"
+#include "collectives/requests/sample_requests.h"
 
 #include <gtest/gtest.h>
 

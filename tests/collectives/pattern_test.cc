@@ -7,8 +7,8 @@
 #include <map>
 #include <stdexcept>
 
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 
 namespace lsched::testing {
 namespace {

@@ -1,5 +1,5 @@
 #include "collectives/promise.h"
-#include "bindings/requests/requests.h"
+#include "collectives/requests/sample_requests.h"
 
 #include <gtest/gtest.h>
 

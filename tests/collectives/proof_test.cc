@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "libsched/verify/verify.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"

@@ -1,4 +1,4 @@
-#include "bindings/requests/requests.h"
+#include "collectives/requests/sample_requests.h"
 #include "collectives/selection.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include "collectives/selection.h"
-#include "bindings/requests/requests.h"
-#include "bindings/requests/tuning_text.h"
+#include "collectives/requests/sample_requests.h"
+#include "collectives/requests/tuning_text.h"
 
 #include <gtest/gtest.h>
 

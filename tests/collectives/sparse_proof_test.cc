@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "bindings/requests/sparse_promises.h"
+#include "collectives/requests/sparse_promises.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "libsched/place/place.h"
 #include "libsched/schedule/schedule_file.h"

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "tests/support/c_request.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/thread_ranks.h"

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "libsched/verify/verify.h"
 #include "tests/support/symbolic_world.h"
 

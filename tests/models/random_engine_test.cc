@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "bindings/environment.h"
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "libsched/schedule/draw.h"
 #include "tests/support/enough_callers.h"
 #include "tests/support/lockstep_world.h"

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "libsched/schedule/draw.h"
 #include "tests/support/c_request.h"
 #include "tests/support/child_ranks.h"

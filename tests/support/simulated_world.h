@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "bindings/requests/requests.h"
 #include "bindings/simulation/simulation.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "collectives/selection.h"
 #include "tests/support/symbolic_world.h"
 

@@ -1,5 +1,5 @@
 #include "tests/verify_oracle/mutant.h"
-#include "bindings/requests/requests.h"
+#include "collectives/requests/sample_requests.h"
 
 #include <gtest/gtest.h>
 

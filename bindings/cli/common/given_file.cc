@@ -3,8 +3,8 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/msccl/msccl.h"
 #include "bindings/input_file.h"
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "collectives/written/written.h"
 #include "libsched/schedule/schedule_file.h"
 

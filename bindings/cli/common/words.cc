@@ -5,7 +5,7 @@
 
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/options.h"
-#include "bindings/requests/requests.h"
+#include "collectives/requests/sample_requests.h"
 #include "ops/counted.h"
 #include "ops/nearest_word.h"
 #include "ops/number_text.h"

@@ -12,8 +12,8 @@
 #include "bindings/cli/common/json_text.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/progress_line.h"
-#include "bindings/requests/requests.h"
 #include "bindings/simulation/simulation.h"
+#include "collectives/requests/sample_requests.h"
 #include "collectives/selection.h"
 
 // Included last, because the public API has the same names as the library.

@@ -6,8 +6,8 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/json_text.h"
 #include "bindings/cli/simulate/simulate.h"
-#include "bindings/requests/requests.h"
 #include "bindings/simulation/simulation.h"
+#include "collectives/requests/sample_requests.h"
 #include "collectives/selection.h"
 
 namespace lsched::cli {

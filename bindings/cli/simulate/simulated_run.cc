@@ -9,9 +9,9 @@
 #include "bindings/cli/common/parallel.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/progress_line.h"
-#include "bindings/requests/requests.h"
 #include "collectives/algorithm/algorithm.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "libsched/schedule/schedule_file.h"
 #include "ops/counted.h"
 

@@ -5,8 +5,8 @@
 
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/given_file.h"
-#include "bindings/requests/requests.h"
-#include "bindings/requests/sparse_promises.h"
+#include "collectives/requests/sample_requests.h"
+#include "collectives/requests/sparse_promises.h"
 #include "libsched/schedule/draw.h"
 #include "ops/counted.h"
 

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "bindings/c/lsched.h"
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "tests/support/c_request.h"
 #include "tests/support/one_bucket.h"
 #include "tests/support/promised_outputs.h"

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "bindings/c/lsched.h"
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "bindings/c/lsched_mpi.h"
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "tests/support/c_request.h"
 #include "tests/support/process_limit.h"
 #include "tests/support/promised_outputs.h"

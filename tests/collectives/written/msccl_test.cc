@@ -7,8 +7,8 @@
 #include <string>
 
 #include "bindings/input_file.h"
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "collectives/written/written.h"
 #include "libsched/verify/verify.h"
 

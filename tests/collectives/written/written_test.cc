@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bindings/input_file.h"
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "collectives/selection.h"
 #include "libsched/verify/verify.h"
 #include "tests/support/symbolic_world.h"

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "libsched/schedule/schedule_file.h"
 #include "tests/support/sampling.h"
 

@@ -1,7 +1,7 @@
 // Tests of schedule files: round trips, files written by hand, errors and their positions, and the use of memory.
 // schedule_file_fuzz_test.cc tests thousands of damaged files.
 #include "libsched/schedule/schedule_file.h"
-#include "bindings/requests/requests.h"
+#include "collectives/requests/sample_requests.h"
 
 #include <gtest/gtest.h>
 

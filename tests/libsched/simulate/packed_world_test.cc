@@ -1,6 +1,6 @@
 // Tests of packed_world, a compact form of the schedules of all ranks. It must agree with the schedule of every rank.
 #include "libsched/simulate/packed_world.h"
-#include "bindings/requests/requests.h"
+#include "collectives/requests/sample_requests.h"
 
 #include "collectives/registry.h"
 #include "collectives/sparse/sparse_allreduce.h"

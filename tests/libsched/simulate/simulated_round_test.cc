@@ -1,5 +1,5 @@
-#include "bindings/requests/requests.h"
 #include "bindings/simulation/simulation.h"
+#include "collectives/requests/sample_requests.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <array>
 #include <functional>
 
-#include "bindings/requests/requests.h"
 #include "collectives/activation/activation.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "collectives/rooted/rooted.h"
 #include "libsched/schedule/builder.h"
 #include "libsched/verify/world_key.h"

@@ -6,8 +6,8 @@
 
 #include "bindings/c/lsched_cuda.h"
 #include "bindings/c/words.h"
-#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
+#include "collectives/requests/sample_requests.h"
 #include "tests/offload/cuda/user_memory.h"
 #include "tests/support/c_request.h"
 #include "tests/support/sampling.h"

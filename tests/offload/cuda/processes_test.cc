@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "bindings/requests/requests.h"
+#include "collectives/requests/sample_requests.h"
 #include "tests/offload/cuda/process_ranks.h"
 #include "tests/support/c_request.h"
 #include "tests/support/sampling.h"

@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "bindings/cli/goal/goal.h"
-#include "bindings/requests/requests.h"
 #include "bindings/simulation/simulation.h"
+#include "collectives/requests/sample_requests.h"
 #include "collectives/rooted/rooted.h"
 #include "collectives/selection.h"
 #include "collectives/sparse/sparse_allreduce.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "bindings/requests/requests.h"
+#include "collectives/requests/sample_requests.h"
 #include "collectives/selection.h"
 #include "libsched/schedule/builder.h"
 #include "tests/support/lockstep_world.h"

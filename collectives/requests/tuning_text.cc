@@ -1,4 +1,4 @@
-#include "bindings/requests/tuning_text.h"
+#include "collectives/requests/tuning_text.h"
 
 #include <charconv>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "bindings/requests/sparse_promises.h"
+#include "collectives/requests/sparse_promises.h"
 
 #include <array>
 
