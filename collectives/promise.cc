@@ -127,7 +127,7 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
   const std::size_t slash = std::min(name.find('/'), name.size());
   const std::string_view algorithm_name = name.substr(std::min(slash + 1, name.size()));
   const collective* of = find_collective(wanted.empty() ? name.substr(0, slash) : wanted);
-  if (of == nullptr && !wanted.empty()) return choose(wanted, "auto", {0, size}, {}).error();  // lists all collectives
+  if (of == nullptr && !wanted.empty()) return unknown_name(wanted);
   const std::string_view unknown = of == nullptr    ? std::string_view()
                                    : of->adapts     ? "the tensors"
                                    : of->has_blocks ? "the sizes of the blocks"

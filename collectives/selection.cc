@@ -24,26 +24,6 @@ std::string advice(std::string_view word, const Words& known) {
   return suggestion.empty() ? ": choose one of " : suggestion + " Choose one of ";
 }
 
-/// Returns the error for an unknown name. The text suggests the nearest name and then lists all names. The suggestion
-/// is first, because diagnostics truncate long texts.
-failure unknown(std::string_view collective, std::string_view name) {
-  std::string collectives, names;
-  std::vector<std::string_view> known_collectives, known_names{"auto"};
-  std::string_view last;
-  for (const algorithm& how : algorithms()) {  // the algorithms of a collective are adjacent
-    if (how.of->name != last) known_collectives.push_back(how.of->name);
-    if (how.of->name == collective) known_names.push_back(how.name);
-    if (how.of->name != last) collectives += (last.empty() ? "" : ", ") + quoted(how.of->name);
-    if (how.of->name == collective) names += quoted(how.name) + ", ";
-    last = how.of->name;
-  }
-  if (names.empty())
-    return {status::argument,
-            "there is no collective " + quoted(collective) + advice(collective, known_collectives) + collectives};
-  return {status::argument,
-          quoted(collective) + " has no algorithm " + quoted(name) + advice(name, known_names) + names + "\"auto\""};
-}
-
 // --- the model ---------------------------------------------------------------------------------------------
 
 /// The work of one rank in a round, computed from its schedule.
@@ -189,7 +169,7 @@ const candidate* fastest(const std::vector<candidate>& all, const topology& arou
 result<choice> named(std::string_view collective, std::string_view name, world place, const shape& data,
                      const activation& starts, std::string reason) {
   const algorithm* how = find(collective, name);
-  if (how == nullptr) return unknown(collective, name);
+  if (how == nullptr) return unknown_name(collective, name);
   if (auto why = validate(*how, place, data, starts)) return *why;
   return choice{how, data, std::move(reason)};
 }
@@ -231,6 +211,24 @@ std::string words_for_prediction(const candidate& best, const std::vector<candid
 }
 
 }  // namespace
+
+failure unknown_name(std::string_view collective, std::string_view name) {
+  std::string collectives, names;
+  std::vector<std::string_view> known_collectives, known_names{"auto"};
+  std::string_view last;
+  for (const algorithm& how : algorithms()) {  // the algorithms of a collective are adjacent
+    if (how.of->name != last) known_collectives.push_back(how.of->name);
+    if (how.of->name == collective) known_names.push_back(how.name);
+    if (how.of->name != last) collectives += (last.empty() ? "" : ", ") + quoted(how.of->name);
+    if (how.of->name == collective) names += quoted(how.name) + ", ";
+    last = how.of->name;
+  }
+  if (names.empty())
+    return {status::argument,
+            "there is no collective " + quoted(collective) + advice(collective, known_collectives) + collectives};
+  return {status::argument,
+          quoted(collective) + " has no algorithm " + quoted(name) + advice(name, known_names) + names + "\"auto\""};
+}
 
 double predicted_ns(const algorithm& how, rank size, const shape& data, const activation& starts,
                     const topology& around) {
@@ -285,14 +283,14 @@ result<choice> select(std::string_view collective, std::string_view wanted, worl
                       const activation& starts, const selection& by) {
   if (wanted != "auto") return named(collective, wanted, place, data, starts, "named by the caller");
   const lsched::collective* of = find_collective(collective);
-  if (of == nullptr) return unknown(collective, wanted);
+  if (of == nullptr) return unknown_name(collective, wanted);
   for (const auto& [whose, name] : by.named)
     if (whose == collective) return named_by_environment(collective, name, place, data, starts);
   if (auto made = ruled(*of, place, data, starts, by)) return *made;
   const std::vector<candidate> all = candidates(*of, place, data, starts, by.around);
   if (const candidate* best = fastest(all, by.around)) return choice{best->how, data, words_for_prediction(*best, all)};
   if (!all.empty()) return *all.back().error;
-  return unknown(collective, wanted);
+  return unknown_name(collective, wanted);
 }
 
 result<const algorithm*> choose(std::string_view collective, std::string_view wanted, world place, const shape& data,
@@ -314,7 +312,7 @@ result<std::vector<std::pair<std::string, std::string>>> parse_named_algorithms(
     const std::string_view collective = one.substr(0, equals);
     const std::string_view name = one.substr(equals + 1);
     if (name == "auto" && find_collective(collective) != nullptr) continue;
-    if (find(collective, name) == nullptr) return unknown(collective, name);
+    if (find(collective, name) == nullptr) return unknown_name(collective, name);
     if (std::ranges::any_of(pairs, [&](const auto& pair) { return pair.first == collective; }))
       return failure{status::argument, std::string(collective) + " is named twice"};
     pairs.emplace_back(collective, name);

@@ -43,6 +43,10 @@ struct selection {
 /// Parses "allreduce=ring,bcast=binomial" into pairs. Returns ARGUMENT for an invalid text or an unknown name.
 result<std::vector<std::pair<std::string, std::string>>> parse_named_algorithms(std::string_view text);
 
+/// Returns the error for a collective, or an algorithm of a collective, that does not exist. The text suggests the
+/// nearest name and then lists all names. The suggestion comes first, because a diagnostic truncates long texts.
+failure unknown_name(std::string_view collective, std::string_view algorithm = "auto");
+
 struct choice {
   const algorithm* how = nullptr;
   shape data;          ///< the request, with segment and radix of the tuning table's rule, if it has them
