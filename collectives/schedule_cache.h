@@ -27,6 +27,7 @@ class schedule_cache {
   result<cached_schedule> get(std::string_view collective, std::string_view wanted, const shape& data,
                               const activation& starts = {});
 
+  world place() const { return place_; }
   const selection& by() const { return by_; }
 
  private:

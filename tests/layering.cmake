@@ -69,8 +69,8 @@ room(collectives/proof ops libsched/schedule libsched/verify collectives)
 room(collectives/sparse/steps ops ops/elementwise ops/sparse libsched/schedule)
 room(collectives/sparse libsched/schedule libsched/postcondition collectives/algorithm collectives/activation
   collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/steps)
-room(collectives/requests ops libsched/schedule libsched/postcondition libsched/session collectives/algorithm
-  collectives/activation collectives collectives/sparse/steps collectives/sparse)
+room(collectives/requests ops libsched/schedule libsched/postcondition libsched/engine libsched/commit libsched/session
+  collectives/algorithm collectives/activation collectives collectives/sparse/steps collectives/sparse)
 room(collectives/baselines ops ops/elementwise ops/sparse libsched/schedule libsched/postcondition collectives/algorithm
   collectives/patterns collectives/allgather collectives/adasum collectives collectives/sparse/steps collectives/sparse)
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/commit libsched/session

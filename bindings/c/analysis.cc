@@ -1,14 +1,13 @@
 // Proofs and simulations of schedules, without ranks: the C interface of verify.h and of libsched/simulate.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
 #include "collectives/promise.h"
-#include "collectives/selection.h"
+#include "collectives/requests/world_request.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/simulate/packed_world.h"
 #include "libsched/simulate/simulated_round.h"
@@ -19,46 +18,17 @@ namespace {
 
 // --- a collective of the registry --------------------------------------------------------------------------
 
-constexpr rank k_most_proved = 1 << 20, k_most_simulated = 1 << 24;
-
-struct named_collective {
-  const algorithm* how;
-  shape data;
-  activation starts;
-};
-
-/// Returns ARGUMENT for a number of ranks below 1 or above `most`, which is a power of two.
-std::optional<failure> validate_ranks(rank ranks, rank most) {
-  if (ranks >= 1 && ranks <= most) return std::nullopt;
-  return argument("ranks is not from 1 to 2^" + std::to_string(std::countr_zero(static_cast<unsigned>(most))));
-}
-
-/// Reads the collective of a desc. Returns ARGUMENT for an unknown name or an invalid number, and CONSTRAINT if the
-/// algorithm does not support the request.
+/// Reads the collective of a desc.
 template <class Desc>
-result<named_collective> read_collective(const Desc& desc, rank root, bool in_place, rank most_ranks) {
-  if (desc.collective == nullptr) return argument("collective is null");
-  if (auto why = validate_ranks(desc.ranks, most_ranks)) return std::move(*why);
-  const collective* const kind = find_collective(desc.collective);
-  if (root < 0 || root >= desc.ranks || (root != 0 && kind != nullptr && !kind->is_rooted))
-    return argument("root is not a rank of this collective");
-  result<shape> data = shape{.count = desc.count};
-  if (kind != nullptr && kind->moves_data) {
-    data = read_shape(*kind, desc.count, desc.dtype, desc.reduction);
-    if (!data) return data.error();
-    data->root = root;
-    data->in_place = in_place;
-  }
-  activation starts{.seed = 1};
-  if (kind != nullptr && (kind->activates || desc.activation != nullptr)) {
-    const auto wanted = read_activation(desc.activation, starts.seed);
-    if (!wanted) return wanted.error();
-    starts = *wanted;
-  }
-  const auto how =
-      choose(desc.collective, desc.algorithm == nullptr ? "auto" : desc.algorithm, {0, desc.ranks}, *data, starts);
-  if (!how) return how.error();
-  return named_collective{*how, *data, starts};
+collective_request read_request(const Desc& desc, rank root) {
+  collective_request request{.collective = view_of(desc.collective),
+                             .algorithm = view_of(desc.algorithm),
+                             .count = desc.count,
+                             .type = read_dtype(desc.dtype),
+                             .reduction = read_optional_reduction(desc.reduction),
+                             .root = root};
+  if (desc.activation != nullptr) request.starts = read_activation(std::string_view(desc.activation));
+  return request;
 }
 
 // --- proofs ------------------------------------------------------------------------------------------------
@@ -104,7 +74,7 @@ result<question> read_text(const lsched_verify_desc& desc) {
 }
 
 result<question> read_registered(const lsched_verify_desc& desc) {
-  const auto named = read_collective(desc, 0, desc.in_place != 0, k_most_proved);
+  const auto named = choose_for_world(read_request(desc, 0), desc.ranks, k_most_proved, desc.in_place != 0);
   if (!named) return named.error();
   const auto& [how, data, starts] = *named;
   auto world = generate_world(*how, desc.ranks, data, starts);
@@ -178,7 +148,7 @@ result<packed_world> world_of_text(const lsched_simulate_desc& desc) {
 }
 
 result<packed_world> world_of_collective(const lsched_simulate_desc& desc) {
-  const auto chosen = read_collective(desc, desc.root, false, k_most_simulated);
+  const auto chosen = choose_for_world(read_request(desc, desc.root), desc.ranks, k_most_simulated, false);
   if (!chosen) return chosen.error();
   return packed_world::of(desc.ranks,
                           [&](world place) { return chosen->how->generate(place, chosen->data, chosen->starts); });
@@ -188,7 +158,9 @@ result<packed_world> world_of_sparse(const lsched_simulate_desc& desc) {
   if (auto why = validate_ranks(desc.ranks, k_most_simulated)) return std::move(*why);
   const auto known = read_struct(desc.sparse);
   if (!known) return known.error();
-  auto chosen = read_choice({0, desc.ranks}, *known);
+  const auto request = read_sparse({0, desc.ranks}, *known);
+  if (!request) return request.error();
+  auto chosen = choose(*request);
   if (!chosen) return chosen.error();
   return packed_world::of(desc.ranks, [&](world place) {
     chosen->problem.place = place;

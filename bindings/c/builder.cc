@@ -103,9 +103,9 @@ result<op_id> reduce_by_user(lsched_builder& to, lsched_reduction reduction, con
   if (!what) return what.error();
   const auto user = read_user_op(*what);
   if (!user) return user.error();
-  if (const char* why = validate_user(to, *read_dtype(what->dtype), *user, regions))
+  if (const char* why = validate_user(to, user->type, user->with, regions))
     return failure{status::argument, why};
-  to.user = *user;
+  to.user = user->with;
   const auto& [lower, higher, target] = regions;
   return to.content.reduce(kernel::user, packed(lower), packed(higher), packed(target), target.count);
 }

@@ -7,45 +7,17 @@
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
+#include "collectives/requests/partial_request.h"
 
 namespace lsched {
 namespace {
 
 // --- creation ----------------------------------------------------------------------------------------------
 
-/// Returns the name of the collective, without its activation.
-std::string_view collective_of(const lsched_partial_desc& desc) {
-  return desc.collective == nullptr ? k_allreduce.name : desc.collective;
-}
-
-bool is_divided(const lsched_partial_desc& desc) { return desc.divisor != LSCHED_DIVIDE_BY_NONE; }
-
-lag_rule lag_of(const lsched_partial_desc& desc) {
-  return {static_cast<lag_policy>(desc.lag), std::max(desc.history, 1u)};
-}
-
-std::optional<failure> validate_lag(const lsched_partial_desc& desc) {
-  const bool is_history = desc.lag == LSCHED_HISTORY;
-  const bool is_latest = desc.lag == LSCHED_LATEST;
-  const bool is_sum = desc.reduction == LSCHED_SUM;
-  return first_broken(
-      {{!is_within(desc.lag, LSCHED_LATEST, LSCHED_HISTORY), "lag is not an lsched_lag"},
-       {is_history && (desc.history < 1 || desc.history > lag_rule::k_most), "history is not from 1 to 60"},
-       {!is_history && desc.history != 0, "only LSCHED_HISTORY has a history: leave it 0"},
-       {!is_within(desc.divisor, LSCHED_DIVIDE_BY_NONE, LSCHED_DIVIDE_BY_OFFERS), "divisor is not an lsched_divisor"},
-       {is_divided(desc) && !is_sum, "only sums are divided: leave divisor 0"},
-       {desc.divisor == LSCHED_DIVIDE_BY_CONTRIBUTORS && !is_latest,
-        "with a lag other than LSCHED_LATEST, a result may be of several rounds with different contributors: "
-        "divide by ranks or by offers"},
-       {collective_of(desc) == k_allgather.name && !is_latest && !is_sum,
-        "results of an allgather, zero for absent ranks, can only be added up: use LSCHED_SUM or LSCHED_LATEST"}});
-}
-
+/// Reads the activation. Returns UNSUPPORTED if the activation needs a progress thread that this process cannot have.
 result<activation> read_start(const lsched_world& world, const lsched_partial_desc& desc) {
   const auto starts = read_activation(desc.activation, desc.seed);
-  if (!starts) return starts.error();
-  if (auto why = validate_lag(desc)) return *why;
-  if (starts->is_woken() && world.process.wants_thread() && !world.process.has_thread())
+  if (starts && starts->is_woken() && world.process.wants_thread() && !world.process.has_thread())
     return failure{status::unsupported,
                    words_for(*starts) +
                        " needs a progress thread that calls MPI, which requires MPI_THREAD_MULTIPLE; "
@@ -53,163 +25,79 @@ result<activation> read_start(const lsched_world& world, const lsched_partial_de
   return starts;
 }
 
-std::string text_of(const activation& starts) {
-  return " " + words_for(starts) + " seed " + std::to_string(starts.seed);
+result<lag_policy> read_lag(lsched_lag lag) {
+  if (!is_within(lag, LSCHED_LATEST, LSCHED_HISTORY)) return argument("lag is not an lsched_lag");
+  return static_cast<lag_policy>(lag);
 }
 
-result<shape> read_partial_shape(const collective& kind, const lsched_partial_desc& desc) {
-  auto data = read_shape(kind, desc.count, desc.dtype, desc.reduction);
-  if (!data) return data;
-  const bool averages = desc.averages_weights != 0;
-  const bool is_float_sum = (desc.dtype == LSCHED_F32 || desc.dtype == LSCHED_F64) && desc.reduction == LSCHED_SUM;
-  if (auto why = first_broken(
-          {{(desc.tensors == nullptr) != (desc.tensor_count == 0), "tensors and tensor_count: set both, or none"},
-           {(desc.buckets == nullptr) != (desc.bucket_count == 0), "buckets and bucket_count: set both, or none"},
-           {averages && (desc.averages_weights != 1 || !is_float_sum),
-            "averages_weights must be 0, or 1 for sums of f32 or f64"},
-           {is_divided(desc) && kind.adapts, "an adaptive sum cannot be divided: leave divisor 0"},
-           {averages && &kind != &k_partial_allreduce, "averages_weights: only an allreduce can average weights"}}))
-    return *why;
+result<divisor> read_partial_divisor(lsched_divisor by) {
+  if (!is_within(by, LSCHED_DIVIDE_BY_NONE, LSCHED_DIVIDE_BY_OFFERS))
+    return argument("divisor is not an lsched_divisor");
+  return static_cast<divisor>(by);
+}
+
+/// Reads the desc. Returns ARGUMENT if the host cannot read an array of the desc.
+result<partial_request> read_request(const lsched_world& world, const lsched_partial_desc& desc) {
   if (auto why = first_on_device({{"buckets", desc.buckets}, {"tensors", desc.tensors}})) return *why;
-  for (const lsched_tensor& one : std::span(desc.tensors, desc.tensor_count))
-    data->tensors.push_back({one.begin, one.count});
-  data->buckets.assign(desc.buckets, desc.buckets + desc.bucket_count);
-  return data;
+  return partial_request{.what = {.collective = view_of(desc.collective),
+                                  .algorithm = view_of(desc.algorithm),
+                                  .count = desc.count,
+                                  .type = read_dtype(desc.dtype),
+                                  .reduction = read_optional_reduction(desc.reduction),
+                                  .tensors = read_tensors(desc.tensors, desc.tensor_count),
+                                  .buckets = read_buckets(desc.buckets, desc.bucket_count),
+                                  .starts = read_start(world, desc),
+                                  .elements = view_of(desc.elements)},
+                         .lag = read_lag(desc.lag),
+                         .history = desc.history,
+                         .divided_by = read_partial_divisor(desc.divisor),
+                         .averages_weights = desc.averages_weights};
 }
 
-std::string text_of_buckets(const shape& data) {
-  std::string text;
-  for (const std::uint64_t count : data.buckets)
-    text += (text.empty() ? " in " + std::to_string(data.buckets.size()) + " buckets " : "+") + std::to_string(count);
-  return text;
+creation creation_of(planned_partial made, lag_rule lag) {
+  return {.request = {.agreement = std::move(made.agreement),
+                      .program = std::move(made.program),
+                      .options = {.lag = lag},
+                      .companions = std::move(made.companions)}};
 }
 
-/// Adds a companion to a partial schedule: a schedule that waits for every rank that has not left. The agreement text
-/// names its purpose and its algorithm.
-std::optional<failure> add_companion(lsched_world& world, creation& to, const char* purpose, const shape& data) {
-  const auto made = world.schedules_made.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
+result<creation> creation_of(const partial_plan& valid, result<planned_partial> made) {
   if (!made) return made.error();
-  to.request.companions.push_back({purpose, made->program});
-  to.request.agreement += std::string(" with ") + purpose + " by " + std::string(made->chosen.how->name);
-  return std::nullopt;
-}
-
-/// Adds the companions of a session: a schedule by which ranks agree on a round, and, if `weights` is given, a schedule
-/// that averages weights of that shape.
-std::optional<failure> add_companions(lsched_world& world, creation& to, const std::optional<shape>& weights) {
-  auto why = add_companion(world, to, "agreement", {.count = 1, .type = dtype::u64, .what = kernel::max});
-  if (!why && weights) why = add_companion(world, to, "mean", *weights);
-  return why;
-}
-
-std::optional<shape> weights_of(const lsched_partial_desc& desc) {
-  if (desc.averages_weights == 0) return std::nullopt;
-  return *read_shape(desc.count, desc.dtype, desc.reduction);
-}
-
-/// The request of a partial schedule that is not sparse, independent of a world.
-struct dense_request {
-  const collective* kind;
-  std::string algorithm;
-  shape data;
-  activation starts;
-  lag_rule lag;
-  std::optional<shape> weights;  ///< shape of the weights that lsched_model_sync averages; not set: lsched_model_sync
-                                 ///< is not allowed
-  std::string elements;          ///< text of lsched_partial_desc::elements
-
-  result<creation> make(lsched_world& world) const;
-  result<creation> make_for_survivors(lsched_world& world) const;
-  /// Returns whether the schedule can be carried to survivors: all ranks have the same result, and its length does not
-  /// depend on the number of ranks.
-  bool survives_ranks() const { return kind == &k_partial_allreduce || kind == &k_partial_adasum; }
-};
-
-result<creation> dense_request::make(lsched_world& world) const {
-  const auto made = world.schedules_made.get(kind->name, algorithm, data, starts);
-  if (!made) return made.error();
-  creation all{{agreement_of(*kind, data, made->chosen.how->name, elements) + text_of(starts) +
-                    (weights ? " averages" : "") + text_of_buckets(data),
-                made->program,
-                {},
-                {.lag = lag, .tensors = data.tensors}}};
-  if (auto why = add_companions(world, all, weights)) return std::move(*why);
+  creation all = creation_of(std::move(*made), valid.lag);
+  all.request.options.tensors = valid.data.tensors;
   return all;
 }
 
-result<creation> dense_request::make_for_survivors(lsched_world& world) const {
-  dense_request of_fewer = *this;
-  of_fewer.starts = among(starts, world.place().size);
-  return of_fewer.make(world);
-}
-
-result<creation> describe_dense(lsched_world& world, const lsched_partial_desc& desc) {
-  const std::string name = "partial_" + std::string(collective_of(desc));
-  const collective* const kind = find_collective(name);
-  if (kind == nullptr)
-    return argument(
-        "\"" + std::string(collective_of(desc)) +
-        "\" has no partial form: choose allreduce, reduce_scatter_block, allgather, adasum, or sparse_allreduce "
-        "with a desc of its own");
-  const auto data = read_partial_shape(*kind, desc);
-  if (!data) return data.error();
-  const auto starts = read_start(world, desc);
-  if (!starts) return starts.error();
-  const dense_request request{kind,
-                              desc.algorithm == nullptr ? "auto" : desc.algorithm,
-                              *data,
-                              *starts,
-                              lag_of(desc),
-                              weights_of(desc),
-                              desc.elements == nullptr ? "" : desc.elements};
-  auto made = request.make(world);
-  if (made && request.survives_ranks())
-    made->extras.anew = [request](lsched_world& survivors) { return request.make_for_survivors(survivors); };
+result<creation> describe_dense(lsched_world& world, const partial_request& request) {
+  const auto valid = validate(request);
+  if (!valid) return valid.error();
+  auto made = creation_of(*valid, valid->make(world.schedules_made));
+  if (made && valid->survives_ranks())
+    made->extras.anew = [valid = *valid](lsched_world& survivors) {
+      return creation_of(valid, valid.make_for_survivors(survivors.schedules_made));
+    };
   return made;
 }
 
-/// Returns ARGUMENT if another member of the desc contradicts its member `sparse`.
-std::optional<failure> validate_sparse(const lsched_partial_desc& desc, const lsched_sparse_desc& sparse) {
-  if (desc.collective != nullptr && desc.collective != std::string_view("sparse_allreduce"))
-    return argument("sparse: \"" + std::string(desc.collective) + "\" is not sparse_allreduce");
-  return first_broken(
-      {{sparse.count != desc.count || sparse.dtype != desc.dtype, "needs the count and dtype of the partial desc"},
-       {sparse.gradient != nullptr || sparse.update != nullptr,
-        "that is partial owns its memory: leave gradient and update NULL"},
-       {desc.algorithm != nullptr, "takes its algorithm from its own desc: leave algorithm NULL"},
-       {desc.reduction != LSCHED_SUM, "is a sum: set reduction to LSCHED_SUM"},
-       {is_divided(desc), "divides by the ranks itself: leave divisor 0"},
-       {desc.buckets != nullptr || desc.bucket_count != 0, "has no buckets"},
-       {desc.tensors != nullptr || desc.tensor_count != 0, "has no tensors"},
-       {sparse.nans == LSCHED_NAN_ERROR, "that is partial cannot refuse rounds: do not set LSCHED_NAN_ERROR"},
-       {desc.averages_weights != 0, "averages no weights: leave averages_weights 0"},
-       {desc.elements != nullptr && *desc.elements != 0, "is of real numbers: leave elements NULL"}},
-      "a sparse allreduce ");
-}
-
-result<creation> describe_sparse(lsched_world& world, const lsched_partial_desc& desc) {
-  const auto sparse = read_struct(desc.sparse);
+result<creation> describe_sparse(lsched_world& world, const partial_request& request, const lsched_sparse_desc* desc) {
+  const auto known = read_struct(desc);
+  if (!known) return known.error();
+  const auto sparse = read_sparse(world.place(), *known);
   if (!sparse) return sparse.error();
-  if (auto why = validate_sparse(desc, *sparse)) return *why;
-  const auto starts = read_start(world, desc);
-  if (!starts) return starts.error();
-  auto request = read_request(world.place(), *sparse);
-  if (!request) return request.error();
-  creation made{{"partial_" + request->agreement + text_of(*starts),
-                 partial_sparse_allreduce(*request->how, request->problem, *starts),
-                 {},
-                 {.lag = lag_of(desc), .local = std::move(request->steps)}},
-                {.residual = std::move(request->state)}};
-  if (!made.request.program) return made;
-  if (auto why = add_companions(world, made, std::nullopt)) return std::move(*why);
-  return made;
+  planned_sparse choice;
+  auto made = plan(request, *sparse, world.schedules_made, &choice);
+  if (!made) return made.error();
+  creation all = creation_of(std::move(*made), lag_of(request));
+  all.request.options.local = std::move(choice.steps);
+  all.extras.residual = std::move(choice.state);
+  return all;
 }
 
 result<creation> describe(lsched_world& world, const lsched_partial_desc& desc) {
-  auto made = desc.sparse != nullptr ? describe_sparse(world, desc) : describe_dense(world, desc);
-  if (made)
-    made->session =
-        session_choice{static_cast<divisor>(desc.divisor), {desc.buckets, desc.buckets + desc.bucket_count}};
+  const auto request = read_request(world, desc);
+  if (!request) return request.error();
+  auto made = desc.sparse != nullptr ? describe_sparse(world, *request, desc.sparse) : describe_dense(world, *request);
+  if (made) made->session = session_choice{*request->divided_by, *request->what.buckets};
   return made;
 }
 

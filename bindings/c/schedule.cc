@@ -5,6 +5,7 @@
 
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
+#include "collectives/requests/agreement.h"
 #include "ops/adasum/non_finite.h"
 #include "ops/counted.h"
 #include "ops/elementwise/elementwise.h"

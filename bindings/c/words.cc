@@ -1,10 +1,6 @@
 #include "bindings/c/words.h"
 
 #include <algorithm>
-#include <span>
-#include <string>
-
-#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -17,15 +13,9 @@ constexpr auto& k_dtypes = k_all_dtypes;
 static_assert(k_dtypes.front() == dtype::i8 && LSCHED_I8 == 1 && k_dtypes.back() == dtype::f64 &&
               LSCHED_F64 == k_dtypes.size());
 
+static_assert(k_any_count == LSCHED_ANY_COUNT);
+
 }  // namespace
-
-std::optional<failure> first_broken(std::initializer_list<rule> rules, std::string_view subject) {
-  for (const rule& one : rules)
-    if (one.is_broken) return argument(std::string(subject) + std::string(one.text));
-  return std::nullopt;
-}
-
-// --- shapes ------------------------------------------------------------------------------------------------
 
 result<dtype> read_dtype(lsched_dtype type) {
   if (type == LSCHED_DTYPE_NONE) return argument("dtype is not set (LSCHED_DTYPE_NONE)");
@@ -47,55 +37,32 @@ lsched_reduction number_of(kernel what) {
   return is_within(number, LSCHED_SUM, LSCHED_BXOR) ? number : lsched_reduction{};
 }
 
-result<shape> read_shape(std::uint64_t count, lsched_dtype type) {
-  const auto element = read_dtype(type);
+result<kernel> read_optional_reduction(lsched_reduction reduction) {
+  return static_cast<int>(reduction) == 0 ? kernel::none : read_reduction(reduction);
+}
+
+result<user_operation> read_user_op(const lsched_user_op& user_op) {
+  const auto element = read_dtype(user_op.dtype);
   if (!element) return element.error();
-  if (count > k_max_count) return argument("count is above 2^48-1");
-  return shape{count, *element};
-}
-
-result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reduction reduction) {
-  auto data = read_shape(count, type);
-  if (!data) return data;
-  const auto combine = read_reduction(reduction);
-  if (!combine) return combine.error();
-  if (!supports(*combine, data->type))
-    return argument(std::string(name_of(*combine)) + " does not exist for " + std::string(name_of(data->type)));
-  data->what = *combine;
-  return data;
-}
-
-result<user_kernel> read_user_op(const lsched_user_op& user_op) {
-  if (const auto element = read_dtype(user_op.dtype); !element) return element.error();
   if (auto why =
           first_broken({{user_op.combine == nullptr, "user_op has no function"},
                         {user_op.unit < 1 || user_op.unit > k_max_count, "user_op's unit is not from 1 to 2^48-1"},
                         {user_op.is_commutative != 0 && user_op.is_commutative != 1,
                          "user_op's is_commutative is neither 0 nor 1"}}))
     return *why;
-  return user_kernel{user_op.combine, user_op.context, user_op.unit};
+  return user_operation{*element, {user_op.combine, user_op.context, user_op.unit}, user_op.is_commutative != 0};
 }
 
-result<shape> read_shape(std::uint64_t count, lsched_dtype type, const lsched_user_op& user_op) {
-  const auto user = read_user_op(user_op);
-  if (!user) return user.error();
-  auto data = read_shape(count, type);
-  if (!data) return data;
-  if (type != user_op.dtype) return argument("dtype is not that of user_op");
-  data->what = kernel::user;
-  data->unit = user->unit;
-  data->commutes = user_op.is_commutative != 0;
-  return data;
+result<std::vector<tensor>> read_tensors(const lsched_tensor* tensors, std::uint64_t number) {
+  if ((tensors == nullptr) != (number == 0)) return argument("tensors and tensor_count: set both, or none");
+  std::vector<tensor> all;
+  for (std::uint64_t i = 0; i < number; ++i) all.push_back({tensors[i].begin, tensors[i].count});
+  return all;
 }
 
-result<shape> read_shape(const collective& kind, std::uint64_t count, lsched_dtype type, lsched_reduction reduction) {
-  const bool is_zero = static_cast<int>(reduction) == 0;
-  if (!kind.reduces && !is_zero)
-    return argument(std::string(kind.name) + " does not use a reduction: leave reduction 0");
-  if (kind.reduces && !(kind.adapts && is_zero)) return read_shape(count, type, reduction);
-  auto data = read_shape(count, type);
-  if (data && kind.reduces) data->what = kernel::adasum;
-  return data;
+result<std::vector<std::uint64_t>> read_buckets(const std::uint64_t* buckets, std::uint64_t number) {
+  if ((buckets == nullptr) != (number == 0)) return argument("buckets and bucket_count: set both, or none");
+  return std::vector<std::uint64_t>(buckets, buckets + number);
 }
 
 result<activation> read_activation(const char* words, std::uint64_t seed) {
@@ -105,58 +72,35 @@ result<activation> read_activation(const char* words, std::uint64_t seed) {
   return starts;
 }
 
-// --- agreement texts -------------------------------------------------------------------------------------------
-
-namespace {
-
-constexpr std::string_view k_segment = " segment ";
-
-/// Returns a hash of a list, for agreement texts, which must be short.
-std::string digest_of(std::span<const std::uint64_t> numbers) {
-  std::uint64_t hash = 0;
-  for (const std::uint64_t number : numbers) hash = (hash ^ number) * 0x9e3779b97f4a7c15u;
-  return " (" + std::to_string(hash) + ")";
-}
-
-std::string text_of_counts(std::span<const std::uint64_t> counts) {
-  std::uint64_t sum = 0;
-  for (const std::uint64_t count : counts) sum += count;
-  return " counts of " + std::to_string(sum) + " in all" + digest_of(counts);
-}
-
-std::string text_of_tensors(std::span<const tensor> tensors) {
-  std::vector<std::uint64_t> cuts;
-  for (const tensor& one : tensors) cuts.insert(cuts.end(), {one.begin, one.count});
-  return " in " + counted(tensors.size(), "tensor") + digest_of(cuts);
-}
-
-}  // namespace
-
-std::string agreement_of(const collective& kind, const shape& data, std::string_view algorithm,
-                         std::string_view elements) {
-  std::string text = std::string(kind.name) + " " + std::string(algorithm);
-  if (data.radix != 0) text += " radix " + std::to_string(data.radix);
-  if (!kind.moves_data) return text;
-  if (kind.reduces) text += " " + std::string(name_of(data.what));
-  if (data.is_mean) text += " divided by ranks";
-  if (data.what == kernel::user)
-    text += std::string(data.commutes ? " commutative" : " ordered") + " unit " + std::to_string(data.unit);
-  if (!elements.empty()) text += " " + std::string(elements) + " as";
-  text += " " + std::string(name_of(data.type));
-  if (data.room != 0) text += " capacity " + std::to_string(data.room);
-  if (!kind.has_blocks && !kind.has_counts && data.room == 0) text += " count " + std::to_string(data.count);
-  if (kind.has_counts) text += text_of_counts(data.counts);
-  if (!data.tensors.empty()) text += text_of_tensors(data.tensors);
-  if (kind.is_rooted) text += " root " + std::to_string(data.root);
-  if (data.segment != 0) text += std::string(k_segment) + std::to_string(data.segment);
-  return text;
-}
-
-failure with_advice(failure why) {
-  const std::size_t first = why.code == status::mismatch ? why.text.find(k_segment) : std::string::npos;
-  if (first != std::string::npos && why.text.find(k_segment, first + 1) == std::string::npos)
-    why.text += ": set segment_bytes on all ranks (vectors in device memory have other segments by default)";
-  return why;
+result<sparse_request> read_sparse(world place, const lsched_sparse_desc& desc) {
+  const auto type = read_dtype(desc.dtype);
+  if (!type) return type.error();
+  if (auto why = first_broken(
+          {{!is_within(desc.capacity, LSCHED_STRICT, LSCHED_DEFER), "capacity is not an lsched_capacity"},
+           {!is_within(desc.boundaries, LSCHED_POOLED, LSCHED_AVERAGED), "boundaries is not an lsched_boundaries"},
+           {!is_within(desc.balance, LSCHED_BALANCE_BY_COST, LSCHED_BALANCE_NEVER), "balance is not an lsched_balance"},
+           {!is_within(desc.selection, LSCHED_EXACT, LSCHED_REUSED), "selection is not an lsched_selection"},
+           {!is_within(desc.nans, LSCHED_NAN_PROPAGATE, LSCHED_NAN_ERROR), "nans is not an lsched_nan_policy"}}))
+    return *why;
+  sparse_request request{.problem = {.count = desc.count,
+                                     .k = desc.k,
+                                     .place = place,
+                                     .type = *type,
+                                     .capacity = static_cast<capacity_policy>(desc.capacity),
+                                     .boundaries = static_cast<boundary_rule>(desc.boundaries),
+                                     .period = desc.period,
+                                     .scale = desc.scale,
+                                     .nans = static_cast<nan_policy>(desc.nans),
+                                     .balance = static_cast<balance_rule>(desc.balance),
+                                     .selection = static_cast<selection_rule>(desc.selection),
+                                     .reuse = desc.reuse,
+                                     .bucket = desc.bucket},
+                         .algorithm = view_of(desc.algorithm),
+                         .gradient = static_cast<const std::byte*>(desc.gradient),
+                         .update = static_cast<const std::byte*>(desc.update)};
+  if (desc.image != nullptr) request.image.emplace(static_cast<const std::byte*>(desc.image), desc.image_bytes);
+  if (desc.image == nullptr && desc.image_bytes > 0) request.image.emplace();
+  return request;
 }
 
 }  // namespace lsched

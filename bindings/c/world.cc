@@ -8,7 +8,6 @@
 
 #include "bindings/c/build_id.h"
 #include "bindings/c/private_calls.h"
-#include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/environment.h"
 #include "bindings/environment_names.h"
@@ -17,6 +16,7 @@
 #include "bindings/selection_environment.h"
 #include "collectives/algorithm/nodes.h"
 #include "collectives/proof/proof_at_commit.h"
+#include "collectives/requests/agreement.h"
 #include "libsched/transport/shm/region_size.h"
 #include "offload/cores.h"
 #include "ops/counted.h"

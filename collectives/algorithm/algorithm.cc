@@ -6,11 +6,11 @@
 
 #include "collectives/algorithm/nodes.h"
 #include "ops/counted.h"
+#include "ops/rules.h"
 
 namespace lsched {
 namespace {
 
-failure argument(std::string text) { return {.code = status::argument, .text = std::move(text)}; }
 failure constraint(std::string text) { return {.code = status::constraint, .text = std::move(text)}; }
 
 std::string name(std::string_view text) { return std::string(text); }

@@ -1,0 +1,32 @@
+// Agreement texts. A commit compares the texts of all ranks, so that ranks with different requests get an error instead
+// of a wrong result. The texts contain only properties that must be equal on all ranks.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "collectives/algorithm/collective.h"
+#include "collectives/sparse/steps/coo_problem.h"
+#include "collectives/sparse/steps/problem.h"
+#include "libsched/schedule/activation.h"
+
+namespace lsched {
+
+/// Returns the text for a collective. `elements` is as in collective_request.
+std::string agreement_of(const collective& kind, const shape& data, std::string_view algorithm,
+                         std::string_view elements);
+
+/// Returns the text for a sparse allreduce.
+std::string agreement_of(const sparse_problem& problem, std::string_view algorithm);
+
+/// Returns the text for a sum of users' sparse vectors.
+std::string agreement_of(const coo_problem& problem);
+
+/// Returns the text for an activation, which is appended to the text for a partial schedule.
+std::string agreement_of(const activation& starts);
+
+/// Adds advice to a failure of a commit whose text quotes the agreement texts of two ranks, if only one of the two has
+/// a segment size.
+failure with_advice(failure why);
+
+}  // namespace lsched

@@ -1,0 +1,43 @@
+// The blocks of one round of a schedule with a capacity. The caller passes the memory, the counts and the displacements
+// of the blocks with each round (lsched_start_with).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "libsched/engine/engine.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+/// The send side or the receive side of a round, as the caller states it. Without displacements, blocks are contiguous.
+struct caller_lists {
+  std::string_view side;  ///< "send" or "recv", the prefix of the side's members in lsched_counts
+  const void* memory = nullptr;
+  const std::uint64_t* counts = nullptr;
+  const std::uint64_t* displacements = nullptr;
+  std::uint64_t* received = nullptr;
+};
+
+/// The memory of a round, and the displacements that were computed because the caller gave none. The object is kept
+/// between rounds, so that rounds do not allocate.
+struct round_memory {
+  binding& memory;
+  std::vector<std::uint64_t>& input_begins;
+  std::vector<std::uint64_t>& output_begins;
+};
+
+/// Reads the lists of a round. A rank has at most one input and one output. Returns ARGUMENT for counts that are
+/// missing or that belong to a buffer that this rank does not have, and for sides that overlap. Returns BOUNDS for a
+/// block above the capacity of the schedule, and for a block of this rank for itself that is longer than its
+/// recv_counts entry.
+///
+/// Sides do not overlap if no block can be overwritten before it was sent. If both sides have several blocks, the
+/// ranges around them must be disjoint. If one side has a single block, the blocks must be disjoint, except that the
+/// block that a rank sends to itself may have the same address on both sides.
+std::optional<failure> read_lists(const schedule& program, const caller_lists& sent, const caller_lists& received,
+                                  const round_memory& next);
+
+}  // namespace lsched
