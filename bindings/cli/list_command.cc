@@ -35,9 +35,9 @@ activation starts_of(const collective& of, const request_options& request) {
 /// Returns an error text if the collective does not support means, but --mean is given. Collectives without a reduction
 /// ignore --mean.
 std::optional<std::string> objection_to_mean(const collective& of, const request_options& request) {
-  if (!request.is_mean || !of.reduces || of.has_means) return std::nullopt;
+  if (!*request.what.is_mean || !of.reduces || of.has_means) return std::nullopt;
   if (of.adapts || !of.activates) return std::string(of.name) + " has no means: leave --mean out";
-  return request.reduction == kernel::sum ? std::nullopt : std::optional<std::string>("--mean needs --op sum");
+  return *request.what.reduction == kernel::sum ? std::nullopt : std::optional<std::string>("--mean needs --op sum");
 }
 
 /// Describes an algorithm, with its cost for the request or the reason why the algorithm does not support the request.
@@ -58,7 +58,7 @@ json describe(const algorithm& how, const request_options& request) {
                {"most_ranks", nullptr},
                {"summary", needs.summary}}},
              {"ranks", request.ranks},
-             {"count", of.moves_data ? request.count : 0},
+             {"count", of.moves_data ? request.what.count : 0},
              {"dtype", of.moves_data ? json(name_of(data.type)) : json(nullptr)},
              {"activation", of.activates ? json(words_for(starts)) : json(nullptr)},
              {"objection", nullptr},
@@ -136,7 +136,7 @@ void print_sparse(const json& sparse, const request_options& request) {
 
 void print(const json& dense, const json& sparse, const request_options& request) {
   std::printf("One round of the whole world: %s, %llu x %s.\n", counted(request.ranks, "rank").c_str(),
-              static_cast<unsigned long long>(request.count), std::string(name_of(request.type)).c_str());
+              static_cast<unsigned long long>(request.what.count), std::string(name_of(*request.what.type)).c_str());
   if (std::ranges::any_of(dense, serves))
     std::printf("\n%-28s %-21s %9s %13s %9s %5s\n", "collective", "algorithm", "messages", "bytes", "signals", "hops");
   print(dense, "cost", {{"messages", 9}, {"bytes", 13}, {"signals", 9}, {"rounds", 5}});
@@ -161,7 +161,7 @@ json explain(const collective& of, const request_options& request, const selecti
   const world place{.self = 0, .size = request.ranks};
   const shape data = shape_of(of, request);
   const activation starts = starts_of(of, request);
-  json entry{{"collective", of.name}, {"ranks", request.ranks}, {"count", of.moves_data ? request.count : 0}};
+  json entry{{"collective", of.name}, {"ranks", request.ranks}, {"count", of.moves_data ? request.what.count : 0}};
   entry["candidates"] = json::array();
   for (const candidate& each : candidates(of, place, data, starts, by.around))
     entry["candidates"].push_back({{"algorithm", each.how->name},
@@ -246,7 +246,7 @@ void add_list_command(CLI::App& app, command_context& context) {
   command->callback([&context, options] {
     expect_listed(options->collective, "auto");
     const request_options& request = options->request;
-    expect_in_world(options->collective, request.activation, request.root, request.ranks);
+    expect_in_world(options->collective, request.activation, request.what.root, request.ranks);
     if (options->explains && is_sparse(options->collective))
       throw CLI::ValidationError(
           "--explain", "applies only to dense collectives: " + options->collective + " leaves auto a single choice");

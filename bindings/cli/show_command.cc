@@ -136,8 +136,8 @@ void take_file(const CLI::App& command, show_options& options) {
   if (!is_given(command, "--ranks"))
     options.request.ranks = usual_ranks(options.collective, options.algorithm, options.request.ranks);
   if (!is_given(command, "--count"))
-    options.request.count =
-        usual_count(options.collective, options.algorithm, options.request.ranks, options.request.count);
+    options.request.what.count =
+        usual_count(options.collective, options.algorithm, options.request.ranks, options.request.what.count);
   if (!options.given.empty()) options.request.ranks = options.given.front()->place().size;
 }
 
@@ -203,7 +203,8 @@ void add_show_command(CLI::App& app, command_context& context) {
     if (!is_path(options->collective)) expect_listed(options->collective, options->algorithm);
     context.action = [options, command] {
       take_file(*command, *options);
-      expect_in_world(options->collective, options->request.activation, options->request.root, options->request.ranks);
+      expect_in_world(options->collective, options->request.activation, options->request.what.root,
+                      options->request.ranks);
       return show(*options);
     };
   });

@@ -6,6 +6,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/options.h"
 #include "collectives/requests/sample_requests.h"
+#include "collectives/requests/world_request.h"
 #include "ops/counted.h"
 #include "ops/nearest_word.h"
 #include "ops/number_text.h"
@@ -56,13 +57,14 @@ CLI::Validator one_of(std::vector<std::string> words) {
 void add_request_options(CLI::App& command, request_options& request) {
   const option_group group{command};
   group.add("-n,--ranks", request.ranks, "Size of the world", whole_number(1, k_most_ranks));
-  group.add("--count", request.count, "Elements of the vector, or of a block of it (docs/reference/collectives.md)",
+  group.add("--count", request.what.count,
+            "Elements of the vector, or of a block of it (docs/reference/collectives.md)",
             whole_number(0, k_max_count));
-  group.add_choice_with_default("--dtype", k_all_dtypes, request.type, "Type of the elements");
-  group.add_choice_with_default("--op", k_all_reductions, request.reduction,
+  group.add_choice_with_default("--dtype", k_all_dtypes, *request.what.type, "Type of the elements");
+  group.add_choice_with_default("--op", k_all_reductions, *request.what.reduction,
                                 "Operation that combines the contributions");
-  group.add_flag("--mean", request.is_mean, "Divide sums by the number of ranks, for collectives with means");
-  group.add("--root", request.root, "Root, for collectives with a root (default: a rank in the middle)")
+  group.add_flag("--mean", *request.what.is_mean, "Divide sums by the number of ranks, for collectives with means");
+  group.add("--root", request.what.root, "Root, for collectives with a root (default: a rank in the middle)")
       ->check(whole_number(0, k_most_ranks - 1));
   group
       .add("--ranks-per-node", request.ranks_per_node,
@@ -84,23 +86,17 @@ void add_items_option(CLI::App& command, std::optional<std::uint64_t>& k) {
 std::uint64_t items_of(std::optional<std::uint64_t> k, std::uint64_t count) { return k.value_or(count / 100); }
 
 sparse_problem problem_of(const request_options& request) {
-  return {.count = request.count,
-          .k = items_of(request.k, request.count),
+  return {.count = request.what.count,
+          .k = items_of(request.k, request.what.count),
           .place = {0, request.ranks},
-          .type = request.type};
-}
-
-void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node) {
-  for (rank r = 0; of.moves_data && r < ranks; ++r) data.nodes.push_back(r / ranks_per_node);
+          .type = *request.what.type};
 }
 
 shape shape_of(const collective& of, const request_options& request) {
-  shape wanted = typical_shape(of, request.ranks, request.count, request.type, request.reduction);
-  if (request.ranks_per_node) set_nodes(wanted, of, request.ranks, *request.ranks_per_node);
-  wanted.is_mean = request.is_mean && of.has_means;
-  if (request.root && of.is_rooted) wanted.root = *request.root;
-  if (request.tensors && of.adapts) wanted.tensors = equal_tensors(request.count, *request.tensors);
-  return wanted;
+  collective_request what = request.what;
+  if (request.ranks_per_node) what.nodes = nodes_of_neighbors(request.ranks, *request.ranks_per_node);
+  if (request.tensors) what.tensors = equal_tensors(what.count, *request.tensors);
+  return shape_of(of, request.ranks, what);
 }
 
 std::vector<std::string> collective_names() {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/selection.h"
+#include "collectives/requests/collective_request.h"
 #include "collectives/sparse/sparse_allreduce.h"
 
 namespace CLI {
@@ -42,11 +42,7 @@ std::uint64_t items_of(std::optional<std::uint64_t> k, std::uint64_t count);
 /// The request that `list` and `show` describe.
 struct request_options {
   rank ranks = 8;
-  std::uint64_t count = 1024;
-  dtype type = dtype::f32;
-  kernel reduction = kernel::sum;
-  bool is_mean = false;  ///< true: the result is the mean, for collectives that support means
-  std::optional<rank> root;
+  collective_request what{.count = 1024, .reduction = kernel::sum};
   std::optional<rank> ranks_per_node;
   std::optional<std::uint32_t> tensors;  ///< number of tensors of an adaptive sum; not set: the vector is one tensor
   std::optional<std::uint64_t> k;        ///< items that a rank sends in a sparse allreduce (items_of)
@@ -55,10 +51,7 @@ struct request_options {
 
 void add_request_options(CLI::App& command, request_options& request);
 
-/// Sets the nodes of a request so that every `ranks_per_node` consecutive ranks share a node.
-void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node);
-
-/// Returns a typical request (requests.h), to which the options that apply to the collective have been applied.
+/// Returns a typical request, changed by the options that apply to the collective. Other options are ignored.
 shape shape_of(const collective& of, const request_options& request);
 
 /// Returns the request of a sparse allreduce on rank 0.

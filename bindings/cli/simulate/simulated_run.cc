@@ -12,6 +12,7 @@
 #include "collectives/algorithm/algorithm.h"
 #include "collectives/registry.h"
 #include "collectives/requests/sample_requests.h"
+#include "collectives/requests/world_request.h"
 #include "libsched/schedule/schedule_file.h"
 #include "ops/counted.h"
 
@@ -23,9 +24,9 @@ shape shape_of(const simulate_options& options, const simulated_run& run) {
   const collective* known = find_collective(options.collective);
   if (known == nullptr) return {};
   const dtype type = known->adapts ? dtype::f32 : dtype::u8;
-  shape data = typical_shape(*known, run.ranks, run.bytes / size_of(type), type, kernel::sum);
-  if (options.ranks_per_node != 0) set_nodes(data, *known, run.ranks, options.ranks_per_node);
-  return data;
+  collective_request what{.count = run.bytes / size_of(type), .type = type, .reduction = kernel::sum};
+  if (options.ranks_per_node != 0) what.nodes = nodes_of_neighbors(run.ranks, options.ranks_per_node);
+  return shape_of(*known, run.ranks, what);
 }
 
 /// Fills in the members of a run whose schedules are generated.

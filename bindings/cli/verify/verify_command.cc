@@ -417,8 +417,8 @@ void add_verify_command(CLI::App& app, command_context& context) {
     take_file(*options);
     check_heeded(*command, *options);
     check_options(*options);
-    options->wish.type = options->by_caller.type.value_or(options->wish.type);
-    options->wish.what = options->by_caller.what.value_or(options->wish.what);
+    if (const auto type = options->by_caller.type) options->wish.what.type = *type;
+    if (const auto reduction = options->by_caller.what) options->wish.what.reduction = *reduction;
     if (options->sample && options->wish.sizes.empty()) options->wish.sizes = sample_sizes();
     context.action = [options] { return options->file.empty() ? verify_all(*options) : verify_file(*options); };
   });

@@ -7,6 +7,7 @@
 #include "bindings/cli/common/given_file.h"
 #include "collectives/requests/sample_requests.h"
 #include "collectives/requests/sparse_promises.h"
+#include "collectives/requests/world_request.h"
 #include "libsched/schedule/draw.h"
 #include "ops/counted.h"
 
@@ -140,7 +141,7 @@ std::vector<rank> sizes_of(const verify_wish& wish, const algorithm& how) {
   if (how.custom == nullptr || !wish.sizes.empty()) return all;
   std::vector<rank> allowed;
   for (const rank size : all) {
-    shape nothing = typical_shape(*how.of, size, 0, wish.type, wish.what);
+    shape nothing = shape_of(*how.of, size, wish.request_of(0, 0));
     const auto serves = [&](rank root) {
       nothing.root = root;
       return !how.custom->validate(size, nothing);
@@ -161,8 +162,7 @@ void plan_dense(verify_plan& all, const verify_wish& wish, const algorithm& how)
            how.of->activates ? activations_for(wish.activation, size) : std::vector<activation>{{}})
         for (const rank root : roots_for(how, size)) {
           verify_case next{.dense = &how, .size = size, .count = count, .starts = starts};
-          next.data = typical_shape(*how.of, size, count, wish.type, wish.what);
-          next.data.root = root;
+          next.data = shape_of(*how.of, size, wish.request_of(count, root));
           add_variants(all, wish, next);
         }
 }

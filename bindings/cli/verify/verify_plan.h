@@ -30,9 +30,15 @@ struct verify_wish {
   std::string activation;
   std::vector<rank> sizes{};
   std::vector<std::uint64_t> counts{};
-  std::vector<std::uint64_t> items{};  ///< values of k for sparse allreduces
-  dtype type = dtype::f32;
-  kernel what = kernel::sum;  ///< reduction, for collectives that reduce
+  std::vector<std::uint64_t> items{};                 ///< values of k for sparse allreduces
+  collective_request what{.reduction = kernel::sum};  ///< dtype, and reduction of collectives that reduce
+
+  collective_request request_of(std::uint64_t count, rank root) const {
+    collective_request request = what;
+    request.count = count;
+    request.root = root;
+    return request;
+  }
 };
 
 /// Returns true if the wish selects the algorithm with that name.
