@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from ._messages import Mailbox
 
 _Made = TypeVar("_Made", bound=Schedule)
-_MOST_INT32, _MOST_UINT64 = 2**31 - 1, 2**64 - 1
-_LARGEST = {"count": _MOST_UINT64, "segment_bytes": _MOST_UINT64, "capacity": _MOST_UINT64, "radix": _MOST_INT32,
-            "depth": _MOST_INT32}  # maximum values of members of lsched_collective_desc
+_MOST_INT32 = 2**31 - 1
 _open_worlds: set[World] = set()
 _at_end: list[Callable[[], None]] = []  # functions that are called at exit, after all worlds were aborted
 
@@ -564,9 +562,9 @@ class World(_core.World):
             return text_of(given, name)
         if name == "root":
             return self._root(given)
-        if name not in _LARGEST:
+        if name not in _core.LARGEST:
             raise TypeError(f"a collective has no option {name!r}")
-        return whole_number(given, name, 0, _LARGEST[name])
+        return whole_number(given, name, 0, _core.LARGEST[name])
 
     def _expect_lengths(self, name: str, request: _core.Request, source: Memory, target: Memory) -> None:
         """Raises ArgumentError if the length of an array differs from the table in lsched.h.

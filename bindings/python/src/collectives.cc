@@ -3,6 +3,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <limits>
+
 #include "bindings/python/src/handles.h"
 
 namespace lsched::python {
@@ -14,16 +16,14 @@ using words = std::optional<std::string>;
 
 const char* text_of(const words& given) { return given ? given->c_str() : nullptr; }
 
-/// The request of a collective, without its name and memory. The members have the meaning of the members of
-/// lsched_collective_desc.
-struct request {
-  std::uint64_t count = 0;
+/// The request of a collective, without its name and memory. The numbers are the members of lsched_collective_desc. The
+/// other members here replace the pointers of that struct.
+struct request : lsched_collective_desc {
+  request() : lsched_collective_desc{.struct_size = sizeof(lsched_collective_desc)} {}
+
   std::optional<numbers> counts, recv_counts;
   std::optional<ranks> destinations, sources;
-  int dtype = 0, reduction = 0, divisor = 0;
-  std::int32_t root = 0, radix = 0, depth = 0;
   words algorithm;
-  std::uint64_t segment_bytes = 0, capacity = 0;
   numbers tensors;       ///< begin and count of each tensor, one after the other
   std::string elements;  ///< "complex", "bool", or empty for real numbers
 
@@ -43,30 +43,20 @@ const T* data_of(const std::optional<std::vector<T>>& list) {
 
 address collective(const world& in, const std::string& name, address input, address output, const request& what) {
   const std::vector<lsched_tensor> table = what.table();
-  const lsched_collective_desc desc{
-      .struct_size = sizeof desc,
-      .collective = name.c_str(),
-      .input = at(input),
-      .output = at(output),
-      .count = what.count,
-      .counts = data_of(what.counts),
-      .recv_counts = data_of(what.recv_counts),
-      .destinations = data_of(what.destinations),
-      .sources = data_of(what.sources),
-      .destination_count = what.destinations ? static_cast<std::int32_t>(what.destinations->size()) : 0,
-      .source_count = what.sources ? static_cast<std::int32_t>(what.sources->size()) : 0,
-      .dtype = static_cast<lsched_dtype>(what.dtype),
-      .reduction = static_cast<lsched_reduction>(what.reduction),
-      .root = what.root,
-      .algorithm = text_of(what.algorithm),
-      .segment_bytes = what.segment_bytes,
-      .radix = what.radix,
-      .tensors = table.empty() ? nullptr : table.data(),
-      .tensor_count = table.size(),
-      .capacity = what.capacity,
-      .depth = what.depth,
-      .divisor = static_cast<lsched_divisor>(what.divisor),
-      .elements = what.elements.c_str()};
+  lsched_collective_desc desc = what;
+  desc.collective = name.c_str();
+  desc.input = at(input);
+  desc.output = at(output);
+  desc.counts = data_of(what.counts);
+  desc.recv_counts = data_of(what.recv_counts);
+  desc.destinations = data_of(what.destinations);
+  desc.sources = data_of(what.sources);
+  desc.destination_count = what.destinations ? static_cast<std::int32_t>(what.destinations->size()) : 0;
+  desc.source_count = what.sources ? static_cast<std::int32_t>(what.sources->size()) : 0;
+  desc.algorithm = text_of(what.algorithm);
+  desc.tensors = table.empty() ? nullptr : table.data();
+  desc.tensor_count = table.size();
+  desc.elements = what.elements.c_str();
   lsched_schedule* made = nullptr;
   blocking(
       [&, all = committing(in)](lsched_diagnostic* why) { return lsched_collective_create(all, &desc, &made, why); });
@@ -83,19 +73,10 @@ address barrier(const world& in) {
 
 // --- sparse ------------------------------------------------------------------------------------------------------
 
-address sparse(const world& in, const lsched_sparse_desc& desc) {
+address sparse(const world& in, const sparse_request& desc) {
   lsched_schedule* made = nullptr;
   blocking([&, all = committing(in)](lsched_diagnostic* why) { return lsched_sparse_create(all, &desc, &made, why); });
   return adopted(made);
-}
-
-/// Returns a static string equal to the name, because a desc stores only the pointer. Throws call_failure for an
-/// unknown name.
-const char* kept(const words& name) {
-  if (!name) return nullptr;
-  for (const char* known : {"auto", "oktopk", "topka", "topkdsa", "gtopk"})
-    if (*name == known) return known;
-  throw call_failure(told(LSCHED_ERR_ARGUMENT, ("there is no sparse allreduce algorithm \"" + *name + "\"").c_str()));
 }
 
 address coo(const world& in, const lsched_coo_desc& desc) {
@@ -143,69 +124,82 @@ void pending_load(const schedule& of, const nb::bytes& image) {
   expect(unlocked([&, one = of.get()] { return lsched_pending_load(one, image.c_str(), image.size()); }));
 }
 
+/// Adds a number of the request to the Python class, and its maximum value to `largest`.
+template <class Number>
+void add_number(nb::class_<request>& to, nb::dict& largest, const char* name, Number lsched_collective_desc::*member) {
+  to.def_rw(name, member);
+  largest[name] = std::numeric_limits<Number>::max();
+}
+
+template <class Enum>
+void add_enum(nb::class_<request>& to, const char* name, Enum lsched_collective_desc::*member) {
+  to.def_prop_rw(
+      name, [member](const request& all) { return static_cast<int>(all.*member); },
+      [member](request& all, int value) { all.*member = static_cast<Enum>(value); });
+}
+
 }  // namespace
 
 void add_collectives(nb::module_& module) {
-  nb::class_<request>(module, "Request")
-      .def(nb::init<>())
-      .def_rw("count", &request::count)
-      .def_rw("counts", &request::counts, nb::arg().none())
+  nb::class_<request> of_collective(module, "Request");
+  nb::dict largest;
+  of_collective.def(nb::init<>());
+#define LSCHED_NUMBER(name) add_number(of_collective, largest, #name, &lsched_collective_desc::name);
+#include "lsched_collective_numbers.h"
+#undef LSCHED_NUMBER
+  add_enum(of_collective, "dtype", &lsched_collective_desc::dtype);
+  add_enum(of_collective, "reduction", &lsched_collective_desc::reduction);
+  add_enum(of_collective, "divisor", &lsched_collective_desc::divisor);
+  of_collective.def_rw("counts", &request::counts, nb::arg().none())
       .def_rw("recv_counts", &request::recv_counts, nb::arg().none())
       .def_rw("destinations", &request::destinations, nb::arg().none())
       .def_rw("sources", &request::sources, nb::arg().none())
-      .def_rw("dtype", &request::dtype)
-      .def_rw("reduction", &request::reduction)
-      .def_rw("divisor", &request::divisor)
-      .def_rw("root", &request::root)
-      .def_rw("radix", &request::radix)
-      .def_rw("depth", &request::depth)
       .def_rw("algorithm", &request::algorithm, nb::arg().none())
-      .def_rw("segment_bytes", &request::segment_bytes)
-      .def_rw("capacity", &request::capacity)
       .def_rw("tensors", &request::tensors)
       .def_rw("elements", &request::elements);
+  module.attr("LARGEST") = largest;
   module.attr("ANY_COUNT") = LSCHED_ANY_COUNT;
   module.def("collective", collective);
   module.def("barrier", barrier);
 
-  nb::class_<lsched_sparse_desc>(module, "SparseRequest")
-      .def("__init__", [](lsched_sparse_desc* made) { new (made) lsched_sparse_desc{.struct_size = sizeof *made}; })
+  nb::class_<sparse_request>(module, "SparseRequest")
+      .def(nb::init<>())
       .def_prop_rw(
-          "gradient", [](const lsched_sparse_desc&) { return 0; },
-          [](lsched_sparse_desc& all, address where) { all.gradient = at(where); })
+          "gradient", [](const sparse_request&) { return 0; },
+          [](sparse_request& all, address where) { all.gradient = at(where); })
       .def_prop_rw(
-          "update", [](const lsched_sparse_desc&) { return 0; },
-          [](lsched_sparse_desc& all, address where) { all.update = at(where); })
+          "update", [](const sparse_request&) { return 0; },
+          [](sparse_request& all, address where) { all.update = at(where); })
       .def_rw("count", &lsched_sparse_desc::count)
       .def_rw("k", &lsched_sparse_desc::k)
       .def_prop_rw(
-          "dtype", [](const lsched_sparse_desc& all) { return static_cast<int>(all.dtype); },
-          [](lsched_sparse_desc& all, int type) { all.dtype = static_cast<lsched_dtype>(type); })
+          "dtype", [](const sparse_request& all) { return static_cast<int>(all.dtype); },
+          [](sparse_request& all, int type) { all.dtype = static_cast<lsched_dtype>(type); })
       .def_prop_rw(
-          "algorithm", [](const lsched_sparse_desc& all) { return all.algorithm; },
-          [](lsched_sparse_desc& all, const words& name) { all.algorithm = kept(name); }, nb::arg().none())
+          "algorithm", [](const sparse_request& all) { return all.algorithm; },
+          [](sparse_request& all, const words& name) { all.set_algorithm(name); }, nb::arg().none())
       .def_rw("scale", &lsched_sparse_desc::scale)
       .def_prop_rw(
-          "nans", [](const lsched_sparse_desc& all) { return static_cast<int>(all.nans); },
-          [](lsched_sparse_desc& all, int one) { all.nans = static_cast<lsched_nan_policy>(one); })
+          "nans", [](const sparse_request& all) { return static_cast<int>(all.nans); },
+          [](sparse_request& all, int one) { all.nans = static_cast<lsched_nan_policy>(one); })
       .def_prop_rw(
-          "capacity", [](const lsched_sparse_desc& all) { return static_cast<int>(all.capacity); },
-          [](lsched_sparse_desc& all, int one) { all.capacity = static_cast<lsched_capacity>(one); })
+          "capacity", [](const sparse_request& all) { return static_cast<int>(all.capacity); },
+          [](sparse_request& all, int one) { all.capacity = static_cast<lsched_capacity>(one); })
       .def_rw("period", &lsched_sparse_desc::period)
       .def_prop_rw(
-          "boundaries", [](const lsched_sparse_desc& all) { return static_cast<int>(all.boundaries); },
-          [](lsched_sparse_desc& all, int one) { all.boundaries = static_cast<lsched_boundaries>(one); })
+          "boundaries", [](const sparse_request& all) { return static_cast<int>(all.boundaries); },
+          [](sparse_request& all, int one) { all.boundaries = static_cast<lsched_boundaries>(one); })
       .def_prop_rw(
-          "balance", [](const lsched_sparse_desc& all) { return static_cast<int>(all.balance); },
-          [](lsched_sparse_desc& all, int one) { all.balance = static_cast<lsched_balance>(one); })
+          "balance", [](const sparse_request& all) { return static_cast<int>(all.balance); },
+          [](sparse_request& all, int one) { all.balance = static_cast<lsched_balance>(one); })
       .def_prop_rw(
-          "selection", [](const lsched_sparse_desc& all) { return static_cast<int>(all.selection); },
-          [](lsched_sparse_desc& all, int one) { all.selection = static_cast<lsched_selection>(one); })
+          "selection", [](const sparse_request& all) { return static_cast<int>(all.selection); },
+          [](sparse_request& all, int one) { all.selection = static_cast<lsched_selection>(one); })
       .def_rw("reuse", &lsched_sparse_desc::reuse)
       .def_rw("bucket", &lsched_sparse_desc::bucket)
       .def_prop_rw(
-          "image", [](const lsched_sparse_desc&) { return nb::none(); },
-          [](lsched_sparse_desc& all, const nb::bytes& one) {
+          "image", [](const sparse_request&) { return nb::none(); },
+          [](sparse_request& all, const nb::bytes& one) {
             all.image = one.c_str();
             all.image_bytes = one.size();
           });

@@ -109,6 +109,22 @@ inline world::lease committing(const world& in) {
   return all;
 }
 
+/// The request of a sparse allreduce, which owns the name of its algorithm.
+class sparse_request : public lsched_sparse_desc {
+ public:
+  sparse_request() : lsched_sparse_desc{.struct_size = sizeof(lsched_sparse_desc)} {}
+  sparse_request(const sparse_request&) = delete;
+  sparse_request& operator=(const sparse_request&) = delete;
+
+  void set_algorithm(std::optional<std::string> name) {
+    name_ = std::move(name);
+    algorithm = name_ ? name_->c_str() : nullptr;
+  }
+
+ private:
+  std::optional<std::string> name_{};
+};
+
 using schedule = owned<lsched_schedule>;
 using mailbox = owned<lsched_mailbox>;
 

@@ -15,7 +15,7 @@ using limit = std::optional<double>;
 address create(const world& in, std::optional<std::string> collective, std::uint64_t count,
                const std::vector<std::uint64_t>& buckets, int dtype, int reduction, const std::string& activation,
                std::uint64_t seed, int lag, std::uint32_t history, int divisor, std::optional<std::string> algorithm,
-               bool averages_weights, const std::vector<std::uint64_t>& tensors, const lsched_sparse_desc* sparse,
+               bool averages_weights, const std::vector<std::uint64_t>& tensors, const sparse_request* sparse,
                const std::string& elements) {
   std::vector<lsched_tensor> table;
   for (std::size_t i = 0; i + 1 < tensors.size(); i += 2) table.push_back({tensors[i], tensors[i + 1]});
