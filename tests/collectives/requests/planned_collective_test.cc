@@ -6,7 +6,7 @@
 #include <string>
 
 #include "collectives/requests/agreement.h"
-#include "libsched/schedule/op.h"
+#include "ops/op.h"
 
 namespace lsched::testing {
 namespace {
