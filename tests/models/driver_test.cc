@@ -101,14 +101,21 @@ TEST(driver_model_bug, messages_published_without_a_fence_are_caught) {
   }
 }
 
+struct weaker_store {
+  std::string_view variable;
+  std::string_view scenario;
+};
+
 // The stores to `polling` and `owner` must not be weaker. The stores to `wanted` and `finished` may be weaker, because
 // a locked instruction follows them.
 TEST(driver_model_bug, a_weaker_store_is_caught) {
-  for (const auto& [variable, scenario] : {planted{"polling", "message for waiter"}, planted{"owner", "two posts"}}) {
+  for (const auto& [variable, scenario] :
+       {weaker_store{"polling", "message for waiter"}, weaker_store{"owner", "two posts"}}) {
     const report found = run(scenario, {.weakened = variable});
     EXPECT_NE(found.path, "") << variable << " is not caught: " << to_text(found);
   }
-  for (const auto& [variable, scenario] : {planted{"wanted", "message for auxiliary"}, planted{"finished", "two runs"}})
+  for (const auto& [variable, scenario] :
+       {weaker_store{"wanted", "message for auxiliary"}, weaker_store{"finished", "two runs"}})
     EXPECT_EQ(run(scenario, {.weakened = variable}).fault, "") << variable;
 }
 

@@ -18,6 +18,7 @@
 
 #include "bindings/c/lsched.h"
 #include "tests/bindings/cli/command_line.h"
+#include "tests/support/shell.h"
 #include "tests/support/wait_until.h"
 
 namespace lsched::testing {
