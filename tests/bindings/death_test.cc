@@ -105,7 +105,7 @@ TEST(death, a_process_that_has_opened_a_world_is_killed_once_its_launcher_is_gon
     launcher.end();
     return join(*segment, self) == nullptr ? 10 : 11;  // the open waits for rank 1, until the child is killed
   });
-  testing::wait_until([&] { return segment->page(0).state_of_rank.load() != shm_page::absent; });
+  testing::wait_until([&] { return fcntl(launcher.descriptor(), F_GETOWN) > 0; });
   launcher.end();
   EXPECT_EQ(children.wait(), "rank 0 was ended by signal 9; ");
 }
