@@ -319,7 +319,7 @@ TEST(Command, a_file_of_some_numbers_of_ranks_is_taken_with_one_of_them) {
   EXPECT_TRUE(contains(shown.out, " of 5\n")) << shown.out << shown.err;
   const temporary_file of_sixteen(broadcast("sixteen", "needs P == 16\n"));
   const outcome timed = run(lsched({"simulate", of_sixteen.path}));
-  EXPECT_TRUE(contains(timed.out, ", 16 ranks, ")) << timed.out << timed.err;
+  EXPECT_TRUE(contains(timed.out, "16 ranks, ")) << timed.out << timed.err;
   EXPECT_TRUE(contains(run(lsched({"show", of_sixteen.path, "-n", "3"})).err, "sixteen needs P == 16, but P is 3"));
 #if LSCHED_HAVE_BENCH
   const outcome measured = run_well(lsched({"bench", k_ring, "--bytes", "8,64", "--cell-seconds", "0.002"}));
@@ -352,7 +352,7 @@ TEST(Command, usual_counts_are_multiples_of_equal_chunks) {
       << proved.out;
   EXPECT_TRUE(contains(run(lsched({"verify", program, "--count", "7"})).err, "needs a count that is a multiple of 6"));
   const outcome timed = run(lsched({"simulate", program}));
-  EXPECT_TRUE(contains(timed.out, ", 3 ranks, 1026 B")) << timed.out << timed.err;
+  EXPECT_TRUE(contains(timed.out, "3 ranks, 1026 B")) << timed.out << timed.err;
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ TEST(run, ends_the_opening_at_once_if_a_rank_ends_before_it_opens) {
   const auto begin = std::chrono::steady_clock::now();
   const outcome what =
       with_rank("$LSCHED run -n 3 --timeout 50 sh -c 'test $LSCHED_RUN_RANK != 1 || exit 0; exec $0 plain' $RANK");
-  EXPECT_EQ(count_of(what.out, "LSCHED_ERR_PEER: rank 1 outcome before all ranks had opened their world"), 2)
+  EXPECT_EQ(count_of(what.out, "LSCHED_ERR_PEER: rank 1 ended before all ranks had opened their world"), 2)
       << what.out;
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
