@@ -58,7 +58,7 @@ struct plot_diagram {
   }
 };
 
-/// A point that a curve does not have, or that the axis of the diagram cannot show.
+/// An x value at which a curve has no point, or has a point that the axis cannot show.
 struct missing_point {
   std::string curve;
   double x = 0;

@@ -363,7 +363,7 @@ bool driver::acquire_or_be_replaced() {
 
 // Decides whether the progress thread leaves rounds to their callers. If no core is free, the progress thread would
 // take a core from a thread that computes. So callers advance their rounds in wait(), and peers do not ring the
-// progress thread, which only polls every millisecond, for callers that compute for long. Peers must ring the progress
+// progress thread. It polls only every millisecond, in case a caller computes for long. Peers must ring the progress
 // thread again if the caller sleeps, or if no round has run since the last poll.
 void driver::look_at_caller() {
   if (!policy_.are_cores_taken || engine_.net().is_time_driven()) return;

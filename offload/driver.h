@@ -39,8 +39,8 @@ class driver {
   /// failed instance.
   status start(instance& inst, round_no* round);
 
-  /// Binds the instance to the buffers in `memory` (engine::bind), and starts the next round. Waits until it has
-  /// acquired the engine.
+  /// Binds the instance to the buffers in `memory` (engine::bind), and starts the next round. First waits until the
+  /// calling thread owns the engine.
   status start(instance& inst, const binding& memory, round_no* round);
 
   /// Starts the next round, which begins when all work that is now in `stream` has completed. The instance must have a
@@ -81,7 +81,8 @@ class driver {
     return wait({what.finished, what.verdict, 1, nullptr, note}, deadline);
   }
 
-  /// Attaches a device to the engine. Waits until it has acquired the engine. Any thread except the owner.
+  /// Attaches a device to the engine. First waits until the calling thread owns the engine. Any thread except the
+  /// owner.
   void attach(device& gpu);
 
   /// Starts a round, sets *round and waits for its end, without releasing the engine in between. Returns STATE if a

@@ -63,8 +63,8 @@ inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::p
 /// Presence of an operand.
 enum class operand_need : std::uint8_t { never, always, optional };
 
-/// Content of an operand. `elements`: elements of the op's type; the op's count is their number. `sums`: the k_dot_sums
-/// dot products that an adaptive sum needs, as f64. `lengths`: the lengths of lists, as u64.
+/// Content of an operand. `elements`: op.count elements of the op's type. `sums`: the k_dot_sums dot products that an
+/// adaptive sum needs, as f64. `lengths`: the lengths of lists, as u64.
 enum class operand_type : std::uint8_t { elements, sums, lengths };
 
 struct operand_rule {
@@ -192,7 +192,7 @@ inline constexpr operand_rule k_sums{operand_need::always, operand_type::sums};
 inline constexpr operand_rule k_by_sums{operand_need::always, operand_type::sums, true};
 inline constexpr operand_rule k_by_buffer{operand_need::optional, operand_type::elements, true};
 
-// These laws hold because integers wrap around, all NaNs are equal, and min and max order zeros by their sign.
+// ... because integers wrap around, every computed NaN has the same bits, and min and max order zeros by their sign.
 inline constexpr law_table k_no_law{};
 inline constexpr law_table k_arithmetic{k_numbers, k_numbers & ~k_floats};
 inline constexpr law_table k_parity{k_numbers, k_numbers};

@@ -28,7 +28,7 @@ inline std::size_t edit_distance(std::string_view x, std::string_view y) {
 }
 
 /// Returns the first word of `known` with the smallest edit distance to `word`. Returns an empty word if this distance
-/// is greater than both 1 and a third of the length of `word`.
+/// exceeds max(1, length of `word` / 3).
 template <class Words>
 std::string_view nearest_word(std::string_view word, const Words& known) {
   std::string_view nearest;

@@ -103,8 +103,8 @@ struct op {
   std::uint8_t guard : 7 = 0;  ///< number of the op's guard (a condition on rounds, schedule.h); 0: no guard
   rank peer = k_no_rank;
   std::uint32_t need = 0;  ///< number of dependencies that must complete before the op starts; 1: any, in-degree: all
-  /// Communication op: a number that is unique within the schedule for each peer, direction and kind (payload or
-  /// signal). Compute whose kernel has parameters: index of the parameter values in schedule::parameters().
+  /// Communication op: two ops of a schedule with the same peer, direction and kind (payload or signal) have different
+  /// tags. Compute whose kernel has parameters: index of the parameter values in schedule::parameters().
   std::uint32_t tag = 0;
   std::uint64_t count = 0;  ///< elements
   region a{}, b{}, c{}, s{};

@@ -175,8 +175,8 @@ bool is_any_bucket_on_device(const lsched_schedule* schedule, const void* const*
   return is_partial(schedule) && is_any_on_device(buckets, schedule->session->number_of_parts());
 }
 
-/// Makes a session's call, with the caller's memory for the buckets of a result. Without memory, the call drops the
-/// result. Returns UNSUPPORTED for device memory.
+/// Runs `call` on the session, and passes the caller's memory for the buckets of a result. Without memory, the call
+/// drops the result. Returns UNSUPPORTED for device memory.
 template <class Call>
 lsched_status call_over(lsched_schedule* schedule, const char* wanted, void* const* buckets, std::uint64_t timeout_ns,
                         lsched_report* report_to, lsched_diagnostic* diagnostic, const Call& call) {

@@ -243,8 +243,8 @@ void write_trace_at_close(runtime& recorded, const std::string& prefix) noexcept
   }
 }
 
-/// Starts the runtime, which ends when the last world of the process is closed. Closing that world also writes the
-/// trace of LSCHED_TRACE.
+/// Starts a runtime. It ends when the last world that shares it is closed: the world that is opened here, and those
+/// made from it. Closing that world also writes the trace of LSCHED_TRACE.
 std::shared_ptr<runtime> open_runtime(std::unique_ptr<endpoint> net, const open_options& options,
                                       const neighbourhood& around) {
   auto opened = std::make_unique<runtime>(std::move(net), options.process, around);

@@ -129,7 +129,8 @@ std::optional<failure> first_on_device(std::initializer_list<named_array> arrays
 result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program,
                                       const commit_request& request);
 
-/// Returns the data for the proof of a creation. Commit makes the proof if any rank asks for it.
+/// Returns the functions by which the commit can prove the schedules of a creation (commit_proof). Commit makes the
+/// proof if any rank asks for it.
 commit_proof proof_of(const lsched_world& world, const creation& made);
 
 /// Completes a create function: commits, waits for the other ranks if creates of the world wait, and makes the handle.

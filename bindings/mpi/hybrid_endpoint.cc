@@ -129,8 +129,8 @@ member_address hybrid_endpoint::address_of(std::uint32_t id) const {
   return {.near = near_->address_of(id).near, .far = far_->address_of(id).far};
 }
 
-// The instance is linked over MPI even if that has failed for shared memory, because MPI's result must be equal on all
-// ranks.
+// Even if the link over shared memory has failed, the instance is linked over MPI, because that result must be equal on
+// all ranks.
 status hybrid_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   const auto& members = members_.at(id);
   if (all.size() != members.size()) return status::internal;

@@ -90,7 +90,8 @@ class adasum_part : public ordered_part {
   const tensor_map map_;
 };
 
-/// Returns the location of the elements `part` of a vector. `payload` holds the elements of the vector from `from` on.
+/// Returns the location of the elements `part` of a vector. The first element of `payload` is element `from` of the
+/// vector.
 stretch part_of_payload(const stretch& payload, std::uint64_t from, element_range part);
 
 /// Returns the expression (postcondition.h) of a tensor, in which proxies are first combined with their extras, and

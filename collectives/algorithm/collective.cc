@@ -162,7 +162,7 @@ constexpr collective with_counts(std::string_view name, collective of) {
   return of;
 }
 
-/// Returns the partial variant, which starts by an activation and merges late contributions by the shape's kernel.
+/// Returns the partial variant: an activation starts its rounds, and the shape's kernel merges late contributions.
 constexpr collective partial(std::string_view name, collective of, bool has_buckets = false) {
   of.name = name;
   of.has_buckets = has_buckets;

@@ -25,7 +25,7 @@ namespace {
 
 enum : std::uint32_t { k_fold_tag, k_half_tag, k_unfold_tag, k_first_step_tag };
 
-/// The fold, which both algorithms share. Both write their results to `sums_`.
+/// The fold, which both algorithms share. Both keep their partial sums in `sums_`.
 class halving : protected ordered_part {
  protected:
   using ordered_part::ordered_part;

@@ -96,8 +96,8 @@ std::uint64_t line_expression(rank size, const shape&, const tensor& part) {
   return all;
 }
 
-/// A tensor needs two buffers: one for the vector that comes up, and one for the sums. A schedule has at most 65535
-/// buffers.
+/// Each tensor needs two buffers: one for the vector that arrives from the previous rank, and one for the dot products.
+/// A schedule has at most 65535 buffers.
 constexpr std::uint64_t k_most_tensors = 32'766;
 
 constexpr algorithm k_adasum_linear{

@@ -3,8 +3,8 @@
 
 namespace lsched {
 
-/// Adds the algorithm to algorithms(). Must be called once, before functions of the registry that have to find the
-/// algorithm.
+/// Adds the algorithm to algorithms(). Must be called once, before any call of the registry that looks the algorithm
+/// up.
 void add_linear_adasum();
 
 }  // namespace lsched

@@ -65,7 +65,8 @@ class rank_part : public rank_call {
   void order(op_id earlier, op_id later) { to_.dep(earlier, later); }
   /// Makes the exit op wait for `last`.
   void end(op_id last);
-  /// In a world of one rank, copies the input to the output. In place, the output already has the result.
+  /// Copies the input to the output, and makes the exit op wait for the copy. In place, does nothing, because the
+  /// output already has the result. In place, the output already has the result.
   void end_with_copy(std::uint64_t count) {
     if (!in_place()) end(copy({input(), 0}, {output(), 0}, count));
   }

@@ -28,9 +28,9 @@ struct world_choice {
 /// request.
 result<world_choice> choose_for_world(const collective_request& request, rank ranks, rank most_ranks, bool in_place);
 
-/// Returns a typical request (sample_requests.h) of `request.count` elements, changed by the members of `request` that
-/// the collective uses. Other members are ignored. The type and the reduction must be valid. If there are nodes, the
-/// owner of a node is by default the node's first rank.
+/// Returns a typical shape (sample_requests.h) of `request.count` elements, in which the members of `request` that the
+/// collective uses replace the typical values. Other members are ignored. The type and the reduction must be valid. If
+/// there are nodes, the owner of a node is by default the node's first rank.
 shape shape_of(const collective& of, rank ranks, const collective_request& request);
 
 /// Returns the node of each rank if every `ranks_per_node` consecutive ranks share a node.

@@ -27,8 +27,9 @@ class round_gate {
   /// ARGUMENT for an invalid stream, and DEVICE if the device has failed.
   virtual status ask(void* stream, round_no round) = 0;
 
-  /// Delays all work that is put into the stream after this call until release(round). Never blocks. Returns PENDING if
-  /// streams of this device cannot wait: the calling thread must then wait instead. Other errors are those of ask().
+  /// Work that is put into the stream after this call does not start before release(round). Never blocks. Returns
+  /// PENDING if streams of this device cannot wait: the calling thread must then wait instead. Other errors are those
+  /// of ask().
   virtual status wait(void* stream, round_no round) = 0;
 
   // --- side of the engine's owner ---------------------------------------------------------------------------------

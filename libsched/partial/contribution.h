@@ -179,7 +179,7 @@ struct delivered {
   bool null = true;             ///< no rank contributed: there is no result
 };
 
-/// The treatment of a result that is not collected before the next result.
+/// The rule decides what happens to an uncollected result when the next result arrives.
 enum class lag_policy : std::uint8_t {
   latest,      ///< the next result replaces the uncollected result
   accumulate,  ///< the uncollected result is combined with the next result, so that no result is dropped

@@ -54,9 +54,9 @@ class space_choice {
     return o.kind == op_kind::compute && o.what != kernel::copy && !is_function(o.what);
   }
 
-  /// For each compute with an operand in device memory, moves the op's scratch operands to device memory, too. Copies
-  /// and functions are left out, because their operands may be in different memory spaces. Returns false if nothing has
-  /// changed.
+  /// ... moves the op's scratch operands to device memory, too, except sums and receive buffers that the op only reads.
+  /// Copies and functions are left out, because their operands may be in different memory spaces. Returns false if
+  /// nothing has changed.
   bool spread() {
     bool has_changed = false;
     for (const op& o : program_.ops()) {

@@ -56,11 +56,11 @@ constexpr fingerprint joined(const fingerprint& x, const fingerprint& y) {
 /// Fingerprint of the products a[e] * b[e] that a dot product contains.
 ///
 /// Several ranks compute parts of the dot products of an adaptive sum (kernel::dot_norms), and the parts are added. The
-/// fingerprint shows whether the result contains all elements of two vectors, each exactly once. It contains the number
-/// of elements and, for each of two random numbers r, the sum of r^e over all elements e, multiplied by a number for
-/// the two vectors, modulo 2^61-1. Wrong elements in the right number are missed with a probability of at most (6n /
-/// 2^61)^2 for vectors of length n. (The factor is 6 because r is a random generator of the multiplicative group, and
-/// more than a sixth of all numbers are generators.)
+/// fingerprint shows whether the result contains all elements of two vectors, each exactly once. It consists of the
+/// number of elements and two weights, one for each of two random numbers r. A weight is h * (sum of r^e over all
+/// elements e) modulo 2^61-1, where h is a hash of the two vectors. Wrong elements in the right number are missed with
+/// a probability of at most (6n / 2^61)^2 for vectors of length n. (The factor is 6 because r is a random generator of
+/// the multiplicative group, and more than a sixth of all numbers are generators.)
 using products = fingerprint;
 
 /// Returns the fingerprint of the products of elements [begin, end) of two vectors. `lower` and `higher` are the hashes

@@ -74,7 +74,8 @@ constexpr activation among(activation starts, rank size) {
   return starts;
 }
 
-/// `candidates`: number of ranks whose calls may start a round. `arrivals`: number of calls that start the round.
+/// `candidates`: number of ranks whose calls may start a round. `arrivals`: number of these ranks that must have called
+/// before the round starts.
 struct quota {
   rank candidates = 0;
   rank arrivals = 0;

@@ -94,9 +94,10 @@ class endpoint {
 
   // --- cancellation (docs/reference/cancel.md) ------------------------------------------------------------------
 
-  /// Ends an instance on all members. A transport that uses messages ends the instance only on the members to which
-  /// edges lead. The first reason is kept, and later calls have no effect. Each rank that has attached the instance,
-  /// this rank included, gets the reason once from take_cancellation().
+  /// Ends an instance on all members. A transport that uses messages sends the cancellation to the peers with which
+  /// this rank shares an edge, and these ranks pass the cancellation on. So members that no chain of edges connects
+  /// with this rank do not receive the cancellation. The first reason is kept, and later calls have no effect. Each
+  /// rank that has attached the instance, this rank included, gets the reason once from take_cancellation().
   virtual void cancel(std::uint32_t id, const end_reason& reason) = 0;
 
   /// Returns whether poll() has found a cancellation or a lost rank.
@@ -158,8 +159,8 @@ class endpoint {
   /// Ends the use of the in-place payload of `round`.
   virtual void release(link_id link, round_no round) = 0;
 
-  /// Raises the register of a signal edge, a word at the peer, to `round`. Never waits. The transport may merge signals
-  /// into a later signal.
+  /// Sets the register of a signal edge to `round`. The register is a word in the peer's memory, and never decreases.
+  /// Never waits. The transport may merge signals into a later signal.
   virtual void signal(link_id link, round_no round) = 0;
 
   /// Requests a completion for the moment when this rank's register of a signal edge holds at least `round`. Returns

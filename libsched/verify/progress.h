@@ -15,9 +15,9 @@
 // receives of the k-th, 2k-th, … send before it, and for the ops that read these payloads in place. So this result does
 // not depend on the order of events, either.
 //
-// A send waits for the most events under held, for fewer under rendezvous, and for the fewest with an eager limit. So
-// an op that fires under held also fires under rendezvous and with every eager limit. (For rendezvous: Siegel and
-// Avrunin, "Analysis of MPI programs", 2003.)
+// A send waits for the most events under held, for fewer under rendezvous, and for the fewest if some or all messages
+// are eager. So an op that fires under held also fires under rendezvous and with every eager limit. (For rendezvous:
+// Siegel and Avrunin, "Analysis of MPI programs", 2003.)
 #pragma once
 
 #include <optional>

@@ -9,7 +9,8 @@
 namespace lsched {
 namespace {
 
-/// Returns true if the kernel treats all elements in the same way.
+/// Returns true if each element of the result depends only on the same element of the operands, in the same way for all
+/// elements. True for every op that is not a compute.
 bool takes_elements_alone(const op& o) {
   if (o.kind != op_kind::compute) return true;
   const symbolic_rule symbol = row_of(o.what).symbol;

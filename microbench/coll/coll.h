@@ -12,8 +12,8 @@
 
 namespace lsched::bench {
 
-/// Returns a cell without a run function for an exercise in these buffers. A pointer is null if this rank has no such
-/// buffer.
+/// Returns a cell for an exercise in these buffers. The caller must set its run function. A pointer is null if this
+/// rank has no such buffer.
 cell cell_of(const exercise& task, float* input, float* output, bool in_place);
 
 /// Returns a cell for each supported form of MPI. Adds the baselines that the cells run to `baselines`.

@@ -58,8 +58,8 @@ namespace flow = oneapi::tbb::flow;
 using plain_node = flow::continue_node<flow::continue_msg>;
 using light_node = flow::continue_node<flow::continue_msg, flow::lightweight>;
 
-/// A flow graph of oneTBB with the same ops. The body of a node returns an empty message, so only the library's own
-/// time is measured. The last node counts its executions, for the check.
+/// A flow graph of oneTBB with the same ops. The body of a node returns an empty message, so only oneTBB's own time is
+/// measured. The last node counts its executions, for the check.
 template <class Node>
 class flow_graph {
  public:

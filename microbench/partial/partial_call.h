@@ -1,4 +1,5 @@
-// The calls of one rank in a partial allreduce of ones. Each element of a result is the number of contributions to it.
+// The calls of one rank in a partial allreduce in which every rank contributes a vector of ones. Each element of a
+// result is the number of contributions to it.
 #pragma once
 
 #include <cstdint>

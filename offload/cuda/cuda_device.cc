@@ -86,7 +86,7 @@ void cuda_device::note_hang() {
   memory_->of_peers().keep_all();
 }
 
-// Keeps all resources that a hung device may still access until the process ends, so that the memory is not reused.
+// Until the process ends, keeps all resources that a hung device may still access, so that their memory is not reused.
 void cuda_device::keep_all() {
   struct hung_device {
     std::unique_ptr<cuda_context> in;

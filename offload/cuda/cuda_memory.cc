@@ -117,8 +117,8 @@ bool cuda_memory::is_staging(const std::byte* memory) const {
   return std::ranges::any_of(shown_, holds) || std::ranges::any_of(own_, holds) || std::ranges::any_of(reached_, holds);
 }
 
-// Each part that a peer never frees (endpoint::kept_at) is pinned as a whole. A copy must not cross the border between
-// two parts.
+// Pins memory of a peer at the first use, in whole areas that the peer never frees (endpoint::kept_at). A copy must not
+// cross the border between two parts.
 bool cuda_memory::reaches(const std::byte* memory, std::uint64_t bytes) {
   if (bytes == 0 || (is_staging(memory) && is_staging(memory + bytes - 1))) return true;
   const std::span<const std::byte> kept = net_.memory().kept_at(memory, bytes);

@@ -44,8 +44,8 @@ class peer_memory {
 
   /// Opens the memory for which show() has returned the location `where` on rank `home`. Returns null if the peer does
   /// not expose the memory or the memory cannot be opened; `health` then has the reason, and a later call tries again.
-  /// The import stays open while a caller holds the result and, unless the memory is foreign, while the peer exposes
-  /// the memory.
+  /// The import stays open as long as a caller holds the result. Unless the memory is foreign, it also stays open as
+  /// long as the peer exposes the memory.
   std::shared_ptr<const std::byte> find(rank home, std::uint64_t where, std::uint64_t bytes);
 
   /// Drops imports of peers that are lost or no longer expose the memory. An import is closed when no caller holds it.

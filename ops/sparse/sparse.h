@@ -48,7 +48,7 @@ struct magnitude_range {
   std::uint64_t most = ~std::uint64_t{0};
 };
 
-/// Returns the magnitude of a value, converted to the residual's type, f32 or f64.
+/// Converts the value to the residual's type, and returns the bits of the converted value without the sign.
 constexpr std::uint64_t magnitude_in(dtype residual, double value) {
   if (residual == dtype::f32) return std::bit_cast<std::uint32_t>(static_cast<float>(value)) & 0x7FFFFFFFU;
   return std::bit_cast<std::uint64_t>(value) & ~(std::uint64_t{1} << 63);
@@ -128,16 +128,17 @@ struct sparse_kernels {
   /// O(count), at memory bandwidth if few elements are selected.
   select_result (*accumulate_select)(const accumulation& from, magnitude_range range, void* items, std::size_t room);
 
-  /// Adds the gradient to the residual as described by `from`. Then writes the first k elements in the order by
-  /// magnitude to `items`, ascending by index. Values are rounded to the items' type before they are compared, and
-  /// zeros are left out. The array `items` is also the workspace: all of it may be overwritten. `room`, the capacity of
-  /// `items`, must be at least min(k, count). If `room` is two to four times k, a single pass is usually enough.
+  /// Adds the gradient to the residual as described by `from`. Then writes the k elements that come first in the order
+  /// by magnitude to `items`. There they are ascending by index. Values are rounded to the items' type before they are
+  /// compared, and zeros are left out. The array `items` is also the workspace: all of it may be overwritten. `room`,
+  /// the capacity of `items`, must be at least min(k, count). ... the first pass is usually enough, and no histogram is
+  /// needed. (below:) If histograms are needed, one is usually enough, and at most 3 for f32, ...
   ///
   /// The first pass selects all elements whose magnitude is at least the hint, which is 0.85 times the k-th magnitude
   /// of the previous round. This pass may find fewer than k elements, or more than `room`. Then histograms of
   /// magnitudes narrow down the k-th magnitude, 11 bits at a time, until all elements that may belong to the result fit
-  /// into `items`. Each histogram is a pass over the residual. Usually one histogram is enough. The maximum is 3 for
-  /// f32, 2 for f16 and bf16, and 6 for f64. One more pass then selects the elements.
+  /// into `items`. Each histogram is a pass over the residual. Usually one histogram is enough. At most 3 histograms
+  /// are needed for f32, 2 for f16 and bf16, and 6 for f64. One more pass then selects the elements.
   top_k_list (*top_k)(const accumulation& from, std::size_t k, nan_policy nans, void* items, std::size_t room,
                       top_k_hint& hint);
 

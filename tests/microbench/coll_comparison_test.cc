@@ -1,5 +1,5 @@
-// Tests of the comparison with MPI libraries. A ratio compares times of the same launch, and the result is the ratio
-// with the better MPI library.
+// Tests of the comparison with MPI libraries. A ratio is libsched's time divided by MPI's time in the same launch. The
+// result is the higher of the ratios for the MPI libraries.
 #include "microbench/coll/coll_comparison.h"
 
 #include <gtest/gtest.h>

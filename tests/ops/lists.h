@@ -49,7 +49,7 @@ inline std::uint64_t least_magnitude_of(dtype type, const list& all) {
 
 // ---- arithmetic of residuals
 
-/// Rounds a value to the type that residuals of `type` have. Returns the bits.
+/// Rounds a value to residual_of(type). Returns the bits.
 inline std::uint64_t rounded_to_residual(dtype type, double exact_or_f64) {
   return bits_of(residual_of(type), exact_or_f64);
 }

@@ -145,7 +145,7 @@ void session::open(const lsched_config* config) {
 }
 
 session::~session() {
-  // The error BUSY is ignored, because the process ends.
+  // Errors are ignored (usually BUSY), because the process ends.
   if (runtime_ != nullptr) static_cast<void>(lsched_world_close(runtime_));
 }
 

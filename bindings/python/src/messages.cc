@@ -113,8 +113,8 @@ void look_after_orphans() {
   });
 }
 
-/// Returns the list of messages that have a Python object. The interpreter's lock protects the list, which is never
-/// destroyed, like orphans().
+/// Returns the list of messages that have a Python object. As with the list of orphans, the interpreter's lock protects
+/// the list, and the list is never destroyed.
 std::list<message*>& messages() {
   static auto* const all = new std::list<message*>;
   return *all;

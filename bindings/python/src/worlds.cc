@@ -39,8 +39,9 @@ address opened(const wishes& how) {
                     lsched_world_close));
 }
 
-/// Returns a description of the launcher that has started this process, if that launcher is not `lsched run`. Opening a
-/// world without it is then refused. Otherwise returns nullopt.
+/// Returns a description of the launcher that has started this process, if that launcher is not `lsched run`. (merge:)
+/// If a launcher other than `lsched run` has started this process, returns its description: init() then refuses to open
+/// a world alone. Returns nullopt if there is no such launcher, or if the user has asked for a world of one rank.
 std::optional<std::string> foreign_launch() {
   const auto is_wanted_alone = wants_world_of_one();
   const auto local = find_launch();

@@ -16,9 +16,10 @@ class own_top_k {
  public:
   explicit own_top_k(const sparse_problem& problem);
 
-  /// Adds scale * gradient to the residual. Then returns the k largest elements of the residual as a list, ascending by
-  /// index. The list is valid until the next call of select. The residual still contains the items of the list.
-  /// `residual` must have `count` elements of residual_of(type). `gradient` must have `count` elements, or be nullptr.
+  /// Adds scale * gradient to the residual. Then returns the k elements of the residual with the largest magnitudes as
+  /// a list, ascending by index. The list is valid until the next call of select. The residual still contains the items
+  /// of the list. `residual` must have `count` elements of residual_of(type). `gradient` must have `count` elements, or
+  /// be nullptr.
   item_list select(std::byte* residual, const std::byte* gradient, top_k_hint& hint);
 
  private:

@@ -116,8 +116,8 @@ class oktopk_steps final : public sparse_functions, public round_end {
             std::span<std::uint64_t> shares);
   const balance_plan& planned() const { return plan_; }
 
-  /// Writes the sums that this rank keeps, ascending by index, and returns their number. They consist of the pieces of
-  /// the plan, in order. `kept` must have capacity for them, and may be sums.items.
+  /// Writes the sums that this rank keeps, ascending by index, and returns their number. `kept` then has the pieces for
+  /// ranks 0, 1, … one after the other (see plan()). `kept` must have capacity for them, and may be sums.items.
   std::uint64_t cut(item_list sums, std::byte* kept) const;
 
   /// Returns the result of the round. `gathered` must contain all shares in rank order. The result is `gathered`,

@@ -31,7 +31,8 @@ enum class boundary_rule : std::uint8_t {
   averaged  ///< mean of each rank's quantiles, as in the paper
 };
 
-/// Condition under which owners cut the sums that they keep into equal shares before the gathering (balance.h).
+/// Condition under which the kept items of all owners are redistributed into shares of equal length before the
+/// gathering (balance.h).
 enum class balance_rule : std::uint8_t {
   cost,       ///< if the busiest rank then sends and receives fewer words
   published,  ///< if an owner keeps more than four times the mean, as in the paper

@@ -7,8 +7,8 @@
 //
 // Peers map only the part of a sender's memory that is in the segment. A message outside of the segment is copied by
 // the receiver from the sender's process (peer_processes.h), if the receiver needs a copy anyway and the system permits
-// such reads. Otherwise the sender first copies the message to a staging area in the segment, which all edges that send
-// the same bytes share.
+// such reads. Otherwise the sender first copies the message to a staging area in the segment. Edges that send the same
+// bytes share one copy.
 //
 // A signal edge is one word in the receiver's region.
 //

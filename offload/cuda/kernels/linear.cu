@@ -94,8 +94,8 @@ LSCHED_DEVICE void add_lanes(const device_arguments& with, std::uint64_t group, 
     for (std::uint32_t i = 0; i < own; ++i) lanes[p][part * own + i][block] = mine.sums[p][i];
 }
 
-/// Returns lane `number` of a block's 16 lanes, as f64. If the block has 32 lanes of f32, lane number + 16 is first
-/// added in f32.
+/// Returns lane `number` of a block's 16 lanes, as f64. If the block has 32 lanes of f32, first adds lane (`number` +
+/// 16) in f32.
 LSCHED_DEVICE double wide_lane(const double (&lanes)[16][k_device_dot_group], std::uint32_t number,
                                std::uint32_t block) {
   return lanes[number][block];

@@ -18,7 +18,8 @@ class gpu_bell {
   /// Detaches the doorbell, so that host functions in flight have no effect.
   void close();
 
-  /// Rings the doorbell once the work that is now in the stream is complete. Returns false if the driver refuses.
+  /// Makes the doorbell ring when all work that is now in the stream has completed. Does not wait. Returns false if the
+  /// driver refuses.
   bool ring_behind(const cuda_driver& driver, CUstream stream);
 
  private:

@@ -68,8 +68,8 @@ TEST(buffer_swap, is_refused_where_a_reader_may_come_after_the_place_is_written_
   EXPECT_TRUE(buffer_swaps_of(*ordered)[computing(*ordered, 1)].of_a);
 }
 
-// A value is copied from a to b and from b to c, so c may take over the memory of a. Then c is written again. Unless
-// deps prevent that, this write may happen before the last read of a.
+// A value is copied from a to b and from b to c, so c may take over the memory of a. Then c is written again. This
+// write may happen before the last read of a, unless deps order the two ops.
 TEST(buffer_swap, is_followed_through_all_that_took_over_the_same_place) {
   const auto row = [](bool is_ordered) {
     builder to({0, 2});

@@ -1,4 +1,4 @@
-// Tests of worlds over a segment: by a rendezvous of threads, and by the adoption of a launcher's segment.
+// Tests of worlds over a segment: worlds opened by a rendezvous of threads, and worlds that adopt a launcher's segment.
 #include "offload/open/segment_world.h"
 
 #include <gtest/gtest.h>
