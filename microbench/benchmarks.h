@@ -136,7 +136,7 @@ struct overlap_options : output_options {
   std::vector<std::string> devices{"core", "sleep"};  ///< devices that compute, from overlap_devices()
   double compute_us = 0;                              ///< duration of the computation; 0: that of the allreduce alone
   double cell_seconds = 1;
-  std::string remark;  ///< a sentence about this world for the table
+  std::string note;  ///< a sentence about this world for the table
 };
 /// A configuration to measure. open() is collective. It closes the runtime of the previous pass, which has no schedules
 /// left, and returns a new runtime.

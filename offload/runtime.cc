@@ -31,7 +31,7 @@ idle_policy idle_policy_of(const runtime_options& options, const neighbourhood& 
 
 runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const neighbourhood& around)
     : options_(std::move(options)),
-      remark_(around.remark),
+      description_(around.description),
       local_ranks_(around.ranks),
       net_(std::move(net)),
       lane_(make_lane(options_.arithmetic, around.ranks, around.cores, net_->bell())),
@@ -86,7 +86,7 @@ std::string runtime::describe(const world& place) const {
   else
     text += ", arithmetic inline: " + std::string(why_inline(options_.arithmetic));
   if (const device* const used = gpu()) text += ", device memory of " + used->name();
-  if (!remark_.empty()) text += "; " + remark_;
+  if (!description_.empty()) text += "; " + description_;
   return text;
 }
 

@@ -71,7 +71,7 @@ class runtime {
 
  private:
   const runtime_options options_;
-  const std::string remark_;
+  const std::string description_;
   const std::uint32_t local_ranks_;
   const int process_ = getpid();
   std::unique_ptr<endpoint> net_;

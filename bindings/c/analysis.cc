@@ -42,21 +42,21 @@ struct question {
 
 /// Reads the members of the desc that a text must agree with.
 result<asked> read_asked(const lsched_verify_desc& desc) {
-  const auto is_asked = [&](std::uint32_t bit) { return (desc.asked & bit) != 0; };
+  const auto is_required = [&](std::uint32_t bit) { return (desc.required & bit) != 0; };
   asked by_caller{.collective = desc.collective == nullptr ? "" : desc.collective};
-  if (is_asked(LSCHED_ASKED_DTYPE)) {
+  if (is_required(LSCHED_REQUIRE_DTYPE)) {
     const auto type = read_dtype(desc.dtype);
     if (!type) return type.error();
     by_caller.type = *type;
   }
-  if (is_asked(LSCHED_ASKED_REDUCTION)) {
+  if (is_required(LSCHED_REQUIRE_REDUCTION)) {
     const auto what = read_reduction(desc.reduction);
     if (!what) return what.error();
     by_caller.what = *what;
   }
-  if (is_asked(LSCHED_ASKED_COUNT)) by_caller.count = desc.count;
+  if (is_required(LSCHED_REQUIRE_COUNT)) by_caller.count = desc.count;
   if (by_caller.count > k_max_count) return argument("count is above 2^48-1");
-  if (is_asked(LSCHED_ASKED_ROOT)) by_caller.root = desc.root;
+  if (is_required(LSCHED_REQUIRE_ROOT)) by_caller.root = desc.root;
   return by_caller;
 }
 
@@ -67,7 +67,7 @@ result<question> read_text(const lsched_verify_desc& desc) {
   if (!by_caller) return by_caller.error();
   auto promise = promise_for(*world, *by_caller);
   if (!promise) return promise.error();
-  if ((desc.asked & LSCHED_ASKED_PROMISE) != 0 && promise->of == nullptr)
+  if ((desc.required & LSCHED_REQUIRE_PROMISE) != 0 && promise->of == nullptr)
     return argument("nothing is promised for the outputs of \"" + world->front()->name() + "\": name the collective");
   const aliasing in_place = desc.in_place != 0 ? promise->in_place : aliasing(false);
   return question{std::move(*world), std::move(*promise), in_place};
@@ -213,9 +213,9 @@ lsched_status lsched_verify(const lsched_verify_desc* desc, lsched_verification*
     if (!is_there(verification)) return report(diagnostic, refusal_of(verification));
     const auto known = read_struct(desc);
     if (!known) return report(diagnostic, known.error());
-    constexpr std::uint32_t k_all_asked = LSCHED_ASKED_PROMISE * 2 - 1;
-    if (known->asked > (known->text == nullptr ? 0 : k_all_asked))
-      return report(diagnostic, argument("asked has undefined bits, or text is null"));
+    constexpr std::uint32_t k_all_required = LSCHED_REQUIRE_PROMISE * 2 - 1;
+    if (known->required > (known->text == nullptr ? 0 : k_all_required))
+      return report(diagnostic, argument("required has undefined bits, or text is null"));
     if (!is_within(known->in_place, 0, 1)) return report(diagnostic, argument("in_place is neither 0 nor 1"));
     const auto posed = known->text != nullptr ? read_text(*known) : read_registered(*known);
     if (!posed) return report(diagnostic, posed.error());

@@ -83,7 +83,7 @@ result<creation> describe(lsched_world& world, const result<lsched_collective_de
                           .tensors = std::move(made->tensors),
                           .looks_at_tensors = made->combines_tensors,
                           .has_lists = has_lists},
-               .remark = std::string(made->warning)};
+               .warning = std::string(made->warning)};
   if (request->user_op) all.request.options.user = (*request->user_op)->with;
   return all;
 }

@@ -1517,7 +1517,7 @@ typedef struct lsched_verify_desc {
    * the contents are checked against the collective after which the schedules are named ("allreduce/mine"), and the
    * cost is checked if the schedules name a registered algorithm. If there is no such collective, contents are not
    * checked. So compare lsched_verification.collective with the collective that you expect, or require a check by
-   * `asked`. */
+   * `required`. */
   const char* collective;
   int32_t in_place;      /* 0 or 1; 1: inputs and outputs share memory. The collective defines where they overlap;
                             without a collective, both begin at the same address */
@@ -1528,9 +1528,9 @@ typedef struct lsched_verify_desc {
   lsched_dtype dtype;
   lsched_reduction reduction;
   const char* activation; /* for a partial collective; otherwise NULL */
-  uint32_t asked;       /* for a text: LSCHED_ASKED_… bits. For each bit, the outputs of the text are checked against
+  uint32_t required; /* for a text: LSCHED_REQUIRE_… bits. For each bit, the outputs of the text are checked against
                            that member of this desc. Other members are taken from the text. Without a text: 0 */
-  int32_t root;         /* used if LSCHED_ASKED_ROOT is set */
+  int32_t root;      /* used if LSCHED_REQUIRE_ROOT is set */
   uint64_t eager_bytes; /* maximum size of messages that may be sent into a buffer of the receiver. The send of a longer
                            message waits for its receive. 0: all sends wait or, if `slots` is not 0, every message may
                            use a buffer */
@@ -1539,12 +1539,12 @@ typedef struct lsched_verify_desc {
   uint32_t reserved;    /* 0 */
 } lsched_verify_desc;
 
-/** Bits of lsched_verify_desc.asked. Each bit requires that the text agrees with that member of the desc. */
-#define LSCHED_ASKED_REDUCTION 1u
-#define LSCHED_ASKED_DTYPE 2u
-#define LSCHED_ASKED_COUNT 4u
-#define LSCHED_ASKED_ROOT 8u
-#define LSCHED_ASKED_PROMISE 16u /* if contents cannot be checked, lsched_verify returns ARGUMENT */
+/** Bits of lsched_verify_desc.required. Each bit requires that the text agrees with that member of the desc. */
+#define LSCHED_REQUIRE_REDUCTION 1u
+#define LSCHED_REQUIRE_DTYPE 2u
+#define LSCHED_REQUIRE_COUNT 4u
+#define LSCHED_REQUIRE_ROOT 8u
+#define LSCHED_REQUIRE_PROMISE 16u /* if contents cannot be checked, lsched_verify returns ARGUMENT */
 
 /** Proves the schedules of all ranks of a world. lsched_schedule_print and lsched_builder_print write texts of
  * schedules. `findings` is an array of `most_findings` elements for findings and notes, and may be NULL if
@@ -1554,8 +1554,8 @@ typedef struct lsched_verify_desc {
  * k^2/8 bytes of memory for the order of its ops. If these exceed 1 GiB, the proof fails with a finding. A partial
  * schedule is examined once for each rank.
  * Memory: the caller owns all memory, and the library needs none of it after the call.
- * Errors: ARGUMENT (an unknown collective, a rank that is missing or duplicate, an invalid text, or an `asked` bit for
- * a member that the collective does not have), BOUNDS and UNSUPPORTED (another version of the text): the diagnostic
+ * Errors: ARGUMENT (an unknown collective, a rank that is missing or duplicate, an invalid text, or a bit of `required`
+ * for a member that the collective does not have), BOUNDS and UNSUPPORTED (another version of the text): the diagnostic
  * names line, column and reason. CONSTRAINT (the algorithm does not support this world or count); NOMEM. */
 LSCHED_CHECKED lsched_status lsched_verify(const lsched_verify_desc* desc, lsched_verification* verification,
                                            lsched_finding* findings, uint64_t most_findings,

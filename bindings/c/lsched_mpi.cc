@@ -73,7 +73,7 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
   if (!net) return report(diagnostic, net.error());
   if (!around.may_have_thread) {
     around.is_reduced = true;
-    around.remark += "; no progress thread below MPI_THREAD_MULTIPLE";
+    around.description += "; no progress thread below MPI_THREAD_MULTIPLE";
   }
   lsched_world* const opened = lsched_private_calls.open(std::move(*net), options, around);
   runtime& process = opened->process;  // outlives this world if other worlds were derived from it
@@ -83,7 +83,7 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
     return report(diagnostic, mpi_failure("MPI_Comm_set_attr"));
   }
   *world = opened;
-  if (around.is_reduced) (void)report(diagnostic, {status::ok, around.remark});
+  if (around.is_reduced) (void)report(diagnostic, {status::ok, around.description});
   return LSCHED_OK;
 }
 

@@ -17,7 +17,7 @@
 #include "lsched.h"
 
 /* Returns the diagnostic of the calling thread, without initialising the diagnostic. */
-static inline lsched_diagnostic* lsched_why_kept(void) {
+static inline lsched_diagnostic* lsched_must_diagnostic(void) {
 #ifdef __cplusplus
   static thread_local lsched_diagnostic why;
 #else
@@ -30,7 +30,7 @@ static inline lsched_diagnostic* lsched_why_kept(void) {
  * Thread: any. Blocks: never.
  * Memory: owned by the thread, valid until the thread ends. */
 static inline lsched_diagnostic* lsched_why(void) {
-  lsched_diagnostic* const why = lsched_why_kept();
+  lsched_diagnostic* const why = lsched_must_diagnostic();
   memset(why, 0, sizeof *why);
   why->struct_size = sizeof *why;
   return why;
@@ -47,7 +47,7 @@ static inline lsched_diagnostic* lsched_why(void) {
 static inline void lsched_must(lsched_status status) {
   static const char* const ranks[] = {"LSCHED_RUN_RANK",      "PMI_RANK", "PMIX_RANK",
                                       "OMPI_COMM_WORLD_RANK", "RANK",     "SLURM_PROCID"};
-  const lsched_diagnostic* why = lsched_why_kept();
+  const lsched_diagnostic* why = lsched_must_diagnostic();
   const char* rank = NULL;
   size_t i;
   if (status >= 0) return;

@@ -110,7 +110,7 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
     handle->session.emplace(world->process.engine(), session_instances::of(instances), made->session->by,
                             made->session->buckets);
   *schedule = handle.release();
-  if (!made->remark.empty()) (void)report(diagnostic, {status::ok, made->remark});
+  if (!made->warning.empty()) (void)report(diagnostic, {status::ok, made->warning});
   return LSCHED_OK;
 }
 

@@ -83,7 +83,7 @@ struct creation {
   schedule_extras extras{};
   std::optional<session_choice> session{};  ///< options of the session, only for partial schedules; the companion
                                             ///< instances in `request` belong to the session
-  std::string remark{};                     ///< warning for the caller if the create succeeds
+  std::string warning{};                    ///< warning for the caller if the create succeeds
 };
 
 /// Reads the caller's memory for a program's buffers: one pointer per input and per output, in their order. Returns

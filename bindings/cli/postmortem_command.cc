@@ -196,7 +196,7 @@ void print_json(const recording& all) {
 /// in the recording.
 void print_trace(const recording& all) {
   std::uint64_t end = 0;
-  trace_context context{.remark = "open waits of a recording"};
+  trace_context context{.note = "open waits of a recording"};
   for (const recorded_rank& one : all.ranks) {
     if (const std::string state = state_of(all, one); state == "runs" || state == "stopped")
       end = std::max(end, monotonic_ns());

@@ -103,7 +103,7 @@ int show_goal(const show_options& options) {
   const std::vector<schedule_ptr> world = compile_world(options);
   const goal_export made = require(export_goal(world, options.scenario));
   print_to(options.goal);
-  std::fputs(to_goal_text(made.program, made.remark).c_str(), stdout);
+  std::fputs(to_goal_text(made.program, made.description).c_str(), stdout);
   return 0;
 }
 

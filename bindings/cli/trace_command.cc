@@ -169,7 +169,7 @@ struct recorded_run {
   std::map<std::string, std::uint32_t> numbers;  ///< number of each schedule, by name; numbered in order of appearance
   std::uint64_t lost = 0, cut = 0;
   std::size_t strange = 0;  ///< number of slices that other programs have written
-  std::string remark;
+  std::string note;
 };
 
 /// Converts a time that `flaw_of` accepts and that is not negative.
@@ -222,8 +222,8 @@ recorded_run run_from(const trace_options& options) {
     const json other = part.value("otherData", json::object());
     run.lost += other.value("lost", std::uint64_t{0});
     run.cut += other.value("cut", std::uint64_t{0});
-    if (const auto remark = other.find("remark"); remark != other.end() && remark->is_string())
-      run.remark = escaped(remark->get<std::string>());
+    if (const auto note = other.find("note"); note != other.end() && note->is_string())
+      run.note = escaped(note->get<std::string>());
   }
   return run;
 }
@@ -270,8 +270,8 @@ int draw(const trace_options& options) {
   rank ranks = 0;
   for (const trace_event& event : run.events) ranks = std::max(ranks, event.who + 1);
   picture_words words{.title = names_of(run) + ", " + counted(ranks, "rank")};
-  const bool is_simulated = run.remark.starts_with("simulated");
-  words.title += is_simulated ? ", " + run.remark : ", measured";
+  const bool is_simulated = run.note.starts_with("simulated");
+  words.title += is_simulated ? ", " + run.note : ", measured";
   words.caption.push_back(chosen + (is_simulated ? "." : ". Files of " + date_of(options.paths) + "."));
   if (run.lost + run.cut > 0)
     words.caption.push_back(counted(run.lost, "event") + " not recorded, " + std::to_string(run.cut) + " not written.");

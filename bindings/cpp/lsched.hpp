@@ -82,7 +82,7 @@ class call {
     if (status < 0) throw error(status, detail_);
   }
   /// Returns the warning of a call that has succeeded, or an empty text.
-  std::string remark() const { return detail_.text; }
+  std::string warning() const { return detail_.text; }
 
  private:
   lsched_diagnostic detail_{};
@@ -117,7 +117,7 @@ using owner = std::unique_ptr<Handle, handle_end>;
 /// A schedule, and the warning of the call that created it.
 struct made_schedule {
   owner<lsched_schedule> handle{};
-  std::string remark{};
+  std::string warning{};
 };
 
 /// Calls `create`, a function of <lsched.h> that creates a schedule. Throws lsched::error if `create` fails.
@@ -126,7 +126,7 @@ made_schedule created(Create create, Arguments... arguments) {
   lsched_schedule* handle = nullptr;
   call call;
   call(create(arguments..., &handle, call.diagnostic()));
-  return {owner<lsched_schedule>(handle), call.remark()};
+  return {owner<lsched_schedule>(handle), call.warning()};
 }
 
 /// Sets the struct_size of a struct, and returns the struct after `fill`, a function of <lsched.h>, has filled it in.
@@ -270,9 +270,9 @@ class [[nodiscard]] schedule_base {
 class [[nodiscard]] schedule : public schedule_base {
  public:
   schedule() = default;
-  explicit schedule(lsched_schedule* handle, std::string remark = {})
-      : schedule_base(handle), remark_(std::move(remark)) {}
-  explicit schedule(detail::made_schedule made) : schedule(made.handle.release(), std::move(made.remark)) {}
+  explicit schedule(lsched_schedule* handle, std::string warning = {})
+      : schedule_base(handle), warning_(std::move(warning)) {}
+  explicit schedule(detail::made_schedule made) : schedule(made.handle.release(), std::move(made.warning)) {}
 
   [[nodiscard]] ticket start() {
     lsched_ticket started{};
@@ -299,7 +299,7 @@ class [[nodiscard]] schedule : public schedule_base {
   }
 
   /// Returns the warning of the call that created the schedule, or an empty text.
-  const std::string& remark() const { return remark_; }
+  const std::string& warning() const { return warning_; }
 
   /// Returns the number of non-finite tensors in the result of the last round of an adasum. Sets is_non_finite[i] to 1
   /// if tensor i is non-finite, else to 0. `is_non_finite` must have one element per tensor, or be empty.
@@ -314,7 +314,7 @@ class [[nodiscard]] schedule : public schedule_base {
   void close() { end(0); }
 
  private:
-  std::string remark_{};
+  std::string warning_{};
 };
 
 class world;
@@ -1101,13 +1101,13 @@ inline verification verify_text(std::string_view text, const text_promise& promi
   const auto ask = [&desc](const auto& wanted, auto lsched_verify_desc::*member, std::uint32_t bit) {
     if (!wanted) return;
     desc.*member = *wanted;
-    desc.asked |= bit;
+    desc.required |= bit;
   };
-  ask(promise.reduction, &lsched_verify_desc::reduction, LSCHED_ASKED_REDUCTION);
-  ask(promise.dtype, &lsched_verify_desc::dtype, LSCHED_ASKED_DTYPE);
-  ask(promise.count, &lsched_verify_desc::count, LSCHED_ASKED_COUNT);
-  ask(promise.root, &lsched_verify_desc::root, LSCHED_ASKED_ROOT);
-  if (promise.is_required) desc.asked |= LSCHED_ASKED_PROMISE;
+  ask(promise.reduction, &lsched_verify_desc::reduction, LSCHED_REQUIRE_REDUCTION);
+  ask(promise.dtype, &lsched_verify_desc::dtype, LSCHED_REQUIRE_DTYPE);
+  ask(promise.count, &lsched_verify_desc::count, LSCHED_REQUIRE_COUNT);
+  ask(promise.root, &lsched_verify_desc::root, LSCHED_REQUIRE_ROOT);
+  if (promise.is_required) desc.required |= LSCHED_REQUIRE_PROMISE;
   desc.eager_bytes = buffers.eager_bytes;
   desc.slots = buffers.slots;
   return detail::verify(desc);

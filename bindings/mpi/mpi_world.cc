@@ -155,19 +155,19 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
   auto why = find_candidates(far->communicator(), self, options.ranks_per_node, node, found);
   if (why) return *why;
   if (options.uses_mpi_alone) {
-    found.remark = "MPI with all ranks, as requested";
+    found.description = "MPI with all ranks, as requested";
     return std::unique_ptr<endpoint>(std::move(far));
   }
   auto members = members_of(node.comm, self);
   if (!members) return mpi_failure("MPI_Iallgather");
   if (members->size() == 1) {
-    found.remark = "MPI with all ranks: no other rank on this node";
+    found.description = "MPI with all ranks: no other rank on this node";
     return std::unique_ptr<endpoint>(std::move(far));
   }
   auto near = share_segment(node.comm, *members, size, options);
   if (!near) {
     found.is_reduced = true;
-    found.remark =
+    found.description =
         "MPI with all ranks: " + counted(members->size(), "rank") + " cannot share memory, because of rank " +
         std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) + ": " + near.error().text;
     return std::unique_ptr<endpoint>(std::move(far));
@@ -176,7 +176,7 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
   // If no edge uses MPI, a progress thread is possible, because only application threads call MPI (in commits and
   // close).
   found.may_have_thread = found.may_have_thread || static_cast<rank>(members->size()) == size;
-  found.remark = sharing_in_words(members->size(), static_cast<std::size_t>(size));
+  found.description = sharing_in_words(members->size(), static_cast<std::size_t>(size));
   return std::unique_ptr<endpoint>(
       std::make_unique<hybrid_endpoint>(std::move(*near), std::move(far), std::move(*members)));
 }
@@ -203,7 +203,7 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
             agree(all, has_recording ? std::nullopt
                                      : std::optional(failure{status::unsupported,
                                                              "the recorder needs shared memory, but the transport is " +
-                                                                 discovered.remark})))
+                                                                 discovered.description})))
       return *why;
   }
   if (auto why = find_nodes(all, place.size, lowest, discovered)) return *why;

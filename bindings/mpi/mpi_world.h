@@ -2,7 +2,8 @@
 //
 // MPI reports groups of ranks that may share memory. Each group tests this: its first rank creates a segment (a memory
 // file without a name), the other ranks open its descriptor through /proc, and all ranks map the segment and check that
-// they can read each other's writes. If one rank fails, its whole group uses MPI, and `remark` contains the reason.
+// they can read each other's writes. If one rank fails, its whole group uses MPI, and `description` contains the
+// reason.
 #pragma once
 
 #include <mpi.h>
@@ -32,9 +33,9 @@ struct mpi_options {
 ///
 /// Sets *found, unless `found` is null. `found->ranks` and `found->cores` refer to this machine.
 /// `found->may_have_thread` is true with MPI_THREAD_MULTIPLE, or if no two ranks communicate through MPI.
-/// `found->remark` is, for example, "shared memory with 3 ranks, MPI with 4", or the reason why memory is not shared.
-/// `found->nodes` has, for each rank, the lowest rank with which it shares memory. Sets *far_part, unless null, to the
-/// part of the result that calls MPI.
+/// `found->description` is, for example, "shared memory with 3 ranks, MPI with 4", or the reason why memory is not
+/// shared. `found->nodes` has, for each rank, the lowest rank with which it shares memory. Sets *far_part, unless null,
+/// to the part of the result that calls MPI.
 result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options,
                                                     neighbourhood* found = nullptr, mpi_endpoint** far_part = nullptr);
 

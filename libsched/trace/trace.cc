@@ -85,7 +85,7 @@ class trace_writer {
     }
     write_notes();
     out_ += "\n],\"otherData\":{\"lost\":" + std::to_string(context_.lost) + ",\"cut\":" + std::to_string(cut());
-    if (!context_.remark.empty()) out_ += ",\"remark\":" + quoted(context_.remark);
+    if (!context_.note.empty()) out_ += ",\"note\":" + quoted(context_.note);
     out_ += "}}\n";
     return std::move(out_);
   }
@@ -166,7 +166,7 @@ class trace_writer {
                     ",\"cat\":\"message\",\"name\":\"message\",\"id\":\"" + std::to_string(message_id(e)) + "\"");
   }
 
-  /// Writes trace_context::remark as an event at the start, and the numbers of lost and omitted events as the last one.
+  /// Writes trace_context::note as an event at the start, and the numbers of lost and omitted events as the last one.
   void write_notes() {
     std::uint64_t first = chosen_.empty() ? 0 : events_[chosen_.front()].begin_ns, last = 0;
     for (const std::size_t i : chosen_) {
@@ -177,7 +177,7 @@ class trace_writer {
       write_event("i", chosen_.empty() ? rank{} : events_[chosen_.front()].who, 0,
                   ",\"s\":\"g\",\"ts\":" + time_text(ns) + ",\"name\":" + quoted(text));
     };
-    if (!context_.remark.empty()) write(first, context_.remark);
+    if (!context_.note.empty()) write(first, context_.note);
     if (context_.lost != 0 || cut() != 0)
       write(last, "trace ends early: " + counted(context_.lost, "event") + " not recorded, " + std::to_string(cut()) +
                       " not written");

@@ -38,14 +38,14 @@ constexpr std::uint32_t schedule_in_trace(std::uint64_t number_on_record) {
 struct trace_context {
   std::map<std::uint32_t, std::string> names{};  ///< name of each schedule, by trace_event::schedule
   std::uint64_t lost = 0;                        ///< number of events that were not recorded
-  std::string remark{};                          ///< one line for the user; may be empty
+  std::string note{};                            ///< one line for the user; may be empty
   std::size_t most_events = 500'000;             ///< maximum number of events to write; an event takes about 250 bytes
 };
 
 /// Returns the trace in Trace Event Format, JSON object form, with one event per line. The send and the receive of a
 /// message have the same id, a hash of schedule, round, ranks, tag and kind. So if the files of single ranks are merged
-/// (`lsched trace`), all arrows between ranks appear. "otherData" contains the remark, the number of lost events and
-/// the number of events beyond the limit. The remark is also written as an event at the start of the trace, and numbers
+/// (`lsched trace`), all arrows between ranks appear. "otherData" contains the note, the number of lost events and
+/// the number of events beyond the limit. The note is also written as an event at the start of the trace, and numbers
 /// other than 0 as its last event.
 std::string to_trace_json(std::span<const trace_event> events, const trace_context& context = {});
 

@@ -207,7 +207,7 @@ int run_overlap(const overlap_options& options, std::span<const overlap_pass> pa
   }
   out->print(table_of(out->results(), k_columns));
   out->say("%s", k_legend);
-  if (!options.remark.empty()) out->say("%s", options.remark.c_str());
+  if (!options.note.empty()) out->say("%s", options.note.c_str());
   return out->finish();
 }
 

@@ -289,7 +289,7 @@ int overlap_in(session& here, const std::string& progress, bench::overlap_option
     passes.push_back({"apart", [&here, cores] { return reopen_apart(here, *cores); }, cores->application});
   if (passes.size() > 1 && !here.launched_by_mpi()) {
     passes.resize(1);
-    options.remark =
+    options.note =
         "These ranks can open their world only once: use --progress-by caller to measure without a progress thread.";
   }
   if (passes.empty()) throw command_failure("there is no second core for the progress threads");

@@ -104,11 +104,11 @@ void cuda_device::keep_all() {
 }
 
 std::string cuda_device::name() const {
-  const std::string remark = memory_->remark();
+  const std::string description = memory_->description();
   const std::size_t most = words_->most_waiting();
   return in_->name() + " (device " + std::to_string(in_->number()) + ")" +
          (most == 0 ? ", streams do not wait" : ", up to " + std::to_string(most) + " streams wait") +
-         (remark.empty() ? "" : "; " + remark);
+         (description.empty() ? "" : "; " + description);
 }
 
 // --- cold ----------------------------------------------------------------------------------------------------------

@@ -39,14 +39,14 @@ cuda_memory::~cuda_memory() {
   for (const auto& area : own_) (void)in_.driver().cuMemFreeHost(area.data());
 }
 
-void cuda_memory::remark_unless_known(const std::string& what) {
-  const std::lock_guard lock(remark_guard_);
-  if (remark_.empty()) remark_ = what;
+void cuda_memory::describe_unless_known(const std::string& what) {
+  const std::lock_guard lock(description_guard_);
+  if (description_.empty()) description_ = what;
 }
 
-std::string cuda_memory::remark() const {
-  const std::lock_guard lock(remark_guard_);
-  return remark_;
+std::string cuda_memory::description() const {
+  const std::lock_guard lock(description_guard_);
+  return description_;
 }
 
 void cuda_memory::keep_all() {
@@ -75,14 +75,14 @@ std::span<std::byte> cuda_memory::add_staging_area(std::uint64_t bytes) {
 std::span<std::byte> cuda_memory::add_shown_area(std::uint64_t bytes) {
   std::byte* const memory = net_.memory().allocate(bytes);
   if (memory == nullptr) {
-    remark_unless_known("no room for staging memory that peers can read");
+    describe_unless_known("no room for staging memory that peers can read");
     return {};
   }
   const std::span<std::byte> area(memory, bytes);
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(memory) % k_page == 0;
   if (is_aligned) std::memset(memory, 0, bytes);
   if (!is_aligned || pin(in_, area) != status::ok) {
-    remark_unless_known("the driver does not pin the transport's memory");
+    describe_unless_known("the driver does not pin the transport's memory");
     net_.memory().deallocate(memory);
     return {};
   }
@@ -128,7 +128,7 @@ bool cuda_memory::reaches(const std::byte* memory, std::uint64_t bytes) {
     return true;
   }
   refused_.push_back(kept.data());
-  remark_unless_known("the driver does not pin a peer's memory");
+  describe_unless_known("the driver does not pin a peer's memory");
   return false;
 }
 

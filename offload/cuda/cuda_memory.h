@@ -61,7 +61,7 @@ class cuda_memory {
 
   /// Returns the reason why the host must copy peers' messages before the device reads them, or an empty text if the
   /// device reads them directly. For logs. Any thread.
-  std::string remark() const;
+  std::string description() const;
 
   /// Keeps all pinned memory pinned until the process ends. Must be called if the device hangs, because it may still
   /// access this memory.
@@ -72,14 +72,14 @@ class cuda_memory {
   std::span<std::byte> add_staging_area(std::uint64_t bytes);
   std::span<std::byte> add_shown_area(std::uint64_t bytes);
   std::span<std::byte> add_own_area(std::uint64_t bytes);
-  void remark_unless_known(const std::string& what);
+  void describe_unless_known(const std::string& what);
 
   const cuda_context& in_;
   cuda_health& health_;
   endpoint& net_;
   const std::uint64_t staging_bytes_;
-  mutable std::mutex remark_guard_;
-  std::string remark_;
+  mutable std::mutex description_guard_;
+  std::string description_;
   peer_memory of_peers_;
   std::vector<std::unique_ptr<device_area>> device_areas_;
   std::vector<std::span<std::byte>> shown_;          ///< staging memory from the endpoint, which peers can read

@@ -57,9 +57,9 @@ struct goal {
 /// Sorts edges into the order of goal_rank::edges. The sort is stable.
 void sort_edges(goal_rank& program);
 
-/// Returns the text form. The lines of `remark` become comments in the block of the first rank, because all parsers of
-/// GOAL accept comments there. Equal programs give equal texts.
-std::string to_goal_text(const goal& program, std::string_view remark = {});
+/// Returns the text form. The lines of `description` become comments in the block of the first rank, because all
+/// parsers of GOAL accept comments there. Equal programs give equal texts.
+std::string to_goal_text(const goal& program, std::string_view description = {});
 
 /// Returns true if the text, after leading comments, begins like a GOAL text.
 bool is_goal_text(std::string_view text);
@@ -82,7 +82,7 @@ struct goal_scenario {
 
 struct goal_export {
   goal program;
-  std::string remark;  ///< description of the conversion's parameters, for to_goal_text
+  std::string description;  ///< description of the conversion's parameters, for to_goal_text
 };
 
 /// Exports round 1 of a world, in which rank r runs world[r]. Sends and receives stay sends and receives, of at least 1

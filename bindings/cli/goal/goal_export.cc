@@ -185,7 +185,7 @@ std::string number_text(double number) {
   return text;
 }
 
-/// Returns the part of goal_export::remark that does not depend on the scenario.
+/// Returns the part of goal_export::description that does not depend on the scenario.
 std::string describe(const schedule& first, round_no round, const wording& words, const traits& all) {
   std::string text = "libsched: " + first.name() + ", " +
                      counted(static_cast<std::uint64_t>(first.place().size), "rank") + ", round " +
@@ -233,8 +233,8 @@ std::string describe_simulated(const simulation& what, const traits& all) {
   return text + ";\nops that did not fire are left out";
 }
 
-/// Returns the simulated round `instance` as a program, in which rank r calls at `starts(r)`. The remark ends with the
-/// text of `describe_scenario(traits)`.
+/// Returns the simulated round `instance` as a program, in which rank r calls at `starts(r)`. The description ends with
+/// the text of `describe_scenario(traits)`.
 template <class Starts, class Describe>
 result<goal_export> write_down(std::span<const schedule_ptr> world, round_no instance, const Starts& starts,
                                const simulation_record& record, wording words, const Describe& describe_scenario) {
@@ -250,7 +250,7 @@ result<goal_export> write_down(std::span<const schedule_ptr> world, round_no ins
   for (std::size_t r = 0; r < world.size(); ++r)
     out.program.ranks.push_back(translate(*world[r], played[r], words,
                                           static_cast<std::uint64_t>((starts(static_cast<rank>(r)) + 500) / 1000)));
-  out.remark = describe(*world.front(), instance, words, all) + describe_scenario(all);
+  out.description = describe(*world.front(), instance, words, all) + describe_scenario(all);
   return out;
 }
 

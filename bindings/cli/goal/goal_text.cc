@@ -32,10 +32,10 @@ std::string number_or_any(std::uint32_t number) { return number == k_goal_any ? 
 
 std::string label_of(std::uint32_t op) { return "l" + std::to_string(op + 1); }
 
-void append_remark(std::string& out, std::string_view remark) {
-  if (remark.empty()) return;
+void append_description(std::string& out, std::string_view description) {
+  if (description.empty()) return;
   out += "// ";
-  for (const char letter : remark) {
+  for (const char letter : description) {
     if (letter == '\n')
       out += "\n// ";
     else
@@ -59,12 +59,12 @@ void append_op(std::string& out, const goal_op& one) {
 
 }  // namespace
 
-std::string to_goal_text(const goal& program, std::string_view remark) {
+std::string to_goal_text(const goal& program, std::string_view description) {
   std::string out = "num_ranks " + std::to_string(program.ranks.size()) + "\n";
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const goal_rank& me = program.ranks[r];
     out += "\nrank " + std::to_string(r) + " {\n";
-    if (r == 0) append_remark(out, remark);
+    if (r == 0) append_description(out, description);
     for (std::uint32_t id = 0; id < me.ops.size(); ++id) {
       out += label_of(id) + ": ";
       append_op(out, me.ops[id]);

@@ -60,8 +60,8 @@ struct simulated_run {
   simulation model{};
   activation starts{};  ///< activation of a partial collective
   const sparse_algorithm* sparse = nullptr;
-  sparse_problem problem{};   ///< request of a sparse allreduce
-  std::string_view remark{};  ///< text of node_warning (collectives/algorithm/algorithm.h)
+  sparse_problem problem{};    ///< request of a sparse allreduce
+  std::string_view warning{};  ///< text of node_warning (collectives/algorithm/algorithm.h)
 };
 
 /// Returns a run for each number of ranks, size and seed, or for each seed if the schedules are from a file. Throws

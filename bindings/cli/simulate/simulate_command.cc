@@ -65,7 +65,7 @@ json describe(const simulate_options& options, const simulated_run& run, const s
   for (const auto& [name, q] : {std::pair{"first", 0.0}, {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"last", 1.0}})
     all["finish_us"][name] = us(quantile(report.finish, q));
   if (run.sparse != nullptr) all["count"] = run.problem.count, all["k"] = run.problem.k;
-  if (!run.remark.empty()) all["remark"] = run.remark;
+  if (!run.warning.empty()) all["warning"] = run.warning;
   if (options.critical_path) all["critical_path"] = describe(*report.critical_path);
   return all;
 }
@@ -125,7 +125,7 @@ class simulation_files {
   void write(const simulated_run& run, const simulation_report& report) {
     if (goal_) {
       const goal_export made = require(export_goal(schedules_of(options_, run, run.ranks), run.model, record_));
-      goal_->write(to_goal_text(made.program, made.remark));
+      goal_->write(to_goal_text(made.program, made.description));
     }
     if (svg_) write_svg(run, report);
     if (trace_) write_trace(run, report);
@@ -135,11 +135,11 @@ class simulation_files {
   void write_trace(const simulated_run& run, const simulation_report& report) {
     record_.ranks = k_drawn_ranks;
     const auto events = trace_of(record_, report, run.model);
-    trace_context context{.names = {{0, subject()}}, .remark = "simulated"};
+    trace_context context{.names = {{0, subject()}}, .note = "simulated"};
     if (run.ranks > k_drawn_ranks) {
-      context.remark += ": the first " + std::to_string(k_drawn_ranks) + " of " + std::to_string(run.ranks) +
-                        " ranks; arrows from and to others are missing";
-      std::fprintf(stderr, "lsched: %s: %s\n", options_.trace.c_str(), context.remark.c_str());
+      context.note += ": the first " + std::to_string(k_drawn_ranks) + " of " + std::to_string(run.ranks) +
+                      " ranks; arrows from and to others are missing";
+      std::fprintf(stderr, "lsched: %s: %s\n", options_.trace.c_str(), context.note.c_str());
     }
     if (events.size() > context.most_events)
       std::fprintf(stderr, "lsched: %s: the first %zu of %zu events\n", options_.trace.c_str(), context.most_events,

@@ -40,7 +40,7 @@ void complete(simulated_run& run, const simulate_options& options) {
   }
   const algorithm* how = lsched::find(options.collective, options.algorithm);
   if (how != nullptr && how->of->adapts && how->looks_at.nodes)
-    run.remark = node_warning(*how, run.ranks, shape_of(options, run));
+    run.warning = node_warning(*how, run.ranks, shape_of(options, run));
 }
 
 }  // namespace

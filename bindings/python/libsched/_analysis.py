@@ -41,7 +41,7 @@ class Simulation(NamedTuple):
     counted: dict[str, int]  #: ranks, messages, bytes and the other members of lsched_simulation
 
 
-_ASKED = {"op": 1, "dtype": 2, "count": 4, "root": 8}
+_REQUIRED = {"op": 1, "dtype": 2, "count": 4, "root": 8}
 
 
 def verify(text: str | None = None, *, collective: str | None = None, ranks: int = 0, algorithm: str | None = None,
@@ -57,8 +57,8 @@ def verify(text: str | None = None, *, collective: str | None = None, ranks: int
 
     Raises ArgumentError, with line and column, for a text that is not valid.
     """
-    asked = {"op": op, "dtype": dtype, "count": count, "root": root}
-    bits = 0 if text is None else sum(bit for name, bit in _ASKED.items() if asked[name] is not None)
+    required = {"op": op, "dtype": dtype, "count": count, "root": root}
+    bits = 0 if text is None else sum(bit for name, bit in _REQUIRED.items() if required[name] is not None)
     counted, findings, notes = _core.verify(
         text, collective, in_place, ranks, algorithm, count or 0, 0 if dtype is None else dtype_number(dtype),
         0 if op is None else number_of(REDUCTIONS, op, "op"), activation, bits, root or 0, eager_bytes, slots,

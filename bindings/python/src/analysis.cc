@@ -48,7 +48,7 @@ nb::dict told_of(const lsched_verification& of) {
 
 /// Returns the tuple (result, violations, warnings).
 nb::tuple verify(const words& text, const words& collective, bool in_place, std::int32_t ranks, const words& algorithm,
-                 std::uint64_t count, int dtype, int reduction, const words& activation, std::uint32_t asked,
+                 std::uint64_t count, int dtype, int reduction, const words& activation, std::uint32_t required,
                  std::int32_t root, std::uint64_t eager_bytes, std::uint32_t slots, std::uint64_t most_findings) {
   const lsched_verify_desc desc{.struct_size = sizeof desc,
                                 .text = text_of(text),
@@ -61,7 +61,7 @@ nb::tuple verify(const words& text, const words& collective, bool in_place, std:
                                 .dtype = static_cast<lsched_dtype>(dtype),
                                 .reduction = static_cast<lsched_reduction>(reduction),
                                 .activation = text_of(activation),
-                                .asked = asked,
+                                .required = required,
                                 .root = root,
                                 .eager_bytes = eager_bytes,
                                 .slots = slots};

@@ -162,24 +162,24 @@ TEST(c_verify, a_text_is_held_against_what_is_asked) {
   const std::string mine = world_of({.name = "allreduce/mine", .flags = ""}, exchange);
   lsched_verify_desc desc = describe(mine);
   desc.reduction = LSCHED_SUM, desc.dtype = LSCHED_F32, desc.count = 6;
-  desc.asked = LSCHED_ASKED_REDUCTION | LSCHED_ASKED_DTYPE | LSCHED_ASKED_COUNT | LSCHED_ASKED_PROMISE;
+  desc.required = LSCHED_REQUIRE_REDUCTION | LSCHED_REQUIRE_DTYPE | LSCHED_REQUIRE_COUNT | LSCHED_REQUIRE_PROMISE;
   EXPECT_EQ(ask(desc).figures.holds, 1);
   desc.reduction = LSCHED_MAX;
   EXPECT_STREQ(ask(desc).found[0].property, "contents");
-  desc.asked = LSCHED_ASKED_COUNT, desc.count = 5;
+  desc.required = LSCHED_REQUIRE_COUNT, desc.count = 5;
   EXPECT_STREQ(ask(desc).found[0].property, "form");
-  desc.asked = LSCHED_ASKED_ROOT;
+  desc.required = LSCHED_REQUIRE_ROOT;
   EXPECT_EQ(ask(desc).status, LSCHED_ERR_ARGUMENT);
-  desc.asked = LSCHED_ASKED_REDUCTION, desc.reduction = lsched_reduction{};
+  desc.required = LSCHED_REQUIRE_REDUCTION, desc.reduction = lsched_reduction{};
   EXPECT_EQ(ask(desc).status, LSCHED_ERR_ARGUMENT);
-  desc.asked = 32;
+  desc.required = 32;
   EXPECT_EQ(ask(desc).status, LSCHED_ERR_ARGUMENT);
   const std::string other = world_of({.name = "sum of two", .flags = ""}, exchange);
   lsched_verify_desc required = describe(other);
-  required.asked = LSCHED_ASKED_PROMISE;
+  required.required = LSCHED_REQUIRE_PROMISE;
   EXPECT_EQ(ask(required).status, LSCHED_ERR_ARGUMENT);
   lsched_verify_desc registered = describe("allreduce", 2, 6);
-  registered.asked = LSCHED_ASKED_COUNT;
+  registered.required = LSCHED_REQUIRE_COUNT;
   EXPECT_EQ(ask(registered).status, LSCHED_ERR_ARGUMENT);
 }
 

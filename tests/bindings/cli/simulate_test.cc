@@ -120,16 +120,16 @@ TEST(CommandSimulate, prints_what_is_done_before_it_says_what_cannot_be) {
   EXPECT_TRUE(contains(late.err, "would begin at")) << late.err;
 }
 
-TEST(CommandSimulate, remarks_on_an_adaptive_sum_that_is_a_mean) {
-  const std::string remark = "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
+TEST(CommandSimulate, warns_of_an_adaptive_sum_that_is_a_mean) {
+  const std::string warning = "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
   words ask{"simulate", "adasum", "--algorithm", "two_level", "--ranks", "6"};
-  EXPECT_TRUE(contains(run(lsched(ask)).out, "remark: " + remark));
+  EXPECT_TRUE(contains(run(lsched(ask)).out, "warning: " + warning));
   ask.insert(ask.end(), {"--json", "-"});
   const std::string out = run(lsched(ask)).out;
-  EXPECT_EQ(json::parse(out.substr(0, out.find('\n')))["report"]["remark"], remark);
+  EXPECT_EQ(json::parse(out.substr(0, out.find('\n')))["report"]["warning"], warning);
   ask.insert(ask.end(), {"--ranks-per-node", "3"});
   const outcome several = run_well(lsched(ask));
-  EXPECT_FALSE(contains(several.out, "remark")) << several.out;
+  EXPECT_FALSE(contains(several.out, "warning")) << several.out;
 }
 
 TEST(CommandSimulate, starts_and_times_beyond_what_it_counts_are_errors) {
@@ -169,7 +169,7 @@ TEST(CommandSimulate, traces_the_first_ranks_and_says_so) {
   EXPECT_TRUE(contains(it.err, "the first 64 of 100 ranks")) << it.err;
   std::ifstream written(file.path);
   const json trace = json::parse(written);
-  EXPECT_TRUE(contains(trace["otherData"]["remark"], "the first 64 of 100 ranks"));
+  EXPECT_TRUE(contains(trace["otherData"]["note"], "the first 64 of 100 ranks"));
   EXPECT_TRUE(std::ranges::all_of(trace["traceEvents"], [](const json& event) { return event["pid"] < 64; }));
 }
 

@@ -391,8 +391,8 @@ std::string a_node_that_cannot_share_says_why() {
   auto opened = open_mpi_endpoint(MPI_COMM_WORLD, {.region_bytes = std::uint64_t{1} << 60}, &info);
   if (!opened) return in_words(opened.error());
   if ((*opened)->name() != "mpi") return "the endpoint shares more memory than there are addresses";
-  if (info.remark.find("cannot share memory") == std::string::npos)
-    return "the remark does not give the reason: " + info.remark;
+  if (info.description.find("cannot share memory") == std::string::npos)
+    return "the description does not give the reason: " + info.description;
   if (sharing_ranks(info) != 1 || info.ranks != static_cast<unsigned>(g_run.size))
     return "the number of ranks is wrong";
   opened = open_mpi_endpoint(MPI_COMM_WORLD, {.ranks_per_node = g_run.self == 0 ? 1 : 2});
@@ -413,7 +413,8 @@ std::string the_endpoint_fits_the_node() {
       const rank k = it.options.ranks_per_node;
       expected = std::min(k, g_run.size - g_run.self / k * k);
     }
-    if (sharing_ranks(info) != expected) return std::string(it.name) + " shares with the wrong ranks: " + info.remark;
+    if (sharing_ranks(info) != expected)
+      return std::string(it.name) + " shares with the wrong ranks: " + info.description;
     if (((*opened)->name() == "shm+mpi") != (expected > 1))
       return std::string(it.name) + " is " + std::string((*opened)->name());
     if ((*opened)->place() != world{g_run.self, g_run.size}) return std::string(it.name) + " has a wrong place";

@@ -92,11 +92,11 @@ TEST(simulated_trace, leaves_out_the_ranks_that_were_not_asked_for) {
   EXPECT_EQ(count_of(run.events, op_kind::recv), 3 * 4u);
 }
 
-TEST(simulated_trace, remarks_are_seen) {
+TEST(simulated_trace, notes_are_seen) {
   const auto run = traced(testing::doubling_world(2, 8));
-  const json all = json::parse(to_trace_json(run.events, {.remark = "a \"remark\""}));
-  EXPECT_EQ(all["otherData"]["remark"], "a \"remark\"");
-  EXPECT_TRUE(std::ranges::any_of(all["traceEvents"], [](const json& it) { return it["name"] == "a \"remark\""; }));
+  const json all = json::parse(to_trace_json(run.events, {.note = "a \"note\""}));
+  EXPECT_EQ(all["otherData"]["note"], "a \"note\"");
+  EXPECT_TRUE(std::ranges::any_of(all["traceEvents"], [](const json& it) { return it["name"] == "a \"note\""; }));
 }
 
 }  // namespace

@@ -220,7 +220,7 @@ void fail_to_open(const fake_device& gpu, const std::string& call) {
   }
   if (call == k_no_descriptors && !is_first) sum.expect_right();
   sum.expect_right();
-  EXPECT_GE(mine.messages_shown(), 2u) << "no buffer was published again";
+  EXPECT_GE(mine.messages_read_directly(), 2u) << "no buffer was published again";
 }
 
 TEST(CudaPeers, MemoryThatCannotBeOpenedFailsTheRoundOnAllRanks) {
@@ -252,7 +252,7 @@ void attach_again(const fake_device& gpu, bool hangs) {
   }
   buffer_sum(mine.world(), gpu, k_in_the_first_area).expect_right();
   buffer_sum(mine.world(), gpu, k_elements).expect_right();
-  EXPECT_GE(mine.messages_shown(), 2u);
+  EXPECT_GE(mine.messages_read_directly(), 2u);
 }
 
 TEST(CudaPeers, AttachThatFailsShowsNothing) {
@@ -292,9 +292,9 @@ std::uint64_t mapped_imports(const fake_device& gpu) {
 void sum_many_buffers(const fake_device& gpu) {
   const rank_of_process mine(true, LSCHED_CUDA_PEERS_ALWAYS);
   for (int i = 0; i < 80; ++i) {
-    const std::uint64_t before = mine.messages_shown();
+    const std::uint64_t before = mine.messages_read_directly();
     buffer_sum(mine.world(), gpu, k_short, memory_of::application).expect_right();
-    EXPECT_GT(mine.messages_shown(), before) << "number " << i << " is not published";
+    EXPECT_GT(mine.messages_read_directly(), before) << "number " << i << " is not published";
   }
   EXPECT_GE(gpu.fake().calls("cuIpcOpenMemHandle"), 80u);
   EXPECT_TRUE(wait_until([&] { return open_imports(gpu) == 0; }));
@@ -315,7 +315,7 @@ void rebind_many_times(const fake_device& gpu) {
     sum.expect_right_round();
   }
   EXPECT_TRUE(wait_until([&] { return open_imports(gpu) <= at_a_time; }));
-  EXPECT_GT(mine.messages_shown(), 80u);
+  EXPECT_GT(mine.messages_read_directly(), 80u);
   sum.destroy();
 }
 

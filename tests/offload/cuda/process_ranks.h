@@ -51,7 +51,7 @@ class rank_of_process {
     return text.data();
   }
 
-  std::uint64_t messages_shown() const {
+  std::uint64_t messages_read_directly() const {
     lsched_stats stats{.struct_size = sizeof stats};
     EXPECT_EQ(lsched_get_stats(world_, &stats), LSCHED_OK);
     return stats.device_messages_shared;

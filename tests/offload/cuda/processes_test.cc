@@ -58,14 +58,15 @@ void compare_all(const rank_of_process& mine, const fake_device& gpu) {
 }
 
 /// Runs all collectives in device memory and compares the results with host memory. If ranks read each other's device
-/// memory, messages_shown() counts the long messages. No message of this test is sent from memory of the library.
+/// memory, messages_read_directly() counts the long messages. No message of this test is sent from memory of the
+/// library.
 int compare_with_host(rank self, const std::function<bool(rank)>& has_device, lsched_cuda_peers peers) {
   return with_driver([&](const fake_device& gpu) {
     const rank_of_process mine(has_device(self), peers);
     compare_all(mine, gpu);
     if (!has_device(self)) return;
-    EXPECT_TRUE(mine.messages_shown() == 0 || peers != LSCHED_CUDA_PEERS_NEVER);
-    EXPECT_TRUE(mine.messages_shown() != 0 || peers != LSCHED_CUDA_PEERS_ALWAYS || sampled());
+    EXPECT_TRUE(mine.messages_read_directly() == 0 || peers != LSCHED_CUDA_PEERS_NEVER);
+    EXPECT_TRUE(mine.messages_read_directly() != 0 || peers != LSCHED_CUDA_PEERS_ALWAYS || sampled());
     const std::string text = mine.description();
     EXPECT_EQ(text.find("does not pin"), std::string::npos) << text;
     if (sampled() || peers == LSCHED_CUDA_PEERS_ALWAYS) return;

@@ -26,8 +26,8 @@ class AdasumOptimizer(Wrapper):
         timeout        maximum duration of an exchange in seconds; None: the group's timeout
 
     Attributes:
-        spoilt  names of the tensors with NaN or infinities in the last exchange, the same on all ranks. These
-                tensors were reset to their values before the local steps
+        non_finite  names of the tensors with NaN or infinities in the last exchange, the same on all ranks. These
+                    tensors were reset to their values before the local steps
     """
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
@@ -39,7 +39,7 @@ class AdasumOptimizer(Wrapper):
             super().__init__(inner, named_parameters)
             self._before, self._move = self.parameters.vector(), self.parameters.vector()
         self._local_steps, self._steps = local_steps, 0
-        self.spoilt: list[str] = []
+        self.non_finite: list[str] = []
         self.exchange = self.world.adasum(self._move.flat, tensors=self.parameters.table())
         self.exchange._create_wait(self._limit)
 
@@ -75,7 +75,7 @@ class AdasumOptimizer(Wrapper):
         self._move.flat.sub_(self._before.flat)
         self.exchange.run(self._limit)
         flags = self.exchange.non_finite_tensors()
-        self.spoilt = [name for name, flag in zip(self.parameters.names, flags) if flag]
+        self.non_finite = [name for name, flag in zip(self.parameters.names, flags) if flag]
         for part, tensor, flag in zip(self._move.parts, self.parameters.tensors, flags):
             if flag:
                 part.zero_()

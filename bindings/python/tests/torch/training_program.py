@@ -553,21 +553,22 @@ def check_adasum_is_what_its_definition_says(its):
         wanted = before + (1 - dot / (2 * aa)) * a + (1 - dot / (2 * bb)) * b
         assert torch.allclose(part, wanted.float(), atol=1e-6)
     its.train(model, opt)
-    assert are_alike(model) and not opt.spoilt
+    assert are_alike(model) and not opt.non_finite
     if its.rank == 0:
         inner.param_groups[0]["lr"] = float("nan")
     its.train(model, opt, range(1))
-    assert len(opt.spoilt) == 4 and torch.isfinite(weights(model)).all() and are_alike(model)
+    assert len(opt.non_finite) == 4 and torch.isfinite(weights(model)).all() and are_alike(model)
     inner.param_groups[0]["lr"] = 0.1
     opt.zero_grad()
     its.loss(model, 0).backward()
     if its.rank == 1:
         next(model.parameters()).grad.view(-1)[0] = float("nan")
     opt.step()
-    assert opt.spoilt == ["0.weight"], opt.spoilt
+    assert opt.non_finite == ["0.weight"], opt.non_finite
     before = weights(model)
     its.train(model, opt, range(1))
-    assert not opt.spoilt and are_alike(model) and (weights(model) != before).any(), "the momentum is non-finite, too"
+    assert not opt.non_finite and are_alike(model)
+    assert (weights(model) != before).any(), "the momentum is non-finite, too"
     opt.close()
 
 

@@ -299,10 +299,11 @@ TEST(goal_of_a_simulation, requires_what_fired_first_there_and_says_so) {
     for (const goal_edge& it : me.edges)
       if (it.after == either) sources.push_back(me.ops[it.before].peer);
     EXPECT_EQ(sources, std::vector{static_cast<std::uint32_t>(first)});
-    EXPECT_NE(made.remark.find("resolved for one simulated scenario: skew straggler, noise none, seed "),
+    EXPECT_NE(made.description.find("resolved for one simulated scenario: skew straggler, noise none, seed "),
               std::string::npos)
-        << made.remark;
-    EXPECT_NE(made.remark.find("the deps that completed first are required"), std::string::npos) << made.remark;
+        << made.description;
+    EXPECT_NE(made.description.find("the deps that completed first are required"), std::string::npos)
+        << made.description;
   }
 }
 

@@ -39,7 +39,7 @@ std::string complaint(std::string_view text) {
 
 // --- text ----------------------------------------------------------------------------------------------------
 
-TEST(goal_text, is_written_one_line_an_op_with_the_remark_in_the_first_block) {
+TEST(goal_text, is_written_one_line_an_op_with_the_description_in_the_first_block) {
   EXPECT_EQ(to_goal_text(small_program(), "two\nlines"),
             "num_ranks 2\n"
             "\n"
@@ -60,7 +60,7 @@ TEST(goal_text, is_written_one_line_an_op_with_the_remark_in_the_first_block) {
             "}\n");
 }
 
-TEST(goal_text, keeps_a_remark_a_comment_whatever_it_holds) {
+TEST(goal_text, keeps_a_description_a_comment_whatever_it_holds) {
   const std::string text = to_goal_text(small_program(), "a\r}\x01\nsend 1b to 7");
   EXPECT_NE(text.find("// a?}?\n// send 1b to 7\n"), std::string::npos) << text;
   EXPECT_EQ(*parse_goal_text(text), small_program());

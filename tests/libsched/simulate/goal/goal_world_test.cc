@@ -50,7 +50,7 @@ TEST(export_goal, refuses_a_calc_that_takes_too_long_to_be_written) {
 TEST(export_goal, keeps_messages_and_deps_of_an_allreduce_of_two) {
   const auto made = export_goal(world_of("allreduce", "recursive_doubling", 2, floats(10)), {.ns_per_byte = 0.5});
   ASSERT_TRUE(made) << made.error().text;
-  const std::string text = to_goal_text(made->program, made->remark);
+  const std::string text = to_goal_text(made->program, made->description);
   EXPECT_TRUE(contains(text,
                        "// libsched: allreduce/recursive_doubling, 2 ranks, round 1\n"
                        "// times in ns; computes take 0.5 ns for each byte they write\n"))
@@ -84,9 +84,9 @@ TEST(export_goal, resolves_or_dependencies_for_one_initiator_and_says_so) {
   const auto world = partial_world(5, {.policy = activation_policy::solo});
   const auto made = export_goal(world, {.initiator = 3});
   ASSERT_TRUE(made) << made.error().text;
-  EXPECT_TRUE(contains(made->remark, "resolved for one scenario: rank 3 alone calls, every rank contributes"))
-      << made->remark;
-  EXPECT_TRUE(contains(made->remark, "signals are messages of 1 byte with tags from ")) << made->remark;
+  EXPECT_TRUE(contains(made->description, "resolved for one scenario: rank 3 alone calls, every rank contributes"))
+      << made->description;
+  EXPECT_TRUE(contains(made->description, "signals are messages of 1 byte with tags from ")) << made->description;
   for (rank r = 0; r < 5; ++r) {
     // In a solo activation, the only op without a predecessor, except for receives, is the call of the initiator.
     const goal_rank& me = made->program.ranks[static_cast<std::size_t>(r)];
@@ -107,7 +107,7 @@ TEST(export_goal, lets_the_drawn_rank_call_under_majority_and_everybody_under_fu
   EXPECT_EQ(drawn->program, export_goal(majority, {.initiator = 5})->program);
   const auto full = export_goal(partial_world(6, {.policy = activation_policy::full}));
   ASSERT_TRUE(full) << full.error().text;
-  EXPECT_TRUE(contains(full->remark, "every rank calls")) << full->remark;
+  EXPECT_TRUE(contains(full->description, "every rank calls")) << full->description;
 }
 
 TEST(export_goal, requires_only_the_tokens_that_a_quorum_waited_for) {
@@ -128,7 +128,7 @@ TEST(export_goal, requires_only_the_tokens_that_a_quorum_waited_for) {
 TEST(export_goal, writes_empty_messages_as_one_byte) {
   const auto made = export_goal(world_of("allreduce", "tree", 3, floats(0)));
   ASSERT_TRUE(made) << made.error().text;
-  EXPECT_TRUE(contains(made->remark, "messages of 0 bytes are written as 1 byte"));
+  EXPECT_TRUE(contains(made->description, "messages of 0 bytes are written as 1 byte"));
   for (const goal_rank& me : made->program.ranks)
     for (const goal_op& it : me.ops) EXPECT_TRUE(it.kind == goal_kind::calc || it.size == 1);
 }
