@@ -1,6 +1,4 @@
 // The basic types of the library: ranks, ops, rounds, dtypes and memory spaces.
-//
-// Interfaces use these types for ranks, ops and rounds.
 #pragma once
 
 #include <array>
@@ -31,9 +29,9 @@ struct world {
   friend bool operator==(const world&, const world&) = default;
 };
 
-/// Element types. f16 and bf16 are storage formats, and their arithmetic is done in f32. The item types store an index
-/// and a value: one element of a sparse vector in coordinate format (ops/sparse/sparse.h). No kernel computes with
-/// items elementwise.
+/// Element types. f16 and bf16 are storage formats: arithmetic first converts their elements to f32 or f64. The item
+/// types store an index and a value: one element of a sparse vector in coordinate format (ops/sparse/sparse.h). No
+/// kernel computes with items elementwise.
 enum class dtype : std::uint8_t { i8, u8, i32, i64, u64, f16, bf16, f32, f64, item_f16, item_bf16, item_f32, item_f64 };
 
 /// The dtypes of numbers.
@@ -42,7 +40,6 @@ inline constexpr std::array<dtype, 9> k_all_dtypes{dtype::i8,  dtype::u8,   dtyp
 
 inline constexpr std::array<dtype, 4> k_all_items{dtype::item_f16, dtype::item_bf16, dtype::item_f32, dtype::item_f64};
 
-/// Bytes of one element.
 constexpr std::size_t size_of(dtype type) {
   constexpr std::array<std::uint8_t, 13> sizes{1, 1, 4, 8, 8, 2, 2, 4, 8, 6, 6, 8, 12};
   return sizes[static_cast<std::size_t>(type)];

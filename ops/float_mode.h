@@ -2,8 +2,8 @@
 //
 // A mode determines how results are rounded, whether subnormals become zero, and which exceptions trap. The application
 // may change the mode of its threads at any time, by fesetround, or by a call of a library that flushes subnormals to
-// zero. A new thread inherits the mode of its creator. Equal operands give equal bits on all ranks only in equal modes.
-// So the library computes in the default mode: round to nearest even, keep subnormals, trap nothing.
+// zero. A new thread inherits the mode of its creator. Equal operands give equal bits on all ranks only if the modes
+// are equal. So the library computes in the default mode: round to nearest even, keep subnormals, trap nothing.
 //
 // The default mode is set once for each step of the engine, for each piece of work of a helper thread, for each merge
 // of contributions, and for each C call outside the data path.
@@ -46,7 +46,8 @@ class float_control {
 };
 
 /// Switches this thread to the default mode while the object exists, and then restores the previous mode. Exception
-/// flags that are raised meanwhile stay raised. The control register is written only if the modes differ.
+/// flags that are raised meanwhile stay raised. The control register is written only if the current mode is not the
+/// default mode.
 class default_float_mode {
  public:
   default_float_mode() : before_(float_control::read()) { restore_default(before_); }

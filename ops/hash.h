@@ -1,4 +1,4 @@
-// FNV-1a (Fowler, Noll, Vo), a hash of a sequence of bytes with 64 bits.
+// FNV-1a (Fowler, Noll, Vo), a 64-bit hash of a sequence of bytes.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,14 @@
-// The kernel table, with a row for each kernel that a compute op can request, and the arithmetic of the host.
+// The kernel table, with a row for each kernel that a compute op can request, and the host's functions for kernels.
 //
 // All other code reads the properties of a kernel from the kernel's row. A new kernel needs an enumerator, a row, and a
 // kernel_fn that find() returns.
 //
 // The result of a kernel depends on elements, never on ranks. A reduction is elementwise: c[i] = a[i] (op) b[i] for i <
 // count. Any two of the arrays a, b and c are either identical or disjoint (c == a and c == b are both allowed).
-// Pointers need only the alignment of an element, and may be null only if count is 0. All kernels are pure functions of
-// their operands. In the default floating-point environment (round to nearest, subnormals kept), equal input bits give
-// equal output bits, at every SIMD level and on every rank. These rules define every result, also where IEEE 754
-// permits several results:
+// Pointers need only the alignment of an element, and may be null only if count is 0. All kernels of the library are
+// pure functions of their operands and parameters. In the default floating-point environment (round to nearest,
+// subnormals kept), equal input bits give equal output bits, at every SIMD level and on every rank. These rules define
+// every result, also where IEEE 754 permits several results:
 //
 //   - Integer sum and prod wrap around. land, lor and lxor treat every value except 0 as true, and return 0 or 1.
 //   - f16 and bf16 are converted to f32, combined, and rounded once to nearest even. An overflow gives infinity.
@@ -45,13 +45,13 @@ enum class kernel : std::uint8_t {
   user,
   dot_norms,  ///< the three dot products of a and b that Adasum needs (adasum.h)
   adasum,     ///< Adasum of a and b, parts of two vectors whose dot products are in s (adasum.h)
-  divide,     ///< a divided by a number, which turns a sum over ranks into a mean
-  measure,    ///< the lengths of the lists in a, in items
-  lay_out,    ///< makes c an array of lists whose lengths are the numbers in a; the items have no values yet
-  split,      ///< calls a function of the instance (functions.h) that splits a into parts; each part is an element of c
-  fold,       ///< calls a function of the instance that combines the elements of a (one part of all sources)
-  join,       ///< calls a function of the instance that joins the elements of a, which are all parts of one whole
-  derive      ///< calls a function of the instance that computes numbers from a
+  divide,     ///< operand a divided by a number; makes a sum over ranks a mean
+  measure,    ///< the lengths of the lists in operand a, in items
+  lay_out,    ///< makes operand c an array of lists with the lengths in operand a; the items have no values yet
+  split,      ///< calls a function of the instance (functions.h): splits operand a into parts, the elements of c
+  fold,       ///< calls a function of the instance: combines the elements of operand a (one part of all sources)
+  join,       ///< calls a function of the instance: joins the elements of operand a, all parts of one whole
+  derive      ///< calls a function of the instance: computes numbers from operand a
 };
 
 inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::prod, kernel::min,  kernel::max,
@@ -117,7 +117,7 @@ enum class null_rule : std::uint8_t {
   partly,   ///< as `present`, but the result is null if all operands are null
 };
 
-/// Symbolic value that the verifier computes for the result (libsched/verify).
+/// Symbolic value that the verifier computes for the result (libsched/verify). a, b and s are operands.
 enum class symbolic_rule : std::uint8_t {
   nothing,   ///< only for `none`
   copy,      ///< the contributions in a
@@ -127,17 +127,17 @@ enum class symbolic_rule : std::uint8_t {
   sums,      ///< dot products of a and b, which are not contributions
   lengths,   ///< the lengths of the lists in a, which are not contributions
   layout,    ///< no content; afterwards, only lists with the lengths in a may be written to the result
-  part,      ///< function: the parts of a, which is a whole expression (node, libsched/verify) or one element of a node
-  fold,      ///< function: the combination, in order, of the elements of a, which are the same part of several nodes
-  whole,     ///< function: the whole node, of which a contains all parts
-  opaque,    ///< function: numbers that follow from a, and are not contributions
+  part,      ///< function: the parts of operand a, which is a node (an expression, libsched/verify) or one element
+  fold,      ///< function: the elements of operand a, combined in order; each is the same part of another node
+  whole,     ///< function: the whole node; operand a contains all its parts
+  opaque,    ///< function: numbers that follow from operand a; they are not contributions
 };
 
 enum class trait : std::uint8_t {
   reduction,    ///< elementwise and associative, with two operands, so that collectives can use it in reductions
   merges,       ///< can add a contribution that missed its round to the rank's next contribution
   function,     ///< calls a function of the instance (functions.h), whose operands are whole buffers of any type
-  elementwise,  ///< a cut of the operands into parts does not change the bits, so several threads may compute the parts
+  elementwise,  ///< a cut of the operands does not change the result's bits, so several threads may compute the parts
   on_devices,   ///< GPUs also have the kernel, with the same bits; for functions, see functions::use_devices()
 };
 
@@ -192,7 +192,8 @@ inline constexpr operand_rule k_sums{operand_need::always, operand_type::sums};
 inline constexpr operand_rule k_by_sums{operand_need::always, operand_type::sums, true};
 inline constexpr operand_rule k_by_buffer{operand_need::optional, operand_type::elements, true};
 
-// ... because integers wrap around, every computed NaN has the same bits, and min and max order zeros by their sign.
+// These laws hold because integers wrap around, every computed NaN has the same bits, and min and max order zeros by
+// their sign.
 inline constexpr law_table k_no_law{};
 inline constexpr law_table k_arithmetic{k_numbers, k_numbers & ~k_floats};
 inline constexpr law_table k_parity{k_numbers, k_numbers};
@@ -371,8 +372,8 @@ using kernel_fn = void (*)(const kernel_call& call);
 /// in every round.
 kernel_fn find(kernel what, dtype type);
 
-/// Returns a reduction as a function of its operands. Returns nullptr if find() returns nullptr, or if the kernel is
-/// not a reduction.
+/// Returns a reduction as a function of its operands. Returns nullptr if find() returns nullptr, if the kernel is not a
+/// reduction, and for `user`.
 reduce_fn find_reduce(kernel what, dtype type);
 
 /// Computes c[i] = a[i] / divisor. The exact quotient is rounded once, to nearest even in the element's type, also if

@@ -8,7 +8,7 @@
 
 namespace lsched {
 
-/// Returns the number that the text is, or nothing if the whole text is not a number of this type.
+/// Parses the whole text as one number. Returns nothing if the text is not a number of this type.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number value{};

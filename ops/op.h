@@ -18,11 +18,10 @@ namespace lsched {
 
 /// Kinds of ops.
 ///
-/// A *signal* is not a message of length 0. Each signal edge has a 64-bit register at the receiver, which holds the
-/// highest round that the sender has signalled and never decreases. A signal_recv completes in round t once its
-/// register holds at least t. If `peer` is this rank, the register holds the latest round that the application has
-/// started. `capture` moves the application's pending contribution to region `c`. If no contribution is pending,
-/// `capture` marks `c` as null.
+/// A *signal* is not a message of length 0. Each signal edge has a 64-bit register at the receiver. The register holds
+/// the highest round that the sender has signaled. A signal_recv completes in round t when its register holds at least
+/// t. If `peer` is this rank, the register holds the latest round that the application has started. `capture` moves the
+/// application's pending contribution to region `c`. If no contribution is pending, `capture` marks `c` as null.
 enum class op_kind : std::uint8_t { nop, send, recv, compute, signal_send, signal_recv, capture };
 
 /// Properties of a kind of op. For computes, the kernel's row lists the operands (ops/kernel.h).
@@ -57,7 +56,8 @@ constexpr bool is_payload(op_kind kind) { return is_communication(kind) && !is_s
 inline constexpr std::uint16_t k_no_buffer = 0xffff;
 inline constexpr std::uint64_t k_max_count = (std::uint64_t{1} << 48) - 1;
 
-/// The start of a region in a buffer: buffer number and offset in elements. The length of the region is the op's count.
+/// The start of a region in a buffer: buffer number and offset in elements. The length is usually the op's count;
+/// operands_of (schedule.h) returns the exact length.
 class region {
  public:
   constexpr region() = default;
@@ -92,8 +92,8 @@ class region {
 ///   measure     c = the lengths of the lists in a
 ///   lay_out     c = lists with the lengths in a, without values yet
 ///
-/// An op whose kernel is a function of the instance (functions.h) reads the whole buffer of a and, if the op has an
-/// operand b, of b. It writes the whole buffer of c. These buffers may have any type. operands_of (schedule.h) returns
+/// An op whose kernel is a function of the instance (functions.h) reads the whole buffers of region a and, if present,
+/// region b. It writes the whole buffer of region c. These buffers may have any type. operands_of (schedule.h) returns
 /// all regions of an op.
 struct op {
   op_kind kind = op_kind::nop;
@@ -108,9 +108,9 @@ struct op {
   std::uint32_t tag = 0;
   std::uint64_t count = 0;  ///< elements
   region a{}, b{}, c{}, s{};
-  /// Set by compile. Compute op: the in-place recv whose payload this op reads as `a`, and which is released after this
-  /// op. Send: the copy from device memory that produces the source of this send and has no other reader. This copy can
-  /// be left out if the receiver reads device memory.
+  /// Set by compile. Compute op: the in-place recv whose payload this op reads as operand `a`. The payload is released
+  /// after its last reader. Send: the copy that produces the source of this send from device memory, if no other op
+  /// reads that source. The copy can be left out if the receiver reads device memory.
   op_id releases_a = k_no_op;
   op_id releases_b = k_no_op;  ///< set by compile; compute op: as releases_a, for operand `b`
   friend bool operator==(const op&, const op&) = default;
@@ -140,7 +140,7 @@ class operand_list {
   std::size_t size_ = 0;
 };
 
-/// Returns an error text if the op's kernel does not support its dtype or parameters, else an empty string.
+/// Returns an error text if the op's kernel does not support the op's dtype or parameters, else an empty string.
 std::string validate_kernel(const op& what, const parameter_values& with);
 
 /// Returns the operands of an op. The kernel must not be a function of the instance (functions.h).

@@ -6,7 +6,8 @@
 
 namespace lsched {
 
-/// Returns the name of the SIMD target that find_reduce uses on this CPU ("AVX3" is AVX-512, "AVX2", "SSE4", …).
+/// Returns the name of the SIMD target that find_reduce uses on this CPU, such as "AVX2" or "SSE4". The name "AVX3"
+/// means AVX-512.
 std::string_view simd_target();
 
 /// Returns the name of target number `place` among the targets that this build contains and this CPU supports. Number 0

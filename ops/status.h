@@ -1,5 +1,4 @@
-// Results of calls: a status code on the data path, and a failure with details on all other paths, which are called
-// cold.
+// Results of calls: a status code on the data path, and a failure with details on all other paths (cold paths).
 //
 // Status codes have the same numbers as in the C API (`lsched_status`). New codes are appended, and numbers never
 // change. The function that detects a fault fills in the details (op, peer, text). Its callers pass the details on

@@ -78,7 +78,7 @@ class analysis {
   bool is_dead_before(const local_order& order, op_id taker, op_id writer) const {
     if (!order.is_before(taker, writer)) return false;
     const auto is_read = [&](region from) {
-      if (program_.buffers()[from.buffer()].role == buffer_role::input) return true;  // inputs are never swapped
+      if (program_.buffers()[from.buffer()].role == buffer_role::input) return true;  // an input keeps its memory
       const op_id source = source_of(order, from.buffer(), taker);
       if (source == k_no_op) return false;
       for (const op_id reader : readers_[from.buffer()]) {

@@ -20,7 +20,7 @@ struct buffer_swap {
   friend bool operator==(const buffer_swap&, const buffer_swap&) = default;
 };
 
-/// Returns the possible swaps, by op. Outputs are never swapped, because the application provided their memory. For
+/// Returns the possible swaps, by op. The target may be an output, but an operand in an output is never swapped. For
 /// targets that are written more than once, time and memory grow with the square of the number of ops. So schedules
 /// with more than k_most_ordered_ops ops (order.h) have no swaps for such targets.
 std::vector<buffer_swap> buffer_swaps_of(const schedule& program, const segment_map& segments);

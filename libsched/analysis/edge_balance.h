@@ -1,12 +1,12 @@
-// Edge balance: a check that the sends and receives of a whole world match, for which each rank contributes only a few
-// bytes.
+// Edge balance: a check that the sends and receives of a whole world match. Each rank contributes a few hundred bytes.
 //
 // An edge connects a send and a receive, its two ends. The hash of an end selects two of eight cells. The fields of a
 // send are added to both cells, and the fields of a receive are subtracted, modulo 2^64. The cells are then summed over
-// all ranks. All sums are zero if each send has a receive with the same peers, tag, kind, dtype and size. Otherwise
-// they are zero only with a probability of 2^-64. A cell with exactly one unmatched end contains the fields of this
-// end, so every rank can report the end. When this end is subtracted from its second cell, a single end may remain
-// there, which can be reported, too. This is the invertible sketch of Goodrich and Mitzenmacher (2011).
+// all ranks. All sums are zero if each send has a receive with the same peers, tag, kind, guard, dtype and size.
+// Otherwise all sums are zero only with a probability of 2^-64. A cell with exactly one unmatched end contains the
+// fields of this end, so every rank can report the end. After this end is subtracted from its second cell, that cell
+// may contain exactly one end, which can be reported, too. This is the invertible sketch of Goodrich and Mitzenmacher
+// (2011).
 #pragma once
 
 #include <array>

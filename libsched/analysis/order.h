@@ -1,7 +1,7 @@
 // The order of a rank's ops that holds in every execution.
 //
 // An op that waits for all its deps comes after these deps and all their predecessors. An op that waits for only k of
-// its deps comes after another op only if this is true for every choice of k deps.
+// its deps comes after another op x only if every choice of k deps includes x, or an op that comes after x.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,9 @@ class local_order {
   /// for such a nop, the result is always false.
   bool is_before(op_id x, op_id y) const { return has_column(x) && has_bit(y, column_[x]); }
 
-  /// Returns, by op, whether the op has fired in every round before the rank's round ends. This is true for ops that
-  /// come before the exit op. It is also true for ops that get enough tokens from such ops, because a round does not
-  /// end while an op is in flight. Signal receives are an exception, because they also wait for a signal.
+  /// Returns, by op, whether the op has fired in every round when the rank's round ends. The result is true for the
+  /// exit op, for ops that come before the exit op, and for ops that get enough tokens from such ops, because a round
+  /// does not end while an op is in flight. Signal receives are an exception, because they also wait for a signal.
   std::vector<bool> fired_by_end(const schedule& program) const;
 
   /// Returns true if every op waits for all its deps.

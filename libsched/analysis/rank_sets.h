@@ -24,12 +24,11 @@ class rank_sets {
   rank_sets() { keep({}); }
 
   id single(rank r) { return keep({{r, r + 1}}); }
-  /// Returns the ranks that are in at least `least` of the sets. `least` must be at least 1.
+  /// Returns the ranks that are in `least` or more of the sets. `least` must be positive.
   id in_at_least(std::size_t least, std::span<const id> sets);
   id united(id x, id y);
 
   bool contains(id set, rank r) const;
-  /// Returns the smallest rank that is not in the set.
   rank first_missing(id set) const;
 
   struct interval {

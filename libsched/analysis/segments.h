@@ -4,8 +4,8 @@
 // An op may use only a part of a buffer. A segment is a maximal range of a buffer that every op uses entirely or not at
 // all. For each segment, the engine stores a flag for null and the number of contributors. verify() proves that all
 // segments of an operand hold contributions of the same ranks, so the engine reads only the flag and the number of the
-// operand's first segment. An empty operand has no segment and is null. An empty buffer has one segment. Outputs of
-// functions, and lists, are never null (functions.h).
+// operand's first segment. An empty buffer has one segment. An empty operand in any other buffer has no segment and is
+// null. Outputs of functions, and lists, are never null (functions.h).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,6 @@
 
 namespace lsched {
 
-/// The consecutive segments [first, end).
 struct segment_range {
   std::uint32_t first = 0;
   std::uint32_t end = 0;

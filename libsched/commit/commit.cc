@@ -61,7 +61,7 @@ std::string text_of(std::uint64_t reductions) {
   return text;
 }
 
-/// A rank, and the first other rank that differs.
+/// Two ranks whose reductions differ.
 struct two_ranks {
   rank first, other;
 };
@@ -295,7 +295,6 @@ void schedule_commit::withdraw(const failure& why) {
   count_ = 0;
 }
 
-// Removes the instances whose removal was requested before the ranks agreed.
 void schedule_commit::remove_orphans() {
   const auto is_gone = [this](instance* one) {
     const bool is_orphan = one->is_orphan;

@@ -41,7 +41,7 @@ struct commit_record {
   std::int16_t is_synchronising;
   std::int16_t asks_for_proof;
   std::uint64_t agreement_hash;  ///< hash of the whole agreement
-  std::uint64_t reductions;      ///< the reductions that the rank applies to each dtype; 0 if no schedule is committed
+  std::uint64_t reductions;      ///< the reductions that the rank applies to each dtype; 0: none
   member_address addresses[8];   ///< addresses of this rank's part of the objects that the commit creates
   char agreement[160];           ///< text of the agreement, possibly truncated
   char detail[320];              ///< text of the error, or data that only one kind of commit uses
@@ -92,13 +92,11 @@ class commitment {
 
  private:
   friend class commit_queue;
-  /// The outcome of an exchange.
   struct after_exchange {
     bool is_last = true;           ///< if false, another exchange follows
     std::optional<failure> why{};  ///< after the last exchange: the error, if the commit has failed
   };
 
-  /// Writes this rank's next record.
   void write_record(std::span<std::byte> record) const;
   /// Reads the records of all members, indexed by rank.
   after_exchange read_records(std::span<const std::byte> records);
@@ -128,7 +126,7 @@ struct companion {
 };
 
 /// The proof of a schedule during its commit. Each rank proves the schedules of the whole world from texts in which the
-/// ranks describe their parts. All ranks must set the functions, because all ranks take part if one rank asks for a
+/// ranks describe their parts. All ranks must set both functions, because all ranks take part if one rank asks for a
 /// proof. The engine's owner calls the functions. The proof fails if all texts together exceed k_most_proof_bytes.
 struct commit_proof {
   bool is_asked = false;  ///< this rank asks for the proof
@@ -163,10 +161,9 @@ class schedule_commit final : public commitment {
   schedule_commit(engine& where, membership_ptr members, std::uint64_t number, const commit_request& request);
 
   /// Returns the instances of the request, followed by the instances of its companions. The list is empty if this
-  /// rank's part was refused, and after the commit has failed. The requester must remove the instances even if the
-  /// commit fails.
+  /// rank's part was refused, and after the commit has failed. Even if the commit fails, the requester must remove the
+  /// instances that were in the list.
   std::span<instance* const> made() const { return {made_.data(), count_}; }
-  /// Returns the first instance, or null.
   instance* committed() const { return count_ == 0 ? nullptr : made_.front(); }
 
   void abandon() override;

@@ -41,7 +41,7 @@ bool commit_queue::advance() {
   return moved;
 }
 
-// Advances the first commit. Returns true if the commit has ended, has posted its record, or has gathered the records
+// Advances the first commit. Returns true if this call has ended the commit, posted its record, or gathered the records
 // of all members.
 bool commit_queue::advance_first() {
   if (!is_posted_) {
@@ -64,7 +64,7 @@ bool commit_queue::advance_first() {
   return true;
 }
 
-// If a rank was lost, the error is PEER, not TIMEOUT.
+// If the missing rank was lost, the error is PEER, not TIMEOUT.
 void commit_queue::conclude_first(status answer) {
   if (answer == status::timeout)
     if (missing_ != k_no_rank && engine_.net().liveness().is_lost(members_->home_of(missing_))) answer = status::peer;

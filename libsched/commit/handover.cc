@@ -62,8 +62,8 @@ std::optional<failure> handover::conclude(const std::vector<commit_record>& all)
   return std::nullopt;
 }
 
-// Copies the result of the last ended round from the member that has it. The result is intact, because that member
-// begins no round that could overwrite the result before all members have reached this commit.
+// Copies the result of the last ended round from a member that has ended this round. The result is intact: until all
+// members have reached this commit, no member begins a round that could overwrite it.
 std::optional<failure> handover::take_over(instance& mine, std::size_t index, const std::vector<commit_record>& all) {
   const auto round_of = [index](const commit_record& one) { return record_of(one, index).round; };
   const auto furthest = std::ranges::max_element(all, {}, round_of);

@@ -14,10 +14,10 @@ class handover final : public commitment {
  public:
   static constexpr std::size_t k_most = 3;
 
-  /// Creates the commit. Engine's owner only. `from` must have one to k_most failed instances, in the same order on all
-  /// members, which outlive the commit. If an instance has not failed, the commit is refused. If this member cannot
-  /// create the successors of the instances, the caller passes the reason in `unable`, and the commit is refused with
-  /// that error.
+  /// Creates the commit. Engine's owner only. `from` must have one to k_most instances, in the same order on all
+  /// members. The instances must outlive the commit. If an instance has not failed, the commit is refused. If this
+  /// member cannot create the successors of the instances, the caller passes the reason in `unable`, and the commit is
+  /// refused with that error.
   handover(engine& where, membership_ptr members, std::uint64_t number, std::span<instance* const> from,
            const std::optional<failure>& unable);
 

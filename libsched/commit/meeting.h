@@ -43,7 +43,7 @@ class meeting final : public engine_task {
 
   /// Gives up the meeting, for which this rank no longer waits. Returns true if the meeting has ended, possibly with
   /// success. Returns false if the other ranks may still accept this rank. The caller may then pass the meeting to
-  /// engine::adopt(), which leaves the new world when the meeting ends.
+  /// engine::adopt(): when the meeting ends, this rank leaves the new world.
   bool give_up();
 
   bool advance() override;

@@ -25,7 +25,7 @@ class split_commit final : public commitment {
   split_commit(endpoint& net, membership_ptr parent, std::uint64_t number, const result<split_choice>& choice);
 
   /// Returns the new world after success, or null for a negative colour. take_board() returns the board of the new
-  /// world. Only the engine's owner calls both.
+  /// world. Only the engine's owner may call the two functions.
   const membership_ptr& made() const { return made_; }
   std::unique_ptr<board> take_board() { return std::move(board_); }
 

@@ -168,7 +168,7 @@ bool engine::poll_lane() {
   std::size_t count = jobs_ == device_jobs_ ? 0 : lane_->poll(ended);
   if (device_jobs_ != 0) count += poll_device(std::span(ended).subspan(count));
   for (std::size_t i = 0; i < count; ++i) {
-    instance& inst = *instances_[ended[i] >> 32];  // not null, because remove() waits for the instance's jobs
+    instance& inst = *instances_[ended[i] >> 32];  // not null, because an instance with jobs is not freed
     const auto id = static_cast<op_id>(ended[i]);
     --inst.jobs, --jobs_;
     if (inst.phase == phase::running && has_computed(inst, id)) {
@@ -206,7 +206,8 @@ void engine::look(instance& inst) {
 }
 
 // Runs the instance until it has to wait. At the end of a round, a partial instance opens the next round at once. An
-// ordinary instance opens it only if the application has already called for it and its gate (round_gate.h) is open.
+// ordinary instance does so only if it has a gate (round_gate.h), the gate is open, and the application has already
+// called for the next round.
 void engine::advance(instance& inst) {
   const bool is_noted = trace_ != nullptr;  // a local variable, so that the hot loop keeps it in a register
   interpreter me{*this, inst};
@@ -267,7 +268,7 @@ void engine::end_round(instance& inst) {
 
 // --- firing ---------------------------------------------------------------------------------------------------------
 
-// Returns the state of an operand: that of its first segment, because all its segments have the same state
+// Returns the state of an operand: the state of its first segment, because all its segments have the same state
 // (segments.h).
 segment_state engine::segment_state_of(const instance& inst, segment_range op_segments::*operand, op_id id) {
   if (inst.segment_states.empty()) return {};
@@ -326,9 +327,9 @@ outcome engine::arrived(instance& inst, op_id id, const op& o, const arrival& ne
 }
 
 // Returns true if a payload may stay in the sender's or transport's memory until its reader has fired. Meanwhile the
-// sender waits for the release. So the reader must not wait for another op, which could depend on the sender: this
-// would be a deadlock. It is excluded if the receive's token is enough for the only reader to fire, or if the schedule
-// declares that it permits holding. A payload that a device has to read, but cannot access, never stays in place.
+// sender waits for the release. So the reader must not wait for another op: if that op depended on the sender, this
+// would be a deadlock. No deadlock is possible if the receive's token is enough for the only reader to fire, or if the
+// schedule permits holding. A payload that a device has to read, but cannot access, never stays in place.
 bool engine::may_stay(const instance& inst, op_id id, const op& o, const arrival& news) const {
   const auto [reader, readers] = inst.payloads[id];
   if (is_out_of_reach(inst, o, news)) return false;
@@ -373,8 +374,8 @@ outcome engine::compute(instance& inst, op_id id, const op& o) {
   return combined(inst, o);
 }
 
-// Sets the contributors of the result of an op in a partial schedule. If operands are null so that no kernel call is
-// necessary, also produces the result.
+// Sets the contributors of the result of an op in a partial schedule. If null operands make a kernel call unnecessary,
+// also produces the result.
 engine::null_operands engine::settle_nulls(instance& inst, op_id id, const op& o) {
   const bool is_binary = o.b.exists();
   const segment_state a = segment_state_of(inst, &op_segments::a, id);
@@ -401,8 +402,8 @@ buffer_swap engine::may_swap(const instance& inst, op_id id) {
 }
 
 // Prepares for work that keeps the engine's owner busy for a while. Flushes the published messages, so that receivers
-// do not sleep meanwhile. Sets `polling`, so that senders need not wake another thread. This is safe even if the owner
-// was about to release the engine, because the owner polls once more before it does so (offload/driver.h).
+// do not sleep meanwhile. Sets `polling`, so that senders need not wake another thread of this rank. This is safe even
+// if the owner was about to release the engine, because the owner polls once more before it does so (offload/driver.h).
 void engine::begin_long() {
   net_.flush();
   std::atomic<std::uint32_t>& polling = net_.bell().polling;
@@ -436,9 +437,9 @@ outcome engine::released(instance& inst, const op& o) {
   return outcome::done;
 }
 
-// Sets the target to the value of the only operand that exists and is not null. In a partial schedule, operand and
-// target exchange their memory if `may_swap` is true (buffer_swap.h). A captured contribution does not change during a
-// round, so the target only points to it. In all other cases, the data is copied.
+// Sets the target to the value of the only operand that exists and is not null. If `may_swap` is true (buffer_swap.h),
+// avoids the copy where possible: operand and target exchange their memory, or the target points to a captured
+// contribution, which does not change during a round. Otherwise copies the data.
 void engine::select(instance& inst, const op& o, region from, op_id payload, bool may_swap) {
   cell& source = inst.cells[from.buffer()];
   cell& target = inst.cells[o.c.buffer()];

@@ -2,9 +2,9 @@
 // times.
 //
 // step() has a fixed order. First it handles the posts, which are requests of other threads. Then it polls the
-// endpoint, the lane, the device, the gates, the readers and the tasks. Finally it flushes the endpoint. Each part
-// fires the ops that became ready (a FIFO queue per instance, no recursion) and publishes finished rounds. For
-// schedules, step() allocates nothing, locks nothing and makes no system call of its own.
+// endpoint, the lane, the device, the gates, the readers and the tasks. Finally it flushes the endpoint. Each of these
+// parts fires the ops that became ready (one FIFO queue per instance, no recursion) and publishes the rounds that have
+// finished. To run schedules, step() itself allocates nothing, locks nothing and makes no system call.
 //
 // Thread safety: exactly one thread at a time owns the engine (offload/driver.h selects the thread). Only the owner may
 // call these functions, except those marked "any thread".
@@ -61,8 +61,7 @@ class engine {
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  /// Returns whether the device can read the device memory of at least one of these transport ranks, other than this
-  /// rank.
+  /// Returns whether the device can read the device memory of any rank in `homes` (transport ranks), except this rank.
   bool reads_device_memory_of(std::span<const rank> homes) const;
 
   /// Attaches a device, so that schedules over device memory can be added. Called at most once. The device must outlive
@@ -79,18 +78,18 @@ class engine {
   result<instance*> add(schedule_ptr program, const binding& memory, const instance_options& options,
                         instance_identity whose = {});
 
-  /// Connects the instance's links to the links of the other members. Called after all members have agreed.
+  /// Connects the instance's links to those of the other members, after all members have agreed on the commit.
   status link(instance& inst, std::span<const member_address> all);
 
-  /// Opens a linked instance and runs the rounds that were called for during the commit.
+  /// Opens a linked instance. If the application has called for a round during the commit, that round starts now.
   void open(instance& inst);
 
   /// Fails the instance with `why`, because the commit has failed.
   void refuse(instance& inst, const failure& why);
 
-  /// Publishes the failure without waiting for the instance's jobs, because device jobs may hang. If the instance is
-  /// then removed, it is freed when its last job ends. Does nothing unless the instance has failed, uses the device and
-  /// has jobs in flight.
+  /// Publishes the failure of an instance without waiting for its jobs, because device jobs may hang. If the instance
+  /// is then removed, it is freed when its last job ends. Does nothing unless the instance has failed, uses the device
+  /// and has jobs in flight.
   void leave_to_device(instance& inst);
 
   /// Replaces the user memory between rounds. Returns STATE while a round runs, and the instance's error if the
@@ -98,18 +97,18 @@ class engine {
   /// schedule.
   status bind(instance& inst, const binding& memory);
 
-  /// Removes an instance. Returns BUSY while a round runs, while jobs are in flight, or while peers may still signal.
-  /// Also returns BUSY while peers read this rank's memory for a failed instance. If the commit is unsettled, or jobs
-  /// were left to the device, returns OK, and the instance is freed later.
+  /// Removes an instance. Returns BUSY while a round, a post or a job is outstanding, and for a partial instance until
+  /// it is closed. For a failed instance, returns BUSY while peers read this rank's memory. If the commit is unsettled,
+  /// or jobs were left to the device, returns OK, and the instance is freed later.
   status remove(instance& inst);
 
-  /// Cancels the instance on all ranks, unless it is closed. The instance fails with CANCELLED, and its culprit is the
-  /// first rank that cancelled it.
+  /// Cancels the instance on all ranks. It fails with CANCELLED, and its culprit is the first rank that has cancelled
+  /// it. Does nothing if the instance is closed.
   void cancel(instance& inst);
 
   /// Returns OK if the caller may reuse the memory of a failed instance. No peer begins to read that memory after this
   /// call. Notifies the ranks that do not know of the failure. Returns PENDING while jobs are in flight or while
-  /// `*reader` still reads, and DEVICE if jobs were left to the device. Other errors are those of
+  /// `*reader` still reads the memory, and DEVICE if jobs were left to the device. Other errors are those of
   /// endpoint::check_readers().
   status check_readers(instance& inst, rank* reader);
 
@@ -131,7 +130,7 @@ class engine {
   };
   static last_result last_result_of(const instance& inst);
 
-  /// Takes over `theirs`, the result of a round that other ranks have finished, and in which this instance has failed.
+  /// Takes over `theirs`: the result of the round that this instance has not finished, but other ranks have finished.
   void adopt(instance& inst, const last_result& theirs);
 
   /// Frees all memory of the instance except its contribution and result buffers.
@@ -144,16 +143,16 @@ class engine {
   void post(instance& inst);
   bool has_posts() const { return posted_.load() != nullptr; }
 
-  /// Makes one pass. Returns whether anything progressed.
+  /// Makes one pass through the parts of the step. Returns whether anything progressed.
   bool step();
 
-  /// Returns whether a message, or the end of a job on the lane or the device, could cause progress.
+  /// Returns whether progress may come from outside: from messages, jobs, tasks, streams, or peers that stop reading.
   bool is_listening() const {
     return jobs_ != 0 || !tasks_.empty() || !closing_.empty() || net_.is_listening() || is_any_at_gate();
   }
 
-  /// Returns whether progress needs polling. No doorbell rings at the end of an unarmed job of the device, or of a
-  /// peer's read of this rank's memory.
+  /// Returns whether progress needs polling, because no doorbell will ring: the transport cannot wake this rank, device
+  /// work is not armed, or peers still read this rank's memory for a failed instance.
   bool is_time_driven() const {
     return net_.is_time_driven() || !closing_.empty() || (!is_armed_ && has_device_work());
   }
@@ -164,8 +163,8 @@ class engine {
   /// Arms the doorbell for the next progress of the device. Called by an owner that is about to sleep.
   void arm_device();
 
-  /// Adds a gate to an ordinary instance, so that streams can start its rounds. Returns NO_MEMORY or DEVICE, or STATE
-  /// if the instance already has a gate.
+  /// Adds a gate to an ordinary instance, so that its rounds can wait for streams. Returns NO_MEMORY or DEVICE, or
+  /// STATE if the instance already has a gate.
   status add_gate(instance& inst);
 
   /// Returns whether a round, a task or a message is in flight, so that progress is expected soon. A partial instance
@@ -176,7 +175,7 @@ class engine {
   /// started are outstanding, and those callers will wait for them.
   bool has_only_called_rounds() const { return partial_ == 0 && gated_.empty() && tasks_.empty() && messages_ == 0; }
 
-  /// Returns true once for each batch of finished rounds or failures, for which threads may wait.
+  /// Returns true if anything for which threads may wait has ended since the last call.
   bool take_published() { return std::exchange(published_, false); }
   /// Makes take_published() return true, because an operation has ended for which threads may wait.
   void publish() { published_ = true; }
@@ -186,10 +185,10 @@ class engine {
   void drop(engine_task& gone) { std::erase(tasks_, &gone); }
   /// Takes ownership of a task, which is destroyed when it is over, or with the engine.
   void adopt(std::unique_ptr<engine_task> more) { adopted_.push_back(std::move(more)); }
-  /// Destroys the adopted tasks that are not over. Called before the transport closes.
+  /// Destroys the adopted tasks. Called before the transport closes.
   void end_adopted() { std::exchange(adopted_, {}).clear(); }
 
-  /// Returns an instance number for the transport that was never used before.
+  /// Returns a new instance number for the transport.
   std::uint32_t take_id() { return next_id_++; }
 
   /// Registers a sink and returns the base of its cookies. Completions whose cookie is the base plus a number below
@@ -199,34 +198,32 @@ class engine {
   /// Adds `by`, which may be negative, to the number of unfinished messages of sinks.
   void count_messages(int by) { messages_ += static_cast<std::uint64_t>(std::int64_t{by}); }
 
-  /// Fails every instance and every sink with `why`. Waiters see the error when neither jobs nor peers use the memory
-  /// of the instance or message any more. `culprit` is a transport rank, as `home` is below.
+  /// Fails every instance and every sink with `why`. Waiters see the error only when neither jobs nor peers use the
+  /// memory of the instance or message any more. `culprit` is a transport rank, as `home` is below.
   void fail_all(status why, rank culprit);
 
   /// Fails every instance of the worlds that contain the lost rank.
   void lose(rank home);
   /// Returns the member of a world that was lost first, or k_no_rank.
   rank first_lost_of(const membership& world) const;
-  /// Returns the member that a PEER error names after `missed` was found missing. This is the member that was lost
-  /// first, because later losses may follow from the first. All PEER errors follow this rule.
+  /// Returns the member that a PEER error names after `missed` was found missing: the first lost member, because later
+  /// losses may follow from the first, or `missed` if no loss is known. All PEER errors follow this rule.
   rank culprit_of_loss(const membership& world, rank missed) const;
 
   /// Fails the instances of world `of`, because `member` has left that world for good.
   void lose(const membership& of, rank member);
-  /// Fails one instance because `member` is lost.
   void lose(instance& inst, rank member);
 
-  /// Describes in one line what the instance waits for, and sets `*waits_for` to the rank to blame. A rank whose
-  /// process is stopped or ending is blamed first. Otherwise, a rank that is late for the round, or the last rank in
-  /// the chain of waits from that rank, is blamed. Otherwise, a rank whose message is missing is blamed.
+  /// Describes in one line what the instance waits for, and sets `*waits_for` to the rank to blame. Candidates, in this
+  /// order: a rank whose process is stopped or ending; the last rank in the chain of waits that begins at a rank late
+  /// for the round; a rank whose message is missing.
   std::string describe_wait(const instance& inst, rank* waits_for) const;
 
-  /// Describes each instance of a world that waits or has failed, in one line each. Sets `*waits_for` to the first
-  /// member that a line blames.
+  /// Writes one line for each waiting or failed instance of a world. Sets `*waits_for` to the first member blamed.
   std::string describe_waits(const membership& of, rank* waits_for) const;
 
-  /// Describes why none of the awaited members of a world has done its part. Returns the rank to blame: a member whose
-  /// process does not run, else the first rank in a chain of waits from an awaited member that does not wait itself.
+  /// Describes why none of the members `awaited`, each of which could end a wait, has done so. Returns the rank to
+  /// blame: a stopped or ending member, else the last rank in the chain of waits from an awaited member.
   rank find_late(const membership& of, std::span<const rank> awaited, std::string& text) const;
 
   /// Publishes to the other ranks what this rank waits for. `since_ns` is the time at which the wait began.
@@ -234,7 +231,7 @@ class engine {
   void note_wait(const wait_note& what) { net_.recorder().note_wait(what); }
   void note_end_of_wait() { net_.recorder().note_wait({}); }
 
-  /// Records every op and round in `into` from now on. Null stops recording. The caller keeps ownership of the buffer.
+  /// Makes the engine record every op and round in `into`. Null stops recording. The caller owns the buffer.
   void record(trace_buffer* into);
 
   endpoint& net() { return net_; }

@@ -97,7 +97,7 @@ outcome engine::submit_to_device(instance& inst, const device_job& job) {
   return outcome::pending;
 }
 
-// An armed job or gate rings the doorbell only once, so it must be armed again.
+// An armed job or gate rings the doorbell only once. So the owner arms the doorbell again before each sleep.
 void engine::arm_device() {
   if (is_armed_ || !has_device_work()) return;
   const no_cancellation during_calls;
@@ -154,7 +154,7 @@ void engine::find_device_readers(const instance& inst, std::span<edge_spec> edge
 }
 
 // Exposes the bound device memory that peers can read. Memory that was already exposed stays exposed without an
-// interruption. The proof (libsched/verify/hazards.cc) holds whether payloads are exposed or copied.
+// interruption. The result of check_hazards (libsched/verify) is valid for exposed and for copied payloads.
 void engine::choose_shown(instance& inst) {
   if (inst.most_device_jobs == 0 || !inst.is_linked) return;
   const auto ops = inst.program->ops();
@@ -168,8 +168,8 @@ void engine::choose_shown(instance& inst) {
   }
 }
 
-/// Exposes the device memory that a send reads. Returns the location that peers use, or 0 if the send must copy its
-/// data.
+/// Exposes the device memory that has the payload of a send, so that the copy to staging memory can be skipped. Returns
+/// the location for peers, or 0 if the payload must be copied.
 std::uint64_t engine::show_source(const instance& inst, op_id id) const {
   const op& o = inst.program->ops()[id];
   const std::uint64_t bytes = o.count * size_of(o.type);
@@ -196,8 +196,8 @@ outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival&
 
 // --- rounds in the order of streams --------------------------------------------------------------------------------
 
-// Adds a gate, and marks the rounds that have ended as ended in the gate. Every operation that may throw comes before
-// the assignment, because the gate is used from then on.
+// Adds a gate, and releases the rounds that have already ended. Every operation that may throw comes before the
+// assignment, because the engine uses the gate from then on.
 status engine::add_gate(instance& inst) {
   if (inst.gate != nullptr) return status::state;
   auto made = device_->make_gate();
@@ -223,8 +223,8 @@ bool engine::is_gate_open(instance& inst) {
   return now == status::ok;
 }
 
-// Returns true if the application has called for the next round and the gate is open. One post may stand for several
-// calls, so this check is needed at the end of each round.
+// Returns true if the instance has a gate, the gate is open, and the application has called for the next round. One
+// post may stand for several calls, so this check is needed at the end of each round.
 bool engine::may_begin_next(instance& inst) {
   return inst.gate != nullptr && inst.called.load() > inst.round && is_gate_open(inst);
 }

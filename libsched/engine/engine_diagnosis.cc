@@ -40,7 +40,6 @@ std::string describe_start(const instance& inst, rank* waits_for) {
   return text;
 }
 
-/// Returns true if the open round waits for the calls of all ranks.
 bool waits_for_all_calls(const instance& inst) { return !inst.program->is_partial() || inst.whose.waits_for_all(); }
 
 }  // namespace
@@ -61,7 +60,7 @@ std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) c
   return late;
 }
 
-/// Returns a member whose process is stopped or dead, or k_no_rank.
+/// Returns a member whose process is stopped or ending, or k_no_rank.
 rank engine::find_stopped(const membership& of, std::string& text) const {
   for (rank r = 0; r < of.place().size; ++r) {
     const rank_state state = net_.recorder().state_of(of.home_of(r));
@@ -72,8 +71,9 @@ rank engine::find_stopped(const membership& of, std::string& text) const {
   return k_no_rank;
 }
 
-/// Returns the rank to blame. A rank whose process is stopped or dead is blamed first. Otherwise a rank that is late
-/// for the round is blamed. If that rank itself waits for another rank, the search continues with that wait.
+/// Returns the rank to blame, or k_no_rank. A rank whose process is stopped or ending comes first. Otherwise a rank
+/// that is late for the round is blamed. If the late rank itself waits, the search continues with the round or message
+/// for which it waits.
 rank engine::find_culprit(const instance& inst, std::string& text) const {
   rank culprit = find_stopped(*inst.members, text);
   if (culprit != k_no_rank) return culprit;
@@ -101,7 +101,7 @@ rank engine::find_culprit(const instance& inst, std::string& text) const {
 }
 
 /// Follows the chain of waits from member `from`. Returns the first member that does not wait, or that waits for a rank
-/// outside the world. Returns k_no_rank if the chain leads back to this rank or to another rank of the chain.
+/// outside the world. Returns k_no_rank if the chain leads back to this rank or to an earlier rank of the chain.
 rank engine::end_of_waits(const membership& of, rank from, std::string& text) const {
   std::vector<rank> passed{of.place().self};
   for (rank at = from;;) {
@@ -130,7 +130,6 @@ rank engine::find_late(const membership& of, std::span<const rank> awaited, std:
   return awaited.empty() ? k_no_rank : awaited.front();
 }
 
-/// Describes the wait of an instance whose commit is still in progress.
 std::string engine::describe_commit(const instance& inst, rank* waits_for) const {
   std::string text = inst.label + ":";
   rank late = k_no_rank;
@@ -141,8 +140,8 @@ std::string engine::describe_commit(const instance& inst, rank* waits_for) const
   return text;
 }
 
-// Describes a failure. A wait for a failed instance ends only when no peer reads this rank's memory any more, so such
-// readers are named.
+// Describes a failure. A wait for a failed instance ends only when no peer reads this rank's memory any more. So the
+// text names a peer that still reads.
 std::string engine::describe_failure(const instance& inst, rank* culprit) const {
   const rank who = inst.culprit.load();
   const rank reader = inst.verdict.load() == status::ok ? reader_of(inst) : k_no_rank;

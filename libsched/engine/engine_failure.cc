@@ -61,9 +61,9 @@ end_reason engine::reason_of(const instance& inst) const {
 // Ends the accesses to memory for a failed instance, and then publishes its error:
 //   1. abandon           from now on, this rank writes no output and reads no payload in a peer's memory
 //   2. close_to_readers  no peer begins to read this rank's memory
-//   3. check_readers     in each step, until no peer reads this rank's memory
+//   3. check_readers     in each call of step(), until no peer reads this rank's memory
 //   4. publish_failure   the caller may reuse the buffers
-// Step 1 never waits, so failed ranks do not wait for each other. Step 3 does not wait for dead readers. While a
+// Action 1 never waits, so failed ranks do not wait for each other. Action 3 does not wait for dead readers. While a
 // reader's process is stopped, waits for this instance end with TIMEOUT, and the caller must not reuse the buffers.
 void engine::close(instance& inst) {
   if (inst.is_linked) {
@@ -108,7 +108,7 @@ void engine::cancel(instance& inst) {
   step();
 }
 
-// An instance that has failed for any reason is given up first, so that no peer begins to read this rank's memory.
+// Gives up a failed instance first, so that no peer begins to read this rank's memory.
 status engine::check_readers(instance& inst, rank* reader) {
   *reader = k_no_rank;
   if (inst.has_settled && !inst.is_linked) return status::ok;

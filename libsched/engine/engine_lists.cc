@@ -64,7 +64,7 @@ void engine::give_lengths(const instance& inst) {
 // --- guards ---------------------------------------------------------------------------------------------------------
 
 /// Completes a void op, whose guard is false. A list that the op would have received becomes empty. If the guard skips
-/// empty lists, the list is not null. Payloads of the op are released.
+/// empty lists, marks the op's target as not null. Releases the payloads that the op would have read.
 outcome engine::pass_over(instance& inst, op_id id, const op& o) {
   if (inst.program->guard_of(o)->skips_empty) set_segment_state(inst, id, {});
   const bool receives_list = o.kind == op_kind::recv && !inst.lists.empty() && inst.lists[o.c.buffer()];
@@ -92,7 +92,6 @@ item_run engine::target_of(const instance& inst, region part, std::uint64_t coun
   return inst.lists[part.buffer()]->target_of(part.offset(), count);
 }
 
-/// Returns the lists of the region's buffer, or nullptr.
 list_table* engine::lists_of(instance& inst, region at) {
   return inst.lists.empty() || !inst.lists[at.buffer()] ? nullptr : &*inst.lists[at.buffer()];
 }

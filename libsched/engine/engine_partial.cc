@@ -1,5 +1,5 @@
-// Functions for partial instances: contribution and result buffers, captures, contributors of results, and the close
-// after every rank has left.
+// Partial instances: contribution and result buffers, captures, contributors of results, and the closing after every
+// rank has left.
 #include <algorithm>
 #include <array>
 #include <cstring>

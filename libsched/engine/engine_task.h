@@ -1,4 +1,4 @@
-// A task, such as the commits of a world, that the engine advances in its steps in addition to rounds.
+// A task is work, such as the commits of a world, that the engine advances in each step in addition to the rounds.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,8 @@
 
 namespace lsched {
 
-/// The progress of an operation that several ranks perform together. Threads wait for its end as they wait for round 1
-/// of an instance. Any thread.
+/// The progress of an operation that several ranks perform together. Threads wait for the end of the operation as they
+/// wait for round 1 of an instance. Any thread.
 struct common_step {
   std::atomic<round_no> finished{0};
   std::atomic<status> verdict{status::ok};

@@ -1,4 +1,4 @@
-// An instance is a schedule bound to buffers, links and counters, which the engine runs round after round.
+// An instance is a schedule with its buffers, links and counters. The engine runs it round after round.
 //
 // All resources of a round are reserved once, at commit. Thread safety: only the engine's owner may access an instance.
 // Exceptions are the atomics and, in a partial instance, the two hand-overs (partial/contribution.h) and the call
@@ -29,8 +29,8 @@ namespace lsched {
 /// The memory of one symbolic buffer in the current round.
 struct cell {
   std::byte* storage = nullptr;     ///< target of the next write; null if payloads stay in place
-  const std::byte* data = nullptr;  ///< location of the value: storage, a peer's memory, or another buffer's
-  bool exchangeable = false;        ///< the engine owns the memory and may exchange storage of equal size
+  const std::byte* data = nullptr;  ///< location of the value: storage, a peer's memory, or another buffer
+  bool exchangeable = false;        ///< the engine owns the storage, and may exchange it with equally large storage
 };
 
 /// The contributors of a value in a partial schedule, and whether the value is null, that is, has no contributor.
@@ -42,7 +42,7 @@ struct segment_state {
 /// The executor of a compute op.
 enum class compute_way : std::uint8_t { kernel, lists, function, device, device_function };
 
-/// The kernel of a compute op, with properties from its row.
+/// The kernel of a compute op, with properties from the kernel's row (kernel_row).
 struct bound_kernel {
   kernel_fn run = nullptr;  ///< nullptr for a copy, and if the op does not call a kernel of the host
   const parameter_values* with = nullptr;
@@ -64,7 +64,7 @@ struct traffic {
   std::uint64_t bytes_sent = 0, bytes_received = 0;
 };
 
-/// A part of a partial schedule's result that is null as a whole.
+/// A part of a partial schedule's result. Such a part is null as a whole, or not at all.
 struct result_block {
   std::uint32_t segment = 0;  ///< first segment; its state is the state of the block
   std::uint64_t begin = 0;    ///< offset in the result, in bytes
@@ -83,8 +83,8 @@ struct list_binding {
 };
 
 /// User memory for the schedule's inputs and outputs, in the builder's order. `input_lists` and `output_lists` have an
-/// element for each buffer that holds lists, in the same order. All four vectors are empty for partial schedules, whose
-/// instances own the buffers.
+/// element for each input or output that holds lists, in the same order. All four vectors are empty for partial
+/// schedules, whose instances own the buffers.
 struct binding {
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;
@@ -92,7 +92,6 @@ struct binding {
   std::vector<list_binding> output_lists{};
 };
 
-/// The user's lists in a buffer, and the number of the buffer.
 struct bound_lists {
   std::uint16_t buffer = k_no_buffer;
   list_binding at{};
@@ -103,13 +102,13 @@ struct instance;
 struct instance_options {
   lag_rule lag{};
   user_kernel user{};  ///< arithmetic for ops of kernel::user; ordinary schedules only
-  /// Tensors of a contribution, each of which is merged separately in captures with kernel::adasum. Empty: the
-  /// contribution is one tensor.
+  /// Tensors of a contribution. Captures with kernel::adasum merge each tensor separately. Empty: the contribution is
+  /// one tensor.
   std::vector<tensor> tensors{};
   /// Functions that ops call. The instance shares ownership.
   std::shared_ptr<functions> local{};
-  /// A failed partial instance with the same contribution and result buffers, which the new instance continues; null:
-  /// no predecessor.
+  /// A failed partial instance that the new instance continues, with contribution and result buffers of the same sizes;
+  /// null: none.
   instance* predecessor = nullptr;
 };
 
@@ -140,7 +139,7 @@ struct instance {
   bool is_given_up = false;    ///< all ranks were notified of the end
   bool has_settled = false;    ///< the commit has ended, with success or failure
   bool is_linked = false;      ///< links are connected to the links of the other ranks
-  bool is_orphan = false;      ///< removed before the commit settled or before its device jobs ended
+  bool is_orphan = false;      ///< removed before the commit settled, or before the device jobs of the instance ended
   bool has_left_jobs = false;  ///< jobs were left to the device: the memory is kept until these jobs end
   std::vector<token_count> counts;
   std::vector<round_no> completed;  ///< last round in which each op completed
@@ -224,8 +223,8 @@ inline const std::atomic<round_no>& calls_heard(const instance& inst, const op& 
 /// Returns whether the next round was called for and waits for its gate (round_gate.h).
 inline bool waits_at_gate(const instance& inst) { return inst.phase == phase::idle && inst.is_at_gate; }
 
-/// Returns whether no round runs, so that the state which rounds share may be read. A failed round is over. A partial
-/// instance always has an open round, which runs only after the capture of this rank's contribution.
+/// Returns whether no round runs, so that state which several rounds use may be read. A failed round is over. A partial
+/// instance always has an open round, but that round runs only after the capture of this rank's contribution.
 inline bool is_between_rounds(const instance& inst) {
   if (inst.verdict.load() != status::ok) return true;
   const round_no finished = inst.finished.load();

@@ -1,8 +1,8 @@
 // The interface of a lane: a pool of helper threads for large arithmetic. See docs/inside/threading.md.
 //
 // Thread safety: only the engine's owner calls these functions. poll() reports completed jobs; there are no callbacks.
-// Each accepted job is executed once and reported once. Only drain() blocks. A lane may refuse any job. The engine then
-// computes the job at once.
+// Each accepted job is executed once and reported once. Only drain() blocks. A lane may refuse any job. The engine's
+// owner then computes the job at once.
 //
 // While a job is in flight, its operands do not change, and only the lane accesses its target. If a job ends while the
 // engine's owner may be asleep, the lane rings this rank's doorbell, as an incoming message does.
@@ -51,8 +51,8 @@ class lane {
   /// these jobs are then visible to the caller.
   virtual std::size_t poll(std::span<std::uint64_t> out) = 0;
 
-  /// Computes a part of a job on the calling thread, which takes about ten microseconds. Returns false if every part
-  /// has been started: the caller may then sleep.
+  /// Computes a part of a job on the calling thread. A part takes about ten microseconds. Returns false if no part is
+  /// left to start: the caller may then sleep.
   virtual bool help() = 0;
 
   /// Waits until every job has ended. poll() still reports these jobs. Called by the engine's destructor.

@@ -18,7 +18,6 @@ bool matches(const posted_message& wanted, rank source, std::int64_t tag) {
 /// Returns the offset of an edge's cookie from the mailbox's base cookie.
 std::uint64_t number_of(rank peer, bool is_out) { return static_cast<std::uint64_t>(peer) << 1 | (is_out ? 1u : 0u); }
 
-/// Allocates memory for a message. Returns nullptr if no memory is left.
 std::unique_ptr<std::byte[]> memory_for(std::uint64_t bytes) {
   return std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes]);
 }
@@ -60,7 +59,7 @@ mailbox::mailbox(engine& runs, membership_ptr members)
   }
 }
 
-// If the transport may still write to a message that it fetches, the memory of that message is never freed.
+// If the transport may still write a message that it fetches, the memory for that message is never freed.
 mailbox::~mailbox() {
   engine_.drop_sink(*this);
   if (why_) return;
@@ -360,7 +359,7 @@ void mailbox::end_receives_from_anybody(rank culprit, status verdict) {
   });
 }
 
-/// Handles messages that have arrived before poll() has reported them.
+/// Handles messages that have arrived, but that poll() has not reported yet.
 void mailbox::take_what_has_come(rank peer) {
   line& from = line_of(peer);
   if (from.in_verdict != status::ok || from.is_fetching || from.received == 0) return;
@@ -395,8 +394,8 @@ void mailbox::leave(rank member, std::optional<round_no> last) {
   end_receives(member, status::peer);
 }
 
-// The peers are alive and may still read this rank's memory. So sends end only when no peer reads this memory, and the
-// driver repeats this call until then.
+// The peers are alive and may still read this rank's memory. So sends end only when no peer reads this memory. Until
+// then, the driver repeats this call.
 void mailbox::fail(status why, rank culprit) {
   const rank blamed = culprit == k_no_rank ? k_no_rank : members_->rank_of(culprit);
   if (!is_linked_) return refuse({why, std::string(text_of(why)), blamed});

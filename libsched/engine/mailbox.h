@@ -10,8 +10,8 @@
 //     a message arrives ── announced (tag, length) ── matched, or kept in memory of the mailbox
 //
 // A receive matches the sender's first unmatched message with the receive's tag. A message without a matching receive
-// is unexpected. The mailbox copies it from the edge at once, because a receive for a later message on this edge may be
-// posted.
+// is unexpected. The mailbox copies it from the edge at once, because the application may post a receive for a later
+// message on this edge.
 #pragma once
 
 #include <cstddef>

@@ -20,14 +20,12 @@ class message_sink {
   /// Returns true if the sink has attached edges to the endpoint under the id `instance`.
   virtual bool owns(std::uint32_t instance) const = 0;
 
-  /// Handles a completion on one of the sink's edges.
   virtual void arrived(const completion& news) = 0;
 
-  /// Handles the loss of a member.
   virtual void lose(rank member) = 0;
 
-  /// Handles the departure of a member: it has destroyed its ends of the edges (cancellation::is_departure). Messages
-  /// up to number `last` may still arrive. If `last` is empty, all messages have arrived.
+  /// Handles the departure of a member, which has destroyed its ends of the edges (cancellation::is_departure).
+  /// Messages up to number `last` may still arrive. If `last` is empty, all messages have arrived.
   virtual void leave(rank member, std::optional<round_no> last) = 0;
 
   /// Handles a failure of the transport. `culprit` is the transport rank to blame, or k_no_rank.

@@ -2,8 +2,8 @@
 // reads them, without locks.
 //
 // The times are in a ring buffer, and `last_` is the round of the newest time. The reader first loads a time and then
-// `last_`, which shows whether the writer may have overwritten this time. If the loaded time is already a newer one,
-// release and acquire ensure that the reader also sees the newer value of `last_`.
+// `last_`, which shows whether the writer may have overwritten this time. If the writer had already overwritten the
+// time of round t, release and acquire ensure that the reader sees a `last_` of at least t + k_kept - 1.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,8 @@ class call_times {
   /// Engine: returns the last round for which the application has called.
   round_no last() const { return last_.load(std::memory_order_acquire); }
 
-  /// Engine: returns the time of the call for `round`, at most last(), or nothing if a later call may have overwritten
-  /// that time.
+  /// Engine: returns the time of the call for `round`, or nothing if a later call may have overwritten that time.
+  /// `round` must not exceed last().
   std::optional<std::uint64_t> of(round_no round) const {
     const std::uint64_t time_ns = times_[round % k_kept].load(std::memory_order_acquire);
     if (last() + 1 >= round + k_kept) return std::nullopt;  // the next call may be overwriting this time

@@ -102,8 +102,8 @@ class contribution {
   contribution(combiner how, std::span<std::byte* const, k_buffers> memory)
       : how_(std::move(how)), buffers_{{memory[0]}, {memory[1]}, {memory[2]}} {}
 
-  /// Adds a gradient to the pending contribution. `call` is the round that this offer starts. Application. Reads the
-  /// gradient once, or twice if a capture takes the pending buffer meanwhile.
+  /// Adds a gradient to the pending contribution. `call` is the round for which the application calls with this offer.
+  /// Application. Reads the gradient once, or twice if a capture takes the pending buffer meanwhile.
   void offer(std::span<const source_part> gradient, round_no call = 0);
   void offer(const std::byte* gradient, round_no call = 0) {
     const source_part whole{gradient, how_.count};
@@ -113,7 +113,7 @@ class contribution {
   /// Returns the buffers. The owner frees them after this object is destroyed.
   std::vector<std::byte*> memory() const;
 
-  /// Copies a part of a gradient to element `begin` of a spare buffer. After all parts, commit() adds the whole
+  /// Copies a part of a gradient to a spare buffer, from element `begin` on. After all parts, commit() adds the whole
   /// gradient. Between the first prepare() and commit(), offer() must not be called. Application.
   void prepare(std::uint64_t begin, const source_part& one);
   /// Adds the prepared gradient to the pending contribution. Application. A capture during this call may find nothing;
@@ -179,7 +179,7 @@ struct delivered {
   bool null = true;             ///< no rank contributed: there is no result
 };
 
-/// The rule decides what happens to an uncollected result when the next result arrives.
+/// Decides what happens to an uncollected result when the next result arrives.
 enum class lag_policy : std::uint8_t {
   latest,      ///< the next result replaces the uncollected result
   accumulate,  ///< the uncollected result is combined with the next result, so that no result is dropped

@@ -17,8 +17,7 @@ void count_contributors(partial_figures& into, std::uint64_t contributors, std::
 
 }  // namespace
 
-// Decides whether the call for the round is in time. A call after this moment is late, even if the engine handles that
-// call in the same step.
+// Decides whether the call for the round is in time. A later call is late, even if the engine handles it in this step.
 void partial_stats::enter(round_no round, std::uint64_t now_ns) {
   entered_ = round;
   gates_[round % call_times::k_kept] = now_ns;

@@ -31,7 +31,6 @@ struct histogram {
   }
 };
 
-/// Statistics of finished rounds.
 struct partial_figures {
   static constexpr std::size_t k_most_contributors = 64;
 
@@ -44,7 +43,7 @@ struct partial_figures {
   /// Number of rounds for each number of contributors. In a world of more than 64 ranks, the index is the contributors'
   /// share of the world in 64ths, rounded up.
   std::array<std::uint64_t, k_most_contributors + 1> contributors{};
-  histogram staleness;  ///< staleness of this rank's contributions (`delivered`), with one value per round
+  histogram staleness;  ///< delivered::staleness, with one value for each round to which this rank has contributed
 
   // --- this rank's calls, relative to the gate time: the time at which this rank's contribution was captured ---
   std::uint64_t in_time = 0;

@@ -15,7 +15,6 @@ failure unsupported(const std::string& what) { return {status::unsupported, what
 
 // --- memory spaces of buffers ----------------------------------------------------------------------------------------
 
-/// Chooses the memory space of each buffer.
 class space_choice {
  public:
   space_choice(const schedule& program, const caller_spaces& where)
@@ -54,9 +53,9 @@ class space_choice {
     return o.kind == op_kind::compute && o.what != kernel::copy && !is_function(o.what);
   }
 
-  /// ... moves the op's scratch operands to device memory, too, except sums and receive buffers that the op only reads.
-  /// Copies and functions are left out, because their operands may be in different memory spaces. Returns false if
-  /// nothing has changed.
+  /// For each arithmetic op with an operand in device memory, moves the op's scratch operands to device memory, too.
+  /// Sums, and marked buffers that the op only reads, are not moved (find_landings). Copies and functions are left out,
+  /// because their operands may be in different memory spaces. Returns false if nothing has changed.
   bool spread() {
     bool has_changed = false;
     for (const op& o : program_.ops()) {

@@ -20,8 +20,8 @@ namespace lsched {
 /// Memory spaces (host or device) of the caller's buffers, in the order in which the builder declared the buffers.
 struct caller_spaces {
   std::vector<memory_space> inputs, outputs;
-  /// True if this rank's device can read the device memory of peers. It then reads long messages directly from the
-  /// peer's memory, so an op that reads such a message must fire as soon as the message arrives.
+  /// True if this rank's device can read the device memory of peers. The device then reads long messages directly from
+  /// the peer's memory, so an op that reads such a message must fire as soon as the message arrives.
   bool reads_peers = false;
   /// True if the functions of the instance support buffers in device memory (functions.h).
   bool has_device_functions = false;

@@ -19,7 +19,7 @@ constexpr std::uint64_t k_generator = 37;
 /// Returns a random generator: a power of k_generator whose exponent has no common divisor with 2^61-2.
 std::uint64_t generator_by(std::uint64_t bits) {
   std::uint64_t exponent = bits % (k_prime - 1);
-  // Not exponent + 1, with which some generators would be more likely than others.
+  // With exponent + 1 in place of mix(exponent), some generators would be more likely than others.
   while (std::gcd(exponent, k_prime - 1) != 1) exponent = mix(exponent) % (k_prime - 1);
   return modular_power(k_generator, exponent);
 }

@@ -1,8 +1,8 @@
 // Fingerprints of multisets. A fingerprint consists of the number of elements and of two sums, modulo 2^61-1, of random
 // weights of the elements.
 //
-// The number of elements saturates, so surplus elements are always detected. Wrong elements in the right number are
-// missed only if both sums of weights are equal by chance.
+// The number of elements saturates, so surplus elements are always detected. If the number is right but the elements
+// are wrong, the fingerprint misses this only if both sums of weights are equal by chance.
 //
 // Each process draws its random weights once, so no schedule can be designed to pass the check wrongly. Fingerprints of
 // different worlds can be compared within a process. Data that leaves the process must not depend on weights.
@@ -58,9 +58,10 @@ constexpr fingerprint joined(const fingerprint& x, const fingerprint& y) {
 /// Several ranks compute parts of the dot products of an adaptive sum (kernel::dot_norms), and the parts are added. The
 /// fingerprint shows whether the result contains all elements of two vectors, each exactly once. It consists of the
 /// number of elements and two weights, one for each of two random numbers r. A weight is h * (sum of r^e over all
-/// elements e) modulo 2^61-1, where h is a hash of the two vectors. Wrong elements in the right number are missed with
-/// a probability of at most (6n / 2^61)^2 for vectors of length n. (The factor is 6 because r is a random generator of
-/// the multiplicative group, and more than a sixth of all numbers are generators.)
+/// elements e) modulo 2^61-1, where h is a hash of the two vectors. If the number of elements is right but the elements
+/// are wrong, the fingerprint misses this with a probability of at most (6n / 2^61)^2 for vectors of length n. (The
+/// factor is 6 because r is a random generator of the multiplicative group, and more than a sixth of all numbers are
+/// generators.)
 using products = fingerprint;
 
 /// Returns the fingerprint of the products of elements [begin, end) of two vectors. `lower` and `higher` are the hashes

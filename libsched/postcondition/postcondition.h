@@ -48,11 +48,11 @@ struct promised_range {
 struct cost {
   std::uint64_t messages = 0;        ///< payload messages
   std::uint64_t bytes = 0;           ///< payload bytes, if no contribution is null (absent)
-  std::uint64_t signals = 0;         ///< number of signals if every rank's call contributes to the activation
-  std::uint64_t signals_of_one = 0;  ///< number of signals if only one rank calls
+  std::uint64_t signals = 0;         ///< number of signals if every rank calls
+  std::uint64_t signals_of_one = 0;  ///< number of signals if only as many ranks call as the round needs
   /// Number of messages and signals in the longest chain that leads to the last exit. For ordinary schedules and policy
-  /// `full`, all ranks call at the same time. For other policies, only one rank calls, and `hops` is the maximum over
-  /// all choices of that rank.
+  /// `full`, all ranks call at the same time. For other policies, only as many ranks call as the round needs, and
+  /// `hops` is the maximum over all choices of these ranks.
   std::uint64_t hops = 0;
   bool hops_are_bound = false;  ///< for declared costs: true if `hops` is an upper bound, false if exact
   friend bool operator==(const cost&, const cost&) = default;
@@ -82,16 +82,17 @@ struct postcondition {
   /// bits.
   bool is_same_everywhere = true;
   std::optional<cost> round_cost{};  ///< empty: any cost
-  /// Number of signals of a partial round if exactly one rank calls. Used only without `round_cost`. Empty: any number.
+  /// Number of signals of a partial round if only as many ranks call as the round needs. Used only without
+  /// `round_cost`. Empty: any number.
   std::optional<std::uint64_t> signals_of_one{};
 };
 
-/// Returns the postcondition that output 0 of every rank has `count` elements and is the reduction of input 0 of all
-/// ranks.
+/// Returns the postcondition that the first `count` elements of output 0 of every rank are the reduction of input 0 of
+/// all ranks.
 postcondition reduced_everywhere(rank size, std::uint64_t count, kernel how, bool is_in_rank_order);
 
-/// Return the hash, or fingerprint, of an expression. Within a process, equal expressions have equal hashes
-/// (fingerprint.h). A leaf is the input of a rank.
+/// Each of these functions returns the hash, or the fingerprint, of an expression. Within a process, equal expressions
+/// have equal hashes (fingerprint.h). A leaf is the input of a rank.
 std::uint64_t leaf_tree(rank contributor, std::uint32_t input);
 fingerprint leaf_fingerprint(rank contributor, std::uint32_t input);
 std::uint64_t joined_tree(kernel how, std::uint64_t lower, std::uint64_t higher);

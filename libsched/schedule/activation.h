@@ -12,7 +12,7 @@
 //   deadline(T)   ranks whose call is at least T us old    1    other ranks start their parts when they call; T may be
 //                                                               auto: each rank derives T from the times of its calls
 //
-// A rank that has left the world is not a candidate. If fewer than k ranks remain, all remaining ranks must call. The
+// A rank that has left the world is not a candidate. If fewer than k ranks remain, all remaining ranks must call. Drawn
 // candidates depend only on the activation, the round and the remaining ranks, so every rank computes them without a
 // message.
 #pragma once
@@ -81,7 +81,7 @@ struct quota {
   rank arrivals = 0;
 };
 
-/// Returns the quota in a world of `size` ranks. No rank must have left.
+/// Returns the quota in a world of `size` ranks. Valid only if no rank has left.
 constexpr quota quota_of(const activation& starts, rank size) {
   switch (starts.policy) {
     case activation_policy::none:
@@ -104,7 +104,7 @@ inline constexpr rank k_coordinator = 0;
 /// deadline has passed.
 inline constexpr std::uint32_t k_call_tag = 0, k_full_call_tag = 1;
 
-/// Returns ARGUMENT if M or K is not from 1 to `size`, or if a policy without a number is given a number.
+/// Returns ARGUMENT if M or K is not in 1 … `size`, or if `starts` has a number although its policy takes none.
 std::optional<failure> validate(const activation& starts, rank size);
 
 /// Returns the activation as text, such as "quorum(3)+every(100)" or "none". The text does not contain the seed.

@@ -19,7 +19,6 @@
 
 namespace lsched {
 
-/// Number of a buffer of the schedule under construction.
 using buffer_id = std::uint16_t;
 
 class builder {
@@ -61,8 +60,8 @@ class builder {
   op_id lay_out(region lengths, buffer_id target, deps after = {}) {
     return compute(kernel::lay_out, {.a = lengths, .c = {target, 0}}, at(target).count, {}, after);
   }
-  /// Appends a call of a function of the instance (functions.h). The function reads the whole buffers `source` and `by`
-  /// (unless `by` is k_no_buffer), and writes the whole buffer `target`.
+  /// Appends a call of a function of the instance (functions.h). The function reads the whole buffer `source`, and the
+  /// whole buffer `by` unless `by` is k_no_buffer. It writes the whole buffer `target`.
   op_id apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target, deps after = {});
   op_id divide(region source, region target, std::uint64_t count, std::uint64_t divisor, deps after = {}) {
     return compute(kernel::divide, {.a = source, .c = target}, count, {divisor}, after);
@@ -75,12 +74,12 @@ class builder {
   }
   op_id signal_send(rank to, std::uint32_t tag, deps after = {});
   op_id signal_recv(rank from, std::uint32_t tag, deps after = {});
-  /// Appends a call op, which waits for the application's call to start the round. full_call() appends the call op for
-  /// rounds that wait for all ranks (activation::full_every).
+  /// Appends a call op. The op waits until the application has called for the round. full_call() appends the second
+  /// call op of a schedule (activation::has_full_call).
   op_id call(deps after = {});
   op_id full_call(deps after = {});
-  /// Appends a capture, which moves the application's pending contribution to `target`. A contribution that comes too
-  /// late for a round is combined with the next contribution by `merge`.
+  /// Appends a capture, which moves the application's pending contribution to `target`. `merge` combines a contribution
+  /// that comes too late for a round with the next contribution.
   op_id capture(kernel merge, region target, std::uint64_t count, deps after = {});
 
   /// Adds a dep: in each round, `after` gets a token when `before` completes. Does nothing if either op is k_no_op, so
@@ -103,10 +102,10 @@ class builder {
   /// fragments do not share tags.
   void set_first_tag(std::uint32_t tag) { first_tag_ = tag; }
 
-  /// A bucket: fragment number `number` of `of` independent fragments that run concurrently. Tags are assigned so that
-  /// buckets never share tags, even if the buckets of different ranks have different numbers of tags. Offsets in inputs
-  /// and outputs are relative to the start of the bucket. set_bucket() applies to all ops that are appended from now
-  /// on.
+  /// A bucket: one of several independent fragments that run concurrently. `number` is the index of the bucket, and
+  /// `of` the number of buckets. Tags are assigned so that buckets never share tags, even if the buckets of different
+  /// ranks have different numbers of tags. Offsets in inputs and outputs are relative to the start of the bucket.
+  /// set_bucket() applies to all ops that are appended from now on.
   struct bucket {
     std::uint32_t number = 0, of = 1;
     std::uint32_t first_signal_tag = 0;
@@ -128,9 +127,9 @@ class builder {
   void declare_synchronising() { parts_.synchronising = true; }
 
   /// Declares that a received payload may stay in the sender's memory until its reader (the op that reads the payload)
-  /// fires. The send completes only when the reader fires. So the reader must not depend, directly or through other
-  /// ranks, on the completion of this send. Without the declaration, a payload is copied unless its reader can fire at
-  /// once, so the send waits only for the receive. A wrong declaration can lead to deadlock.
+  /// has completed. Only then does the send complete. So the reader must not depend, directly or through other ranks,
+  /// on the completion of this send. Without the declaration, a payload is copied unless its reader can fire at once,
+  /// so the send waits only for the receive. A wrong declaration can lead to deadlock.
   void declare_holding() { parts_.holding = true; }
   void set_activation(activation starts) { parts_.starts = starts; }
   void set_name(std::string name) { parts_.name = std::move(name); }
@@ -150,8 +149,8 @@ class builder {
   /// Checks all parts and returns the schedule. Errors: the builder's first error; CYCLE (the deps form a cycle);
   /// BOUNDS (a region exceeds its buffer); ARGUMENT (peer out of range, message to this rank, tag used twice, `need`
   /// above the in-degree, mixed dtypes, reduction without a kernel, operands that overlap partially, a dep added twice,
-  /// an op other than a capture that writes an input, a capture without an activation policy, an op other than a
-  /// compute that accesses device memory). failure::op is the id that this builder returned for the op.
+  /// an input that an op other than a capture writes, a capture without an activation policy, device memory that an op
+  /// other than a compute accesses). failure::op is the id that this builder returned for the op.
   result<schedule_ptr> compile() const;
 
  private:

@@ -1,7 +1,7 @@
 // Compiles the content of a builder to a schedule: checks all parts, finds a topological order, and stores the deps as
 // compressed sparse rows (CSR).
 //
-// Failures contain the op ids that the builder returned. Cost: O((V + E) log V).
+// Failures contain the op ids that the builder returned. Cost: O((V + E) log V) for V ops and E deps.
 #include <algorithm>
 #include <functional>
 #include <queue>
@@ -132,7 +132,7 @@ class compiler {
   }
 
   /// Refuses the schedule with a text that names a cycle. Every op without a number has a predecessor without a number.
-  /// So a walk along such predecessors enters a cycle after at most V steps, where V is the number of ops.
+  /// So a walk along such predecessors enters a cycle after at most as many steps as there are ops.
   bool name_cycle(const std::vector<std::uint32_t>& missing) {
     std::vector<op_id> stuck_before(ops_.size(), k_no_op);
     op_id at = k_no_op;

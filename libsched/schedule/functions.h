@@ -1,17 +1,17 @@
 // Functions of an instance: computations that the elementwise kernels of ops/kernel.h do not provide. Unlike a kernel,
 // a function may depend on state in addition to the op's operands.
 //
-// An op whose kernel is split, fold, join or derive (is_function in ops/kernel.h) calls a function, which the op
-// identifies by a number. The schedule contains only the buffers that the function reads and writes, and the kernel,
+// An op whose kernel is split, fold, join or derive (is_function in ops/kernel.h) calls a function. The op identifies
+// the function by a number. The schedule contains only the buffers that the function reads and writes, and the kernel,
 // which shows how the function treats contributions. The verifier relies on this information. The generator of the
 // schedule and the functions must agree on the actual computation. Functions may keep state from round to round, so the
 // functions of an instance are never called concurrently, and are called in the same order in each round. The verifier
 // requires that the deps put all function ops of a rank into one order.
 //
 // In a partial schedule (in which ranks may be absent), inputs of a function may be null. The output is never null,
-// because the function can compute it from its state. Input a does not show the contributors of the output, because a
-// message may contain lists of several ranks or may be left out. So the function that computes the result has an
-// operand b that contains all contributions, and the output gets the number of contributors of b
+// because the function can compute the output from its state. Operand a does not show the contributors of the output,
+// because a message may contain lists of several ranks or may be left out. So the function that computes the result has
+// an operand b that contains all contributions, and the output gets the number of contributors of b
 // (collectives/sparse/sparse_allreduce.h).
 #pragma once
 
@@ -27,7 +27,6 @@
 
 namespace lsched {
 
-/// A range of consecutive items.
 struct item_run {
   std::uint64_t begin = 0;
   std::uint64_t count = 0;

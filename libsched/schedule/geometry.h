@@ -32,8 +32,8 @@ constexpr rank ring_before(rank self, rank distance, rank size) {
 }
 
 /// A division of `count` elements into `parts` consecutive runs. The elements are grouped into grains of `grain`
-/// elements, of which only the last may be incomplete, and a run consists of whole grains. The lengths of any two runs
-/// differ by at most one grain, and no run is longer than an earlier run.
+/// elements. Only the last grain may be incomplete. A run consists of whole grains. The lengths of any two runs differ
+/// by at most one grain, and no run is longer than an earlier run.
 ///
 ///   count = 10, parts = 3, grain = 2:   0 1 2 3 │ 4 5 6 7 │ 8 9
 ///
@@ -89,7 +89,7 @@ class fold {
   constexpr rank virtual_of(rank r) const { return r < 2 * rem_ ? r / 2 : r - rem_; }
   constexpr rank real_of(rank index) const { return index < rem_ ? 2 * index : index + rem_; }
 
-  /// Returns the neighbour of `r` in dimension k of the hypercube, 0 <= k < levels. `r` must not be an extra.
+  /// Returns the neighbor of `r` in dimension k of the hypercube, 0 <= k < levels. `r` must not be an extra.
   constexpr rank across(rank r, int k) const { return real_of(virtual_of(r) ^ (rank{1} << k)); }
 
  private:
@@ -98,9 +98,8 @@ class fold {
   rank rem_;
 };
 
-/// Representation of the numbers 0 … core-1 by digits in base k. `core` is the largest number of the form m * k^j with
-/// m < k that does not exceed `size`, so the base m of the highest digit may be smaller than k. size - core is less
-/// than k^j.
+/// Representation of the numbers 0 … core-1 by digits in base k. `core` is the largest number up to `size` that has the
+/// form m * k^j with m < k. So the base m of the highest digit may be smaller than k. size - core is less than k^j.
 ///
 ///   size = 14, k = 3:   core = 9, digits 3 3        size = 8, k = 4:   core = 8, digits 4 2
 ///
@@ -162,14 +161,13 @@ class knomial {
     return r == 0 || r + step_of(r) >= size_ ? size_ : static_cast<rank>(r + step_of(r));
   }
 
-  /// Returns the number of edges between a rank and the root. It is the number of nonzero digits of the rank in base k.
+  /// Returns the number of edges between a rank and the root: the number of nonzero digits of the rank in base k.
   constexpr int depth_of(rank r) const {
     int digits = 0;
     for (; r > 0; r /= radix_) digits += r % radix_ != 0 ? 1 : 0;
     return digits;
   }
 
-  /// Returns the largest depth of any rank.
   int depth() const;
 
  private:
@@ -184,15 +182,15 @@ class knomial {
   rank radix_;
 };
 
-/// A k-nomial tree of P ranks around any root, in which every subtree is an interval of ranks. The ranks below the
-/// root, numbered by their distance from the root, form a k-nomial tree, and so do the ranks above the root.
+/// A k-nomial tree of P ranks around any root, in which every subtree is an interval of ranks. The root and the lower
+/// ranks, numbered by their distance from the root, form a k-nomial tree. So do the root and the higher ranks.
 ///
 ///   P = 7, root 3, k = 2:   0 ── 1 ──┐   ┌── 5 ── 6
 ///                                2 ── 3 ── 4
 ///
 /// A rank combines or concatenates the values of its children, beginning with the nearest child. To keep rank order,
 /// put the value of a child with a lower rank in front of the result so far, and the value of a child with a higher
-/// rank behind it. The tree is never deeper than knomial(size, radix).
+/// rank behind this result. The tree is never deeper than knomial(size, radix).
 class spread_tree {
  public:
   constexpr spread_tree(rank size, rank root, rank radix)
@@ -211,9 +209,7 @@ class spread_tree {
   constexpr rank first_of(rank r) const { return r <= root_ ? root_ - below_.end_of(root_ - r) + 1 : r; }
   constexpr rank end_of(rank r) const { return r >= root_ ? root_ + above_.end_of(r - root_) : r + 1; }
 
-  /// Returns the number of edges between a rank and the root.
   constexpr int depth_of(rank r) const { return r < root_ ? below_.depth_of(root_ - r) : above_.depth_of(r - root_); }
-  /// Returns the largest depth of any rank.
   int depth() const;
 
  private:

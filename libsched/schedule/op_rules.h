@@ -23,7 +23,7 @@ struct op_context {
   std::span<const placement> placements{};  ///< locations of all buffers; empty: no two buffers share memory
 };
 
-/// Returns true if `first` and `next`, the compressed sparse rows of deps, are consecutive and contain each dep once.
+/// Returns true if the compressed sparse rows of deps are sound: `first` defines consecutive rows that cover `next`.
 bool has_sound_rows(const schedule::parts& content);
 
 /// Returns a failure if the op is not valid. The error text does not name the op; callers put its name in front.
@@ -32,15 +32,15 @@ std::optional<failure> validate_op(const op& o, const op_context& in);
 /// Returns two ops, in ascending order, that have the same peer, kind and tag. Returns nullopt if no such ops exist.
 std::optional<std::pair<op_id, op_id>> find_tag_clash(std::span<const op> ops);
 
-/// Returns an error text if a schedule with these properties must not contain the given lists or guards, else an empty
-/// text.
+/// Returns an error text if `buffers` has lists, or `guards` has guards, that a schedule with these properties must not
+/// contain. Else returns an empty text.
 std::string validate_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
                            bool is_partial);
 
-/// Sets op::in_place, releases_a and releases_b of all ops, which follow from the rest of `content`. Computes may read
-/// a received payload in the transport's memory, without a copy to the target buffer, if no other op accesses the
-/// payload or a part of it. Each of these computes must wait for the receive, and must read the payload exactly once,
-/// as operand `a` or `b`.
+/// Sets op::in_place, releases_a and releases_b of all ops. These fields follow from the rest of `content`. Computes
+/// may read a received payload in the transport's memory, without a copy to the target buffer, if no other op accesses
+/// the payload or a part of it. Each of these computes must wait for the receive, and must read the payload exactly
+/// once, as operand `a` or `b`.
 ///
 /// For a send, releases_a is set if a copy produces the send's source only for this send: no other op writes the
 /// source, no other op reads it, and the send is the only successor of the copy.

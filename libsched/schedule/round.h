@@ -68,7 +68,7 @@ constexpr bool is_void(const guard& when, round_no round, const Items& items) {
 
 // --- registers and calls -------------------------------------------------------------------------------------
 
-/// Returns true if a register satisfies the round. A register holds the highest round that was signalled. It satisfies
+/// Returns true if a register satisfies the round. A register holds the highest round that was signaled. It satisfies
 /// that round and all earlier rounds.
 constexpr bool satisfies(std::uint64_t register_value, round_no round) { return register_value >= round; }
 
@@ -230,8 +230,8 @@ class round_player {
            lsched::is_void(*when, interpreter_.round(), [&] { return interpreter_.items_of(id, o); });
   }
 
-  /// Returns true if the application has called for the round after the latest round, `last`. `called` is the last
-  /// round for which it has called.
+  /// Returns true if the application has called for round `last` + 1. `last`: the latest round. `called`: the latest
+  /// round for which the application has called.
   static constexpr bool may_begin(round_no called, round_no last) { return satisfies(called, last + 1); }
 
   /// Returns true if an op with this number of tokens has fired.

@@ -75,7 +75,7 @@ void append_all(std::string& out, const Parts&... parts) {
   (append(out, parts), ...);
 }
 
-/// Colours of the kinds of ops, in the order of op_kind. Signals have paler shades of the colours of messages.
+/// Colors of the kinds of ops, in the order of op_kind. Signals have paler shades of the colors of messages.
 constexpr std::array<std::string_view, 7> k_colours{"white",   "#6fa8dc", "#93c47d", "#f6b26b",
                                                     "#cfe2f3", "#d9ead3", "#ffe599"};
 
@@ -112,8 +112,8 @@ void append_node(std::string& out, const schedule& program, op_id id, std::uint3
 
 }  // namespace
 
-/// The colour of an op shows its kind. An op that waits for only some of its deps has a dashed border. The exit op has
-/// a double border.
+/// The color of an op shows its kind. An op that waits for only some of its deps has a dashed border. The exit op has a
+/// double border.
 std::string to_dot(const schedule& program) {
   std::string out;
   append_all(out, "digraph schedule {\n  label=\"", escaped(program.name()), " rank ", program.place().self, " of ",

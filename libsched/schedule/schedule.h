@@ -1,8 +1,8 @@
 // A schedule: the compiled, immutable program of one rank for one collective.
 //
 // A schedule is a value: it contains no pointers to user memory and no code. Ops are numbered in a topological order,
-// so every dep goes from a lower to a higher number. Deps are stored as compressed sparse rows (CSR). Only compile()
-// creates schedules.
+// so every dep goes from a lower to a higher number. Deps are stored as compressed sparse rows (CSR). In the library,
+// only compile() creates schedules.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 
 namespace lsched {
 
-/// Role of a buffer, which determines who provides its memory.
+/// Role of a buffer. The role determines who provides the buffer's memory.
 enum class buffer_role : std::uint8_t {
-  input,    ///< bound by the caller; in a partial schedule, captured from the application; ops only read inputs
+  input,    ///< bound by the caller; in a partial schedule, captured from the application; only captures write inputs
   output,   ///< bound by the caller; in a partial schedule, owned by the instance
   scratch,  ///< owned by the instance
 };
@@ -65,7 +65,7 @@ struct buffer {
 struct guard {
   std::uint32_t every = 1;   ///< period in rounds, 1 to k_longest_period; the guard is true in one round per period
   std::uint32_t phase = 0;   ///< number of rounds of the first period that precede round 1; less than `every`
-  bool skips_empty = false;  ///< true only if the moved lists have items; needs lengths that are set before receives
+  bool skips_empty = false;  ///< the guard is false if the moved lists are empty; lengths must be set before receives
   friend bool operator==(const guard&, const guard&) = default;
 };
 
@@ -80,7 +80,6 @@ struct placement {
 
 class schedule {
  public:
-  /// The content of a schedule, which compile() creates.
   struct parts {
     std::string name;
     world place;
@@ -152,10 +151,9 @@ std::uint64_t typical_bytes(const schedule& program, const op& o);
 operand_list operands_of(const op& o, std::span<const buffer> buffers);
 
 /// Returns true if the op accesses device memory, so that a device must execute it. validate_op (op_rules.h) ensures
-/// that the op is a compute.
+/// that such an op is a compute.
 bool is_on_device(const op& o, std::span<const buffer> buffers);
 
-/// Returns the number of buffers of one role.
 std::size_t count_of(const schedule& program, buffer_role role);
 
 /// Current version of the text form, which has one line for each op (docs/reference/schedule_file.md). schedule_file.h

@@ -4,8 +4,8 @@
 // declares. Every error contains a line and a column.
 //
 // A schedule must pass two checks. First, the builder must accept the schedule, so all rules of compile() apply.
-// Second, the text must contain the same words, in the same order, that to_text writes for the result. Spacing and
-// comments do not matter. Words that compile() can derive may be left out, but must not be wrong.
+// Second, the text must contain the same words, in the same order, that to_text writes for the compiled schedule.
+// Spacing and comments do not matter. Words that compile() can derive may be left out, but must not be wrong.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ namespace lsched {
 result<schedule_ptr> parse_schedule(std::string_view text);
 
 /// Reads the schedules of all ranks of a world. The result is indexed by rank. `text` must contain the schedule of each
-/// rank exactly once, in any order. All names and world sizes must be equal. Does not check that sends and receives of
-/// the schedules match. Errors: as parse_schedule.
+/// rank exactly once, in any order. All schedules must have the same name and world size. Does not check that sends and
+/// receives of the schedules match. Errors: as parse_schedule.
 result<std::vector<schedule_ptr>> parse_world(std::string_view text);
 
 /// Reads the schedule of rank `place.self`. `text` may contain the schedules of the whole world, or only this schedule.

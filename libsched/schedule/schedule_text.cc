@@ -116,7 +116,8 @@ std::string_view line_at(std::string_view text, std::size_t at) {
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
-/// Reads the schedule that begins at position `at`. A member function that returns false has set the failure.
+/// Reads the schedule that begins at position `at`. If a reading function other than option() or take() returns false,
+/// it has set the failure.
 class text_reader {
  public:
   text_reader(std::string_view text, std::size_t at) : text_(text), in_(text, at) {}

@@ -182,8 +182,8 @@ bool work_words(Io& io, op_text& text, std::uint64_t target_count) {
 }
 
 /// The words that follow "op" and the number of the op, up to the successors. Words that compile() can derive may be
-/// left out. `need` may be left out if the op waits for all its deps. compare() checks these words against the compiled
-/// op.
+/// left out. `need` may be left out if the op waits for all its deps. compare() checks the words that are present
+/// against the compiled op.
 template <class Io>
 bool op_words(Io& io, op_text& text, std::uint64_t target_count) {
   op& work = text.work;

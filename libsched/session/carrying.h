@@ -32,8 +32,8 @@ class carrying {
   /// did not fail. Engine's owner only.
   std::optional<failure> begin(const membership& to);
 
-  /// Makes the first commit in the world `to`, in which the survivors copy the last result. `unable`: the reason why
-  /// this rank cannot move the session, so that the other ranks fail too. Engine's owner only.
+  /// Makes the first commit in the world `to`, in which the survivors copy the last result. `unable`: if set, the
+  /// reason why this rank cannot move the session; the commit then fails on all ranks. Engine's owner only.
   std::shared_ptr<handover> hand_over(membership_ptr to, std::uint64_t number, const std::optional<failure>& unable);
 
   /// Completes the request for the second commit: its instances continue the session's instances.

@@ -24,8 +24,8 @@
 
 namespace lsched {
 
-/// One of the instances of a schedule. The other members are kept between rounds, so that rounds with lists of blocks
-/// do not allocate.
+/// One of the instances of a schedule. `memory` and the displacements are kept between rounds, so that rounds with
+/// lists of blocks do not allocate.
 struct flight {
   instance* runs = nullptr;                                    ///< null: removed
   binding memory{};                                            ///< the memory that was passed with a round last
@@ -41,15 +41,13 @@ class flights {
 
   std::size_t depth() const { return all_.size(); }
 
-  /// Returns the flight of the next round.
   flight& next() { return all_[next_]; }
 
   /// Returns OK if the next round may start. Returns STATE if the last round of the next flight is outstanding, or the
   /// error of its instance if the instance has failed.
   status may_start() const;
 
-  /// Returns whether the next flight has no memory yet: the memory that was bound at create belongs to the first flight
-  /// of a schedule of depth 1 only.
+  /// Returns whether the next flight has no memory yet. Only schedules of depth 1 use memory bound at creation.
   bool needs_memory() const { return depth() > 1 && all_[next_].runs->called.load() == 0; }
 
   /// Counts the round that was started in the next flight, as round `round` of that flight, and moves on to the

@@ -21,9 +21,9 @@ status outcome_of(const awaited_round& awaited);
 /// Returns the failure of a wait or a start that has returned the error `answer`. The failure names the rank to blame.
 failure describe_failure(const instance& runs, status answer);
 
-/// Describes what the awaited round waits for, as a TIMEOUT that names the rank to blame. The engine describes the open
-/// round of the instance, which may be an earlier round. The engine also numbers rounds per instance, not per schedule.
-/// Engine's owner only.
+/// Describes what the awaited round waits for, as a TIMEOUT that names the rank to blame. The text describes the open
+/// round of the instance, which may be an earlier round. If its number is not that of the caller's round, the text
+/// begins with `label` and the caller's round. Engine's owner only.
 failure describe_wait(const engine& runs, std::string_view label, const awaited_round& awaited);
 
 }  // namespace lsched

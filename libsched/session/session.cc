@@ -180,7 +180,6 @@ collect_report session::report_of(const std::optional<delivered>& got) const {
           over == k_last_round ? counted(rounds, rounds.round) : std::max(over, last)};
 }
 
-/// Returns the divisor of a result.
 std::uint64_t session::divisor_of(const delivered& got) const {
   if (got.null) return 1;
   switch (divisor_) {
@@ -198,8 +197,8 @@ void session::divide(const delivered& got, std::span<const target_part> result) 
   for (const target_part& one : result) find_divide(result_buffer().type)(one.data, one.data, one.count, by);
 }
 
-/// Returns the divided result. It is in separate memory, because other ranks may need the original result
-/// (docs/reference/shrink.md).
+/// Returns the divided result. Unless the divisor is 1, this is a copy, because other ranks may need the original
+/// result (docs/reference/shrink.md).
 const std::byte* session::divided(const delivery::loan& result) {
   const std::uint64_t by = divisor_of(result.what);
   if (by == 1 || result_buffer().count == 0) return result.data;
@@ -334,7 +333,7 @@ call_progress session::make_common_round() {
   return stage_ == stage::called ? await(rounds, target_) : call_progress{};
 }
 
-/// No rank returns before all ranks have collected the result, so that no later result can exist before that.
+/// No rank returns before all ranks have collected the result, so that no later result can exist before then.
 call_progress session::flush(std::span<const target_part> result, collect_report* report) {
   if (const call_progress why = validate(common_call::flush); why.answer != status::ok) return why;
   call_ = common_call::flush;

@@ -1,16 +1,16 @@
-// A session is one rank's view of a partial schedule. It offers contributions, collects results, and takes part in
+// A session runs a partial schedule for one rank: it offers contributions, collects results, and takes part in
 // collective calls.
 //
 // No function here waits. A call that would have to wait returns PENDING and the round for which it waits. The caller
-// waits for the end of that round and then calls again: the library waits by the driver, and tests step all ranks. A
-// later call continues where the previous call stopped, even if the caller gave up the wait.
+// waits for the end of that round and then calls again: the library waits in the driver (offload/driver.h), and tests
+// step all ranks. A later call continues where the previous call stopped, even if the caller gave up the wait.
 //
 //     flush        agree on a round ── call for it ── wait ── collect the result ── wait until all ranks have collected
 //     model_sync   agree on a round ── call for it ── wait ── drop all results ── mean of the weights
 //
 // To agree on a round, the ranks run a round of the instance `agreement`, which waits for all remaining ranks and
-// computes the maximum of one u64. Each rank contributes the last round for which it has called or captured, or which
-// has finished. The agreed round is the round after the maximum. When a rank enters the call, no rank has called or
+// computes the maximum of one u64. Each rank contributes the last round that it has called for, captured a contribution
+// for, or finished. The agreed round is the round after the maximum. When a rank enters the call, no rank has called or
 // captured for that round. So all earlier offers are in that round or an earlier round.
 //
 // Thread safety: as for an instance (instance.h), one thread at a time may offer, and one may collect. A collective
@@ -33,7 +33,7 @@ namespace lsched {
 enum class divisor : std::uint8_t {
   none,
   ranks,         ///< size of the world in which the session was created, even after a move to a smaller world
-  contributors,  ///< number of contributors of the round; only with lag_policy::latest
+  contributors,  ///< number of contributors of the result; only with lag_policy::latest
   offers,        ///< number of offers in the result
 };
 
@@ -55,13 +55,11 @@ struct session_instances {
   }
 };
 
-/// The outcome of a collect.
 struct collect_report {
   delivered what{};    ///< the result; `from` == `to`: no new result; `null`: no rank contributed
   round_no round = 0;  ///< last round that is over; after a flush, equal on all ranks
 };
 
-/// The progress of a call.
 struct [[nodiscard]] call_progress {
   status answer = status::ok;         ///< PENDING: call again once `round` of `awaited` is over
   const instance* awaited = nullptr;  ///< set if `answer` is PENDING or the error of a failed instance
@@ -108,14 +106,14 @@ class session {
   status offer_prepared(round_no* round, bool* is_posted);
 
   /// save_pending() returns an image of the pending contribution, for machines of the same byte order. load_pending()
-  /// adds such an image to the pending contribution. It returns ARGUMENT, VERSION or MISMATCH for an image that does
-  /// not fit, and STATE under the conditions of offer(). After an error nothing has changed.
+  /// adds such an image to the pending contribution. load_pending() returns ARGUMENT, VERSION or MISMATCH for an image
+  /// that does not fit, and STATE under the conditions of offer(). After an error nothing has changed.
   std::vector<std::byte> save_pending() const;
   std::optional<failure> load_pending(std::span<const std::byte> image);
 
   /// Once `round` is over, collects and divides the first uncollected result. If `result` is empty, the result is
-  /// dropped. If an incomplete flush has already taken its result, collects that result. If the round's deadline has
-  /// passed, starts the round.
+  /// dropped. If an incomplete flush has already taken the result of its round, collects that result. If the round's
+  /// deadline has passed, starts the round.
   call_progress collect(round_no round, std::span<const target_part> result, collect_report* report);
 
   /// Like collect(), but does not copy: sets `*result` to the memory of the result, or to null if there is no result.
@@ -147,7 +145,7 @@ class session {
   /// Replaces the instances by their successors (instance_options::predecessor). Incomplete collective calls continue.
   void go_on_with(const session_instances& all) { all_ = all; }
 
-  /// Returns the instances in the order in which the caller must remove them after drain(). The caller sets their
+  /// Returns the instances in the order in which the caller must remove them after drain(). The caller sets these
   /// pointers to null.
   std::array<instance**, 3> instances() { return {&all_.mean, &all_.agreement, &all_.rounds}; }
 

@@ -1,10 +1,10 @@
 // The event queue of the simulator. Pending events are stored in time windows of equal width.
 //
-// The width of a window is at most the lookahead: an event at one rank causes events at other ranks only after at least
-// this time. (The lookahead is at most o + L.) So all events of a window can be removed together, and the events of
-// each rank are handled separately, in the order of time, source, kind and tag. A window is a linked list of small
-// chunks. When a window is removed, its events are sorted: first into blocks of ranks by a counting sort, then inside
-// each block. The next k_ring windows are stored in a ring buffer, and events in later windows in a heap.
+// The lookahead (at most o + L) is the minimum time between an event at one rank and the events that it causes at other
+// ranks. The width of a window is at most the lookahead. So all events of a window can be removed together, and the
+// events of each rank are handled separately, in the order of time, source, kind and tag. A window is a linked list of
+// small chunks. When a window is removed, its events are sorted: first into blocks of ranks by a counting sort, then
+// inside each block. The next k_ring windows are stored in a ring buffer, and events in later windows in a heap.
 //
 // Ranks that share a NIC form a group. The events of a group are handled in one common order. A group consists of
 // consecutive ranks, and all groups have the same size.
@@ -49,7 +49,7 @@ inline bool is_before(const packed_world& world, rank self, const label& x, cons
   return cause(x) < cause(y);
 }
 
-/// The stored form of a pending event. If `Time` is traced_time, the event also stores the longest path to it.
+/// The stored form of a pending event. If `Time` is traced_time, the form also contains the longest path to the event.
 template <class Time>
 struct event_code {
   struct event {
@@ -116,7 +116,7 @@ class event_queue {
   }
 
   /// Adds an event. The event must not be earlier than the window that take() returned last. If the event is in that
-  /// window, the next take() returns new events of the same window.
+  /// window, the next take() returns the same window, but only with the new events.
   void push(const Time& time, rank r, const label& what) {
     const std::int64_t window = instant_of(time) >> code_.time_bits;
     const stored event = code_.pack(time, r, what);

@@ -59,8 +59,8 @@ struct loggops {
   friend bool operator==(const loggops&, const loggops&) = default;
 };
 
-/// A level of the machine, which divides the ranks into groups of `ranks` consecutive ranks. A message costs what the
-/// innermost level defines at which both ranks are in the same group.
+/// A level of the machine, which divides the ranks into groups of `ranks` consecutive ranks. A message has the cost of
+/// the innermost level at which both ranks are in the same group.
 struct machine_level {
   rank ranks = std::numeric_limits<rank>::max();
   loggops cost{};
@@ -113,7 +113,6 @@ struct path_parts {
   }
 };
 
-/// A duration and its parts.
 struct charge {
   picoseconds time = 0;
   path_parts parts{};

@@ -86,8 +86,8 @@ class packed_world {
   /// Completes the world after the last rank. Failures: ARGUMENT (a rank is missing).
   std::optional<failure> finish();
 
-  /// Creates a packed world. The first form calls `generate` for each rank, and deletes each schedule before the next
-  /// is generated. The second form packs existing schedules. Failures: those of `generate`, add() and finish().
+  /// Creates a packed world. The first function calls `generate` for each rank, and deletes each schedule before the
+  /// next is generated. The second packs existing schedules. Failures: those of `generate`, add() and finish().
   static result<packed_world> of(rank size, const std::function<result<schedule_ptr>(world)>& generate);
   static result<packed_world> of(std::span<const schedule_ptr> ranks);
 
@@ -115,7 +115,6 @@ class packed_world {
   /// tag are stored as expressions. Otherwise it is a binary search.
   op_id find(rank who, op_kind kind, rank peer, std::uint32_t tag) const;
 
-  /// Returns the number of bytes of memory in use.
   std::size_t memory() const;
 
  private:
@@ -182,7 +181,7 @@ class packed_state {
     const field& op = fields_[id];
     if (op.has_flags) word(index, op) |= static_cast<std::uint64_t>(which) << op.place % 64;
   }
-  /// Adds a token. Returns the op's number of tokens, or any number above `need` if that number exceeds `need`.
+  /// Adds a token. Returns the op's number of tokens, or any number above `need` if the op has more than `need`.
   std::uint32_t add_token(std::uint32_t index, op_id id) {
     const field& op = fields_[id];
     std::uint64_t& bits = word(index, op);

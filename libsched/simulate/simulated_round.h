@@ -1,10 +1,10 @@
 // The simulator: computes the times of one round of the schedules of a world, by discrete events.
 //
-// Ops fire by the rules of round.h. Ops that wait for only some deps, signals and captures are supported. The cost of a
-// message follows the LogGOPS model (loggops.h). A receive is matched as soon as it has fired and its message has
-// arrived. A rank handles messages in the order of arrival, then source, then tag. A rank executes ops in the order in
-// which they fire. All ops that a message enables are executed before the next message is handled (run to completion,
-// as in the engine). A send of more than S bytes (rendezvous) completes only when all bytes have left the sender.
+// Ops fire by the rules of round.h. Signals, captures, and ops that wait for only some of their deps are supported. The
+// cost of a message follows the LogGOPS model (loggops.h). A receive is matched as soon as it has fired and its message
+// has arrived. A rank handles messages in the order of arrival, then source, then tag. A rank executes ops in the order
+// in which they fire. All ops that a message enables are executed before the next message is handled (run to
+// completion, as in the engine). A send of more than S bytes (rendezvous) completes only when all bytes have left.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ struct simulated_op {
   picoseconds begin = 0, end = 0;        ///< interval of execution; a receive begins when it is matched
   bool is_void = false;                  ///< the guard of the op did not hold
   std::size_t cause = k_no_recorded_op;  ///< index, in the record, of the op that determined `begin`. Not set if the
-                                         ///< start of the rank did, or if no critical path is computed
+                                         ///< start of the rank determined it, or if no critical path is computed
 };
 
 /// A dep whose token was among the first `need` tokens of op `after`, and so contributed to its firing.
@@ -55,7 +55,6 @@ struct simulated_dep {
   op_id before = 0, after = 0;
 };
 
-/// The recorded ops and deps of a round.
 struct simulation_record {
   rank ranks = std::numeric_limits<rank>::max();  ///< set by the caller: ranks below this number are recorded
   std::vector<simulated_op> ops{};                ///< ops of each rank in the order of execution
@@ -85,10 +84,10 @@ struct simulation_report {
 /// `majority`, only the call of `what.initiator` has an effect. If `trace` is true, the report and the record
 /// contain the critical path. A trace or a record makes the simulation slower, and needs several times the memory.
 ///
-/// Failures: ARGUMENT (the world is empty or its schedules do not belong together; L + o, or L if a message uses
-/// rendezvous, is not positive, so the lookahead would not be positive; a start time is negative or too late; the
-/// activation is deadline(auto)), UNMATCHED (a message without a receive), UNSUPPORTED (the simulated time or the
-/// number of bytes is too large), STATE (a rank cannot end the round; the error text names the rank).
+/// Failures: ARGUMENT (the world is empty or its schedules do not belong together; the lookahead is not positive: L +
+/// o, or L if a message uses rendezvous; a start time is negative or too late; the activation is deadline(auto)),
+/// UNMATCHED (a message without a receive), UNSUPPORTED (the simulated time or the number of bytes is too large), STATE
+/// (a rank cannot end the round; the error text names the rank).
 result<simulation_report> simulate_round(const packed_world& ranks, const simulated_round& what,
                                          simulation_record* record = nullptr, bool trace = false);
 

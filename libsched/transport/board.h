@@ -5,8 +5,8 @@
 // members: a commit succeeds as soon as any member has gathered all records, and fails if a member gives up before
 // that. After a failed commit, the next commit may succeed (docs/inside/worlds.md).
 //
-// Thread safety: only the engine's owner thread calls a board. The endpoint's poll() advances exchanges. Unless called
-// home ranks, ranks are ranks of the world.
+// Thread safety: only the engine's owner thread calls a board. The endpoint's poll() advances exchanges. Ranks are
+// ranks of the world, except those called home ranks.
 //
 // Every implementation must pass tests/conformance/endpoint_exam.h.
 #pragma once
@@ -37,7 +37,7 @@ class board {
 
   virtual member_address address() const = 0;
 
-  /// Returns a number that is equal on the boards of all members, and that no other open board of a member has. Valid
+  /// Returns a number that is equal on the boards of all members, and that no other open board of any member has. Valid
   /// after the board has joined.
   virtual std::uint64_t number() const = 0;
 
@@ -47,14 +47,13 @@ class board {
   virtual status join(std::span<const rank> members, std::span<const member_address> all) = 0;
 
   /// Used instead of join() if no member knows the addresses of the other boards. Each member offers its board under
-  /// the same key, and the first member connects the boards. A rank may have at most one offer per key at a time. `key`
-  /// must be positive and below k_end_of_keys.
+  /// the same key, and the first of `members` connects the boards. A rank may have at most one offer per key at a time.
+  /// `key` must be positive and below k_end_of_keys.
   virtual void offer(std::uint64_t key, std::span<const rank> members) = 0;
   static constexpr std::uint64_t k_end_of_keys = std::uint64_t{1} << 62;
 
   /// Returns PENDING while offers are missing, and sets *missing to a member without an offer, if known. Returns OK if
-  /// the board has joined. Returns PEER if *missing has closed its endpoint; this rank's offer is then withdrawn,
-  /// unless it was accepted meanwhile.
+  /// the board has joined. Returns PEER if *missing has closed its endpoint; the caller must then withdraw() the offer.
   virtual status meet(rank* missing) = 0;
 
   /// Withdraws the offer. Returns false if the offer has been accepted: meet() then returns OK, possibly later. A
@@ -62,10 +61,10 @@ class board {
   /// new world.
   virtual bool withdraw() = 0;
 
-  /// Replaces offer() after members of `former` were lost or have left. meet() then waits for all other members, and
-  /// homes() returns their home ranks. Each of these members must call regroup() on a board that the same endpoint has
-  /// opened for as many members as `former` has. If a member has withdrawn because `*missing`, a rank of `former`, did
-  /// not come, meet() returns TIMEOUT. Returns UNSUPPORTED if the transport cannot lose ranks
+  /// Replaces offer() after members of `former` were lost or have left. meet() then waits for the remaining members,
+  /// and homes() returns their home ranks. Each of them must call regroup() on a new board, which the endpoint of
+  /// `former` has opened for as many members as `former` has. meet() returns TIMEOUT if a member has withdrawn because
+  /// `*missing`, a rank of `former`, did not call regroup(). Returns UNSUPPORTED if the transport cannot lose ranks
   /// (docs/reference/shrink.md).
   virtual status regroup(board& former) {
     static_cast<void>(former);
@@ -85,8 +84,8 @@ class board {
   /// posting, so the commit fails on all ranks.
   virtual status gather(std::span<std::byte> all, rank* missing) = 0;
 
-  /// Stops waiting for `missing` in an exchange. The next gather() returns whether the commit succeeds. Over a
-  /// transport without shared memory, gather() may first return PENDING.
+  /// Stops waiting for the record of `missing` in the current exchange. The next gather() returns whether the commit
+  /// succeeds. Over a transport without shared memory, gather() may first return PENDING.
   virtual void give_up(rank missing) = 0;
 };
 

@@ -4,7 +4,7 @@
 // inside a wait) and `auxiliary` (the progress thread). A sender publishes its message and then rings the bell: it
 // changes the word and wakes a thread. It does not ring if a thread of the receiver is polling.
 //
-// The proof that no wake-up is lost. All accesses are sequentially consistent, except for S1, a release:
+// The following proves that no wake-up is lost. All accesses are sequentially consistent, except for S1, a release:
 //
 //     sender                          receiver going to sleep
 //     ------                          -----------------------
@@ -22,7 +22,7 @@
 // One fence suffices for any number of messages and bells. So a sender first publishes all its messages, and then,
 // before it sleeps or releases the engine, executes one fence and checks the bells (`ringer`).
 //
-// A thread may withdraw its announcement without having slept, although a sender has already rung because of it. So a
+// A thread may withdraw its announcement without having slept, after the announcement has made a sender ring. So a
 // thread that decrements `sleepers` must poll once more, or ring the bell for another thread, before it continues.
 //
 // Each word has a single writer or is changed by one atomic instruction, so a dying process never leaves a lock behind.
@@ -63,8 +63,8 @@ class ringer {
     owed_.push_back({&bell, peer});
   }
 
-  /// Executes one fence, then checks every noted bell as ring_if_needed() does. Before the check, waits briefly for
-  /// peers that may soon begin to poll, which saves a wake-up.
+  /// Executes one fence, and then checks every noted bell as ring_if_needed() does. Between the two, waits briefly for
+  /// peers that may soon begin to poll, because then no wake-up is needed.
   void settle();
   bool is_settled() const { return owed_.empty(); }
 
@@ -79,7 +79,7 @@ class ringer {
   std::vector<debt> owed_;
 };
 
-/// Wakes up to `sleepers` threads on one bell, without a check. Used to hand the engine to another thread.
+/// Wakes up to `sleepers` threads on one bell, without a check for sleepers. Used to hand the engine to another thread.
 void ring(doorbell& bell, doorbell::side side, int sleepers = 1);
 
 /// Sleeps until the word of `side` differs from `epoch` or the timeout passes. May return spuriously.

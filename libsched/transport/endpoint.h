@@ -1,8 +1,8 @@
 // The contract of an endpoint: the attachment of one rank to a transport. (docs/inside/transport.md)
 //
 // Every transport implements `endpoint`. A transport that shares memory, or that can watch its peers, also implements
-// the interfaces of endpoint_memory.h, endpoint_areas.h, endpoint_recorder.h and endpoint_liveness.h. The base classes
-// of these four serve all other transports.
+// the interfaces of endpoint_memory.h, endpoint_areas.h, endpoint_recorder.h and endpoint_liveness.h. For all other
+// transports, the base classes of these four interfaces are used.
 //
 // Thread safety: only the thread that owns the engine calls an endpoint, except for functions marked "Any thread".
 // There are no callbacks. All events are return values.
@@ -16,9 +16,9 @@
 //
 // Life of an instance at an endpoint:
 //     attach  ->  (exchange of commit records)  ->  link  ->  rounds  ->  detach
-// Before the records are exchanged, attach() reserves all memory that peers may write to. So that memory exists when
-// the first message of a fast rank arrives. The commit record carries the address of that memory, because each rank
-// chooses its own instance ids.
+// Before the records are exchanged, attach() reserves all memory that peers may write to. Therefore the memory exists
+// when the first message of a fast rank arrives. The commit record carries the address of that memory, because each
+// rank chooses its own instance ids.
 //
 // Every implementation passes tests/conformance/endpoint_exam.h.
 #pragma once
@@ -43,7 +43,7 @@
 
 namespace lsched {
 
-/// The interfaces that a transport implements besides its endpoint. Null: the base class of the interface serves.
+/// The interfaces that a transport implements besides its endpoint. Null: the base class of the interface is used.
 struct endpoint_parts {
   endpoint_memory* memory = nullptr;
   endpoint_areas* areas = nullptr;
@@ -73,10 +73,10 @@ class endpoint {
   /// Opens the board of the world of all ranks. The board has joined already. Called once.
   virtual std::unique_ptr<board> open_home_board() = 0;
 
-  /// Reserves the edges of an instance of a world of these ranks. `id` is new and names the instance from here on.
-  /// Every edge leads to a member, and no two edges agree in peer, tag, kind and direction. `credits`: the schedule is
-  /// not synchronising, so the send of round t+2 waits until the message of round t was consumed. Returns one link per
-  /// edge.
+  /// Reserves the edges of an instance of a world of these ranks. `id` must be new; it identifies the instance in all
+  /// later calls. Every edge leads to a member, and no two edges agree in peer, tag, kind and direction. `credits`: the
+  /// schedule is not synchronising, so the send of round t+2 waits until the message of round t was consumed. Returns
+  /// one link per edge.
   virtual result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                               std::span<const edge_spec> edges) = 0;
 
@@ -84,8 +84,8 @@ class endpoint {
   virtual member_address address_of(std::uint32_t id) const = 0;
 
   /// Connects instance `id` to the instances at these addresses. `all` has one address per member, by rank in the
-  /// world. The preceding exchange ensures that every edge has an opposite edge at the peer (commit.h). A transport
-  /// that compares both ends returns UNMATCHED if an end is missing.
+  /// world. The preceding exchange of records ensures that every edge has an opposite edge at the peer (commit.h). A
+  /// transport that compares both ends returns UNMATCHED if an end is missing.
   virtual status link(std::uint32_t id, std::span<const member_address> all) = 0;
 
   /// Frees the edges. No message may be in flight unless the instance was abandoned. An instance that was never linked
@@ -123,11 +123,11 @@ class endpoint {
   virtual void close_to_readers(std::uint32_t id, const end_reason& reason) = 0;
 
   /// Returns OK if no peer reads this rank's memory for an instance that is closed to readers or was cancelled.
-  /// PENDING: `reader` still reads. UNSUPPORTED: the transport may still access memory of the caller and cannot be
-  /// stopped. `reader` is then a rank that may still use the message, or k_no_rank.
+  /// PENDING: `reader` still reads the memory. UNSUPPORTED: the transport may still access memory of the caller and
+  /// cannot be stopped. `reader` is then a rank that may still use the message, or k_no_rank.
   virtual status check_readers(std::uint32_t id, rank* reader) = 0;
 
-  /// Removes and returns the next lost rank that poll() has found, in the order on record; k_no_rank if no loss is
+  /// Removes and returns the next lost rank that poll() has found, in the order of recording; k_no_rank if no loss is
   /// left. The caller takes all losses before the cancellations.
   rank take_loss() {
     if (losses_.empty()) return k_no_rank;
@@ -140,7 +140,7 @@ class endpoint {
   // --- data path ----------------------------------------------------------------------------------------------
 
   /// Sends the message of `round`. The previous send of the link must have completed. Returns true if the send has
-  /// completed: no completion follows, and the source may change. Returns false if a completion follows, until which
+  /// completed: no completion follows, and the source may change. Returns false if a completion follows: until then,
   /// the source must not change.
   virtual bool send(link_id link, round_no round, const message& what) = 0;
 
@@ -164,11 +164,11 @@ class endpoint {
   virtual void signal(link_id link, round_no round) = 0;
 
   /// Requests a completion for the moment when this rank's register of a signal edge holds at least `round`. Returns
-  /// true if the register already does. A later call replaces the requested round.
+  /// true, and requests nothing, if the register already does. A later call replaces the requested round.
   virtual bool arm(link_id link, round_no round) = 0;
 
-  /// Withdraws the request of arm. A completion that was not polled yet is dropped. Used only when a round restarts or
-  /// the instance ends.
+  /// Withdraws the request of arm(). A transport may also stop waiting for a payload of the link. A completion that was
+  /// not polled yet is dropped.
   virtual void disarm(link_id link) = 0;
 
   /// Returns up to `out.size()` completions.

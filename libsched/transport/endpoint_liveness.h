@@ -18,7 +18,7 @@ class endpoint_liveness {
   virtual rank culprit() const { return k_no_rank; }
 
   /// Searches for peers that have died, or that have closed while this rank waits for them, and records them as lost.
-  /// Returns the first rank on record, or k_no_rank. Also reports departures (cancellation). Calls the operating
+  /// Returns the first lost rank on record, or k_no_rank. Also reports departures (cancellation). Calls the operating
   /// system, so this function should only be called in idle moments.
   virtual rank find_dead_peer() { return k_no_rank; }
 

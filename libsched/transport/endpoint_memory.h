@@ -12,7 +12,7 @@
 
 namespace lsched {
 
-/// Returns memory for std::free(), aligned to 64 bytes and not initialised; nullptr if no memory is left.
+/// Returns memory for std::free(), aligned to 64 bytes and not initialized; nullptr if no memory is left.
 inline std::byte* allocate_aligned(std::uint64_t bytes) {
   constexpr std::uint64_t most = std::uint64_t{1} << 47;  // more than a process can address
   if (bytes > most) return nullptr;
@@ -24,7 +24,7 @@ class endpoint_memory {
  public:
   virtual ~endpoint_memory() = default;
 
-  /// Allocates memory that peers may be able to read directly. The memory is 64-byte aligned and not initialised.
+  /// Allocates memory that peers may be able to read directly. The memory is 64-byte aligned and not initialized.
   /// Returns nullptr if no memory is left. Any thread, cold path.
   virtual std::byte* allocate(std::size_t bytes) { return allocate_aligned(bytes); }
   virtual void deallocate(std::byte* memory) { std::free(memory); }
@@ -56,8 +56,8 @@ class endpoint_memory {
     static_cast<void>(memory), static_cast<void>(bytes);
     return false;
   }
-  /// Returns the announced part of any rank that contains [place, place + bytes), as mapped in this process; empty if
-  /// no part does. Cheap.
+  /// Returns the part that contains [place, place + bytes) and that any rank has announced, as mapped in this process;
+  /// empty if there is no such part. Cheap.
   virtual std::span<const std::byte> kept_at(const std::byte* place, std::uint64_t bytes) const {
     static_cast<void>(place), static_cast<void>(bytes);
     return {};

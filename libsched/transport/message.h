@@ -14,7 +14,7 @@ namespace lsched {
 /// of an allreduce it is equal on all ranks, so the reports of the round are equal too.
 struct contributor_count {
   std::uint32_t contributors = 0;  ///< ranks whose contribution the value contains
-  rank leaver = k_no_rank;         ///< highest rank that has left, but not yet by agreement of all ranks; or k_no_rank
+  rank leaver = k_no_rank;         ///< highest rank whose departure the ranks have yet to agree on; or k_no_rank
   std::uint64_t offers = 0;        ///< application calls in the value; for a mailbox message: the tag
   friend bool operator==(const contributor_count&, const contributor_count&) = default;
 };
@@ -23,7 +23,7 @@ constexpr contributor_count merge(const contributor_count& x, const contributor_
   return {x.contributors + y.contributors, x.leaver > y.leaver ? x.leaver : y.leaver, x.offers + y.offers};
 }
 
-/// A message to send. `null` means "no contribution". It is a flag, not a length, and no payload is sent.
+/// A message to send. If `null` is true, the message means "no contribution", and no payload is sent.
 struct message {
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;

@@ -10,8 +10,8 @@
 
 namespace lsched {
 
-/// While the object exists, requests to cancel this thread stay pending. Outside of the lifetime of such objects,
-/// threads in the library must not use asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS).
+/// While the object exists, requests to cancel this thread stay pending. While no such object exists, a thread inside
+/// the library must not use asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS).
 class no_cancellation {
  public:
   explicit no_cancellation(bool applies = true) : applies_(applies) {

@@ -38,7 +38,7 @@ class activation_check {
 
   /// Runs the ops before the captures for sets of callers that are just large enough to start a round. Larger sets need
   /// no check, because additional callers only make more ops fire. If a round needs several calls, any ranks may call,
-  /// so it suffices to check one set for each first rank. With one caller less, no rank may start the round.
+  /// so it suffices to check one set for each first rank. With one caller less, the round must not start on any rank.
   std::shared_ptr<const wake_cost> check_calls(memo<wake_cost>* known) {
     const fingerprint key = known == nullptr ? fingerprint() : key_of_calls();
     if (known != nullptr)
@@ -47,7 +47,7 @@ class activation_check {
     found->hops.assign(captures_.size(), 0);
     std::uint64_t signals = 0;
     for (rank first = 0; first < all_.size() && !out_.is_full(); ++first) {
-      if (first == 0 || arrivals_ < all_.size()) {  // otherwise all sets are equal
+      if (first == 0 || arrivals_ < all_.size()) {  // if all ranks must call, all sets are equal
         call(first, arrivals_);
         check_woken(*found);
         signals = signals_sent();

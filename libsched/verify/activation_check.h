@@ -25,9 +25,9 @@ struct wake_cost {
 ///     declares. With one call less, no rank wakes.
 ///   - In rounds that wait for all ranks, each rank wakes only by its own call.
 ///
-/// Sets the hops of a round, and the signals of a single call, in `total`. `order`: the ops that fire if every capture
-/// completes, in topological order, with each send before its receive. `known`: activations that have already passed
-/// this check, or nullptr. (Most partial schedules with the same number of ranks have the same activation.)
+/// Sets total.hops and total.signals_of_one. `order`: the ops that fire if every capture completes, in topological
+/// order, with each send before its receive. `known`: activations that have already passed this check, or nullptr.
+/// (Most partial schedules with the same number of ranks have the same activation.)
 void check_activation(const assembly& all, const std::vector<world_op>& order, const postcondition& promise,
                       memo<wake_cost>* known, cost& total, finding_list& out);
 

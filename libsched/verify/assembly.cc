@@ -7,7 +7,7 @@
 namespace lsched {
 namespace {
 
-/// Returns the key by which a message is matched to a receive of the same rank.
+/// Returns the key by which messages to a rank are matched to the receives of this rank.
 auto key_of(const op& receiver) { return std::tuple(receiver.peer, receiver.kind, receiver.tag); }
 
 op_kind receiver_kind(op_kind sender) { return sender == op_kind::send ? op_kind::recv : op_kind::signal_recv; }

@@ -51,7 +51,6 @@ class assembly {
 
   std::string words_for(world_op id) const { return lsched::words_for(program(owner_[id]), id_of(id)); }
 
-  /// Returns a finding about op `id` and a range of elements.
   finding about(property what, world_op id, const element_range& range, const std::string& text) const;
   finding about(property what, world_op id, const std::string& text) const { return about(what, id, {}, text); }
 

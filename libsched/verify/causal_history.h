@@ -1,9 +1,9 @@
 // Causal history: for each op, the ranks that have certainly entered the round when the op fires.
 //
 // A rank enters the round when its capture completes. A rank without a capture enters when its call completes, and a
-// rank without both enters when its round begins. The ranks known at an op are the union of the ranks known at its
-// deps. If the op waits for k of its n deps, a rank must be known at n - k + 1 of them. A receive adds the ranks that
-// are known at its send.
+// rank with neither enters when its round begins. If an op waits for all its deps, the ranks known at the op are the
+// union of the ranks known at the deps. If the op waits for only k of its n deps, a rank must be known at n - k + 1 of
+// them. A receive adds the ranks that are known at its send.
 #pragma once
 
 #include <vector>

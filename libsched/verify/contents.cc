@@ -15,7 +15,7 @@ contents::contents(const assembly& all, const aliasing& in_place, finding_list& 
   layouts_.resize(memories_.size());
 }
 
-/// If a capture fills the input, the input is empty before the capture.
+/// If a capture fills an input, the input has no content before the capture.
 void contents::set_up(rank r, const aliasing& in_place) {
   const schedule& program = all_.program(r);
   first_buffer_.push_back(placements_.size());
@@ -66,7 +66,7 @@ element_range contents::gap_in(const memory& pieces, std::uint64_t count) {
   return {.begin = begin, .end = count};
 }
 
-/// Returns the segments of a region, relative to the region's beginning. Adds a finding for each gap.
+/// Returns the segments of a region, relative to the region's beginning. Adds a finding for the first gap.
 contents::memory contents::read(world_op id, world_op user, region part, std::uint64_t count) {
   const placement& place = placement_of(all_.rank_of(id), part);
   const std::uint64_t begin = place.begin + part.offset();
@@ -188,8 +188,8 @@ void contents::multiply(world_op id) {
   if (o.count != 0) {
     const memory lower = read(id, o.a, o.count), higher = read(id, o.b, o.count);
     for_each_pair(lower, higher, [&](std::uint64_t begin, std::uint64_t end, const segment& x, const segment& y) {
-      // Products of elements with different indices are wrong. Their expression differs, so they count as products of
-      // other vectors.
+      // Products of elements with different indices are wrong. The expressions of such products differ, so they count
+      // as products of other vectors.
       const auto first = begin - static_cast<std::uint64_t>(x.shift);
       all = joined(all, products_of(nodes_[x.what].tree, nodes_.tree_beside(x, y), first, first + (end - begin)));
     });
@@ -273,7 +273,7 @@ void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
 
 /// Returns true if lengths [begin, end) are the lengths of the lists in `list`. Lengths from the kernel measure must
 /// come from these lists. Lengths from the kernel derive match by index: element i is the length of part i of a split
-/// value, or of element i.
+/// value, or of element i of a value that was not split.
 bool contents::lays_out(std::uint64_t begin, std::uint64_t end, const segment& length, const segment& list) const {
   const node &numbers = nodes_[length.what], &items = nodes_[list.what];
   if (numbers.is_derived && items.part != 0)

@@ -1,14 +1,15 @@
 // Contents: the symbolic execution of a world, which finds the contributions in every element.
 //
-// Memory consists of segments. A segment has a node (node_table.h) for the content of its elements, and their shift.
+// Memory consists of segments. A segment has a node (node_table.h) for the content of its elements, and the shift of
+// these elements.
 //
 // The dot products (sums of products) of an adaptive sum are nodes, too. Such a node records which products its sums
-// contain (fingerprint.h), and the expression of the adaptive sum includes them. So the expression is right only if the
-// sums are complete.
+// contain (fingerprint.h), and the expression of the adaptive sum includes these products. So the expression is right
+// only if the sums are complete.
 //
-// A list is treated like any other element. The length of a list is a node whose expression contains that of the list.
-// The lengths of packed lists are set by lay_out before the lists have items. Afterwards only lists with these lengths
-// may be written, so both ends of an edge have the same lengths.
+// A list is treated like any other element. The length of a list is a node whose expression contains the expression of
+// the list. The lengths of packed lists are set by lay_out before the lists have items. Afterwards only lists with
+// these lengths may be written, so both ends of an edge have the same lengths.
 //
 // Sums of products, lengths and derived numbers are not contributions, but control other ops. If such a number becomes
 // part of a node, that node and all nodes computed from it record the op that produced the number. A range of the
@@ -18,11 +19,11 @@
 // Functions are trusted to do what their kernels declare:
 //   - The result of a split has one element for each part, in order. The parts contain each contribution once.
 //   - A fold reads the same element of several nodes and joins their contributions, in order.
-//   - A join reads all elements of one node, or, after each element of a node was split, the same part of each. No
-//     element may be missing.
+//   - A join reads all elements of one node. Or, if each element of a node was split, it reads the same part of each.
+//     No element may be missing.
 //   - Operand b, which controls a function, is equal on all ranks.
-//   - Element i of derived lengths is the length of part i of a split value, or of element i. The engine compares
-//     messages with these lengths.
+//   - Element i of derived lengths is the length of part i of a split value, or of element i of a value that was not
+//     split. The engine compares messages with these lengths.
 //   - In partial schedules the result of a function is never null. The contributors of the result are the
 //     contributors of operand b. In a range of the postcondition, these must be the ranks whose contributions the
 //     result contains.

@@ -9,7 +9,7 @@ using namespace symbolic;
 
 namespace {
 
-/// Returns the index in the node of element i of a segment's memory.
+/// Returns the index that element i of a segment's memory has in the node.
 std::int64_t number_at(std::uint64_t i, std::int64_t shift) { return static_cast<std::int64_t>(i) - shift; }
 
 }  // namespace
@@ -98,8 +98,8 @@ std::optional<segment> contents::split(world_op id, std::uint64_t tree, const me
   return segment{.what = nodes_.add(id, made, {from.what})};
 }
 
-/// Returns the segment for a result `made`, which is element `number` of `of` elements. If `of` is 1, the result fills
-/// the whole target.
+/// Returns the segment for the result `made`: element `number` of a value with `of` elements. If `of` is 1, the result
+/// fills the whole target.
 std::optional<segment> contents::made_of(world_op id, node made, std::int64_t number, std::uint64_t of) {
   const std::uint64_t count = all_.at(id).count;
   if (count != 1 && of != 1) return std::nullopt;
@@ -107,7 +107,7 @@ std::optional<segment> contents::made_of(world_op id, node made, std::int64_t nu
   return segment{.shift = count == 1 ? -number : 0, .what = nodes_.add(id, made, {made.lower})};
 }
 
-/// Joins element `number` of all nodes in the source.
+/// Joins the same element of all nodes in the source.
 std::optional<segment> contents::folded(world_op id, const memory& source, const memory& steering) {
   if (source.empty()) return std::nullopt;
   const std::int64_t number = number_at(source.front().begin, source.front().shift);

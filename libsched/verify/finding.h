@@ -16,13 +16,13 @@ enum class property : std::uint8_t {
   form,           ///< each schedule alone: ids, regions, peers, deps, declarations
   matching,       ///< every send and signal has one receive of the same peer, tag, type and extent
   progress,       ///< with rendezvous sends, every payload and compute op fires, and every round ends
-  holding,        ///< as `progress`, also if sends wait for the readers of their payloads, as schedules declare
+  holding,        ///< as `progress`, but sends also wait for readers of their payloads, if schedules declare holding
   activation,     ///< any sufficient set of calls starts the round on every rank, with the required number of signals
   hazard,         ///< conflicting accesses to memory are ordered
   contents,       ///< every output range has the required content, with each contribution once
   expression,     ///< operands are combined in the required order, and in the same way on all ranks with the result
   cost,           ///< the numbers of messages, bytes, signals and hops are as required
-  synchronising,  ///< if declared: every rank's entry happens before every rank's exit
+  synchronising,  ///< if declared or promised: every rank's entry happens before every rank's exit
 };
 
 std::string_view name_of(property what);
@@ -31,7 +31,6 @@ inline std::string range_text(std::uint64_t begin, std::uint64_t end) {
   return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
 }
 
-/// Elements [begin, end) of a buffer.
 struct element_range {
   std::uint16_t buffer = k_no_buffer;
   std::uint64_t begin = 0, end = 0;

@@ -76,7 +76,7 @@ class form_check {
              "has tag " + std::to_string(at(clash->second).tag) + ", as does op " + std::to_string(clash->first));
   }
 
-  /// Checks that `in_place` and `releases_a` and `releases_b` of all ops are as compile() sets them.
+  /// Checks that `in_place`, `releases_a` and `releases_b` of all ops are as compile() sets them.
   void check_in_place() {
     schedule::parts marked = program_.content();
     mark_in_place(marked);

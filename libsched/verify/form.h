@@ -1,4 +1,4 @@
-// The form of a schedule: checks that need only one schedule, on which the rest of the proof relies.
+// The form of a schedule: checks that need only this schedule. The rest of the proof relies on these checks.
 #pragma once
 
 #include "libsched/postcondition/aliasing.h"

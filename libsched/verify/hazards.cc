@@ -40,7 +40,7 @@ std::vector<std::vector<access>> accesses_of(const schedule& program, const std:
 /// Checks whether the deps of a rank order all conflicting accesses to a memory.
 ///
 /// Memory is cut at the bounds of all accesses. For each piece, accesses are visited by ascending op. Because the order
-/// is transitive, a read is compared only with the last write, and a write also with the reads since.
+/// is transitive, a read is compared only with the last write, and a write also with the reads since that write.
 class order_scan {
  public:
   explicit order_scan(const local_order& order) : order_(order) {}
@@ -105,7 +105,6 @@ bool is_before_by_others(const assembly& all, const std::vector<world_op>& order
   return fires_after[y];
 }
 
-/// The hazards of one rank.
 class rank_check {
  public:
   rank_check(const assembly& all, const std::vector<world_op>& world_order, rank r, const aliasing& in_place)
@@ -128,7 +127,7 @@ class rank_check {
   }
 
   /// The round ends when the exit op and every fired op have completed. Checks that in every execution, each op that
-  /// moves or computes data has fired by then. Signals that may not have fired are noted in `ends`.
+  /// moves or computes data has fired by then. Signals that are not certain to have fired are added to `ends`.
   void check_end(round_ends& ends, finding_list& out) const {
     const std::vector<bool> fired = order_.fired_by_end(program_);
     for (op_id id = 0; id < fired.size(); ++id) {

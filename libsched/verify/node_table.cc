@@ -7,7 +7,7 @@
 
 namespace lsched::symbolic {
 
-/// The value of a node is the largest value over all its parts (node_table::add).
+/// For a node, the largest value over all its parts counts (node_table::add).
 making making_of(kernel what) {
   switch (row_of(what).symbol) {
     case symbolic_rule::sums:

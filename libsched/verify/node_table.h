@@ -3,8 +3,8 @@
 // A node is a leaf (a rank's input) or the result of an op on other nodes. Each node has a fingerprint of the multiset
 // of its leaves (fingerprint.h), and a join adds the fingerprints of its operands. A node with too many leaves is
 // always detected. A node with the right number of leaves, but with a wrong leaf, is missed with a probability of about
-// 2^-120. Nodes also record the op that produced them, so that a failure can be explained exactly. A hash of their
-// expression identifies equal expressions.
+// 2^-120. Nodes also record the op that produced them, so that a failure can be explained exactly. Nodes with equal
+// expressions have the same hash of the expression.
 //
 // Expressions are equal modulo the laws that a kernel's row declares for the dtype (ops/kernel.h). If the kernel is
 // commutative, the order of operands does not matter. If it is also associative, grouping does not matter. If it is
@@ -97,8 +97,8 @@ class node_table {
 
   /// Adds the join of two nodes by op `id` and kernel `how`. The result has the shift of its lower operand.
   node_id add_join(world_op id, kernel how, const segment& lower, const segment& higher);
-  /// Returns the expression of the higher operand, in which its shift against the lower operand is included. If both
-  /// shifts are equal, the expression is unchanged.
+  /// Returns the expression of the higher operand, including the shift of this operand against the lower operand. If
+  /// both shifts are equal, the expression is unchanged.
   std::uint64_t tree_beside(const segment& lower, const segment& higher) const;
   node_id add_weighted(world_op id, const segment& lower, const segment& higher, const products& weights);
   /// Adds a node whose elements 0 to 2 are the three dot products. `parts`: the nodes whose dot products were added.

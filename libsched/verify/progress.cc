@@ -129,7 +129,8 @@ void progress::run(const round_start& start) {
   drain();
 }
 
-/// Completes ops in the order of their number of hops (progress.h), so hops_to() returns the shortest chain.
+/// Completes ops in the order of their number of hops (progress.h), so hops_to() returns the length of the shortest
+/// chain.
 void progress::drain() {
   std::vector<world_op> arriving;
   for (;;) {
@@ -182,7 +183,7 @@ world_op progress::reader_of(world_op send) const {
 }
 
 /// Frees the buffer slot of a payload that was received and read. The next send may use the slot only if the payloads
-/// of all earlier sends of the slot were received, whether or not they were buffered.
+/// of all earlier sends of the slot were received, even of sends that completed without the slot.
 void progress::clear_slot(world_op send) {
   while (send != k_no_world_op && !is_cleared(send)) {
     const bool is_received = has_completed(all_.partner(send)) && reader_of(send) == k_no_world_op;

@@ -1,19 +1,19 @@
 // Progress: the ops that fire in one round of a world, and an order in which they may complete.
 //
-// The result is the least fixpoint of the round rule (round.h) and of the following rules for messages. It does not
-// depend on the order of events, because firing is monotone: no op prevents another from firing. One linear pass finds
-// the fixpoint.
+// The result is the least fixpoint of the round rule (round.h) and of the following rules for messages. This fixpoint
+// does not depend on the order of events, because firing is monotone: no op prevents another from firing. One linear
+// pass finds the fixpoint.
 //
 //   recv completes      when it and its send have fired
-//   send completes      eager: at once.  rendezvous: when its receive has completed.  held: if the payload is read in
-//                       place and the receiving rank declares holding, when its readers have completed, else as
-//                       under rendezvous
-//   signal_recv fires   when it has its tokens and its signal_send has fired, or when the application calls
+//   send completes      eager: at once.  rendezvous: when its receive has completed.  held: when the ops that read the
+//                       payload in place have completed; as rendezvous if there are none, or if the receiving rank
+//                       does not declare holding
+//   signal_recv fires   when it has its tokens, and its signal_send has fired (call op: the application has called)
 //
 // If messages are buffered, a send that gets a slot (a buffer for one message) completes at once under rendezvous and
-// held, too. The slots from one rank to another are assigned in the order of op ids: with k slots, a send waits for the
-// receives of the k-th, 2k-th, … send before it, and for the ops that read these payloads in place. So this result does
-// not depend on the order of events, either.
+// held, too. The slots from one rank to another are assigned in the order of op ids: with k slots, a send gets its slot
+// when the payloads of the k-th, 2k-th, … buffered send before it have been received and read. So this result does not
+// depend on the order of events, either.
 //
 // A send waits for the most events under held, for fewer under rendezvous, and for the fewest if some or all messages
 // are eager. So an op that fires under held also fires under rendezvous and with every eager limit. (For rendezvous:
@@ -74,7 +74,7 @@ class progress {
   struct interpreter;
   friend struct interpreter;
 
-  /// The state of an op. The members are in one struct, for locality, because a round visits ops in random order. The
+  /// The state of an op. The members are in one struct, for locality, because a round visits ops in no fixed order. The
   /// members from `enabled` to `passed_over` are numbers of rounds.
   struct op_state {
     token_count tokens{};

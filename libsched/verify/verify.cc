@@ -142,7 +142,8 @@ class proof {
     return false;
   }
 
-  /// The round of a rank may end before these signals are sent. Checks that the round completes without them.
+  /// `unsure`: signals that may still be unsent when the round of their rank ends. Checks that the round completes
+  /// without these signals.
   void check_unsure_signals(const std::vector<world_op>& unsure) {
     if (unsure.empty()) return;
     progress round(all_, sending::held, options_.buffers);

@@ -56,7 +56,7 @@ class unit_hash {
   std::uint64_t unit_;
 };
 
-/// Serialises every input of the proof in a fixed order.
+/// Serializes every input of the proof in a fixed order.
 template <class Sink>
 class description {
  public:

@@ -4,8 +4,8 @@
 // Every target must give the same bits. So the number of lanes (partial sums of a dot product) is fixed (adasum.h) and
 // does not depend on the width of SIMD vectors. Targets with narrow vectors use several vectors for the lanes, or
 // several passes over a block. If products are exact, a fused multiply-add gives the same bits as two instructions, so
-// it may be used where the hardware has it. Inexact products must never be fused, because some targets cannot do so.
-// The code must not call the standard library at run time (elementwise.cc explains why).
+// targets may use it. Inexact products must never be fused, because some targets have no fused instruction. The code
+// must not call the standard library at run time (elementwise.cc explains why).
 #include "ops/adasum/adasum.h"
 
 #include <algorithm>
@@ -94,8 +94,7 @@ struct partial_sums {
       for (vector& sum : sums[p]) sum = hn::Zero(D());
   }
 
-  /// Adds the products of consecutive elements of a row to the lanes of this object. Element i belongs to the first
-  /// lane.
+  /// Adds the products of consecutive elements, beginning with element i, to the lanes of this object.
   HWY_INLINE void add(const typename Format::element* const (&inputs)[k_inputs], std::size_t i) {
     const D lanes;
     HWY_UNROLL(4)
@@ -121,7 +120,7 @@ struct partial_sums {
   }
 };
 
-/// The incomplete row at the end of a block, padded with zeros.
+/// An incomplete row at the end of a block, padded with zeros. A complete row has one element for each lane.
 template <class Element, std::size_t Row>
 struct padded_row {
   Element elements[k_inputs][Row] = {};
@@ -135,7 +134,6 @@ struct padded_row {
   }
 };
 
-/// Prefetches the cache lines of a row.
 template <std::size_t Elements, class Element>
 HWY_INLINE void fetch(const Element* row) {
   constexpr std::size_t line = 64 / sizeof(Element);

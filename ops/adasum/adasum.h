@@ -17,15 +17,15 @@
 // ops/kernel.h hold. In addition, a and b may overlap, and the order of every summation depends only on the number of
 // elements.
 //
-// A dot product ("dot") is summed in this order. A vector is cut into blocks of k_dot_block elements, and the last
-// block is padded with zeros. In a block, 16 partial sums (lanes) are formed: the product of element e is added to lane
-// e modulo 16. Then the 16 lanes are added as a balanced tree. k_dot_group consecutive blocks form a group. The results
-// of the blocks of a group are added from first to last, beginning with 0. Finally the results of the groups are added,
-// also from first to last, beginning with 0. So a device can compute the groups in parallel, and only the short last
-// sum is sequential. If a vector is split into halves, the sum of the dots of the halves may differ in its last bits
-// from the dot of the whole vector.
+// A dot product ("dot") is summed in the following order. A vector is cut into blocks of k_dot_block elements, and the
+// last block is padded with zeros. In a block, 16 partial sums (lanes) are formed: the product of element e is added to
+// lane e modulo 16. Then the 16 lanes are added as a balanced tree. k_dot_group consecutive blocks form a group. The
+// results of the blocks of a group are added from first to last, beginning with 0. Finally the results of the groups
+// are added, also from first to last, beginning with 0. So a device can compute the groups in parallel, and only the
+// short last sum is sequential. If a vector is split into halves, the sum of the dots of the halves may differ in its
+// last bits from the dot of the whole vector.
 //
-// For f32, f64 and bf16, products and sums are computed in f64. There, products of two f32 or bf16 numbers are exact.
+// For f32, f64 and bf16, products and sums are computed in f64. In f64, products of two f32 or bf16 numbers are exact.
 // For f16, products are computed in f32, where they are exact. A block has 32 lanes of f32, and 32 products are added
 // to each lane. Lanes i and i + 16 are then added in f32, and the 16 results in f64 as above.
 //

@@ -47,8 +47,8 @@ HWY_INLINE hn::VFromD<D> quiet_nan(D lanes) {
   return hn::BitCast(lanes, hn::Set(unsigned_lanes, static_cast<hn::TFromD<decltype(unsigned_lanes)>>(bits)));
 }
 
-/// Replaces every NaN by the quiet NaN above. If both operands are NaN, the payload of the result depends on the
-/// instruction and on the order of the operands, which compilers may change.
+/// Replaces every NaN by quiet_nan(). Otherwise, if both operands of an operation are NaN, the payload of the result
+/// would depend on the instruction and on the order of the operands, which compilers may change.
 template <class D, class V = hn::VFromD<D>>
 HWY_INLINE V canonical(D lanes, V value) {
   if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
@@ -74,8 +74,8 @@ struct plain {
   }
 };
 
-/// The format of u8 elements that are multiplied in 16-bit lanes. Products need wider lanes, because no instruction set
-/// multiplies bytes. store() wraps around.
+/// The format of 8-bit integers that are multiplied in 16-bit lanes. Products need wider lanes, because no instruction
+/// set multiplies bytes. store() wraps around.
 struct wide_byte {
   using element = std::uint8_t;
   using lane = std::uint16_t;
@@ -105,8 +105,8 @@ struct brain {
 
   /// Rounds to nearest even. The lower 16 bits of the f32 are dropped, the upper 16 bits are kept. The code adds
   /// 0x7FFF, and 1 more if the kept half is odd. This sum carries into the kept half if and only if the value must be
-  /// rounded up. For the largest finite value, the carry gives infinity. `value` must contain no NaN other than the
-  /// canonical NaN, whose dropped half is zero.
+  /// rounded up. For values that are too large for bf16, the carry gives infinity. `value` must contain no NaN other
+  /// than the canonical NaN, whose dropped half is zero.
   template <class D>
   static HWY_INLINE void store(D, hn::VFromD<D> value, element* to) {
     const hn::Rebind<std::uint32_t, D> bits;
@@ -125,8 +125,8 @@ struct portable_half {
   using element = std::uint16_t;
   using lane = float;
 
-  /// Shifts the 10 bits of the fraction to the top of the 23 bits of the f32 fraction, and adds 112 to the exponent,
-  /// the difference of the biases. For infinity and NaN, 112 is added twice. A subnormal is first converted to 2^-14 *
+  /// Shifts the 10 bits of the fraction to the top of the 23 bits of the f32 fraction, and adds 112, the difference of
+  /// the biases, to the exponent. For infinity and NaN, 112 is added twice. A subnormal is first converted to 2^-14 *
   /// (1 + fraction). The exact subtraction of 2^-14 then gives its value.
   template <class D>
   static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
@@ -250,8 +250,8 @@ HWY_INLINE void store_as(D lanes, hn::VFromD<D> value, typename Format::element*
 
 // ---- sweeps
 
-/// Processes the elements after the last full vector. Uses at most one vector of each smaller power of two, widest
-/// first, so that no access leaves the buffers.
+/// Processes the elements after the last full vector. Uses narrower vectors whose widths are powers of two, each width
+/// at most once, widest first. So no access leaves the buffers.
 template <std::size_t Width, class Lane, class Step>
 HWY_INLINE void sweep_rest(std::size_t done, std::size_t count, const Step& step) {
   if constexpr (Width > 0) {
@@ -264,8 +264,8 @@ HWY_INLINE void sweep_rest(std::size_t done, std::size_t count, const Step& step
   }
 }
 
-/// Divides the elements [0, count) into vectors and calls step(lanes, first) for each vector. `first` is its first
-/// element.
+/// Splits the elements [0, count) into SIMD vectors, and calls step(lanes, first) for each vector. `first` is the index
+/// of the vector's first element.
 template <class Lane, class Step>
 HWY_INLINE void sweep(std::size_t count, const Step& step) {
   const hn::ScalableTag<Lane> lanes;
@@ -296,7 +296,6 @@ struct divide_step {
   }
 };
 
-/// Number of bits of an element's fraction.
 template <class Format>
 inline constexpr int k_fraction_bits = std::is_same_v<Format, half>                   ? 10
                                        : std::is_same_v<Format, brain>                ? 7
@@ -306,11 +305,11 @@ inline constexpr int k_fraction_bits = std::is_same_v<Format, half>             
 /// Returns the largest divisor for which a division in lanes fulfils the guarantees of ops/kernel.h.
 ///
 /// The lane type must represent the divisor exactly. If lanes are wider than elements, the quotient is rounded twice.
-/// So a quotient that is not a tie (the midpoint between two adjacent elements) must not become a tie in the first
-/// rounding. Dividend and divisor are integers times a power of two. So a quotient that is not a tie differs from every
-/// tie by at least u / divisor, where u is the unit in the last place of the tie. (A tie has one bit more than an
-/// element.) If a lane has k more bits than an element, the first rounding changes the quotient by less than u /
-/// divisor, provided that divisor < 2^k.
+/// So a quotient that is not a tie (the midpoint between two adjacent numbers of the element's type) must not become a
+/// tie in the first rounding. Dividend and divisor are integers times a power of two. So a quotient that is not a tie
+/// differs from every tie by at least u / divisor, where u is the unit in the last place of the tie. (A tie has one bit
+/// more than an element.) If a lane has k more bits than an element, the first rounding changes the quotient by less
+/// than u / divisor, provided that divisor < 2^k.
 template <class Format>
 constexpr std::uint64_t most_divisor_of_lanes() {
   constexpr int lane_bits = std::numeric_limits<typename Format::lane>::digits;

@@ -125,8 +125,8 @@ struct convert_step {
 
 /// Returns true if products in f32 give the same bits as products in f64. f32 takes half the time, but no product may
 /// lose a bit that could change the output. If the factor is a power of two, a product loses bits only if the product
-/// is a subnormal of f32. For f16, all such products round to zero. For f32, the product is rounded only once. If the
-/// factor is at least 1, no bit is lost.
+/// is a subnormal of f32. For f16 outputs, all such products round to zero. For f32 outputs, the product is the output,
+/// so it is rounded only once. For bf16 outputs, the factor must be at least 1, so no bit is lost.
 template <class To>
 bool is_narrow_enough(double factor) {
   const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(factor) >> 52 & 0x7FF) - 1023;

@@ -90,7 +90,6 @@ HWY_INLINE Bits if_true(bool condition, Bits bits) {
   return static_cast<Bits>(-static_cast<Bits>(condition)) & bits;
 }
 
-/// Calls visit(item) for each item of a list.
 template <class Format, class Visit>
 HWY_INLINE void for_each_item(const void* items, std::size_t count, const Visit& visit) {
   const auto* from = static_cast<const std::byte*>(items);
@@ -128,7 +127,8 @@ std::size_t filter_items(const void* items, std::size_t count, std::uint64_t mag
   return static_cast<std::size_t>(to - static_cast<std::byte*>(output)) / item<Format>::size;
 }
 
-/// Copies the values of a block to an array, divides them with vector code, and writes the quotients to `dense`.
+/// For each block of up to 256 items: copies the values to an array, divides them with SIMD code, and writes each
+/// quotient to dense[index].
 template <class Format>
 void scatter(const void* items, std::size_t count, std::uint64_t divisor, void* dense) {
   constexpr std::size_t block = 256;
@@ -340,7 +340,8 @@ HWY_INLINE void settle_item(typename Format::lane* residual, const item<Format>&
   residual[sent.index] = rest;
 }
 
-/// The notes are pointers to sent items. A batch is settled in one loop, so that the loads from the residual overlap.
+/// For each sent item that has arrived, removes the value from the residual. The notes are pointers to these items. A
+/// batch is processed in one loop, so that the loads from the residual overlap.
 template <class Format>
 std::size_t settle(void* residual, const void* sent, std::size_t sent_count, const void* arrived,
                    std::size_t arrived_count) {

@@ -5,11 +5,11 @@
 // for each set bit, one by one, so nothing is ever written behind the last item. If few elements are selected, this is
 // as fast as a compress instruction, whose store to memory is slow on some CPUs.
 //
-// The search for the top k needs only elements above a threshold t. Let m be a magnitude of the items' type, and let t
-// be the smallest residual magnitude that rounds to m or to a larger value. Rounding is monotone. So elements of at
-// least t round to at least m, and elements below t round to less than m. So if at least k elements are not below t,
-// the top k are among them. (A larger t that also rounds to m would be wrong: an element below t could round to the
-// same value as an element above t, and come first by its index.)
+// The search for the top k needs only elements whose magnitude is at least a threshold t. Let m be a magnitude of the
+// items' type, and let t be the smallest residual magnitude that rounds to m or to a larger value. Rounding is
+// monotone. So elements of at least t round to at least m, and elements below t round to less than m. So if at least k
+// elements are not below t, the top k are among them. (A larger t that also rounds to m would be wrong: an element
+// below t could round to the same value as an element above t, and come first by its index.)
 
 #include <cstddef>
 #include <cstdint>
@@ -134,7 +134,7 @@ class selecting_pass {
     const std::uint64_t least = range.least < not_zero ? not_zero : range.least;
     const std::uint64_t most = range.most < k_magnitude_mask<lane> ? range.most : k_magnitude_mask<lane>;
     const bool is_empty = least > most;
-    // Adding bias_ maps exactly the magnitudes from `least` to `most` to signed integers below beyond_.
+    // After the addition of bias_, exactly the magnitudes in [least, most] are signed integers below beyond_.
     bias_ = static_cast<signed_bits>(~k_magnitude_mask<lane> - least);
     beyond_ = static_cast<signed_bits>(~k_magnitude_mask<lane> + (is_empty ? 0 : most - least + 1));
   }
@@ -258,8 +258,8 @@ class top_k_search {
         items_(items),
         room_(room) {}
 
-  /// Searches for the top k. The first pass selects the magnitudes of at least `least` (the hint, as bits of the items'
-  /// type). If `least` is 0, there is no hint.
+  /// Searches for the top k. The first pass selects the elements whose magnitude is not below `least`: the hint, as
+  /// bits of the items' type. If `least` is 0, there is no hint.
   top_k_list run(std::uint64_t least) {
     const bool is_blind = wanted_ == 0 || least == 0;
     const magnitude_range nothing{1, 0};
@@ -281,17 +281,17 @@ class top_k_search {
 
   lane* residual() const { return static_cast<lane*>(from_.residual); }
 
-  /// Selects among the `count` elements from element `first` on. The gradient must have been added already. Returns the
-  /// number of stored items.
+  /// Selects among the elements [first, first + count). The gradient must have been added already. Returns the number
+  /// of stored items.
   std::size_t select(std::size_t first, std::size_t count, magnitude_range range, void* items, std::size_t room) const {
     const std::uint32_t index = from_.first_index + static_cast<std::uint32_t>(first);
     return accumulate_select<Format>({residual() + first, nullptr, 1, count, index}, range, items, room).stored;
   }
 
-  /// Selects the `wanted_` largest elements, and possibly more if the capacity `room_` suffices. The gradient must have
-  /// been added already. The histograms include zeros, so they contain at least wanted_ elements. If the k-th magnitude
-  /// is zero, fewer than wanted_ elements are nonzero, and all of these are selected. Returns the number of stored
-  /// items.
+  /// Selects the `wanted_` elements with the largest magnitudes, and possibly more if the capacity `room_` suffices.
+  /// The gradient must have been added already. The histograms include zeros, so they contain at least wanted_
+  /// elements. If the k-th magnitude is zero, fewer than wanted_ elements are nonzero, and all of these are selected.
+  /// Returns the number of stored items.
   std::size_t select_by_histograms() {
     kth_magnitude kth(wanted_, 0, std::bit_width(k_magnitude_mask<element>));
     do {
@@ -314,8 +314,8 @@ class top_k_search {
     }
   }
 
-  /// Selects all elements above `magnitude`, and the first `ties` elements equal to `magnitude`. Works in chunks,
-  /// because more elements than the capacity may be equal to `magnitude`.
+  /// Selects all elements with greater magnitudes than `magnitude`, and the first `ties` elements with exactly this
+  /// magnitude. Works in chunks, because more elements than fit into `items_` may have this magnitude.
   std::size_t select_with_ties(std::uint64_t magnitude, std::size_t ties) const {
     const magnitude_range above = from_on(magnitude + 1), all = from_on(magnitude);
     const magnitude_range* range = &all;
@@ -348,7 +348,7 @@ class top_k_search {
 };
 
 /// Sets the hint for the next call of top_k. If fewer than k elements were found, the hint becomes 1, so the first pass
-/// will select all elements that are not zero. If the k-th magnitude is not finite, the hint is unchanged.
+/// will select all elements that are not zero. If k is 0 or the k-th magnitude is not finite, the hint is unchanged.
 template <class Format>
 void update_hint(const top_k_list& found, std::size_t k, top_k_hint& hint) {
   using lane = typename Format::lane;

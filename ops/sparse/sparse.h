@@ -54,12 +54,10 @@ constexpr std::uint64_t magnitude_in(dtype residual, double value) {
   return std::bit_cast<std::uint64_t>(value) & ~(std::uint64_t{1} << 63);
 }
 
-/// Returns the magnitude of an item's value.
 inline std::uint64_t magnitude_of_item(dtype type, const std::byte* item) {
   return magnitude_at(type, item + sizeof(std::uint32_t));
 }
 
-/// Returns the index of the i-th item of a list.
 inline std::uint32_t index_at(dtype type, const std::byte* items, std::uint64_t i) {
   std::uint32_t index = 0;
   std::memcpy(&index, items + i * item_size(type), sizeof index);
@@ -122,36 +120,36 @@ struct magnitude_bins {
 
 /// The kernels for items whose values are of one floating type.
 struct sparse_kernels {
-  /// Adds the gradient to the residual as described by `from`. Then writes every element whose magnitude lies within
-  /// `range` to `items`, ascending by index, with its value rounded to nearest even. `room` is the capacity of `items`.
-  /// Items beyond the capacity are counted, but not written. An element that rounds to zero is never selected.
+  /// Adds the gradient to the residual as described by `from`. Then writes to `items`, ascending by index, every
+  /// element whose magnitude lies within `range`, with the value rounded to nearest even. `room` is the capacity of
+  /// `items`. Items beyond the capacity are counted, but not written. An element that rounds to zero is never selected.
   /// O(count), at memory bandwidth if few elements are selected.
   select_result (*accumulate_select)(const accumulation& from, magnitude_range range, void* items, std::size_t room);
 
   /// Adds the gradient to the residual as described by `from`. Then writes the k elements that come first in the order
   /// by magnitude to `items`. There they are ascending by index. Values are rounded to the items' type before they are
   /// compared, and zeros are left out. The array `items` is also the workspace: all of it may be overwritten. `room`,
-  /// the capacity of `items`, must be at least min(k, count). ... the first pass is usually enough, and no histogram is
-  /// needed. (below:) If histograms are needed, one is usually enough, and at most 3 for f32, ...
+  /// the capacity of `items`, must be at least min(k, count). If `room` is two to four times k, the first pass is
+  /// usually enough.
   ///
   /// The first pass selects all elements whose magnitude is at least the hint, which is 0.85 times the k-th magnitude
-  /// of the previous round. This pass may find fewer than k elements, or more than `room`. Then histograms of
-  /// magnitudes narrow down the k-th magnitude, 11 bits at a time, until all elements that may belong to the result fit
-  /// into `items`. Each histogram is a pass over the residual. Usually one histogram is enough. At most 3 histograms
-  /// are needed for f32, 2 for f16 and bf16, and 6 for f64. One more pass then selects the elements.
+  /// of the previous round. If there is no hint, or if the first pass finds fewer than k elements or more than `room`,
+  /// histograms of magnitudes narrow down the k-th magnitude, 11 bits at a time, until all elements that may belong to
+  /// the result fit into `items`. Each histogram is a pass over the residual. Usually one histogram is enough. At most
+  /// 3 histograms are needed for f32, 2 for f16 and bf16, and 6 for f64. One more pass then selects the elements.
   top_k_list (*top_k)(const accumulation& from, std::size_t k, nan_policy nans, void* items, std::size_t room,
                       top_k_hint& hint);
 
   /// Keeps the first min(k, count) items in the order by magnitude, and removes all others, in place. The kept items
   /// stay ascending by index. O(count): one pass finds the smallest and the largest magnitude, one pass is needed for
-  /// every 11 bits in which these two differ, and one pass removes items.
+  /// every 11 bits of the difference of these two, and one pass removes items.
   kept_items (*keep_largest)(void* items, std::size_t count, std::size_t k);
 
   /// Adds the number of items in bin b to bins[b], for every b < where.count. O(count).
   void (*count_magnitudes)(const void* items, std::size_t count, const magnitude_bins& where, std::uint64_t* bins);
 
-  /// Writes all items with greater magnitudes than `magnitude` (bits of the values' type), and the first `ties` items
-  /// with exactly this magnitude, to `output`, ascending by index. Returns the number of written items. Nothing is
+  /// Writes to `output`, ascending by index, all items with greater magnitudes than `magnitude` (bits of the values'
+  /// type), and the first `ties` items with exactly this magnitude. Returns the number of written items. Nothing is
   /// written behind the last item. `output` must be identical with `items`, or disjoint from `items`. O(count).
   std::size_t (*filter_items)(const void* items, std::size_t count, std::uint64_t magnitude, std::size_t ties,
                               void* output);
@@ -165,14 +163,14 @@ struct sparse_kernels {
   /// O(count).
   void (*scatter_add)(const void* items, std::size_t count, void* sums, std::uint64_t* touched);
 
-  /// Writes all elements of `sums` whose bit in `touched` is set, as a list, and sets both arrays to zero. `region` is
-  /// the number of elements of `sums`. Returns the length of the list. If scatter_add was called for lists 0, 1, 2, …,
-  /// the value of an item is 0 + v0 + v1 + v2 + …, added in this order in the residual's type and rounded once to
-  /// nearest even. Sums that round to zero are left out. The capacity of `items` must be at least the number of set
-  /// bits. O(set bits + region / 64).
+  /// Writes to `items`, as a list, all elements of `sums` whose bit in `touched` is set. Then sets both arrays to zero.
+  /// `region` is the number of elements of `sums`. Returns the length of the list. If scatter_add was called for lists
+  /// 0, 1, 2, …, the value of an item is 0 + v0 + v1 + v2 + …, added in this order in the residual's type and rounded
+  /// once to nearest even. Sums that round to zero are left out. The capacity of `items` must be at least the number of
+  /// set bits. O(set bits + region / 64).
   std::size_t (*gather_touched)(void* sums, std::uint64_t* touched, std::size_t region, void* items);
 
-  /// Removes the sent values that became part of the result from the residual. For each index that the lists `sent` and
+  /// Removes from the residual the sent values that became part of the result. For each index that the lists `sent` and
   /// `arrived` have in common:
   ///
   ///     residual[index] -= sent value        if the items' type is narrower: the rounding error stays in the residual

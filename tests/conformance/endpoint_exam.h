@@ -262,7 +262,7 @@ inline void nothing_is_overwritten_with_credits(bench& b) {
     for (const route& kind : kinds_of_route(capacity)) credits_hold_back_a_fast_sender(b, kind);
 }
 
-/// Whenever the receiver posts a receive, the sender has already sent two more messages if the transport allows that.
+/// If the transport allows it, the sender has already sent two more messages whenever the receiver posts a receive.
 inline void messages_of_one_edge_arrive_in_order(bench& b) {
   constexpr round_no k_rounds = 100;
   b.start(2);
@@ -336,7 +336,7 @@ inline void a_narrow_poll_loses_nothing(bench& b) {
 }
 
 /// A rank that has linked an instance may send before the peer has linked the instance. The sender may even have
-/// detached when the peer links.
+/// detached before the peer links.
 inline void a_fast_rank_may_send_before_its_peer_has_linked(bench& b) {
   b.start(2);
   for (std::uint64_t i = 0; i < 40; ++i) {
@@ -820,7 +820,7 @@ inline void a_cancellation_reaches_every_rank_once(bench& b) {
              " hears that rank ", reason.who, " has given up instance ", instance);
     }
     b.fence();
-    b.cancel((canceller + 1) % 3);  // too late
+    b.cancel((canceller + 1) % 3);  // after the first cancellation, so without effect
     b.settle();
     for (rank r = 0; r < 3; ++r)
       if (b.has(r)) demand(!b.at(r).take_cancellation(), "rank ", r, " hears of a cancellation twice");

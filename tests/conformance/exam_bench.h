@@ -2,8 +2,8 @@
 // parcels (messages) whose contents both ends can compute. A test that finds a fault throws a complaint.
 //
 // Either this process has all ranks, and one thread drives them, or several processes have some ranks each and all run
-// the same tests. Each process then skips the operations of ranks in other processes, and fence() keeps the processes
-// in step. A wait that takes longer than exam_world::patience() throws a complaint.
+// the same tests. With several processes, each process skips the operations of ranks in other processes, and fence()
+// keeps the processes in step. A wait that takes longer than exam_world::patience() throws a complaint.
 #pragma once
 
 #include <algorithm>
@@ -146,7 +146,7 @@ class bench {
   /// Enters a new world of the given ranks. The ranks create the world by an exchange in the home world.
   void enter(std::vector<rank> members);
   void leave() { worlds_.pop_back(); }
-  /// Enters a new world of the given ranks. The ranks find each other by a key, without the other ranks.
+  /// Enters a new world of the given ranks. The ranks find each other by a key. Other ranks take no part.
   void meet(std::vector<rank> members, std::uint64_t key);
   /// Offers to form a world, without waiting for the other members. The caller must withdraw the offer.
   std::unique_ptr<board> offer(rank of, std::span<const rank> members, std::uint64_t key);

@@ -1,5 +1,5 @@
 // Worlds with shm_claim.h of the shm transport: a receiver reads the sender's memory while ranks give up the instance.
-// Both sides use the claim as the endpoint does; these few lines of the endpoint are repeated here.
+// Both sides use the claim as the endpoint does: they repeat the lines of the endpoint that use the claim.
 #include "tests/models/explored_std.h"
 
 #include "libsched/transport/shm/shm_claim.h"

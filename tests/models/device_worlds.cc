@@ -1,7 +1,7 @@
 // Worlds with a device beside the rank of one_rank.h. Jobs end, and streams reach gates, while no thread polls. The
-// device does only what its contract requires (libsched/engine/device.h, round_gate.h): it rings the doorbell for an
-// event only if it was armed before the event happened. The code that rings is the same as in the host function of
-// offload/cuda/streams/gpu_bell.cc, and CMakeLists.txt checks that both agree.
+// device does only what its contract requires (libsched/engine/device.h, round_gate.h): the device rings the doorbell
+// for an event only if a thread has armed the device before the event. The code that rings is the same as in the host
+// function of offload/cuda/streams/gpu_bell.cc, and CMakeLists.txt checks that both agree.
 //
 // A thread may nap (sleep with a short timeout) only if a ring is lost, if rings are refused, or if no core is free. In
 // all other worlds, threads sleep as long as without a device, so that only rings wake them.
@@ -12,13 +12,12 @@ namespace {
 
 enum class ringing : std::uint8_t { works, is_lost, is_refused };
 
-/// Events of a device that happen one after the other, as in a stream. A thread may arm the next event, which then
-/// rings.
+/// Events of a device that happen one after the other, as in a stream. If a thread has armed the next event, the event
+/// rings the doorbell.
 class event_row {
  public:
   explicit event_row(doorbell& bell) : bell_(bell) {}
 
-  /// Adds an event.
   void put() {
     put_.fetch_add(1);
     models::futex(0, &put_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
@@ -161,7 +160,7 @@ class device_model : public rank_model {
     know(made.stream);
     return made;
   }
-  /// Adds a stream that reaches the gate of `rounds` rounds.
+  /// Adds a stream that reaches the gate `rounds` times, once for each round.
   void add_stream(row_gate& gate, std::uint64_t rounds = 1) {
     add_other("stream", [&gate, rounds] { gate.stream.serve(rounds); });
   }

@@ -91,8 +91,8 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
 }
 
 // The classic fault: both threads read before either store has left its buffer. (If the round ends directly after a
-// send, the engine executes a locked instruction, which also empties the buffer. If the send is in the middle of a
-// round, it does not.)
+// send, the engine executes a locked instruction, which also empties the buffer. After a send in the middle of a round
+// there is no such instruction.)
 TEST(driver_model_bug, messages_published_without_a_fence_are_caught) {
   for (const std::string_view scenario : {"message for waiter", "messages for waiter"}) {
     const report found = run(scenario, {.bug = "looks_without_a_fence"});

@@ -1,4 +1,4 @@
-// The checks of scenarios that several tests make.
+// Checks of scenarios, for several tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ struct bug_in_scenario {
   std::string_view scenario;
 };
 
-/// Expects a fault in each of the scenarios if its bug is planted.
+/// Plants each bug in its scenario, and expects a fault.
 inline void expect_caught(std::initializer_list<bug_in_scenario> all) {
   for (const auto& [bug, scenario] : all) {
     const report found = run(scenario, {.bug = bug});

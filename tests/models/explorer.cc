@@ -99,7 +99,7 @@ class search {
     if (found_.fault.empty()) found_.fault = std::string("not finished: the limit on ") + limit + " was reached";
   }
 
-  /// Checks the current state, and descends into it if it is new.
+  /// Checks the current state, and adds it to the path if the state is new.
   void enter() {
     if (depth_ == path_.size()) path_.emplace_back();
     frame& here = path_[depth_];

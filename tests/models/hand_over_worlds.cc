@@ -108,8 +108,8 @@ models::report offer_against_capture(const circumstances& around) {
 
 // --- a leave after the last offer ------------------------------------------------------------------------------------
 
-/// An application that leaves directly after an offer. The engine runs no further round after the last capture, which
-/// is marked.
+/// An application that leaves directly after an offer. capture() marks the last capture (`is_last`), and the engine
+/// then runs no further round.
 struct leaving {
   value memory[contribution::k_buffers]{};
   contribution its{k_adding, std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}};

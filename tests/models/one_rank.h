@@ -3,10 +3,10 @@
 // includes this header compiles the library's code once more, and must include this header first.
 //
 // Only the transport is not the library's own code. To send, a thread stores a stamp and records that it must check the
-// receiver's doorbell. The thread checks the doorbell later, when it has nothing else to do. The shm endpoint contains
-// the same two lines, and CMakeLists.txt checks that both versions agree. A time-driven transport (as the MPI endpoint)
-// stores a stamp but never rings. In most scenarios the senders are threads that only send. Scenarios in which an
-// engine sends have two ranks.
+// receiver's doorbell. The shm endpoint has the same two lines, and CMakeLists.txt checks that they agree. The thread
+// checks the doorbell later, when it has nothing else to do. A time-driven transport (such as the MPI endpoint) stores
+// a stamp but never rings. In most scenarios the senders are threads that only send. Scenarios in which an engine sends
+// have two ranks.
 #pragma once
 
 #include "tests/models/explored_std.h"
@@ -261,7 +261,7 @@ struct one_rank {
     models::require(drives.run(*it[which], &round, never) == status::ok, "a run fails");
   }
 
-  /// Changes the doorbell so that every thread that checks it also rings it. Afterwards no thread of this rank may
+  /// Changes the doorbell so that every check of the doorbell leads to a ring. Afterwards no thread of this rank may
   /// check the doorbell.
   void give_bell_away() {
     rings = net.bell().word[doorbell::waiter].load();
@@ -352,7 +352,6 @@ class rank_model {
         std::move(name), [it = here, body] { body(*it); }, waits);
   }
 
-  /// Adds a thread with any function.
   void add_other(std::string name, const std::function<void()>& body) { all.add(std::move(name), body); }
   /// Runs `job` before the threads run.
   void set_up(const std::function<void()>& job) { all.set_up(job); }
@@ -363,13 +362,13 @@ class rank_model {
   /// Marks an instance whose round cannot end.
   void leave_open(int which) { open_ = which; }
 
-  /// Makes every nap (a sleep that ends by itself, threads.h) a fault. This is for worlds in which every event rings
-  /// the doorbell, because a nap would hide a missing ring.
+  /// Makes every nap (a sleep that ends by itself, threads.h) a fault. For worlds in which every event rings the
+  /// doorbell: there, a nap would hide a missing ring.
   void forbid_naps() { all.forbid_naps(); }
   /// Counts sleeps of up to 50 ms as naps.
   void count_long_naps() { all.count_long_naps(); }
-  /// Limits the naps that end early. Needed in worlds in which two threads nap, because a thread rings a registered
-  /// waiter each time it releases the engine.
+  /// Limits the number of naps that end early (threads.h). Needed in worlds in which two threads nap: each time a
+  /// thread releases the engine, it rings a registered waiter.
   void limit_early_naps() { all.limit_early_naps(2); }
 
   /// Explores the world. When no move is possible, both instances must have finished all called rounds, and only thread

@@ -242,8 +242,8 @@ void threads::make(move what) {
   resume(it);
 }
 
-// Wakes sleeping threads: all, or only number `choice`. A woken thread continues when the explorer chooses a move of
-// that thread.
+// Wakes the threads that sleep on the word: all of them, or only number `choice` of them. A woken thread continues when
+// the explorer chooses a move of that thread.
 void threads::wake(const thread& by, std::size_t choice) {
   std::size_t number = 0;
   for (const auto& other : threads_) {

@@ -53,12 +53,12 @@ class threads final : public system {
   /// Allows the latest added thread to allocate up to `bytes` bytes.
   void give_memory(std::size_t bytes);
 
-  /// Limits the naps of each thread that end while other moves are possible. This is for worlds in which each nap rings
-  /// a thread: without a limit, the number of states would be unlimited.
+  /// Limits the number of early naps of each thread: naps that end while other moves are possible. For worlds in which
+  /// each nap rings a thread: without a limit, the number of states would be unlimited.
   void limit_early_naps(std::uint64_t most) { early_naps_ = most; }
 
-  /// Makes every nap a fault. This is for worlds in which every event rings the doorbell, because a nap would hide a
-  /// missing ring.
+  /// Makes every nap a fault. For worlds in which every event rings the doorbell: there, a nap would hide a missing
+  /// ring.
   void forbid_naps() { may_nap_ = false; }
 
   /// Counts sleeps of up to 50 ms as naps. A thread may then nap for ever, unless the final check finds a fault.
@@ -138,7 +138,7 @@ void point();
 /// Stops a thread for ever. The buffered stores of the thread still reach memory.
 void end_thread(std::string_view name);
 
-/// Reports a fault unless `holds` is true. The explorer does not continue behind a fault.
+/// Reports a fault unless `holds` is true. The explorer stops at the first fault.
 void require(bool holds, const char* what);
 
 /// The futex system call: FUTEX_WAIT and FUTEX_WAKE.

@@ -21,7 +21,7 @@ struct world {
   report (*run)(const circumstances& around);
 };
 
-/// Registers a world, as an object at namespace scope.
+/// Registers a world. Define the object at namespace scope.
 struct known_world {
   explicit known_world(const world& it);
 };

@@ -435,8 +435,8 @@ class stepped_trial {
     if (outcome_.recovery == 0 && has_recovered()) outcome_.recovery = step;
   }
 
-  /// Returns a random live rank, or the live rank that has ended the largest number of rounds. This rank may be the
-  /// only rank that has ended the last round.
+  /// Returns a random live rank, or the live rank that has ended the largest number of rounds. The latter may be the
+  /// only rank that has ended its last round.
   std::size_t draw_victim() {
     std::size_t victim = draw(ranks_.size());
     while (is_dead_[victim]) victim = (victim + 1) % ranks_.size();

@@ -11,12 +11,12 @@
 //     or
 //   * the receiver reads the payload in the sender's memory until it releases the payload.
 // After a sender has withdrawn its memory from readers (close_to_readers), only payloads that were copied or claimed
-// are still read. So some sends complete at once and others later, and a schedule that overwrites a source too early is
-// detected. Released memory and new memory are filled with a pattern.
+// are still read. Because of the three ways, some sends complete at once and others later, so a schedule that
+// overwrites a source too early is detected. Released memory and new memory are filled with a pattern.
 //
 // If the caller breaks an invariant, health() of that endpoint becomes `internal`, and first_fault() describes the
-// error. Errors are a message that exceeds its edge, a round that is sent twice or left out, a landing slot that is
-// overwritten before it was consumed, and a release without a message.
+// error. Errors are a message that exceeds the capacity of its edge, a round that is sent twice or left out, a landing
+// slot that is overwritten before it was consumed, and a release without a message.
 #pragma once
 
 #include <cstdint>

@@ -198,7 +198,7 @@ void inproc_endpoint::report_end(std::uint32_t id, const end_reason& reason) {
 // --- data path: sending ----------------------------------------------------------------------------------
 
 // Checks an invariant that the caller must keep. If `holds` is false, this endpoint fails, and the world records the
-// complaint unless it has an earlier one.
+// complaint if it is the first one.
 bool inproc_endpoint::expect(bool holds, const link_state& where, round_no round, const char* complaint) {
   if (holds) return true;
   health_ = status::internal;
@@ -279,8 +279,9 @@ void inproc_endpoint::credit_arrived(edge& on, round_no round) {
   }
 }
 
-// The value of a signal only grows, and at most two values are in flight on an edge. A new value replaces the value
-// before at random if one value is in flight, and always if two values are in flight.
+// The value of a signal only grows, and at most two values are in flight on an edge. If one value is in flight, a
+// random draw decides whether the new value replaces it. If two are in flight, the new value replaces the newer of
+// them.
 void inproc_endpoint::signal(link_id link, round_no round) {
   link_state& it = links_[link];
   edge& on = *it.on;

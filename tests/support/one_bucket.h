@@ -11,7 +11,7 @@ class one_bucket {
 
  public:
   explicit one_bucket(Item* data) : data_(data) {}
-  /// Returns the array of pointers to buckets, which is valid as long as this object.
+  /// Returns the array of pointers to buckets. The array is a part of this object.
   operator untyped* const*() const { return &data_; }  // NOLINT(google-explicit-constructor)
 
  private:

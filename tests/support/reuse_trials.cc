@@ -75,7 +75,7 @@ struct drawn_collective {
   postcondition promise{};
   rank culprit = 0;
   rank late = 0;
-  bool enters_in_time = false;  ///< the late rank starts the round in time, but begins to wait for its end late
+  bool enters_in_time = false;  ///< the late rank starts the round in time, but waits late for the end of the round
   int last_round = 1;           ///< round in which the culprit ends the schedule
   std::uint64_t looks = 0;      ///< number of polls of the last round before the culprit ends the schedule
 };
@@ -145,8 +145,8 @@ class rank_of_collective {
 
 bool has_ended_early(lsched_status answer) { return answer == LSCHED_ERR_PEER || answer == LSCHED_ERR_CANCELLED; }
 
-/// Delays this rank until another rank has reused its buffers, or for 50 ms. The buffers of the other rank may contain
-/// messages that this rank has not read yet.
+/// Delays this rank until a round has failed on another rank, or for 50 ms. The other rank then reuses its buffers,
+/// although they may contain messages that this rank has not read yet.
 void come_late(const tally& all, std::uint64_t failed_before) {
   wait_until([&] { return all.failed != failed_before; }, std::chrono::milliseconds(50));
 }
@@ -357,7 +357,6 @@ struct late_board {
   std::atomic<bool> is_reused, is_read;
 };
 
-/// Waits until the flag is set, or for two seconds.
 void await(const std::atomic<bool>& flag) {
   wait_until([&] { return flag.load(); }, std::chrono::seconds(2));
 }

@@ -15,7 +15,6 @@ struct shell_result {
   std::string output;  ///< standard output
 };
 
-/// Runs a shell command and waits for its end.
 inline shell_result run_shell(const std::string& command) {
   std::FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("popen");

@@ -108,7 +108,7 @@ void die_in(std::uint64_t delay_ns) {
   if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 || timer_settime(timer, 0, &when, nullptr) != 0) std::abort();
 }
 
-/// One partial schedule of a rank, and the contributions received from it.
+/// One partial schedule of a rank, and the contributions that the rank has received from the schedule.
 class exchange {
  public:
   exchange(const shrink_trial& what, rank self, std::size_t number, account& its)
@@ -203,7 +203,7 @@ class exchange {
   lsched_report report_{.struct_size = sizeof report_};
 };
 
-/// A rank of a trial. If a function fails, it prints an error and returns false.
+/// A rank of a trial. A function that fails prints an error and returns false.
 class trainee {
  public:
   trainee(const shrink_trial& what, rank self, common_board& common)

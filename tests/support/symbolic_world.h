@@ -9,9 +9,9 @@
 //   * a message without a receiver, a duplicate message, or different counts at sender and receiver;
 //   * an op that reads a buffer which was not written in this round, or that accesses memory while another op in flight
 //     reads or writes there (computes and receives write from firing to completion);
-//   * an exit that completes before every rank has entered the round (its capture has fired; in schedules without a
-//     capture: its application has called; without a call: it has begun the round), or before all payload and compute
-//     ops of the same rank have completed;
+//   * an exit that completes before every rank has entered the round, or before all payload and compute ops of the same
+//     rank have completed. A rank enters when its capture fires. Without a capture, it enters when its application
+//     calls. Without a capture and a call, it enters when it begins the round;
 //   * a round that gets stuck.
 // The world supports whole buffers only. A schedule that uses parts of a buffer is an error.
 #pragma once

@@ -1,6 +1,6 @@
-// An exchange of bytes for processes that know only an address, as those of torchrun. A server on the loopback device
-// collects the bytes of all ranks and sends them to every rank. The server is a thread of the process that starts the
-// ranks.
+// An exchange of bytes for processes that know only an address, such as the processes that torchrun starts. A server on
+// the loopback device collects the bytes of all ranks and sends them to every rank. The server is a thread of the
+// process that starts the ranks.
 #pragma once
 
 #include <cstdint>

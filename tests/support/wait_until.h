@@ -12,7 +12,7 @@
 namespace lsched::testing {
 
 /// Evaluates the condition until it holds. Returns false if it does not hold within `limit`. Other threads and
-/// processes get the core between two evaluations. A test that something does not happen expects false, with a short
+/// processes get the core between two evaluations. To test that something does not happen, expect false with a short
 /// limit.
 template <class Condition>
 bool wait_until(Condition&& condition, std::chrono::nanoseconds limit = std::chrono::seconds(20)) {

@@ -28,7 +28,7 @@ struct program {
     std::map<std::int32_t, std::size_t> made{};  ///< split: number of the new world, by colour
     bool by_ranks = false;                       ///< split: the members of each colour call lsched_split_ranks
     std::size_t schedule = 0;                    ///< schedule of a create or destroy
-    std::vector<std::size_t> schedules{};  ///< run: schedules of which one round each is in flight at the same time
+    std::vector<std::size_t> schedules{};        ///< run: schedules; one round of each is in flight at the same time
   };
   struct planned_schedule {
     std::size_t world;

@@ -13,9 +13,9 @@
 //   * Progress: one scene for every single call that may start the round. Sends wait for their receives. If the
 //     schedule declares so, sends also wait for the ops that read their payloads in place.
 //
-// The orders are reduced by persistent sets (Godefroid, 1996). An event is played at once, as the only choice, if no
-// event that may come earlier can influence it, according to the deps (dependencies) of its rank. States are stored
-// only where several events must be tried.
+// The orders are reduced by persistent sets (Godefroid, 1996). If the deps (dependencies) of a rank imply that no event
+// that may still come first can influence an event of the rank, the latter is played at once, as the only choice.
+// States are stored only where several events must be tried.
 #pragma once
 
 #include <cstdint>

@@ -312,8 +312,8 @@ class mutant_list::enumeration {
         });
   }
 
-  /// Multiplies the result of an op, so that counts modulo 2^64 and sums of weights modulo 2^61-1 look unchanged. The
-  /// factor 2^61 is 1 modulo 2^61-1. The factor 1 + 2^64 (2^61-1) is 1 modulo 2^61-1 and modulo 2^64.
+  /// Multiplies the result of an op. The factor 2^61 is 1 modulo 2^61-1, so the sums of weights look unchanged. The
+  /// factor 1 + 2^64 (2^61-1) is also 1 modulo 2^64, so the counts look unchanged, too.
   void multiply_target(op_id id) {
     if (at(id).kind == op_kind::capture) return;
     for (const operand& part : operands_of(at(id), program_->buffers())) {

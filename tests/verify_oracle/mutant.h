@@ -31,7 +31,7 @@ enum class mutation : std::uint8_t {
   lose_signal,     ///< a signal is not sent, not awaited, or not triggered
   change_guard,    ///< an op is skipped in other rounds than before, or in no round
   insert_op,       ///< an inserted op changes the result of another op, or an output after the round has ended
-  multiply,  ///< an op's result is multiplied so often that verify()'s sums of weights, or its counts too, wrap around
+  multiply,  ///< an op's result is multiplied so often that verify()'s sums of weights wrap around, or also its counts
 };
 
 inline constexpr std::array<mutation, 13> k_all_mutations{

@@ -36,8 +36,7 @@ struct stage_rank {
   stage_op call = k_no_stage_op;
   stage_op full_call = k_no_stage_op;  ///< call op of rounds that wait for all ranks
   bool captures = false;
-  /// Data ops that may not have fired although the exit has completed and no op is in flight, because no deps prevent
-  /// that.
+  /// Data ops that the deps do not force to fire before the exit has completed and no op is in flight.
   std::vector<stage_op> loose{};
   bool calls_before_capture = true;    ///< deps ensure that the call precedes the capture
   std::vector<std::size_t> cells{};    ///< cell of the first element of each buffer

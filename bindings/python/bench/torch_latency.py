@@ -22,7 +22,6 @@ BATCHES = 9
 
 
 def slowest(seconds: float, group) -> float:
-    """Returns the largest time of all ranks."""
     told = torch.tensor([seconds], dtype=torch.float64)
     dist.all_reduce(told, op=dist.ReduceOp.MAX, group=group)
     return float(told)

@@ -7,10 +7,10 @@
             step.run(timeout=10)                   # run any number of times
         print(world.rank, x)
 
-An array is any object with __dlpack__ (numpy, torch, jax), the buffer protocol or __cuda_array_interface__. It must be
-contiguous in C order, in CPU memory or on the device that World.attach_cuda() has attached. Times are in seconds, and
-counts are in elements. Every failure raises a libsched.Error, which names the rank at fault if the rank is known.
-docs/reference/python.md is the guide.
+An array is any object with __dlpack__ (numpy, torch, jax), the buffer protocol or __cuda_array_interface__. An array
+must be contiguous in C order, in CPU memory or on the device that World.attach_cuda() has attached. Times are in
+seconds, and counts are in elements. Every failure raises a libsched.Error, which names the rank at fault if the rank is
+known. docs/reference/python.md is the guide.
 """
 
 from . import _interpreter  # noqa: F401  must be the first import: raises ImportError in a subinterpreter

@@ -82,7 +82,7 @@ def simulate(text: str | None = None, *, collective: str | None = None, ranks: i
              initiator: int = 0, sparse: Any = None, round: int = 1, starts: Sequence[float] = (),
              L: float | None = None, o: float | None = None, g: float | None = None, G: float | None = None,
              O: float | None = None, compute: float | None = None, S: int | None = None) -> Simulation:
-    """Simulates one round on a machine with the given LogGOPS parameters, and returns its times.
+    """Simulates one round on a machine with the given LogGOPS parameters. Returns the times of the round.
 
     L, o and g are in nanoseconds. G, O and compute are in nanoseconds per byte. S is in bytes. A parameter that is not
     given has the default of `lsched simulate`.

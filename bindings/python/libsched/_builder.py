@@ -40,11 +40,11 @@ class Buffer(NamedTuple):
 
 
 def load_algorithm(text: str) -> None:
-    """Registers the algorithm of an algorithm file for the rest of the process.
+    """Registers an algorithm, given as the text of an algorithm file, for the rest of the process.
 
     All ranks must load the algorithm before they create schedules. The option `algorithm` then accepts the name of the
-    algorithm, and "auto" may choose the algorithm for requests for which a proof has succeeded. Raises ArgumentError
-    with line, column and reason.
+    algorithm, and "auto" may choose the algorithm for requests whose schedules were proved correct. Raises
+    ArgumentError with line, column and reason.
     """
     _core.load_algorithm(text)
 
@@ -144,7 +144,7 @@ class Builder(_core.Builder):
         self._dep(before, after)
 
     def need(self, op: int, tokens: int) -> None:
-        """Lets the op start after `tokens` of its dependencies have completed. 0 means all dependencies."""
+        """Lets the op start when `tokens` of the ops that it waits for have completed. 0 means all of these ops."""
         self._set_need(op, tokens)
 
     def _waiting(self, op: int, after: Iterable[int]) -> int:

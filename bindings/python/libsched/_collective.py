@@ -2,8 +2,8 @@
 
 A rank whose arguments are wrong must still take part. If it only raised an exception, its next call would be paired
 with the call in which the other ranks still wait. So if Python detects an error, this rank takes part in the commit
-(the collective step of the call) and makes it fail: every rank raises, and the text names the rank and the error. The
-library does the same for errors that it detects.
+(the collective step of the call) and makes the commit fail: every rank raises, and the text names the rank and the
+error. The library does the same for errors that it detects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def collective_call(method: _Method) -> _Method:
-    """A decorator for a collective method: if it raises on one rank, the call fails on all ranks.
+    """A decorator for a collective method: if the method raises on one rank, the call fails on all ranks.
 
     The method belongs to a World, or to an object with a `world`. This applies to every exception before the commit,
     for example for a missing argument.

@@ -40,7 +40,7 @@ def _torch() -> dict[str, str]:
 
 
 def findings_file() -> str:
-    """Returns the path of a file in memory with these findings.
+    """Returns the path of a file in memory with the findings about the package and torch.
 
     The file stays readable for the program that replaces this process (exec).
     """

@@ -57,7 +57,7 @@ def _looked_at(array: Any, is_written: bool) -> tuple[int, int, int, int, int, A
 
 
 def _flaw_of_dtype(array: Any) -> str | None:
-    """Returns the reason why numpy cannot export the dtype, and a remedy. Returns None for other dtypes."""
+    """Returns the reason why numpy cannot export the dtype, and a remedy. Returns None if numpy can export it."""
     dtype = getattr(array, "dtype", None)
     kind = getattr(dtype, "kind", None)  # absent from dtypes of torch and other libraries
     if getattr(dtype, "names", None):
@@ -85,9 +85,9 @@ def _expect_plain_values(array: Any, name: str) -> None:
 def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
     """Returns the memory of an array, or NOTHING for None. Does not wait for streams: see Schedule.start_on_stream().
 
-    The array has __dlpack__, the buffer protocol or __cuda_array_interface__. `dtype` overrides the dtype of the array.
-    For example, numpy has no bfloat16, so elements of bfloat16 are passed as an array of 16-bit integers. A complex
-    element is treated as two real elements. A bool is treated as a uint8 of kind "bool".
+    The array must have __dlpack__, the buffer protocol or __cuda_array_interface__. `dtype` overrides the dtype of the
+    array. For example, numpy has no bfloat16, so elements of bfloat16 are passed as an array of 16-bit integers. A
+    complex element is treated as two real elements. A bool is treated as a uint8 of kind "bool".
     """
     if array is None:
         return NOTHING
@@ -127,7 +127,7 @@ def look_at_host(array: Any, is_written: bool, dtype: Any = None, name: str = "a
 
 
 def look_all(arrays: Any, is_written: bool, dtype: Any = None, name: str = "array") -> list[Memory]:
-    """Returns the memory of several arrays."""
+    """Returns look() for each array."""
     return [look(each, is_written, dtype, f"{name} {i}") for i, each in enumerate(arrays)]
 
 
@@ -145,7 +145,7 @@ def expect_declared(what: str, given: list[tuple], declared: list[tuple]) -> Non
 
 
 def numbers(array: Any, is_written: bool = False, name: str = "counts") -> Memory:
-    """Returns the memory of an array of 64-bit integers that the library reads during a round. Copies a list."""
+    """Returns the memory of an array of 64-bit integers that the library reads during a round. A list is copied."""
     if array is None:
         return NOTHING
     if isinstance(array, (list, tuple)):

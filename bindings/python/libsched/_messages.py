@@ -68,7 +68,7 @@ class Mailbox(_core.Mailbox):
             self._abandon()
 
     def _abandon(self) -> None:
-        """Cancels messages before their transfer. Closes the mailbox unless other messages are in flight."""
+        """Cancels messages whose transfer has not begun. Then closes the mailbox, unless messages are in flight."""
         try:
             self._give_up_messages()
             self._destroy()

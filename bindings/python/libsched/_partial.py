@@ -209,10 +209,10 @@ class Partial(Schedule):
     # wait until their timeout.
 
     def flush(self, result: Any = None, timeout: float | None = None) -> Report:
-        """Runs a round with all earlier offers of all ranks, and collects it. Collective. After a Timeout, call again.
+        """Runs a round with all earlier offers of all ranks, and collects its result. Collective.
 
-        `result` is as for collect(). A rank whose array is refused raises and cancels the schedule, so that the other
-        ranks raise Cancelled.
+        `result` is as for collect(). After a Timeout, call again. A rank whose array is refused raises and cancels the
+        schedule, so that the other ranks raise Cancelled.
         """
         buckets, _keeps = self._or_cancelled(
             lambda: self._looked_at_vector(result, self._result_count, True, "result"))
@@ -240,7 +240,7 @@ class Partial(Schedule):
         return _core.pending_save(self)
 
     def load_pending(self, image: bytes) -> None:
-        """Adds the offers that save_pending() has returned to the pending offers. Does not request a round."""
+        """Adds the offers in `image`, a result of save_pending(), to the pending offers. Does not request a round."""
         _core.pending_load(self, image)
 
     def statistics(self) -> dict[str, Any]:
@@ -285,7 +285,7 @@ class Partial(Schedule):
 
     def _looked_at_vector(self, vector: Any, count: int, is_written: bool,
                           name: str) -> tuple[list[int] | None, list[Memory]]:
-        """Returns the address of each bucket, and the memories that keep the buckets alive.
+        """Returns the address of each bucket, and the Memory objects that keep the buckets alive.
 
         `vector` is one array, a list of one array for each bucket, or None.
         """

@@ -47,9 +47,9 @@ class _Owner:
 class Schedule(_core.Schedule):
     """A persistent collective, which is created once and can run any number of times.
 
-    The methods of World create schedules, and are collective. At its end, `with` closes the schedule. The application
-    may read and write the arrays between rounds, but not while a round runs. The base class documents start(),
-    start_on_stream(), run() and cancel().
+    The methods of World create schedules, and are collective. A `with` block closes the schedule at its end. The
+    application may read and write the arrays between rounds, but not while a round runs. The base class documents
+    start(), start_on_stream(), run() and cancel().
     """
 
     world: World = None  # type: ignore[assignment]  # until __init__ has run
@@ -191,10 +191,9 @@ class Schedule(_core.Schedule):
     def close(self, timeout: float | None = None) -> None:
         """Closes the schedule.
 
-        Later calls of close() have no effect. The call is local, except for a partial schedule: that call is
-        collective, and waits for all ranks. Raises Busy while a round runs: wait for the round, or call cancel(). Also
-        raises Busy while an array refers to memory of the schedule. After a Timeout the schedule is still open: call
-        again.
+        Later calls of close() have no effect. The call is local. Only for a partial schedule, it is collective and
+        waits for all ranks. Raises Busy while a round runs: wait for the round, or call cancel(). Also raises Busy
+        while an array refers to memory of the schedule. After a Timeout the schedule is still open: call again.
         """
         if not self.is_open:
             return
@@ -212,7 +211,7 @@ class Schedule(_core.Schedule):
         return view
 
     def _take_views_back(self) -> None:
-        """Releases the views.
+        """Releases the views of the library's memory.
 
         Raises Busy if an array or another view refers to one of these views, because such a view cannot be released.
         """

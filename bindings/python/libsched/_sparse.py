@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 class Sparse(Schedule):
     """An allreduce of the k largest elements with error feedback (Li and Hoefler, PPoPP 2022).
 
-    In each round every rank adds scale * gradient to its residual, and sends the k largest elements of the residual.
-    The update contains the k largest elements of the sum, divided by the number of ranks P, and zeros elsewhere. The
-    update has the same bits on every rank. Each rank then subtracts the values that it has contributed to the update
-    from its residual.
+    In each round every rank adds scale * gradient to its residual, and sends the k elements of the residual with the
+    largest magnitudes. The update contains the k elements of the sum with the largest magnitudes, divided by the number
+    of ranks P, and zeros elsewhere. The update has the same bits on every rank. Each rank then subtracts its own
+    contribution to the update from its residual.
 
     World.sparse_allreduce(gradient, update, k, ...) accepts two arrays of a floating dtype, both in host memory or both
     on a device (a device requires selection "exact"). Options:

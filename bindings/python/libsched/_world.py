@@ -60,9 +60,9 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
     region_bytes    address space that is reserved for the shared memory of this rank
     commit_timeout  seconds that a collective create waits for other ranks
 
-    Blocks until all ranks have joined. Raises Unsupported if another launcher has started the process: pass `comm`, or
-    use open_with(). Also raises Unsupported if the launcher belongs to a different MPI implementation than mpi4py, or
-    if ranks are on several hosts. Raises Timeout and PeerLost.
+    Blocks until all ranks have joined. Raises Unsupported if a launcher other than `lsched run` has started the
+    process: pass `comm`, or use open_with(). Also raises Unsupported if the launcher belongs to a different MPI
+    implementation than mpi4py, or if ranks are on several hosts. Raises Timeout and PeerLost.
     """
     wishes = _wishes(progress, idle, progress_core, lane, region_bytes, commit_timeout)
     mpi = None if comm is None else sys.modules.get(type(comm).__module__)
@@ -72,7 +72,7 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
 
 
 def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
-    """Opens a world without MPI. Raises Unsupported if another launcher has started this process.
+    """Opens a world without MPI. Raises Unsupported if a launcher other than `lsched run` has started this process.
 
     `mpi` is the module mpi4py.MPI if its MPI world has one rank. A launcher of several processes then belongs to a
     different MPI implementation.
@@ -90,7 +90,7 @@ def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
 
 
 def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]], **options: Any) -> World:
-    """Joins a world of `size` ranks as `rank`. Any launcher may have started the ranks, on one machine.
+    """Joins a world of `size` ranks as `rank`. The ranks must be on one machine. Any launcher may have started them.
 
     `exchange(mine)` must send the bytes `mine` to all ranks, and return the bytes of all ranks in rank order. The
     calling thread calls `exchange` twice, with at most 256 bytes. Options and errors are those of init().
@@ -111,13 +111,13 @@ def open_threads(ranks: int, **options: Any) -> list[World]:
 class World(_core.World):
     """The view of one rank on a world. A world is an ordered set of ranks.
 
-    Methods that create objects are collective: all ranks of the world call the same of these methods in the same order.
-    Such a method waits for the other ranks, at most `commit_timeout` seconds. If `nonblocking` is True, the method
-    returns at once, and the schedule can be used before the ranks have agreed upon it. If one rank's arguments are
-    wrong, the method raises on all ranks.
+    Methods that create objects are collective: all ranks of the world call the same methods in the same order. Such a
+    method waits for the other ranks, at most `commit_timeout` seconds. If `nonblocking` is True, the method returns at
+    once, and the schedule can be used before the ranks have agreed upon it. If one rank's arguments are wrong, the
+    method raises on all ranks.
 
-    Close all objects that were created from the world before the world. `with` closes the world. If an exception leaves
-    the block, `with` aborts the objects that are still open, so that other ranks raise instead of waiting.
+    Close the world after all objects that were created from it. `with` closes the world. If an exception leaves the
+    block, `with` aborts the objects that are still open, so that other ranks raise instead of waiting.
     """
 
     def __init__(self, handle: int, wishes: _core.Wishes, of: World | None = None) -> None:
@@ -242,11 +242,10 @@ class World(_core.World):
         host_waits     True: Ticket.wait_on_stream() waits in the host, even if streams could wait; None:
                        LSCHED_CUDA_STREAMS
 
-        The call is local: only some of the ranks may have a device. The device is attached to the opened world and to
-        all worlds that are made from the opened world. A second call raises StateError. Uses the device's primary
-        context, as torch and cupy do. Blocks while kernels are loaded, which takes seconds the first time. Raises
-        Unsupported (a build without CUDA, no driver, no device), ArgumentError (no such device), NoMemory and
-        DeviceError.
+        The call is local: ranks without a device are allowed. The device is attached to the opened world and to all
+        worlds that are made from the opened world. A second call raises StateError. Uses the device's primary context,
+        as torch and cupy do. Blocks while kernels are loaded, which takes seconds the first time. Raises Unsupported (a
+        build without CUDA, no driver, no device), ArgumentError (no such device), NoMemory and DeviceError.
         """
         self._attach_cuda(device, staging_bytes, host_waits)
         self._devices.append(device)
@@ -400,7 +399,7 @@ class World(_core.World):
     @collective_call
     def neighbor_exchange(self, input: Any, output: Any, *, destinations: Sequence[int], counts: Sequence[int],
                           sources: Sequence[int], recv_counts: Sequence[int], dtype: Any = None) -> Schedule:
-        """Creates a neighbor exchange: a block for each of `destinations`, and a block from each of `sources`.
+        """Creates a neighbor exchange: sends a block to each of `destinations`, and gets one from each of `sources`.
 
         In both arrays blocks are contiguous, in the order of the lists.
         """
@@ -508,9 +507,9 @@ class World(_core.World):
 
     def _blocks(self, name: str, source: Memory, target: Memory, counts: Sequence[int] | None, own: int,
                 **members: Any) -> Schedule:
-        """Creates a collective of blocks that all have `own` elements, or `counts` elements.
+        """Creates a collective of blocks. One of the two arrays holds all blocks.
 
-        One of the two arrays holds all blocks.
+        Block r has `counts[r]` elements; without `counts` every block has `own` elements.
         """
         return self._collective(name if counts is None else name + "v", source, target,
                                 count=own if counts is None else 0, counts=counts, **members)

@@ -1,4 +1,3 @@
-// Proofs and simulations of schedules.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

@@ -1,4 +1,3 @@
-// Builders of schedules.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -17,8 +16,8 @@ using addresses = std::vector<address>;
 using part = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
 lsched_region region_of(const part& one) { return {{std::get<0>(one)}, std::get<1>(one), std::get<2>(one)}; }
 
-/// A builder. The destructor destroys a builder that was never committed. A builder uses its world, if it has one,
-/// until it is committed or destroyed.
+/// A builder. The destructor destroys a builder that was never committed. A builder that has a world uses the world
+/// until the builder is committed or destroyed.
 struct builder : owned<lsched_builder> {
   explicit builder(lsched_builder* handle) : owned(handle) {}
   builder(lsched_builder* handle, const world& in) : owned(handle), of(in.get()) {}
@@ -58,7 +57,7 @@ address commit(builder& of, const world& in, const addresses& inputs, const addr
   lsched_diagnostic why{.struct_size = sizeof why};
   lsched_status code = LSCHED_OK;
   (void)of.get();                                                // throws if the builder was committed before
-  of.give_back([&, all = committing(in)](lsched_builder* one) {  // even a failed commit destroys it
+  of.give_back([&, all = committing(in)](lsched_builder* one) {  // even a failed commit destroys the builder
     code = unlocked([&] {
       return lsched_builder_commit(one, all, reinterpret_cast<const void* const*>(inputs.data()),
                                    reinterpret_cast<void* const*>(const_cast<address*>(outputs.data())), &made, &why);
@@ -69,7 +68,6 @@ address commit(builder& of, const world& in, const addresses& inputs, const addr
   return adopted(made);
 }
 
-/// Destroys the builder without a commit.
 void discard(builder& of) {
   of.give_back(lsched_builder_destroy);
   of.of.reset();

@@ -40,8 +40,8 @@ unsigned forks();
 std::uint64_t nanoseconds(std::optional<double> seconds);
 
 /// Releases the interpreter's lock until the end of the scope. While the interpreter ends, the destructor makes the
-/// thread sleep forever instead of taking the lock back. Otherwise Python would end the thread inside C++ code, which
-/// would terminate the process.
+/// thread sleep forever instead of taking the lock back. If the thread took the lock, Python would end the thread
+/// inside C++ code, which would terminate the process.
 class others_may_run {
  public:
   others_may_run() : state_(PyEval_SaveThread()) {}
@@ -65,9 +65,9 @@ inline constexpr std::uint64_t k_slice_ns = 100'000'000;
 /// The present time between two checks. Tests set a shorter time.
 inline std::atomic<std::uint64_t> slice_ns{k_slice_ns};
 
-/// Calls `attempt(timeout_ns, diagnostic*)` without the interpreter's lock, repeatedly with the timeout slice_ns, until
-/// its status is not TIMEOUT or `timeout_ns` has passed. Throws call_failure for an error, TIMEOUT included, and
-/// python_error if a signal handler has raised.
+/// Calls `attempt(timeout_ns, diagnostic*)` repeatedly, each time without the interpreter's lock and with a timeout of
+/// at most slice_ns. Ends when `attempt` returns a status other than TIMEOUT, or when `timeout_ns` has passed. Throws
+/// call_failure for an error, TIMEOUT included, and python_error if a signal handler has raised.
 template <class Attempt>
 void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
   using clock = std::chrono::steady_clock;
@@ -81,7 +81,7 @@ void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     const clock::time_point now = clock::now();
     const std::chrono::nanoseconds length(slice);
-    if (last && now - *last < length / 2) return expect(code, why);  // another timeout, for example of a create
+    if (last && now - *last < length / 2) return expect(code, why);  // a timeout of its own, such as that of a create
     last = now;
     if (timeout_ns == LSCHED_FOREVER) continue;
     if (!begin) begin = now - length;
@@ -91,8 +91,8 @@ void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
   }
 }
 
-/// Calls `attempt(diagnostic*)`, which has no timeout, without the interpreter's lock. Signals do not interrupt it.
-/// Throws call_failure for an error.
+/// Calls `attempt(diagnostic*)`, which has no timeout, without the interpreter's lock. Signals do not interrupt the
+/// call. Throws call_failure for an error.
 template <class Attempt>
 void blocking(Attempt&& attempt) {
   lsched_diagnostic why{.struct_size = sizeof why};
@@ -100,7 +100,7 @@ void blocking(Attempt&& attempt) {
   expect(code, why);
 }
 
-/// Registers the translation of call_failure, end_threads() and set_slice().
+/// Adds end_threads() and set_slice() to the module, and registers the translation of call_failure.
 void add_failures(nb::module_& module);
 
 }  // namespace lsched::python

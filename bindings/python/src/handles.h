@@ -72,7 +72,7 @@ class owned {
     state_->handle = nullptr;
   }
 
-  /// Closes the object to calls. The handle stays valid until finish(). Throws BUSY if a call uses the handle.
+  /// Makes later calls of get() throw. The handle stays valid until finish(). Throws BUSY if a call uses the handle.
   void retire() {
     if (!is_open()) return;
     if (state_->users != 0) throw call_failure(told(LSCHED_ERR_BUSY, k_in_use));
@@ -102,7 +102,7 @@ struct world : owned<lsched_world> {
 };
 
 /// Returns the handle for a collective call, and increments `commits`. The rank takes part in the call even if the
-/// library refuses its arguments.
+/// library refuses the arguments.
 inline world::lease committing(const world& in) {
   const world::lease all = in.get();
   ++in.commits;

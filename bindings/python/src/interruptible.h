@@ -16,7 +16,8 @@ class call_in_thread : public std::enable_shared_from_this<call_in_thread> {
   using attempt = std::function<lsched_status(lsched_diagnostic*)>;
 
   /// Runs `call` without the interpreter's lock and waits for its end. Must be called only once. If a signal handler
-  /// raises, make() throws and `call` continues. If `call` then succeeds, `undo` is called to destroy its result.
+  /// raises, make() throws and `call` continues. If `call` succeeds nevertheless, `undo` is called to destroy the
+  /// result of `call`.
   void make(attempt call, std::function<void()> undo);
 
   /// Runs `question` in the waiting thread, which has the interpreter's lock. `call` uses this function to call Python.
@@ -35,8 +36,8 @@ class call_in_thread : public std::enable_shared_from_this<call_in_thread> {
   lsched_diagnostic why_;
 };
 
-/// Returns the handle that `call(handle*, diagnostic*)` creates. `call` must own all objects that it uses, because it
-/// may outlive its caller. If it does, `end` destroys the handle.
+/// Returns the handle that `call(handle*, diagnostic*)` creates. `call` must own all objects that it uses, because
+/// `call` may outlive its caller. In that case `end` destroys the handle.
 template <class Handle, class Call>
 Handle* interruptible(Call&& call, lsched_status (*end)(Handle*),
                       const std::shared_ptr<call_in_thread>& thread = std::make_shared<call_in_thread>()) {

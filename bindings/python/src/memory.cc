@@ -7,8 +7,8 @@
 namespace lsched::python {
 namespace {
 
-/// Returns the dtype of the C interface, and the number of its elements in each element of the Python array. The dtype
-/// is 0 if `type` is not supported.
+/// Returns the dtype of the C interface, and the number of elements of that dtype in each element of the Python array.
+/// The dtype is 0 if `type` is not supported.
 std::pair<int, std::uint64_t> dtype_of(nb::dlpack::dtype type) {
   using code = nb::dlpack::dtype_code;
   if (type.lanes != 1) return {0, 1};

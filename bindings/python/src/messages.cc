@@ -1,4 +1,3 @@
-// Mailboxes and messages.
 #include <nanobind/stl/optional.h>
 
 #include <chrono>
@@ -16,8 +15,9 @@ namespace {
 
 using limit = std::optional<double>;
 
-/// A posted message. Keeps the memory of the message and the mailbox alive until the message has ended. The destructor
-/// cancels a receive whose data does not move yet. All other messages continue without this object (as orphans).
+/// A posted message. Keeps the mailbox, and the memory of the message, alive until the message has ended. The
+/// destructor cancels a receive whose data does not move yet. All other messages continue without this object (as
+/// orphans).
 struct message {
   message();
   message(message&& other) noexcept  // used when a message is posted
@@ -31,12 +31,12 @@ struct message {
   message& operator=(message&&) = delete;
   ~message();
 
-  lsched_message* handle = nullptr;  ///< null after the end; a wait resets it without the interpreter's lock
+  lsched_message* handle = nullptr;  ///< null after the end; a wait sets it to null without the interpreter's lock
   bool is_sent = false;
   std::int32_t rank = -1, tag = -1;  ///< peer and tag of the ended message
   std::uint64_t bytes = 0;
   std::exception_ptr failure{};  ///< the error with which the message has ended
-  bool is_in_use = false;        ///< true while a thread has the turn (see below)
+  bool is_in_use = false;        ///< true while a thread has the turn (class turn)
   bool is_over = false;          ///< true once the message has ended and its outcome is known
   nb::object of{}, keeps{};
   std::optional<std::list<message*>::iterator> place{};  ///< place in messages(); empty after a move
@@ -101,7 +101,7 @@ std::vector<orphan>& orphans() {
   return *all;
 }
 
-/// Removes the orphans that have ended, and those whose mailbox is gone.
+/// Removes the orphans that have ended, and the orphans whose mailbox was destroyed.
 void look_after_orphans() {
   std::vector<orphan> over;  // destroyed last, because destructors of kept objects may run any code
   std::erase_if(orphans(), [&](orphan& one) {

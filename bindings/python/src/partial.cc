@@ -51,7 +51,7 @@ ticket offered(nb::handle_t<schedule> self, Offer&& offer) {
   return made;
 }
 
-/// Offers the given buckets. None: calls without a contribution.
+/// Offers the given buckets. nullopt: this rank calls without a contribution.
 ticket offer(nb::handle_t<schedule> self, const std::optional<addresses>& buckets) {
   return offered(self, [&](lsched_schedule* one, lsched_ticket* round) {
     return lsched_offer(one, buckets ? reinterpret_cast<const void* const*>(buckets->data()) : nullptr, round);
@@ -76,7 +76,7 @@ lsched_report reported(limit timeout, Attempt&& attempt) {
   return report;
 }
 
-/// Returns the memory of the buckets of a result. None: the result is not copied.
+/// Returns the addresses to which the buckets of a result are copied; nullptr if the result is not copied.
 void* const* results_of(const std::optional<addresses>& buckets) {
   return buckets ? reinterpret_cast<void* const*>(const_cast<address*>(buckets->data())) : nullptr;
 }

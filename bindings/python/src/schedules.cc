@@ -1,4 +1,3 @@
-// Calls on schedules and their rounds.
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -76,9 +75,9 @@ ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& i
   return made;
 }
 
-/// Runs a round. The first slice starts the round, and all slices wait for the round. If lsched_run returns TIMEOUT
-/// with the number of a round, that round was started. Without a number no round was started, because the ranks have
-/// not agreed upon the schedule in time.
+/// Runs a round in slices (wait()). A slice calls lsched_run until a round was started, and lsched_wait afterwards. If
+/// lsched_run returns TIMEOUT with the number of a round, that round was started. Without a number no round was
+/// started, because the ranks have not agreed upon the schedule in time.
 void run(const schedule& of, limit timeout) {
   const schedule::lease one = of.get();
   lsched_ticket round{};
@@ -94,8 +93,8 @@ void rebind(const schedule& of, const addresses& inputs, const addresses& output
   expect(lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
 }
 
-/// Rebinds one input and one output, starts a round, and waits for at most one slice. Returns None if the round has
-/// ended. Otherwise returns the ticket of the round, and the caller must wait for the round.
+/// Rebinds one input and one output, starts a round, and waits at most slice_ns. Returns None if the round has ended.
+/// Otherwise returns the ticket of the round, and the caller must wait for the round.
 nb::object run_at(nb::handle_t<schedule> self, address input, address output, limit timeout) {
   const void* const from = at(input);
   void* const to = at(output);
@@ -198,7 +197,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
   const ticket* const mine = nb::inst_ptr<ticket>(self);
-  Py_VISIT(mine->of.ptr());  // not `keeps`, because no collection may free the memory of a round
+  Py_VISIT(mine->of.ptr());  // not `keeps`, because no garbage collection may free the memory of a round
   return 0;
 }
 

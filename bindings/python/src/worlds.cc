@@ -1,4 +1,3 @@
-// Opens, splits, shrinks and closes worlds.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -39,7 +38,6 @@ address opened(const wishes& how) {
                     lsched_world_close));
 }
 
-/// Returns a description of the launcher that has started this process, if that launcher is not `lsched run`. (merge:)
 /// If a launcher other than `lsched run` has started this process, returns its description: init() then refuses to open
 /// a world alone. Returns nullopt if there is no such launcher, or if the user has asked for a world of one rank.
 std::optional<std::string> foreign_launch() {
@@ -50,8 +48,8 @@ std::optional<std::string> foreign_launch() {
   return found && *found ? std::optional((*found)->text()) : std::nullopt;
 }
 
-/// Exchanges bytes between all ranks by a Python function. The argument of the function is the bytes of this rank. The
-/// function returns the bytes of all ranks in rank order.
+/// Exchanges bytes between all ranks by a Python function. The function takes the bytes of this rank, and returns the
+/// bytes of all ranks in rank order.
 void exchange(const nb::callable& function, std::size_t ranks, const void* mine, void* all, std::uint64_t bytes) {
   const nb::object answer = function(nb::bytes(static_cast<const char*>(mine), bytes));
   if (nb::len(answer) != ranks)
@@ -64,7 +62,7 @@ void exchange(const nb::callable& function, std::size_t ranks, const void* mine,
   }
 }
 
-/// Opens a world with a Python function that exchanges bytes. The calling thread runs this function while it waits,
+/// Opens a world with a Python function that exchanges bytes. While the calling thread waits, it runs this function,
 /// because some launchers allow no other thread to communicate.
 address opened_with(const wishes& how, std::int32_t rank, std::int32_t size, nb::callable function) {
   struct asking {
@@ -152,9 +150,9 @@ void end(lsched_world* all) {
   expect(unlocked([all] { return lsched_world_close(all); }));
 }
 
-/// Closes the world. If Python still refers to memory of the world, the last view closes the world instead. `is_used`
-/// is true if a schedule or a mailbox of the world is open. In that case lsched_world_close fails, and its error text
-/// names the open objects.
+/// Closes the world. If Python still refers to memory of the world, only retires the handle, and the last release()
+/// closes the world. `is_used` is true if a schedule or a mailbox of the world is open. In that case lsched_world_close
+/// fails, and its error text names the open objects.
 void close(world& of, bool is_used) {
   if (!of.is_open()) return;
   (void)of.get();
@@ -222,8 +220,8 @@ address allocate(world& of, std::uint64_t bytes) {
   return reinterpret_cast<address>(memory);
 }
 
-/// Frees memory of the world, unless the world is already destroyed. The last view also destroys a world that was
-/// retired by close().
+/// Frees memory of the world, unless the world is already destroyed. The last call also destroys a world that close()
+/// has retired.
 void release(world& of, address memory) {
   if (lsched_world* const all = of.kept()) expect(lsched_free(all, at(memory)));
   if (--of.views == 0) of.finish(end);

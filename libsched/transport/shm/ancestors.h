@@ -2,8 +2,8 @@
 // world, but is not a rank.
 //
 // A script, wrapper or debugger between the launcher and a rank does not load libsched. So a process counts as started
-// by a rank if one of its ancestors below the launcher has loaded libsched. For a forked process that has not called
-// exec, the search begins at the process that has loaded the library. If /proc is hidden, no ancestor is found.
+// by a rank if one of its ancestors below the launcher has loaded libsched. The search begins at the parent of the
+// process that has loaded the library, even in a forked child. If /proc is hidden, no ancestor is found.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 //
 // The thread registers the word with the kernel by set_robust_list(2), as if the word were a robust mutex. When the
 // thread ends, the kernel marks the word and wakes a sleeper. The kernel does this before it frees the memory of a
-// killed process, which can take a second for gigabytes. The word needs no file descriptor and no polling. While a
+// killed process. Freeing gigabytes can take a second. The word needs no file descriptor and no polling. While a
 // process dumps core, its threads count as running.
 #pragma once
 
@@ -22,7 +22,7 @@ class life_word {
 
   std::uint32_t value() const { return word_.load(); }
 
-  /// Sleeps while the word equals `seen`, until a call of wake(). May return spuriously.
+  /// If the word equals `seen`, sleeps until a call of wake(). May return spuriously.
   void await_change(std::uint32_t seen) const;
   void wake() const;
 

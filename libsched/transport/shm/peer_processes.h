@@ -45,9 +45,9 @@ rank_state state_of_process(std::int32_t process);
 
 // --- reads of another process's memory by process_vm_readv(2): the reader's call copies the data once ---
 //
-// Linux permits the call if the reader may trace the other process, which usually means that both have the same user.
-// Yama's ptrace_scope or a container may forbid it. So a reader first tries to read a word with a known value. The
-// value also proves that the process number identifies the right process, if the pid namespaces differ.
+// Linux permits the call if the reader may trace the other process. Usually, both must have the same user. Yama's
+// ptrace_scope or a container may forbid the call. So a reader first tries to read a word with a known value. If the
+// pid namespaces differ, the value also proves that the process number identifies the right process.
 
 /// A word with a known value, by which peers test whether they can read this process's memory.
 class memory_probe {

@@ -24,7 +24,7 @@ segment_source source_of(const shm_segment& segment);
 /// on failure.
 result<std::shared_ptr<shm_segment>> open_segment(const segment_source& source, rank ranks);
 
-/// Returns true if all ranks have opened this segment.
+/// Returns true if every rank has opened its endpoint in this segment, or never will.
 bool is_seen_by_all(const shm_segment& segment);
 
 }  // namespace lsched

@@ -132,7 +132,7 @@ status shm_board::gather(std::span<std::byte> all, rank* missing) {
 status shm_board::end(status how) {
   passed_ = number_;
   own_.passed.store(number_, std::memory_order_release);
-  if (how != status::ok) ring(members_);  // wakes members that wait until this place of a record is free
+  if (how != status::ok) ring(members_);  // wakes members that wait for a free place for a record
   return how;
 }
 
@@ -181,8 +181,8 @@ bool shm_board::has_offered(rank of) const {
   return offer_of(of, shm_offer::word_of(key_, shm_offer::offered)) != nullptr;
 }
 
-// Returns the same member as before while that member's offer is missing. This is the member to blame, because other
-// members may have withdrawn their offers only because of it.
+// Returns the same member as before while that member's offer is missing. That member is to blame, because other
+// members may have withdrawn only because its offer was missing.
 rank shm_board::find_missing_offer() {
   const std::size_t members = offered_to_.size();
   for (std::size_t k = 0; k < members; ++k, missing_offer_ = (missing_offer_ + 1) % members)

@@ -7,9 +7,9 @@
 //
 // The last member that posts rings the bells of the others, because no member can proceed before that.
 //
-// The place of record n is reused for record n + 2 when every member has passed commit n, which means that it no longer
-// reads record n. A member that posts record n + 1 has passed commit n. So a check is needed only if an exchange has
-// ended without the records of all members.
+// A member has passed commit n when it no longer reads the records of commit n. When all members have passed commit n,
+// the place of record n is reused for record n + 2. A member that posts record n + 1 has passed commit n. So a check is
+// needed only if an exchange has ended without the records of all members.
 #pragma once
 
 #include <atomic>
@@ -86,7 +86,7 @@ struct shm_board_words {
 class shm_board final : public board {
  public:
   /// Creates the board of rank `self` of the segment. The caller owns the words `own`. `at_end` is called when this
-  /// board no longer uses them.
+  /// board no longer uses the words.
   shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_words& own,
             std::function<void(shm_board&)> at_end);
   ~shm_board() override;

@@ -76,13 +76,13 @@ status shm_board::end_roll(std::uint64_t how, rank* missing) {
   if ((how & k_given_up) == 0) return join_listed(static_cast<std::size_t>(about));
   dismiss();
   if (about != k_no_rank && former_->members_[static_cast<std::size_t>(about)] == self_)
-    return ++roll_, call_roll(missing);  // the call was given up just before this rank answered
+    return ++roll_, call_roll(missing);  // the roll call was given up just before this rank answered
   *missing = about;
   former_ = nullptr;
   return status::timeout;
 }
 
-// The list must be read before dismiss(), because it may change afterwards.
+// The list must be read before dismiss(), because the list may change afterwards.
 status shm_board::join_listed(std::size_t author) {
   const shm_board& before = *former_;
   const std::size_t members = before.members_.size();
@@ -101,8 +101,8 @@ status shm_board::join_listed(std::size_t author) {
   return std::ranges::find(those, self_) == those.end() ? status::peer : join(those, addresses);
 }
 
-// Gives up the roll call for all members, if this rank has answered it. Returns false if the roll call already had
-// another outcome.
+// Gives up the roll call: for all members if this rank has answered, else for this rank only. Returns false if the roll
+// call already had another outcome.
 bool shm_board::give_up_roll() {
   bool is_mine = answered().load() < roll_;
   if (!is_mine) {
@@ -117,7 +117,7 @@ bool shm_board::give_up_roll() {
 }
 
 // Leaves a roll call that has an outcome. If this board is on the list of survivors, it first joins the new world, so
-// that the other members can detect that it is closed.
+// that the other members can detect that this board is closed.
 void shm_board::leave_roll() {
   const std::uint64_t how = how_of(regrouped().load());
   if ((how & k_given_up) == 0)

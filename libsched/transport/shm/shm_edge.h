@@ -13,12 +13,12 @@
 
 namespace lsched {
 
-/// Maximum size of a message that is copied to the receiver's landing cell (shm_cell). Longer ones are read in place.
+/// Maximum size of a message that is copied to the receiver's cell (shm_cell). Longer messages are read in place.
 inline constexpr std::uint64_t k_eager_bytes = 8192;
 
 /// Messages up to this size are never read from the sender's process. Such a read saves a copy, but needs a system
 /// call, and the sender has to wait. If both of two ranks send to each other from memory that peers do not map, such
-/// reads save time above k_eager_bytes. If only one of the two does, they save time above k_one_way_bytes.
+/// reads save time above k_eager_bytes. If only one of the two does, such reads save time above k_one_way_bytes.
 inline constexpr std::uint64_t k_one_way_bytes = 4096;
 
 /// Location of a message's payload.
@@ -71,8 +71,7 @@ struct shm_block {
   std::uint64_t rows;
   std::atomic<std::uint64_t> entered;  ///< last round called for, if the instance is not on record
 
-  /// Returns the byte of a member. When the member leaves the instance, it sets this byte, in its last store to this
-  /// block.
+  /// Returns the byte of a member. A member that leaves the instance sets its byte, as its last store to this block.
   std::atomic<std::uint8_t>& left(std::size_t member) {
     return reinterpret_cast<std::atomic<std::uint8_t>*>(this + 1)[member];
   }
@@ -103,7 +102,8 @@ constexpr std::uint64_t own_bytes(const edge_spec& edge) {
   return 64 + (has_claim(edge) ? sizeof(shm_claim) : 0);
 }
 
-/// Returns true if messages of this edge may need a staging copy: too large for the cell, and in unmapped memory.
+/// Returns true if messages of this edge may need a staging copy, because they may be too large for the cell, and are
+/// in memory that peers do not map.
 constexpr bool needs_staging(const edge_spec& edge) {
   return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > k_eager_bytes;
 }

@@ -168,8 +168,8 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   const bool exposed = !what.null && what.bytes > std::min(k_eager_bytes, state.read_above);
   const bool is_read = exposed && state.read_above != k_never && !heap_.owns(what.data, what.bytes);
   if (!exposed && !what.null && what.bytes > 0) std::memcpy(cell.eager(what.bytes), what.data, what.bytes);
-  // The header is written last and without interruption, because the peer polls its cache line. A poll between two
-  // stores would move the line to the peer's core and back.
+  // The header is written last and without interruption, because the peer polls the cache line of the header. A poll
+  // between two stores would move the line to the peer's core and back.
   cell.what.bytes = what.bytes;
   cell.what.tally = what.tally;
   cell.what.null = what.null ? 1 : 0;
@@ -255,7 +255,6 @@ T read_once(T& word) {
 
 }  // namespace
 
-// Returns true if a header from a peer is valid.
 bool shm_endpoint::is_sound(const link_state& state, const shm_message& what) const {
   if (what.null != 0) return true;
   if (what.bytes > state.spec.capacity) return false;
@@ -268,7 +267,7 @@ bool shm_endpoint::is_sound(const link_state& state, const shm_message& what) co
   return false;
 }
 
-// Reads each word of the peer once, because the peer could change a word between its check and its use.
+// Reads each word of the peer once, because the peer could change a word between the check and the use.
 shm_message shm_endpoint::read_header(const link_state& state, shm_cell& cell) {
   shm_message what{.bytes = read_once(cell.what.bytes),
                    .source = 0,
@@ -337,8 +336,8 @@ bool shm_endpoint::take(link_id link, round_no round, message_target into, arriv
   return true;
 }
 
-// Called if a payload cannot be read. The receive never completes. If the sender has died, the search for dead peers
-// will report it. Always returns false.
+// Called if a payload cannot be read. The receive never completes. If the sender has died, find_dead_peer() will report
+// the loss. Always returns false.
 bool shm_endpoint::give_up(link_id link, const shm_cell& cell) {
   if (culprit_ == k_no_rank) culprit_since_ = std::chrono::steady_clock::now();
   culprit_ = links_[link].spec.peer;

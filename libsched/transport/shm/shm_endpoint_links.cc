@@ -144,7 +144,6 @@ status shm_endpoint::link(std::uint32_t id, std::span<const member_address> all)
   return connect_all(ours);
 }
 
-// Reads the rows of each peer once.
 status shm_endpoint::connect_all(const block& ours) {
   std::map<std::pair<rank, std::uint64_t>, link_id> open;
   for (const link_id link : ours.links) {
@@ -207,7 +206,6 @@ std::uint64_t shm_endpoint::read_above(const edge_spec& edge, bool is_mutual) {
   return is_mutual ? k_eager_bytes : k_one_way_bytes;
 }
 
-// Connects this end of an edge to the peer's end.
 status shm_endpoint::connect(link_state& state, const edge_row& row, const shm_block& theirs) {
   const edge_spec& edge = state.spec;
   edge_spec opposite = edge;
@@ -243,7 +241,7 @@ void shm_endpoint::detach(std::uint32_t id) {
   const std::uint32_t place = held.head->place_on_record;
   if (place != shm_record::k_places) record_->set_label(place, {});
   const std::size_t self = index_of(self_, held);
-  // Copies the reason to the other members, because the rank that cancelled may have died meanwhile.
+  // Copies the reason to the other members, because the rank that cancelled may have died before it had done so.
   const bool is_closed = held.head->closed.is_set();
   for (std::size_t m = 0; m < held.of_ranks.size(); ++m) {
     if (m == self) continue;
@@ -257,7 +255,7 @@ void shm_endpoint::detach(std::uint32_t id) {
 }
 
 // Frees retired memory that all members have left. Until then, a peer may write to a retired block and read this rank's
-// record. If much memory remains, because a peer is far behind, reap() runs next when the number of retired pieces has
+// record. If many pieces remain, because a peer is far behind, reap() searches again only when their number has
 // doubled.
 void shm_endpoint::reap() {
   if (retired_.size() < reap_at_) return;

@@ -31,7 +31,7 @@ bool shm_endpoint::has_ended(rank peer, bool is_awaited) const {
   return is_gone(process.number) || (is_awaited && state_of_process(process.number) == rank_state::ending);
 }
 
-/// Returns the next rank, in the ring of all ranks, that is open and alive, and belongs to another process.
+/// Returns the next rank in the ring of all ranks that is not closed, not lost and not in this process, or this rank.
 rank shm_endpoint::find_successor() const {
   for (rank i = 1; i < segment_->ranks(); ++i) {
     const rank peer = (self_ + i) % segment_->ranks();
@@ -42,8 +42,8 @@ rank shm_endpoint::find_successor() const {
   return self_;
 }
 
-// A rank counts as open only after its thread holds its life word. So the end of an open rank is always detected, even
-// if the process calls exec and continues to exist.
+// A rank counts as open only after its watcher thread holds the life word, if the system permits this. So the end of an
+// open rank is detected even if the process calls exec and continues to exist.
 std::optional<failure> shm_endpoint::begin_to_watch() {
   watcher_ = start_quietly("lsched-watcher", [this] { watch_peers(); });
   is_watching_.wait(false);
@@ -67,7 +67,7 @@ void shm_endpoint::watch_peers() {
       const rank peer = find_successor();
       const shm_page& page = segment_->page(peer);
       watched_.store(peer);
-      // The word must be read before the state, because a peer closes before it changes its word.
+      // The word must be read before the state, because a peer that closes changes the state first, and then the word.
       const std::uint32_t seen = page.life.value();
       if (peer != self_ && page.state_of_rank.load() == shm_page::closed) continue;
       if (page.life.has_ended()) {
@@ -148,8 +148,8 @@ rank shm_endpoint::find_lost_peer() {
   return k_no_rank;
 }
 
-// Finds the peers whose messages are awaited. It must be read first whether the peer has closed or left the instance,
-// and then the peer's word. Otherwise a message that the peer sent just before could be missed.
+// Finds the peers whose messages are awaited. The flags for "has closed" and "has left the instance" must be read
+// before the peer's word. Otherwise a message that the peer sent just before it closed or left could be missed.
 void shm_endpoint::find_awaited_peers() {
   std::ranges::fill(expected_of_, expected::nothing);
   for (const watch& waiting : watches_) {

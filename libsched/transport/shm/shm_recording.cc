@@ -91,7 +91,7 @@ wait_note shm_record::wait() const {
   return wait_round.load() == round && wait_since_ns.load() == since ? note : wait_note{};
 }
 
-/// A long name is truncated before its suffix " #number", because the number identifies the instance.
+/// Truncates the part of a long name before the suffix " #number", because the number identifies the instance.
 void shm_record::set_label(std::uint32_t place, std::string_view text) {
   const std::size_t length = std::min(text.size(), k_label_bytes - 1);
   const std::size_t tail = length == text.size() ? 0 : text.size() - std::min(text.rfind(" #"), text.size());

@@ -42,7 +42,7 @@ struct shm_record {
   char label[k_places][k_label_bytes];                       ///< name; empty: the instance was destroyed
 
   void note(const wait_note& what);
-  /// Returns the note of the current wait. Returns an empty note if the rank does not wait, or the note has changed
+  /// Returns the note of the current wait. Returns an empty note if the rank does not wait, or if the note has changed
   /// meanwhile.
   wait_note wait() const;
   void set_label(std::uint32_t place, std::string_view text);  ///< an empty `text` removes the label
@@ -53,7 +53,7 @@ std::uint64_t monotonic_ns();
 /// Returns the offset from the monotonic clock to the time of day.
 std::int64_t wall_offset_ns();
 
-/// Returns the bytes of a recording of `ranks` ranks, in whole pages.
+/// Returns the size in bytes of a recording of `ranks` ranks. The size is a whole number of pages.
 std::uint64_t recording_bytes(std::int64_t ranks);
 
 /// Returns the header of a recording for this machine and this moment.
@@ -88,7 +88,8 @@ struct recorded_rank {
   const recorded_schedule* find(std::uint64_t schedule) const;
 };
 
-/// Returns true if all ranks are members of the world of schedule `number`. Members of other worlds are unknown.
+/// Returns true if all ranks are members of the world of schedule `number`. The recording does not contain the members
+/// of other worlds.
 constexpr bool is_of_all_ranks(std::uint64_t number) { return number >> 32 == 0; }
 
 recorded_rank read_record(const shm_record& record);

@@ -71,7 +71,6 @@ failure no_room(std::uint64_t stride, std::int64_t ranks, const char* why) {
                                  std::to_string(stride >> 20) + " MiB (" + why + "): " + advice};
 }
 
-/// Returns the failure for a segment that would exceed the file size limit (RLIMIT_FSIZE).
 failure over_file_limit(std::uint64_t bytes, std::uint64_t limit) {
   return {status::no_memory,
           "shared memory: the segment of " + std::to_string(bytes >> 20) + " MiB exceeds the file size limit of " +
@@ -177,7 +176,8 @@ struct shm_segment::header {
   std::atomic<std::uint32_t> entered;  ///< number of ranks that have opened their endpoints, or never will
   doorbell entrance;                   ///< the last rank that enters rings this bell
 
-  // Returns true if the header is valid for a file of this size. All fields are checked: the file may be any file.
+  // Returns true if the header is valid for a file of this size. The file may be any file, so all fields of the layout
+  // are checked.
   bool describes(std::uint64_t bytes) const {
     if (magic != k_magic || ranks < 1 || ranks > std::numeric_limits<rank>::max()) return false;
     if (data_offset != data_offset_of(ranks) || bytes < data_offset || stride == 0 || stride % k_page_bytes != 0)
@@ -244,7 +244,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
   return map(descriptor);
 }
 
-// A segment is a memory file, which has seals, with the name of segments. Without /proc, only seals are checked.
+// A segment is a memory file: it has seals, and the name of segments. Without /proc, only the seals are checked.
 bool shm_segment::is_segment(int descriptor) {
   if (fcntl(descriptor, F_GET_SEALS) < 0) return false;
   std::error_code error;
@@ -330,8 +330,8 @@ void shm_segment::enter(rank who, shm_page::state as) {
     ring(head().entrance, doorbell::waiter, INT_MAX);
 }
 
-// The last rank to enter wakes all ranks. Each rank also checks periodically whether another rank has ended before it
-// opened its endpoint, because that rank has no watcher thread yet.
+// The last rank to enter wakes all ranks. Each rank also checks periodically whether another rank has ended without
+// opening its endpoint, because such a rank has no watcher thread yet.
 std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limit) {
   using clock = std::chrono::steady_clock;
   const auto deadline = clock::now() + limit;
@@ -353,7 +353,8 @@ std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limi
   return failure{status::peer, "rank " + std::to_string(lost) + " ended before all ranks had opened their world", lost};
 }
 
-// If a rank ends before it has opened its endpoint, the launcher marks it as closed. Otherwise its loss is recorded.
+// If a rank ends before it has opened its endpoint, either the launcher marks the rank as closed, or its loss is
+// recorded.
 bool shm_segment::have_all_opened() const {
   for (rank r = 0; r < ranks(); ++r)
     if (page(r).state_of_rank.load() != shm_page::open && (find_absent() != k_no_rank || is_lost(r))) return false;

@@ -60,8 +60,8 @@ class shm_segment {
   static result<std::shared_ptr<shm_segment>> create(rank ranks, std::size_t stride_bytes = 0, unsigned cores = 0,
                                                      const std::string& recorder = {});
 
-  /// Returns the default size of a region in address space: the memory of the machine, but at most `most` and
-  /// k_most_reserved for all regions together. Pages are allocated at first access.
+  /// Returns the default size of a region in address space: that of the machine's memory, or less, so that the segment
+  /// has at most `most` and at most k_most_reserved bytes. Pages are allocated at first access.
   static std::uint64_t default_stride(rank ranks, std::uint64_t memory, std::uint64_t most);
   static constexpr std::uint64_t k_most_reserved = std::uint64_t{1} << 46;
 
@@ -81,7 +81,7 @@ class shm_segment {
   /// Returns the descriptor to pass to other processes, or -1 if the segment was adopted. exec closes the descriptor.
   int descriptor() const { return descriptor_; }
   std::size_t stride() const;
-  /// Returns a warning if the regions are smaller than the machine's memory, and else an empty string.
+  /// Returns a warning if a region is smaller than the machine's memory, else an empty string.
   std::string words_for_small_regions() const;
 
   /// Returns the rank of recorded loss number `others`, counted from 0, or k_no_rank if there is no such loss yet.
@@ -95,11 +95,11 @@ class shm_segment {
   /// Increments bad_news() and wakes the sleeping threads of all ranks.
   void wake_ranks() const;
 
-  /// Records that a rank has opened its endpoint, or never will. The rank's state must be `absent`.
+  /// Records that a rank has opened its endpoint, or never will. Does nothing unless the rank's state is `absent`.
   void enter(rank who, shm_page::state as);
 
-  /// Sleeps until every rank has entered, because the first commit reads the pages of all ranks. Returns TIMEOUT, with
-  /// a rank that has not entered within the limit, or PEER, with the rank that was lost first.
+  /// Sleeps until every rank has entered, because the first commit reads the pages of all ranks. Returns TIMEOUT with a
+  /// rank that has not entered within the limit, or PEER with the rank that was lost first.
   std::optional<failure> wait_for_ranks(std::chrono::nanoseconds limit);
 
   shm_page& page(rank of) const;

@@ -12,7 +12,6 @@ bool forbids_unsafe_calls(const process& p);
 /// Invalidates a capture, because the program has made a call that is forbidden in captures. Returns `answer`.
 CUresult spoil(capture& of, CUresult answer);
 
-/// Adds the stream to a capture.
 void join(CUstream stream, const std::shared_ptr<capture>& into);
 
 /// Returns true if a capture forbids the use of the legacy default stream: a blocking stream is being captured.

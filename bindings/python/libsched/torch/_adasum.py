@@ -84,7 +84,7 @@ class AdasumOptimizer(Wrapper):
         self._move.give_weights()
 
     def _mend_state(self, of: torch.nn.Parameter) -> None:
-        """Zeroes NaN and infinities in the inner optimizer's state, which would make all later steps non-finite."""
+        """Zeroes NaN and infinities in the inner optimizer's state, because they would spread to all later steps."""
         for each in self.inner.state.get(of, {}).values():
             if torch.is_tensor(each) and each.is_floating_point():
                 each.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)

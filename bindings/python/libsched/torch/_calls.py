@@ -11,13 +11,13 @@ paired with the refusal:
     call k: its create is not agreed upon               that create; the rank does not look for messages
     call k: its create has failed                       that create: the call is settled
     call k: the ranks have agreed, the round waits      a new create, once the rank finds the message
-    later calls: without a commit since call k          the same; the later rounds are void
+    later calls: without a commit since call k          a new create, too; the later rounds are void
     later calls: with one commit since call k           the create of that later call, which fails
     later calls: with more commits, or call k is over   cannot be paired any more: the group is given up
 
-While its create is not agreed upon, a rank does not look for messages. If a third rank is late, the create is still in
-progress, and a second commit would be paired with the next commit of the refusing rank. A rank in a round looks every
-SLICE seconds.
+Before the ranks have agreed upon the create of its call, a rank does not look for messages. If a third rank is late,
+the create is still in progress, and a second commit would be paired with the next commit of the refusing rank. A rank
+in a round looks every SLICE seconds.
 
 A settled call has been refused on all ranks. Each rank then drops all schedules, and begins its next call with one more
 commit (_commit_agreement). This commit creates a schedule whose capacity is the number of the refused call. The create
@@ -146,7 +146,7 @@ class Calls:
         self._settle(self.number)
 
     def _tell_all(self) -> None:
-        # No tensor, because a tensor that is made under a transform of torch has no memory.
+        # Uses no tensor, because a tensor that is made under a transform of torch has no memory.
         payload = array("q", [self.number])
         where, _ = payload.buffer_info()
         for rank in range(self._world.size):
@@ -236,7 +236,7 @@ class Calls:
                 try:
                     self.expect_agreed(self.agreements, 0.0)
                 except Error:
-                    pass  # the number is not known yet, or the group was given up, and then the next call raises
+                    pass  # not agreed yet; or the group was given up, so the next call raises
                 if number > self._settled:
                     has_later_commits = commits is not None and self._world._commits != commits
                     self._settle(number)
@@ -274,10 +274,10 @@ class Calls:
         return Schedule(self._world, _core.collective(self._world, "gatherv", 0, 0, request))
 
     def expect_agreed(self, agreements: tuple[Schedule, ...], limit: float | None = None) -> None:
-        """Raises Error, and gives the group up, if the ranks do not agree which call was refused.
+        """Raises Error, and gives the group up, if the ranks disagree about the call that was refused.
 
-        Does not block after a round of a later create, because creates are agreed upon in their order. `limit` is in
-        seconds; None: the group's timeout.
+        Does not block if a round of a later create has run, because creates are agreed upon in their order. `limit` is
+        in seconds; None: the group's timeout.
         """
         with self._lock:
             for made in agreements:

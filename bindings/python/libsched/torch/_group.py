@@ -87,7 +87,7 @@ class Group(ProcessGroup):
 
     group_name = pg_name = property(lambda self: self._name)
     supports_coalescing = supports_splitting = supports_time_estimate = False
-    if torch.__version__ < "2.14":  # FSDP2 reads it; torch 2.14 would attach a flight recorder
+    if torch.__version__ < "2.14":  # for FSDP2. With this attribute, torch 2.14 would attach a flight recorder
         _device_types = [torch.device("cpu"), torch.device("cuda")]
 
     def _get_backend(self, device: torch.device) -> Group:
@@ -143,7 +143,7 @@ class Group(ProcessGroup):
         place = None
         try:
             tensor = tensors[0]
-            # Hashing an enum of torch takes a microsecond.
+            # The key has a number, because hashing an enum of torch takes a microsecond.
             key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)
             is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous() and not tensor.is_neg()
             is_alone = FutureOrder.callbacks == 0 and not profiler._is_profiler_enabled
@@ -420,7 +420,7 @@ class Group(ProcessGroup):
                   tensors: list[torch.Tensor], opts: Any, finish: Callable[[], None] | None) -> Work:
         """Exchanges blocks of `sent` bytes to each rank, and of `received` bytes from each rank.
 
-        Lengths differ between ranks and rounds; only the schedule is the same on all ranks.
+        Lengths may differ between ranks and rounds; only the schedule is the same on all ranks.
         """
         if source.is_cuda:
             return self._exchange_even(source, sent[0], target, tensors, opts, finish)
@@ -544,8 +544,8 @@ class Group(ProcessGroup):
     def _expect_same_dtype(self, dtype: torch.dtype) -> None:
         """Checks that all ranks pass the same dtype, for a dtype that the library does not have. Waits for all ranks.
 
-        Must be called before the create of the first schedule of a kind. Otherwise the library could not detect a
-        mismatch, because it gets complex numbers as pairs of real numbers.
+        Must be called before the create of the first schedule of a kind. Without this check, the library could not
+        detect a mismatch, because it gets complex numbers as pairs of real numbers.
         """
         calls = self._calls
         made = calls.committed_number(zlib.crc32(str(dtype).encode()))
@@ -623,7 +623,7 @@ class Group(ProcessGroup):
                        finish: Callable[[], None] | None, keeps: Any) -> StreamWork:
         """Starts a round in the order of the current stream. A synchronous call blocks the stream, but not the host.
 
-        Raises the error of an earlier round of the group that has failed.
+        If an earlier round of the group has failed, raises the error of that round.
         """
         stream = _device.current_stream(kind.device)
         try:
@@ -704,7 +704,7 @@ class Group(ProcessGroup):
     # --- arguments -----------------------------------------------------------------------------------------------
 
     def _reduction(self, flat: torch.Tensor, opts: Any) -> tuple[int, int, str | None, int]:
-        """Returns count, dtype, reduction and divisor for the C interface. No reduction: a premultiplied sum."""
+        """Returns count, dtype, reduction and divisor for the C interface. None: a premultiplied sum."""
         word = _OPS.get(opts.reduceOp.op)
         count, kind = flat.numel(), flat.dtype
         if flat.is_complex():
@@ -741,7 +741,7 @@ class Group(ProcessGroup):
             raise _bad(f"{what} has {len(tensors)} tensors: expected one for each of {self._ranks} ranks")
 
 
-# Old names of methods, which torch up to 2.12 uses. Later versions of torch use them, too.
+# Old names of methods, which torch still calls.
 for _new, _old in (("all_gather_single", "_allgather_base"), ("reduce_scatter_single", "_reduce_scatter_base"),
                    ("all_to_all_single", "alltoall_base"),
                    ("all_gather_single_coalesced", "allgather_into_tensor_coalesced"),

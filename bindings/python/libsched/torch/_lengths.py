@@ -22,7 +22,7 @@ class _Expected:
         self._awaited = awaited
 
     def wait(self, timeout: float) -> None:
-        """Raises BoundsError, and the errors of the ticket or message."""
+        """Raises BoundsError if too little data was received, and the errors of the ticket or message."""
         self._awaited.wait(timeout)
         self._compare()
 

@@ -15,9 +15,9 @@ class OkTopkState(Hook):
         state = libsched.torch.OkTopkState(ddp, density=0.01, warmup_steps=100)
         ddp.register_comm_hook(state, libsched.torch.oktopk_hook)
 
-    The hook replaces the largest elements of the gradient, a fraction of `density`, by their mean over ranks, with the
-    same bits on all ranks. All other elements become zero. A rank adds its elements that were not sent to the next
-    gradient.
+    The hook selects the elements of the gradient with the largest magnitudes, a fraction of `density`, and replaces
+    them by their mean over ranks, with the same bits on all ranks. All other elements become zero. A rank keeps its
+    elements that were not sent, and adds them to the next gradient.
         density       fraction of the elements, or a function that returns the fraction for the number of a step
         warmup_steps  number of steps at the beginning that use the dense mean
         nans          "error": backward() raises an error that names NotFinite; "skip": gradients become NaN on all

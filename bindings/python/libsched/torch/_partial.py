@@ -37,7 +37,7 @@ class PartialOptimizer(Wrapper):
         process_group  a group of the backend lsched, or a libsched.World; None: the default group
         timeout        maximum duration of any wait in seconds; None: the group's timeout
         seed           seed of the random draws of the policy
-        on_round       a function that is called with the libsched.Report of a result, before the inner step by that
+        on_round       a function that is called with the libsched.Report of a result, before the inner step with that
                        result. The learning rate must depend on `to` only, or replicas do not have the same bits
 
     Attributes:

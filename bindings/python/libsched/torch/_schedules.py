@@ -69,7 +69,8 @@ class StreamPlace(Place):
         """Starts the next round, which runs after the work in the stream.
 
         If the memory differs from the memory of the last round, or if 16 rounds are outstanding, first waits until all
-        rounds of the place have ended, and raises DistBackendError if one of them fails. Otherwise does not block.
+        rounds of the place have ended, and raises DistBackendError if one of them fails. In all other cases, does not
+        block.
         """
         while self._works and getattr(self._works[0](), "_ticket", None) is None:
             self._works.popleft()
@@ -110,7 +111,7 @@ class Kind:
         self._next = 0
 
     def place(self, input: int, output: int) -> Place:
-        """Returns the next place, and creates its schedule if it is new.
+        """Returns the next place, and creates the schedule of a new place.
 
         The schedule is bound to the memory of its last round. A new schedule is bound to `input` and `output`.
         """

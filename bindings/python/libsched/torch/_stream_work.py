@@ -21,7 +21,7 @@ from ._work import Outcome, as_torch_error, seconds
 
 @is_not_compiled
 class StreamWork(Outcome):
-    """A round in a stream, and the function `finish`, which copies its result in a stream after the round.
+    """A round in a stream, and the function `finish`, which copies the round's result in a stream after the round.
 
     wait() makes the current stream wait. The host waits only if a timeout is given. synchronize() and is_completed()
     describe the state that the host sees. If the round fails, the stream continues. The next call that checks the
@@ -157,7 +157,7 @@ class StreamWork(Outcome):
 
 
 def _explained(ticket: Any, error: Error) -> Error:
-    """Returns the error of wait(), which names the rank at fault. `error` is the error of test(), which does not."""
+    """Returns the error of wait(), which names the rank at fault. `error`, from test(), does not name the rank."""
     try:
         ticket.wait(0.0)
     except Error as explained:
@@ -166,7 +166,7 @@ def _explained(ticket: Any, error: Error) -> Error:
 
 
 def _future_of(work: Any, device: torch.device, side: Any) -> torch.futures.Future:
-    """Returns the future of an object with _come_before() and _value(). Reading the future's value raises a failure."""
+    """Returns the future of an object with _come_before() and _value(). If it has failed, reading the value raises."""
     ended: torch.futures.Future = _device.future(device)
     raised: list[Exception] = []
 
@@ -275,7 +275,7 @@ class UnderWay:
 
 
 class _Watcher:
-    """Checks the rounds of all groups in streams, once a second, in a thread that is started with the first round."""
+    """Once a second, checks all groups' rounds in streams. The thread that does so starts with the first round."""
 
     def __init__(self) -> None:
         self._all: weakref.WeakSet[UnderWay] = weakref.WeakSet()

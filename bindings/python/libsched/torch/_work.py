@@ -53,7 +53,7 @@ def as_torch_error(error: Error) -> DistBackendError:
 
 @is_not_compiled
 class Outcome(TorchWork):
-    """A torch Work. After its end, it contains its tensors or its error."""
+    """A torch Work. When the operation has ended, the Work contains the tensors or an error."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class FutureOrder:
     """
 
     _running = threading.local()  # `work`: the work whose callbacks this thread runs
-    callbacks = 0  # number of threads that run callbacks; a change needs the lock of the waiter
+    callbacks = 0  # number of threads that run callbacks; changed only with the waiter's lock
 
     def __init__(self) -> None:
         self._last = 0
@@ -130,9 +130,9 @@ class FutureOrder:
 
 @is_not_compiled
 class Work(Outcome):
-    """A round or a message, and the function `finish` to call after its end. `limit` is the timeout in seconds.
+    """A round or a message, and the function `finish`, which runs after the end. `limit` is the timeout in seconds.
 
-    If `waited` is None, the operation has already ended. `order` is the order of futures in the group of a collective.
+    If `waited` is None, the operation has already ended. `order` is the FutureOrder of a collective's group.
     """
 
     order: FutureOrder | None = None

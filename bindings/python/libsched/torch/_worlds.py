@@ -52,7 +52,7 @@ def opened(options: Any, limit: float) -> World:
 
 
 def forget(world: World) -> None:
-    """Makes the next default group open a new world if `world` is the root world, even if it could not be closed."""
+    """Makes the next default group open a new world if `world` is the root world, even an open one."""
     global _root
     if _root is not None and _root.world is world:
         _root = None
@@ -76,7 +76,7 @@ class _StoreExchange:
         self._rank = rank
         self._ranks = ranks
         self._calls = 0
-        # Groups that are opened one after the other may share a store.
+        # Groups that are opened one after the other may share a store, so keys contain the number of the opening.
         self._times = store.add(f"lsched/opened/{rank}", 1)
 
     def __call__(self, mine: bytes) -> list[bytes]:
