@@ -10,7 +10,7 @@
 namespace lsched {
 namespace {
 
-/// The dense collective that carries one bucket of a partial collective.
+/// The dense collective that computes one bucket of a partial collective.
 struct bucket_request {
   const algorithm* dense = nullptr;
   shape data;
@@ -80,7 +80,7 @@ ends declare_lists(builder& to, const collective& of, const shape& request) {
   return made;
 }
 
-/// Appends the division of the output by the number of ranks, which follows all other ops.
+/// Appends the division of the output by the number of ranks, after all other ops.
 void append_division(builder& to, buffer_id output, fragment& whole) {
   const auto ranks = wide(to.place().size);
   if (output == k_no_buffer || ranks == 1) return;

@@ -7,10 +7,10 @@
 //        ...  ┘        (nothing offered: the input is null)             └─► collective of the last bucket  ──┘
 //
 // Without an offer of the application, the input is null: the rank does not contribute. A partial collective is an
-// activation followed by the collective of the same name without "partial_". That collective must be synchronising,
-// which limits how far a rank can run ahead, so one register (op.h) for each signal edge suffices. A round ends when
-// the exits of all buckets have completed, even if some ops of the activation have not fired. In a partial allgather,
-// the blocks of ranks that did not contribute are zero.
+// activation followed by the collective of the same name without "partial_". That collective must be synchronising.
+// This limits how far a rank can run ahead of the others, so one register (op.h) for each signal edge suffices. A round
+// ends when the exits of all buckets have completed, even if some ops of the activation have not fired. In a partial
+// allgather, the blocks of ranks that did not contribute are zero.
 #pragma once
 
 #include <optional>

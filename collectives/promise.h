@@ -29,20 +29,22 @@ struct world_promise {
 };
 
 /// Returns the postcondition of the collective that the caller gives, without a cost. If the caller gives none, the
-/// collective is that in the schedules' name, such as "allreduce/tree"; the postcondition then includes the cost if the
-/// name is that of a registered algorithm. If the name contains no collective, the postcondition is empty.
+/// collective is taken from the schedules' name, such as "allreduce/tree". If a registered algorithm has this name, and
+/// the kernel is not kernel::user, the postcondition includes the cost. If the name contains no collective, the
+/// postcondition is empty.
 ///
 /// Values that the caller does not state are derived from the schedules. The type, the counts and the root come from
 /// the first inputs and outputs, and the kernel comes from the first rank that combines anything. All schedules must
 /// then agree with the derived values. An error that all ranks share is detected only if it contradicts a value that
 /// the caller states. For example, a world that takes the maximum in place of a sum satisfies the derived
-/// postcondition. Tensors and lists of blocks cannot be derived. Therefore nothing is promised for the outputs
-/// of collectives that need such values (adasum, alltoallv, neighbor_exchange and others). Without a cost,
-/// operands may be combined in any order if the kernel commutes. A partial round that one rank starts must then send
-/// P-1 signals.
+/// postcondition. Tensors and lists of blocks cannot be derived. Therefore nothing is promised for the outputs of
+/// collectives that need such values (adasum, alltoallv, neighbor_exchange and others). Without a registered algorithm,
+/// operands may be combined in any order if the kernel commutes, and a partial round that one call starts must send P-1
+/// signals.
 ///
-/// `world` must not be empty. Returns ARGUMENT if the collective does not exist or cannot be derived, if a value that
-/// the caller gives does not apply to the collective, or if the caller gives a value but outputs may have any content.
+/// `world` must not be empty. Returns ARGUMENT if the collective does not exist or needs values that cannot be derived,
+/// if a value that the caller gives does not apply to the collective, or if the caller gives a value but outputs may
+/// have any content.
 result<world_promise> promise_for(std::span<const schedule_ptr> world, const asked& by_caller = {});
 
 /// Returns "allreduce/tree of sum of 5 x f64" or "bcast of 5 x f64, root 2". `promise.of` must not be null.

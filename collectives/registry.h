@@ -14,8 +14,8 @@ namespace lsched {
 /// Returns the sizes of the buffers of all ranks.
 promised_data data_of(const collective& of, rank size, const shape& data);
 
-/// Returns the complete postcondition of an algorithm: buffers, contents and cost. A dense algorithm from a file has no
-/// cost in the postcondition, because its cost is itself counted from its schedules.
+/// Returns the complete postcondition of an algorithm: buffers, contents and cost. For a dense algorithm from a file,
+/// the postcondition has no cost, because the algorithm's cost is counted from its schedules.
 postcondition promise_of(const algorithm& how, rank size, const shape& data, const activation& starts);
 
 /// Returns all algorithms. The algorithms of one collective are adjacent. Algorithms that are added later are not

@@ -28,7 +28,7 @@ std::string advice(std::string_view word, const Words& known) {
 
 /// The work of one rank in a round, computed from its schedule.
 struct share {
-  double messages = 0;  ///< maximum of sent and received messages
+  double messages = 0;  ///< max(sent messages, received messages)
   double far = 0;       ///< fraction of messages to or from other nodes
   double bytes = 0;     ///< time for copies and reductions, in nanoseconds
   double handling = 0;  ///< time for the copy and the reduction of the largest message, in nanoseconds
@@ -39,7 +39,7 @@ struct share {
 double copies_of(unsigned passes, double vector_bytes) { return vector_bytes > 512 * 1024 ? passes / 2.0 : 1; }
 
 /// Sums the work of the ops of one rank. The transport copies received data to a buffer, except data that a reduction
-/// reads directly. Data that is sent from memory that peers cannot read is copied once by the sender.
+/// reads directly. If peers cannot read the memory of sent data, the sender copies the data once.
 class account {
  public:
   account(const schedule& program, const topology& around, bool combines)
@@ -96,7 +96,7 @@ class account {
   share total_{};
   double sends_ = 0;
   double receives_ = 0;
-  std::set<std::tuple<std::uint16_t, std::uint64_t, std::uint64_t>> sources_{};  ///< regions: buffer, offset, count
+  std::set<std::tuple<std::uint16_t, std::uint64_t, std::uint64_t>> sources_{};  ///< sent: buffer, offset, count
 };
 
 /// Returns all ranks of a small world, or a sample of ranks of a large world. The sample has ranks with all roles of
@@ -121,7 +121,8 @@ double mixed(double near, double far, double share) { return near + (far - near)
 
 constexpr std::size_t k_most_tensors_modelled = 64;
 
-/// Merges adjacent tensors. The number of tensors hardly affects a prediction, but determines its running time.
+/// Merges adjacent tensors. The number of tensors hardly affects a prediction, but determines the time that the
+/// prediction takes.
 std::vector<tensor> in_fewer(const std::vector<tensor>& tensors) {
   const std::size_t each = tensors.size() / k_most_tensors_modelled + 1;
   std::vector<tensor> fewer;

@@ -49,7 +49,7 @@ failure unknown_name(std::string_view collective, std::string_view algorithm = "
 
 struct choice {
   const algorithm* how = nullptr;
-  shape data;          ///< the request, with segment and radix of the tuning table's rule, if it has them
+  shape data;          ///< the request, with the segment and the radix that the tuning table's rule has
   std::string reason;  ///< for users, such as "named by the caller", "line 7 of the tuning table", …
 };
 
@@ -81,7 +81,7 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
 result<choice> select(std::string_view collective, std::string_view wanted, world place, const shape& data,
                       const activation& starts = {}, const selection& by = {});
 
-/// Selects an algorithm as select() does, without environment and tuning table.
+/// Selects an algorithm as select() does, but without the environment and the tuning table.
 result<const algorithm*> choose(std::string_view collective, std::string_view wanted, world place, const shape& data,
                                 const activation& starts = {}, const topology& around = {});
 

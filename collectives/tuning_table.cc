@@ -11,7 +11,6 @@ namespace {
 constexpr std::string_view k_title = "libsched tuning ";
 constexpr std::uint64_t k_endless = std::numeric_limits<std::uint64_t>::max();
 
-/// Reads the words of one line.
 class line_reader {
  public:
   line_reader(std::string_view line, std::uint32_t number) : rest_(line.substr(0, line.find('#'))), number_(number) {}

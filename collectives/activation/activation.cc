@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Adds deps from `causes` to op `id`, which fires when any of them completes.
+/// Makes op `id` fire when any op of `causes` completes.
 op_id on_any(builder& to, op_id id, std::span<const op_id> causes) {
   for (const op_id cause : causes) to.dep(cause, id);
   to.any(id);
@@ -20,7 +20,8 @@ op_id signal_on_any(builder& to, rank peer, std::span<const op_id> causes) {
   return on_any(to, to.signal_send(peer, k_activation_tag), causes);
 }
 
-// add_extra and add_core return all ops by which this rank starts the round: first the call op, then the receives.
+// add_extra and add_core return the ops of which any starts the round on this rank: first the call op, then the
+// receives.
 
 std::vector<op_id> add_extra(builder& to, const fold& folded, op_id call) {
   const rank proxy = folded.proxy_of(to.place().self);

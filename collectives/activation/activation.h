@@ -1,10 +1,10 @@
-// The activation: a broadcast of signals by which the first call for a round starts the round on every rank. This is
-// called waking the rank. An R op below waits for a signal, and an S op sends a signal. The gate of a rank is its
+// The activation: signals by which calls for a round start the round on every rank. A rank is woken when a signal
+// starts its part of the round. An R op below waits for a signal, and an S op sends a signal. The gate of a rank is its
 // capture op, which captures the application's contribution. The collective begins after the gate.
 //
-// The signals follow recursive doubling, the union of P binomial trees (Li et al., "Taming unbalanced training
-// workloads … with partial collective operations", 2020, section 4.1.1). A fold (geometry.h) extends the pattern to
-// every P:
+// If a round needs one call, the signals follow recursive doubling, the union of P binomial trees (Li et al., "Taming
+// unbalanced training workloads … with partial collective operations", 2020, section 4.1.1). A fold (geometry.h)
+// extends the pattern to every P:
 //
 //   core rank   R_k   receives from the rank across dimension k        k = 0 … L-1,  L = floor(log2 P)
 //               S_k   signals that rank, after any of: call, R_0 … R_{k-1}, and at a proxy R_x
@@ -30,13 +30,13 @@
 // At most P-1 signals go to the coordinator, and exactly P-1 signals down the tree. The longest chain has ceil(log2 P)
 // + 1 signals.
 //
-// In rounds that wait for all ranks, each gate waits only for the rank's own call, by a separate call op, and no rank
-// signals. With policy deadline, every round begins in this way. A rank that has waited longer than the deadline then
-// wakes all ranks by the ops above.
+// A round that waits for all ranks has no signals: each gate waits only for its own rank's call, by a separate call op,
+// and the collective behind the gates waits for all gates. With policy deadline, every round begins like such a round.
+// A rank that has waited longer than the deadline wakes all ranks by the ops above.
 //
 // The number P-1 is exact until a rank ends the round. A faster rank may signal round t+1 to a rank that is still in
-// round t. The signal sets the receiver's register (op.h) to t+1, which also satisfies round t. So the receive may
-// complete in round t, too, and cause signals that no rank needs. The upper bound of core * L + 2 * rem signals always
+// round t. The signal sets the receiver's register (op.h) to t+1, which also satisfies round t. So the receive op may
+// also complete in round t, and cause signals that no rank needs. The upper bound of core * L + 2 * rem signals always
 // holds.
 #pragma once
 
@@ -47,9 +47,9 @@ namespace lsched {
 /// Appends the activation, and declares that rounds start by the policy in `starts`. The entry of the fragment is the
 /// application's call, and the exit is the gate, a capture of `count` elements into `target`. Policies that need the
 /// same number of calls have the same ops, because the engine decides in each round which calls have an effect. `merge`
-/// combines a late contribution with the next. With policy `full`, the gate waits only for the rank's own call, and
-/// there are no signals. Ops of the collective must be added later: a woken rank then forwards signals before it begins
-/// the collective.
+/// combines a late contribution with the rank's next contribution. With policy `full`, the gate waits only for the
+/// rank's own call, and there are no signals. Must be called before the ops of the collective are appended, so that a
+/// woken rank forwards signals before it begins the collective.
 fragment add_activation(builder& to, const activation& starts, kernel merge, buffer_id target, std::uint64_t count);
 
 /// The cost of the signals. `most`: maximum number of signals, if every rank calls. `least`: number of signals if only

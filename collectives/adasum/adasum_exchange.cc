@@ -239,8 +239,8 @@ std::uint32_t tags_of_exchange(rank nodes) {
 namespace {
 
 /// Returns the number of messages with sums between the owners of a node, each of which has kept parts `kept` of the
-/// `core` parts of its block. For every tensor, each owner of a part sends to all other owners that have kept a part of
-/// the tensor.
+/// `core` parts of its block. For every tensor, each owner whose block has a part of the tensor sends to all other
+/// owners that have kept a part of the tensor.
 std::uint64_t messages_between_blocks(const tensor_map& map, rank owners, rank core, block_range kept) {
   std::uint64_t messages = 0;
   for (rank b = 0; b < owners; ++b) {
@@ -262,7 +262,7 @@ std::uint64_t messages_between_blocks(const tensor_map& map, rank owners, rank c
 
 // The vectors move as in Rabenseifner's allreduce. After i steps, the vector is divided into 2^i parts, and core / 2^i
 // peers have each part. In step i and all later steps, these peers exchange sums across dimension i, if any tensor is
-// shared. The owners of a node exchange sums after step i-1.
+// shared. In step i-1, in which each owner keeps one of 2^i parts, the owners of a node exchange sums, too.
 cost cost_of_exchange(rank nodes, rank owners, const shape& data) {
   const fold folded(nodes);
   const rank core = folded.core();
@@ -310,7 +310,7 @@ cost cost_of_exchange(rank nodes, rank owners, const shape& data) {
 namespace {
 
 // The fragment may declare holding (builder::declare_holding): the reader of a payload waits only for sums of earlier
-// steps and, in place, for their sends.
+// steps and, in place, for the sends of these steps.
 fragment add_halving(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   const auto [self, size] = to.place();
   ownership own{.node = self, .peers = std::vector<rank>(wide(size)), .owners = {self}};

@@ -39,10 +39,10 @@ class tensor_map {
   std::vector<element_range> runs_in(element_range part) const;
 
   std::uint64_t cells() const { return starts_.size(); }
-  /// Returns blocks [first, end) of the vector in buffer `in` whose first cell is `cell`.
+  /// Returns blocks [first, end) of the vector in buffer `in`. The vector's first cell is `cell`.
   stretch blocks(buffer_id in, std::uint32_t cell, std::uint64_t first, std::uint64_t end) const;
   element_range range(std::uint64_t first, std::uint64_t end) const { return {blocks_[first], blocks_[end]}; }
-  /// Returns the elements `part` of such a vector. `part` must begin and end at bounds of tensors, gaps or blocks.
+  /// Returns the elements `part` of that vector. `part` must begin and end at bounds of tensors, gaps or blocks.
   stretch elements(buffer_id in, std::uint32_t cell, element_range part) const;
 
  private:
@@ -55,7 +55,7 @@ class tensor_map {
 /// A rank's part of an adaptive sum: vectors, and ops on their tensors.
 class adasum_part : public ordered_part {
  public:
-  /// A vector with the layout of the map: a buffer, and the number of its first cell.
+  /// A vector with the layout of the map: its buffer, and the number of the vector's first cell.
   struct place {
     buffer_id buffer = k_no_buffer;
     std::uint32_t cell = 0;
@@ -94,9 +94,9 @@ class adasum_part : public ordered_part {
 /// vector.
 stretch part_of_payload(const stretch& payload, std::uint64_t from, element_range part);
 
-/// Returns the expression (postcondition.h) of a tensor, in which proxies are first combined with their extras, and
-/// then neighbours on the hypercube. The leaves are `leaves` in hypercube_tree(), and the contributions of `size` ranks
-/// in hypercube_expression().
+/// Return the expression (postcondition.h) of a tensor: proxies are first combined with their extras, and then
+/// neighbors on the hypercube are combined. The leaves are `leaves` in hypercube_tree(), and the contributions of
+/// `size` ranks in hypercube_expression().
 std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const tensor& part);
 std::uint64_t hypercube_expression(rank size, const shape& data, const tensor& part);
 

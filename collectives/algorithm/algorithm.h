@@ -27,7 +27,7 @@ struct fragment {
 };
 
 /// Tags of signals. Each kind of fragment has its own tag, so that an activation and a barrier can be in the same
-/// schedule. A fragment sends each peer at most one signal.
+/// schedule. A fragment sends each peer at most one signal of each tag.
 inline constexpr std::uint32_t k_activation_tag = 0;
 inline constexpr std::uint32_t k_barrier_tag = 1;
 inline constexpr std::uint32_t k_arrival_tag = 2;
@@ -66,8 +66,8 @@ class custom_generator {
   virtual std::optional<failure> validate(rank size, const shape& data) const = 0;
   /// Returns the number of which every count must be a multiple.
   virtual std::uint64_t count_unit(rank size) const = 0;
-  /// Returns an error if the proof for the request failed: "auto" must not choose `how`, which is an algorithm (dense
-  /// or partial) of this generator.
+  /// `how` is an algorithm (dense or partial) of this generator. Returns an error if the proof of `how` for the request
+  /// failed, so that "auto" must not choose it.
   virtual std::optional<failure> doubt(const algorithm& how, rank size, const shape& data) const = 0;
 };
 
@@ -100,7 +100,6 @@ struct algorithm {
   const algorithm* dense = nullptr;          ///< partial algorithms: the dense algorithm after the activation
   const custom_generator* custom = nullptr;  ///< if not null, replaces `add` and `cost_of`
 
-  /// Calls `add`, or the custom generator.
   fragment append_to(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) const {
     return custom == nullptr ? add(to, data, input, output, entry) : custom->add(to, data, input, output, entry);
   }
@@ -126,7 +125,6 @@ std::uint64_t bytes_of(std::uint64_t count, const shape& data);
 /// Returns the number of payload bytes if every rank sends its block once to every other rank.
 std::uint64_t bytes_to_all(rank size, const shape& data);
 
-/// Returns the cost of `messages` messages of `count` elements each.
 cost cost_of_messages(std::uint64_t messages, std::uint64_t count, const shape& data, std::uint64_t hops);
 
 }  // namespace lsched

@@ -84,7 +84,7 @@ promised_range moved(rank holder, std::uint64_t begin, std::uint64_t count, rank
           .source = source};
 }
 
-/// Every rank with an input sends to every rank with an output: its vector, the sender's block, or the block for the
+/// Every rank with an input sends to every rank with an output: its whole vector, its own block, or its block for the
 /// receiver.
 postcondition copied(const collective& of, rank size, const shape& data) {
   const bool is_vector = of.input.of == content::vector, takes_all = of.output.of == content::all_blocks;

@@ -21,8 +21,8 @@
 //
 // adasum is not associative, and its algorithm determines the order of combination (docs/reference/adasum.md). An
 // element that is in no tensor is copied from the input of some rank. exscan does not write the output of rank 0.
-// partial_adasum, partial_allreduce, partial_allgather and partial_reduce_scatter_block are the collectives of these
-// names behind an activation (compose.h). Partial collectives never work in place.
+// partial_adasum, partial_allreduce, partial_allgather and partial_reduce_scatter_block are the collectives without
+// "partial_" in their names, behind an activation (compose.h). Partial collectives never work in place.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ struct rank_buffer {
 struct collective {
   std::string_view name;
   rank_buffer input, output;
-  /// Returns the postcondition of the outputs, which is equal for all algorithms and has no cost.
+  /// Returns the postcondition of the outputs, which is equal for all algorithms and does not contain a cost.
   postcondition (*promise)(const collective& of, rank size, const shape& data);
 
   bool moves_data = true;    ///< if false, the shape must be empty
@@ -69,7 +69,7 @@ struct collective {
   std::int64_t aliasing_of(world place, const shape& data) const;
 };
 
-/// Returns how input and output of each rank share memory. If the shape is not in place, they share none.
+/// Returns how input and output of each rank share memory. If the shape is not in place, they share no memory.
 aliasing aliasing_of(const collective& of, rank size, const shape& data);
 
 std::span<const collective* const> collectives();

@@ -31,8 +31,8 @@ struct shape {
 
   /// Number of elements of each rank's block, if blocks differ in size. If empty, every block has `count` elements.
   std::vector<std::uint64_t> counts{};
-  /// Buckets: consecutive parts of the vector that are computed independently. The lengths of the buckets, whose sum is
-  /// `count`. If empty, there is one bucket.
+  /// Lengths of the buckets, whose sum is `count`. Buckets are consecutive parts of the vector that are computed
+  /// independently. If empty, there is one bucket.
   std::vector<std::uint64_t> buckets{};
   /// For adaptive sums: the tensors of the vector, ascending and disjoint. Tensors may be empty, and gaps are allowed.
   /// If the list is empty, the vector is one tensor.
@@ -49,7 +49,7 @@ struct shape {
 
   /// For kernel::user: number of elements of a unit, which is never split. All counts must be multiples of the unit.
   std::uint64_t unit = 1;
-  bool commutes = false;  ///< for kernel::user: the reduction is commutative; all other kernels are
+  bool commutes = false;  ///< for kernel::user: the reduction is commutative; all other kernels commute
 
   bool is_mean = false;  ///< complete sums are divided by the number of ranks
 
@@ -73,8 +73,8 @@ inline std::uint64_t block_count(const shape& data, rank r) {
 /// lists. `data.segment` is rounded down to whole units, but to at least 1.
 shape in_units(const shape& data);
 
-/// The capacity (shape::room) of lists whose length has no bound. It exceeds every expected message, but is small
-/// enough that buffers with thousands of such lists stay below k_max_count.
+/// The capacity (shape::room) of lists whose length has no bound. This capacity exceeds every expected message, but is
+/// small enough that buffers with thousands of such lists stay below k_max_count.
 inline constexpr std::uint64_t k_any_room = std::uint64_t{1} << 32;
 
 /// Returns the non-empty tensors. If the shape has no tensors, the vector is one tensor.

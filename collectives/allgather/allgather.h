@@ -1,4 +1,4 @@
-// Allgather, alltoall and exchanges among neighbours. The comment at the top of each source file describes its
+// Allgather, alltoall and exchanges among neighbors. The comment at the top of each source file describes its
 // algorithm.
 #pragma once
 

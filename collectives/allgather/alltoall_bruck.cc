@@ -1,9 +1,9 @@
 // Alltoall by Bruck's algorithm (Bruck and others, 1997), radix 2: ceil(log2 P) messages from each rank instead of P-1.
 //
-// Block i of rank r is the block for rank r + i (mod P). There is a step for each bit k: a rank sends all blocks i in
-// which bit k is set to rank r + 2^k, in one message. So after all steps, block i has moved i ranks. The highest bit is
-// first, because its blocks are adjacent. Each step packs blocks from the locations at which they have arrived. Finally
-// all blocks are copied to their final places.
+// Block i of rank r is the block for rank r + i (mod P). There is a step for each bit k. In one message, a rank sends
+// to rank r + 2^k all blocks whose number i has bit k. So after all steps, block i has moved i ranks. The step of the
+// highest bit is first, because the blocks of this step are adjacent. Each step packs blocks from the locations at
+// which they have arrived. Finally all blocks are copied to their final places.
 //
 // There are P ceil(log2 P) messages, each with about half of a rank's blocks. The algorithm suits short blocks. It is
 // synchronising: no rank ends before every rank has begun.
@@ -90,8 +90,8 @@ std::uint64_t numbers_with(int bit, rank size) {
 }
 
 // Hops: two steps depend on each other if they move the same block. Such a block exists for any two bits, except
-// perhaps for the highest bit, m, and the next lower bit: only block 2^m + 2^(m-1) is in both steps. If P has no such
-// block, the longest chain contains only one of these two steps.
+// perhaps for the highest bit, m, and the next lower bit: only block 2^m + 2^(m-1) is in both steps. If this block does
+// not exist, the longest chain contains only one of these two steps.
 cost cost_of_bruck(rank size, const shape& data) {
   const int steps = ceil_log2(size);
   std::uint64_t blocks = 0;

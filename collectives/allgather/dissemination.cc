@@ -50,8 +50,7 @@ class dissemination : rank_part {
     return nop({got, last});
   }
 
-  /// Copies first the blocks from this rank's block to block P-1, then the other blocks. In place, this rank's block is
-  /// already in the output.
+  /// First copies blocks self … P-1, and then the other blocks. In place, this rank's block is already in the output.
   void put_in_place(op_id last) {
     const std::uint64_t begin = in_place() ? own_count_ : 0;
     const std::uint64_t upper = elements(size() - self());

@@ -104,8 +104,8 @@ class exchange : rank_part {
     }
   }
 
-  /// Appends the messages of one distance, which are sent after `when`. If `is_awaiting` is true, returns an op that
-  /// completes after all of them, for which a later step waits; else k_no_op.
+  /// Appends the messages of one distance, which wait for `when`. If `is_awaiting` is true, returns an op for a later
+  /// step to wait for, which completes after all these messages. Else returns k_no_op.
   op_id step(rank distance, op_id when, bool is_awaiting) {
     const op_id over = is_awaiting ? nop({k_no_op}) : k_no_op;
     const auto add = [&](op_id message) { is_awaiting ? order(message, over) : end(message); };

@@ -1,4 +1,5 @@
-// Allgather(v) by recursive doubling (Thakur, Rabenseifner and Gropp, 2005). A fold (geometry.h) extends it to every P.
+// Allgather(v) by recursive doubling (Thakur, Rabenseifner and Gropp, 2005). A fold (geometry.h) extends the algorithm
+// to every P.
 //
 //   fold      an extra sends its block to its proxy, the previous rank
 //   step j    core ranks across dimension j exchange all of their blocks, which are adjacent intervals     j = 0 … L-1
@@ -23,8 +24,8 @@ struct interval {
   std::uint64_t count() const { return end - begin; }
 };
 
-/// Returns the elements of the blocks of an aligned group of 2^level core ranks, which contains core rank `index`, and
-/// of their extras. The block of an extra follows the block of its proxy.
+/// Returns the interval of the blocks of 2^level core ranks and of their extras. The core ranks are the aligned group
+/// that contains core rank `index`. The block of an extra follows the block of its proxy.
 interval interval_of(const fold& folded, const std::vector<std::uint64_t>& offsets, rank index, int level) {
   const rank first = index >> level << level;
   return {offsets[wide(folded.real_of(first))], offsets[wide(folded.real_of(first + (rank{1} << level)))]};
@@ -47,7 +48,7 @@ class recursive_doubling : rank_part {
   std::uint64_t own_count() const { return block_count(data(), self()); }
   region everything() const { return {output(), 0}; }
 
-  /// In place, the result overwrites this rank's block, so it must be received after the send of that block.
+  /// In place, the result overwrites this rank's block, so its receive must wait until the block has been sent.
   void write_extra() {
     const rank proxy = folded_.proxy_of(self());
     const op_id given = send(proxy, k_fold_tag, {input(), 0}, own_count());

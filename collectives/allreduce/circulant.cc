@@ -6,9 +6,9 @@
 //   spread    allreduce only: the same rounds in reverse order, with finished blocks
 //
 // A phase has ceil(log2 P) rounds, in which each rank sends and receives P-1 blocks in total. Both numbers are minimal,
-// for every P. Block numbers wrap around at P, so t - s - 1 of the ranks send a message in two parts. Operands are not
-// in rank order, so the kernel must be commutative. Every block is combined by one expression, so all ranks have the
-// same bits.
+// for every P. Block numbers wrap around at P, so in each round, t - s - 1 of the ranks send their message in two
+// parts. Operands are not in rank order, so the kernel must be commutative. Every block is combined by one expression,
+// so all ranks have the same bits.
 #include <algorithm>
 #include <vector>
 
@@ -41,7 +41,7 @@ class circulant : ordered_part {
   }
 
   // The fragment may declare holding (builder::declare_holding): the reduction that reads a payload waits only for
-  // earlier rounds and, in place, for their sends.
+  // earlier rounds and, in place, for the sends of these rounds.
   fragment write() {
     if (size() == 1) {
       copy_alone(in_input({0, 1}), in_output({0, 1}));
@@ -71,7 +71,7 @@ class circulant : ordered_part {
     return static_cast<std::uint32_t>(4 * round + 2 * part + (is_spread ? 1 : 0));
   }
 
-  // The first round reads blocks from the input. If P is odd, one block below the skip is copied instead of combined.
+  // The first round reads blocks from the input. If P is odd, block self + skip - 1 is copied instead of combined.
   void combine(std::size_t round) {
     const auto [skip, end] = rounds_[round];
     const bool is_first = round == 0, is_last = round + 1 == rounds_.size();
@@ -105,8 +105,8 @@ class circulant : ordered_part {
 
 // --- costs -------------------------------------------------------------------------------------------------
 
-/// Returns the length of the longest chain of messages. chain[i] is the length of the chain that leads to a rank's
-/// value of block self + i. It is the same for all ranks.
+/// Returns the length of the longest chain of messages. On every rank, chain[i] is the length of the longest chain that
+/// leads to the value of block self + i.
 std::uint64_t hops_of(rank size, bool spreads) {
   std::vector<std::uint64_t> chain(static_cast<std::size_t>(size), 0);
   const auto longest = [&](rank first, rank end) { return *std::max_element(&chain[0] + first, &chain[0] + end); };

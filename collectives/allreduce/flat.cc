@@ -3,9 +3,10 @@
 //   send      the input to each other rank, the next rank first
 //   combine   ((x0 op x1) op x2) … op x_{P-1}, each operand as soon as this and all lower operands have arrived
 //
-// There are P * (P-1) messages of `count` elements, more than in any other algorithm, but only one hop. This suits
-// short vectors on few ranks, where a hop may take long because the peer must first be scheduled. Every rank evaluates
-// the same expression in rank order. So all ranks have the same bits, and the kernel need not be commutative.
+// There are P * (P-1) messages of `count` elements, so more bytes than in most other algorithms, but only one hop. The
+// algorithm suits short vectors on few ranks, where a hop may take long because the peer must first be scheduled. Every
+// rank evaluates the same expression in rank order. So all ranks have the same bits, and the kernel need not be
+// commutative.
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/ordered_ops.h"
 
@@ -28,8 +29,8 @@ class all_to_all : ordered_part {
       return finish(true);
     }
     for (rank distance = 1; distance < size(); ++distance) send(after(distance), k_tag, own);
-    // In place, the sum is computed in scratch memory. If it were computed in the output, it would have to wait for the
-    // sends of the input, and holding could not be declared. Only the last copy waits for these sends.
+    // In place, the sum is computed in scratch memory. A sum in the output would have to wait for the sends of the
+    // input, and holding could not be declared. Only the last copy waits for these sends.
     const stretch target = in_place() ? scratch(count()) : result;
     stretch sum{};
     for (rank r = 0; r < size(); ++r) {

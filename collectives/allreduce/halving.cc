@@ -1,7 +1,7 @@
-// Reductions by recursive halving (Rabenseifner, 2004; Thakur, Rabenseifner and Gropp, 2005), for every P by a fold
-// (geometry.h).
+// Reductions by recursive halving (Rabenseifner, 2004; Thakur, Rabenseifner and Gropp, 2005). A fold (geometry.h)
+// extends the algorithms to every P.
 //
-//   fold       a proxy and its extra exchange halves of all blocks and combine a half each; the extra returns its half
+//   fold       a proxy and its extra swap halves of all blocks and combine a half each; the extra sends its half back
 //   halve      step j: core ranks across a dimension exchange halves of the blocks that they have, and combine the half
 //              that they keep
 //   double     allreduce only: the same steps in reverse order, in which partners exchange finished blocks
@@ -9,7 +9,7 @@
 //
 //   rabenseifner        allreduce. The first steps, with the longest messages, are between near ranks, and the values
 //                       of two partners come from adjacent intervals of ranks. So operands are in rank order, and the
-//                       kernel need not be commutative. In 2 log2 P steps, each core rank sends and receives twice
+//                       kernel need not be commutative. In 2 log2 P steps, each core rank sends and receives 2
 //                       (P-1)/P of the vector, which is bandwidth-optimal if P is a power of two. For the fold and the
 //                       unfold, each proxy also receives 1 vector and sends 3/2 vectors. Every block is combined once,
 //                       so all ranks have the same bits.
@@ -181,9 +181,9 @@ class scattering : halving {
 
 // --- costs -------------------------------------------------------------------------------------------------
 
-/// Returns the number of messages and bytes. In step j, the blocks are divided into 2^j parts, and for each part, core
-/// / 2^(j+1) pairs of ranks exchange the whole part. Each pair of a proxy and an extra adds the messages of a fold and
-/// an unfold.
+/// Returns the number of messages and bytes. In step j, the blocks are divided into 2^j parts. For each part, there are
+/// core / 2^(j+1) pairs of ranks, and the two ranks of a pair together send the whole part. Each pair of a proxy and an
+/// extra adds the messages of a fold and an unfold.
 cost cost_of_halving(const fold& folded, const shape& data, std::uint64_t total, std::uint64_t upper_half,
                      std::uint64_t unfolded, std::uint64_t phases) {
   const std::uint64_t steps = saturating_product(phases * (wide(folded.core()) - 1), bytes_of(total, data));
@@ -204,8 +204,8 @@ cost cost_of_rabenseifner(rank size, const shape& data) {
   return all;
 }
 
-// Hops: the longest chain begins with two messages between a proxy and its extra. It ends with a message to an extra
-// only if there are two proxies whose core indices differ in all bits.
+// Hops: the longest chain begins with two messages between a proxy and its extra. The chain ends with a message to an
+// extra only if there are two proxies whose core indices differ in all bits.
 cost cost_of_scattering(rank size, const shape& data) {
   const fold folded(size);
   const auto offsets = block_offsets(data, size);

@@ -131,8 +131,9 @@ bool add_multiplying(ordered_ops& to, const members& among, rank radix, std::uin
   return multiplying(to, among, radix, tag, input, output).write();
 }
 
-// Hops: the longest chain starts and ends at an extra. It has a message for each digit only if two proxies differ in
-// all digits. The first such pair is k^(L-1) and 011…1. (No proxy has its highest digit in a smaller base.)
+// Hops: the longest chain starts and ends at an extra. Such a chain has a message for each digit only if two proxies
+// differ in all digits. In base k, the lowest such pair is 10…0 and 01…1. (If the highest digit has a smaller base,
+// that digit is 0 for every proxy, so no such pair exists.)
 cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape& data) {
   const digits places(size, radix);
   const fold folded(size, places.core());

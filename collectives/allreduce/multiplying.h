@@ -11,7 +11,7 @@
 //   recursive_multiplying   k = 4, or `radix`
 //
 // There are log_k P steps, and two more for a fold. In each step, a rank sends k-1 messages with the entire vector, so
-// a larger k gives fewer hops but more bytes. This is faster for short vectors, if a rank can send k-1 messages in
+// a larger k gives fewer hops but more bytes. A larger k is faster for short vectors if a rank can send k-1 messages in
 // about the time of one message. The core has m * k^j ranks with m < k, so for example P = 8 with k = 4 needs no fold.
 // Operands are combined in rank order, and all ranks evaluate the same expression. So all ranks have the same bits, and
 // the kernel need not be commutative.
@@ -40,7 +40,6 @@ struct members {
 bool add_multiplying(ordered_ops& to, const members& among, rank radix, std::uint32_t tag, const stretch& input,
                      const stretch& output);
 
-/// Returns the cost of an allreduce of `count` elements by recursive multiplying.
 cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape& data);
 
 /// Returns, for each member, the length of the longest chain of messages that leads to its result. `chains[i]` is the

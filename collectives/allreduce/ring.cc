@@ -1,10 +1,10 @@
-// Reductions around a ring: a rank exchanges messages only with its two neighbours, and every message is one block
+// Reductions around a ring: a rank exchanges messages only with its two neighbors, and every message is one block
 // (Patarasu and Yuan, 2009).
 //
-//   reduce   P-1 steps: in each step, a rank sends the partial result of a block to the next rank, and combines the
-//            partial result of another block, from the previous rank, with its input; at the end, every rank has one
-//            block of the result
-//   spread   allreduce only: P-1 steps, in which each rank sends the block that it received last to the next rank
+//   reduce   P-1 steps: in each step, a rank sends the partial result of a block to the next rank, receives that of
+//            another block from the previous rank, and combines the latter with its input; at the end, every rank has
+//            one block of the result
+//   spread   allreduce only: P-1 steps, in which each rank forwards to the next rank the block that it received last
 //
 // In each phase, a rank sends P-1 messages of one block, which is bandwidth-optimal for any P, but takes P-1 hops.
 // Blocks are sent in segments, so that a rank combines a segment while the next segment is in flight. The chain of each
@@ -69,8 +69,8 @@ class ring : grid_part {
 
   // --- phases ----------------------------------------------------------------------------------------------
 
-  /// Returns the block that this rank sends in a step. In the next step, it sends the block that it receives in this
-  /// step.
+  /// Returns the block that this rank sends in a step. In the next step, this rank sends the block that it receives in
+  /// this step.
   rank block_sent(rank step) const {
     const rank first = spreads ? self() : last();
     return ring_before(first, step, size());

@@ -4,9 +4,9 @@
 //   down    the root's result travels back along the same edges
 //
 // There are 2 * (P-1) messages of `count` elements, which is the minimum (recursive doubling has P log2 P), but twice
-// as many hops as in recursive doubling. This suits ranks that share cores, because every message may have to wake its
-// receiver. The sum is computed once, by one expression in rank order. So all ranks have the same bits, and the kernel
-// need not be commutative.
+// as many hops as in recursive doubling. The algorithm suits ranks that share cores, because every message may have to
+// wake its receiver. The sum is computed once, by one expression in rank order. So all ranks have the same bits, and
+// the kernel need not be commutative.
 #include <vector>
 
 #include "collectives/allreduce/allreduce.h"

@@ -7,9 +7,9 @@
 //   exchange  the ranks with number b of all nodes do an allreduce of block b by recursive multiplying
 //   spread    rank number b sends the result of block b to all other ranks of its node
 //
-// With N nodes, a node sends and receives about log_k N vectors in total, and m of its ranks share these messages.
-// Inside a node, the algorithm is `direct`. The nodes can be any partition of the ranks (shape::nodes), so the kernel
-// must be commutative. Every block is combined by one expression, so all ranks have the same bits.
+// With N nodes, a node sends and receives about (k-1) log_k N vectors in total, and m of its ranks share these
+// messages. Inside a node, the algorithm is `direct`. The nodes can be any partition of the ranks (shape::nodes), so
+// the kernel must be commutative. Every block is combined by one expression, so all ranks have the same bits.
 #include <algorithm>
 #include <vector>
 

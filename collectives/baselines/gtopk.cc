@@ -93,7 +93,7 @@ enum class gtopk_step : std::uint32_t {
   merge,     ///< the partial result, and a child's → the next partial result
   learn,     ///< the parent's bitmap → an unused number
   settle,    ///< the result → the update, after all bitmaps are known
-  survivors  ///< the parent's bitmap, or the result → the bitmap for a child; + i: for child i
+  survivors  ///< the parent's bitmap, or the root's result → the bitmap for a child; + i: for child i
 };
 
 constexpr std::uint32_t number_of(gtopk_step step, std::uint32_t child = 0) {
@@ -142,7 +142,7 @@ class gtopk_rank {
     partial_ = next;
   }
 
-  /// Distributes the root's partial result to all ranks.
+  /// Sends this rank's partial result to the parent, and receives the root's partial result from the parent.
   op_id result() {
     result_ = lists(1);
     if (self_ == 0) return to_.copy({partial_, 0}, {result_, 0}, 1, {last_});

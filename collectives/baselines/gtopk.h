@@ -1,5 +1,6 @@
-// gTopk: lists are added pairwise up a tree, and only the k largest items of each sum are passed on. (Shi and others, A
-// Distributed Synchronous SGD Algorithm with Global Top-k Sparsification for Low Bandwidth Networks, ICDCS 2019.)
+// gTopk: lists are added pairwise up a tree, and only the k largest items (by magnitude) of each sum are passed on.
+// (Shi and others, A Distributed Synchronous SGD Algorithm with Global Top-k Sparsification for Low Bandwidth Networks,
+// ICDCS 2019.)
 //
 //   select    residual += gradient; the k largest are the rank's partial result
 //   up        from child to parent: the child's partial result, which the parent adds; k items are kept
@@ -7,14 +8,15 @@
 //             and with `exact`, a bitmap of the items from the child that are part of the result
 //   settle    items that have arrived leave the residual; the update is the result / P
 //
-// This works with any tree over any number of ranks. In the binomial tree with root 0 (knomial of radix 2), a rank
-// merges its children in ascending order. So each sum combines two adjacent ranges of ranks, with the lower ranks on
-// the left.
+// The algorithm works with any tree over any number of ranks. In the binomial tree with root 0 (knomial of radix 2), a
+// rank merges its children in ascending order. So each sum combines two adjacent ranges of ranks, with the lower ranks
+// on the left.
 //
 // As published, a rank considers a value as sent if its index is in the result. But a value may be dropped on the way
 // up, although values of other ranks later bring the same index into the result. Such a value is lost. `exact` tracks
-// each contribution instead. After each merge, a rank marks the items that are still present, in each list that the
-// rank has added so far. On the way down, the rank combines these marks with the bitmap for its own partial result.
+// each contribution instead. After each merge, in each list that a rank has added so far, the rank marks the items that
+// are still in its partial result. On the way down, the rank combines these marks with the bitmap for its own partial
+// result.
 #pragma once
 
 #include <vector>
@@ -37,7 +39,7 @@ std::shared_ptr<sparse_functions> functions_of_gtopk(const sparse_problem& probl
                                                      arrival_rule rule);
 
 /// The computations of one rank. Allocates in the constructor. Used by one thread at a time. Between select and settle,
-/// the residual holds residual + gradient, so that a round that fails loses nothing.
+/// the residual includes the gradient, so a round that fails loses nothing.
 class gtopk : public round_end {
  public:
   /// `children` is the number of children of this rank in the tree.
@@ -50,7 +52,7 @@ class gtopk : public round_end {
   std::uint64_t select(std::byte* residual, const std::byte* gradient, top_k_hint& hint, std::byte* items);
 
   /// Adds the list of the next child. Writes the new partial result, and returns its length. `items` may be the memory
-  /// of `partial`, and is disjoint from the child's list.
+  /// of `partial`, and must be disjoint from the child's list.
   std::uint64_t merge(item_list partial, item_list child, std::byte* items);
 
   /// Processes the parent's bitmap for this rank's last partial result, which this rank has sent to the parent. Only

@@ -3,10 +3,10 @@
 // the ring of section 4.2.3).
 //
 // Each tensor moves up the line and back down independently, so that ranks work on different tensors at the same time.
-// The dot product of a tensor requires the whole tensor, so that a single tensor needs 2 (P-1) hops. Other algorithms
-// are faster. This algorithm is useful only for its semantics: if vectors are parallel, the last rank has the weight
-// 1/2, the rank before it 1/4, and so on. "auto" never chooses this algorithm, because its results differ from those of
-// the other algorithms.
+// The dot product of a tensor requires the whole tensor, so a single tensor needs 2 (P-1) hops. Other algorithms are
+// faster. This algorithm is useful only for its semantics: if vectors are parallel, the last rank has the weight 1/2,
+// the rank before it 1/4, and so on. "auto" never chooses this algorithm, because its results differ from those of the
+// other algorithms.
 #include "collectives/baselines/linear_adasum.h"
 
 #include <vector>
@@ -29,7 +29,6 @@ std::vector<tensor> travellers(const shape& data) {
 constexpr std::uint32_t up_tag(std::size_t i) { return 2 * static_cast<std::uint32_t>(i); }
 constexpr std::uint32_t down_tag(std::size_t i) { return up_tag(i) + 1; }
 
-/// Writes the ops of one rank.
 class line : adasum_part {
  public:
   line(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)

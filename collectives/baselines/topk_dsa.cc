@@ -17,7 +17,7 @@ void put_values(const std::byte* items, std::uint64_t count, dtype type, std::by
   }
 }
 
-/// Writes the values that are not zero as items, with indices from `first` on. Returns their number.
+/// Writes the values that are not zero as items. The index of values[0] is `first`. Returns the number of items.
 template <class Bits>
 std::uint64_t gather_values(const std::byte* values, std::uint64_t count, std::uint32_t first, std::byte* to) {
   constexpr std::size_t size = sizeof(std::uint32_t) + sizeof(Bits);

@@ -1,6 +1,6 @@
 // TopkDSA: the vector has one region for each rank, and every list is cut at the boundaries of the regions. Each rank
 // adds up the parts of all lists in its region. Then all ranks receive the sums of all regions. A sum is sent as items,
-// or as the values of all elements of the region if the values are shorter. (Renggli and others, SparCML, SC 2019:
+// or as the values of all elements of the region if these values are not longer. (Renggli and others, SparCML, SC 2019:
 // dynamic sparse allreduce by split and allgather. Here the form is chosen for each region.)
 //
 //   select      residual += gradient; the k largest, one list for each region
@@ -13,8 +13,8 @@
 // result, they count from the first element of the vector.
 //
 // The length of a block is counted in units, and a unit has the size of an item. The values of a region of n elements
-// occupy the smallest number of units that can hold n values. A sum with fewer items than that is sent as items, and
-// any other sum is sent as values. So the length determines the form.
+// occupy the smallest number of units that can hold n values. A sum with fewer items than this number is sent as items,
+// and any other sum is sent as values. So the length determines the form.
 #pragma once
 
 #include <vector>
@@ -37,12 +37,12 @@ constexpr std::uint64_t units_of_block(dtype type, std::uint64_t region, std::ui
 }
 
 /// Appends the algorithm for a `problem` that validate() accepts. functions_of_topk_dsa returns the functions that the
-/// schedule calls. Blocks are gathered by dissemination, any P. Synchronising.
+/// schedule calls. Blocks are gathered by dissemination, for any P. Synchronising.
 fragment add_topk_dsa(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 std::shared_ptr<sparse_functions> functions_of_topk_dsa(const sparse_problem& problem, sparse_state& state);
 
 /// The computations of one rank. Allocates in the constructor. Used by one thread at a time. Between select and settle,
-/// the residual holds residual + gradient, so that a round that fails loses nothing.
+/// the residual includes the gradient, so a round that fails loses nothing.
 class topk_dsa : public round_end {
  public:
   explicit topk_dsa(const sparse_problem& problem);

@@ -58,7 +58,7 @@ gathered_lists add_list_gather(builder& to, buffer_id mine, region lengths, cons
     const std::uint64_t lists = wide(std::min(distance, size - distance));
     to.dep(to.send(ring_before(self, distance, size), tag, {turned, 0}, lists, {have}), exit);
     have = to.nop({have, to.recv(ring_after(self, distance, size), tag, at(turned, distance), lists, {ready})});
-    if (distance > size / 2) break;  // twice the distance might exceed the range of a rank
+    if (distance > size / 2) break;  // 2 * distance might overflow
   }
   const op_id lower = to.copy({turned, 0}, at(gathered, self), wide(upper), {have, target});
   const op_id rest = to.copy(at(turned, upper), {gathered, 0}, wide(self), {have, target});

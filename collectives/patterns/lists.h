@@ -10,7 +10,7 @@ struct list_exchange {
   buffer_id from = k_no_buffer, into = k_no_buffer;  ///< buffers with one list for each rank
   op_id sent = k_no_op;                              ///< op after which the lists to send are complete
   op_id received = k_no_op;                          ///< op after which the target buffer is ready, or k_no_op
-  guard when{};                                      ///< condition of all messages (schedule.h)
+  guard when{};                                      ///< guard of all messages (schedule.h)
   std::uint32_t bucket = 0;  ///< number of peers to which a rank sends before it waits for as many lists; 0: all peers
 };
 

@@ -32,7 +32,7 @@ class ordered_ops {
   /// No op fires before `entry` completes. `to` and `data` must outlive this object.
   ordered_ops(builder& to, const shape& data, op_id entry) : to_(to), data_(data), entry_(entry) {}
 
-  /// Adds `count` cells. Returns the number of the first of them.
+  /// Adds `count` cells. Returns the number of the first new cell.
   std::uint32_t new_cells(std::uint64_t count);
   /// Returns a new scratch buffer, of the shape's type or of `type`, as a stretch.
   stretch scratch(std::uint64_t count, std::uint64_t cells = 1) { return scratch(data_.type, count, cells); }
@@ -91,8 +91,7 @@ class ordered_ops {
   op_id combine(kernel how, const stretch& lower, const stretch& higher, const stretch& target) {
     return ordered(to_.reduce(how, lower.at, higher.at, target.at, target.count), {lower, higher}, target);
   }
-  /// Adds the deps of an op, which follow from the cells that it accesses. The op must be the last in the builder.
-  /// Returns the op.
+  /// Makes an op wait for earlier ops by the rules above. The op must be the last in the builder. Returns the op.
   op_id ordered(op_id made, std::initializer_list<stretch> sources, std::optional<stretch> target);
   void append(op_id op);
   void reads(const stretch& from);
@@ -108,7 +107,7 @@ class ordered_ops {
   std::vector<stretch> used_again_;
   std::vector<cell_state> cells_;
   std::vector<reader> readers_;
-  std::vector<op_id> awaited_by_;  ///< for each op from first_ on: the last op that waits for it
+  std::vector<op_id> awaited_by_;  ///< for op first_ + i: the last op that waits for that op
 };
 
 /// Adjacent blocks of a vector.
@@ -138,13 +137,14 @@ class ordered_part : public rank_call, public ordered_ops {
   stretch blocks_in(buffer_id buffer, std::uint32_t cell, block_range blocks) const;
   stretch in_input(block_range blocks) const { return blocks_in(input(), input_cell_, blocks); }
   stretch in_output(block_range blocks) const { return blocks_in(output(), output_cell_, blocks); }
-  /// Returns the output of a reduce_scatter, which is one block. It covers the cells of all blocks, because in place
-  /// the output may overlap any block of the input.
+  /// Returns the output of a reduce_scatter, which is one block. This stretch covers the cells of all blocks, because
+  /// in place the output may overlap any block of the input.
   stretch own_output() const;
 
   /// Appends a receive of `count` elements into a new scratch buffer, and returns the buffer.
   stretch receive(rank from, std::uint32_t tag, std::uint64_t count);
-  /// In a world of one rank, copies the input to the output. In place, the output already has the result.
+  /// For worlds of one rank: copies the input to the output. In place, does nothing, because the output already has the
+  /// result.
   void copy_alone(const stretch& source, const stretch& target) {
     if (!in_place()) copy(source, target);
   }

@@ -16,10 +16,8 @@ namespace lsched {
 std::string agreement_of(const collective& kind, const shape& data, std::string_view algorithm,
                          std::string_view elements);
 
-/// Returns the text for a sparse allreduce.
 std::string agreement_of(const sparse_problem& problem, std::string_view algorithm);
 
-/// Returns the text for a sum of users' sparse vectors.
 std::string agreement_of(const coo_problem& problem);
 
 /// Returns the text for an activation, which is appended to the text for a partial schedule.

@@ -74,9 +74,9 @@ struct placed_blocks {
     }
     return all;
   }
-  /// Returns whether block i is a block of the rank `self`, for itself.
+  /// Returns whether block i is the block that rank `self` sends to itself.
   bool is_own(std::size_t i, std::size_t self) const { return number == 1 || i == self; }
-  /// Returns the number of elements of the block of the rank `self`, for itself.
+  /// Returns the number of elements of that block.
   std::uint64_t own_count(std::size_t self) const { return lists.counts[number == 1 ? 0 : self]; }
 };
 

@@ -29,14 +29,14 @@ struct round_memory {
   std::vector<std::uint64_t>& output_begins;
 };
 
-/// Reads the lists of a round. A rank has at most one input and one output. Returns ARGUMENT for counts that are
-/// missing or that belong to a buffer that this rank does not have, and for sides that overlap. Returns BOUNDS for a
-/// block above the capacity of the schedule, and for a block of this rank for itself that is longer than its
+/// Reads the lists of a round. A rank has at most one input and one output. Returns ARGUMENT for missing counts or
+/// memory, for counts of a buffer that this rank does not have, and for sides that overlap. Returns BOUNDS for a block
+/// above the capacity of the schedule, and if the block that this rank sends to itself is longer than the rank's own
 /// recv_counts entry.
 ///
-/// Sides do not overlap if no block can be overwritten before it was sent. If both sides have several blocks, the
-/// ranges around them must be disjoint. If one side has a single block, the blocks must be disjoint, except that the
-/// block that a rank sends to itself may have the same address on both sides.
+/// Sides do not overlap if no block can be overwritten before it was sent. If both sides have several blocks, the range
+/// around all blocks of one side must be disjoint from that of the other side. If one side has a single block, the
+/// blocks must be disjoint, except that the block that a rank sends to itself may have the same address on both sides.
 std::optional<failure> read_lists(const schedule& program, const caller_lists& sent, const caller_lists& received,
                                   const round_memory& next);
 

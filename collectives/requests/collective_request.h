@@ -1,5 +1,5 @@
 // The request for a collective: what a caller states, and its validation. The C interface, and Python through the C
-// interface, fill a request for one rank. The command and the functions that analyse schedules fill a request for all
+// interface, fill a request for one rank. The command and the functions that analyze schedules fill a request for all
 // ranks of a world (sample_requests.h).
 #pragma once
 
@@ -14,7 +14,6 @@
 
 namespace lsched {
 
-/// The caller's reduction.
 struct user_operation {
   dtype type = dtype::f32;
   user_kernel with{};
@@ -22,8 +21,8 @@ struct user_operation {
 };
 
 /// The members are named as in lsched_collective_desc, and have the same meaning. Members that the collective does not
-/// use must have their defaults. A result is a failure if the caller's value is invalid. validate() returns that
-/// failure if the collective uses the member. The caller owns all memory that the request refers to.
+/// use must have their defaults. A member of a type result<…> is a failure if the caller's value is invalid. validate()
+/// returns this failure if the collective uses the member. The caller owns all memory that the request refers to.
 struct collective_request {
   std::string_view collective{};  ///< null: the caller has given no name
   std::string_view algorithm{};   ///< null: the library chooses the algorithm, as for "auto"
@@ -41,7 +40,7 @@ struct collective_request {
   std::vector<rank> nodes{};                   ///< node of each rank; empty: one node
   std::string_view elements{};
 
-  // The blocks of this rank. Only exchanges with neighbors use the lists of ranks.
+  // The blocks of this rank. Only neighbor_exchange uses `destinations` and `sources`.
   const std::uint64_t* counts = nullptr;
   const std::uint64_t* recv_counts = nullptr;
   const rank* destinations = nullptr;
@@ -64,7 +63,7 @@ struct rank_request {
   const collective* kind = nullptr;
   shape data{};
   extents buffers{};                 ///< elements of the input and of the output; not set: this rank has no such buffer
-  const std::byte* input = nullptr;  ///< null if this rank has no input, and if memory comes with each round
+  const std::byte* input = nullptr;  ///< null if this rank has no input, or if memory comes with each round
   std::byte* output = nullptr;
   std::int64_t aliasing_bytes = 0;  ///< in place: offset of the input from the beginning of the output
   std::size_t depth = 1;
@@ -80,8 +79,8 @@ std::optional<failure> validate_count(std::uint64_t count);
 /// Returns the name of the requested algorithm, or "auto".
 std::string_view algorithm_of(const collective_request& request);
 
-/// Returns the collective that implements `kind` if a request has a capacity. Its blocks are lists, whose lengths may
-/// change in every round. Returns null if `kind` cannot have a capacity.
+/// Returns the collective that implements `kind` if a request has a capacity. Its blocks are then lists, whose lengths
+/// may change in every round. Returns null if `kind` cannot have a capacity.
 const collective* collective_of_lists(const collective& kind);
 
 /// Validates the request of the rank `place.self`. Returns ARGUMENT for a member that is missing, out of range or not

@@ -10,7 +10,7 @@
 namespace lsched {
 namespace {
 
-/// Returns the name of the collective, without its activation.
+/// Returns the name of the collective, without "partial_".
 std::string_view collective_of(const partial_request& request) {
   return request.what.collective.data() == nullptr ? k_allreduce.name : request.what.collective;
 }
@@ -68,8 +68,8 @@ std::string text_of_buckets(const shape& data) {
   return text;
 }
 
-/// Adds a companion to a partial schedule: a schedule that waits for every rank that has not left. The agreement text
-/// names its purpose and its algorithm.
+/// Adds a companion to a partial schedule: a schedule that waits for every rank that has not left. Adds the companion's
+/// purpose and algorithm to the agreement text.
 std::optional<failure> add_companion(schedule_cache& schedules, planned_partial& to, const char* purpose,
                                      const shape& data) {
   const auto made = schedules.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});

@@ -45,8 +45,8 @@ struct partial_plan {
   result<planned_partial> make(schedule_cache& made) const;
   /// Makes the schedule for the survivors of the world for which the request was validated.
   result<planned_partial> make_for_survivors(schedule_cache& made) const;
-  /// Returns whether survivors can continue the schedule: all ranks have the same result, and its length does not
-  /// depend on the number of ranks.
+  /// Returns true if survivors can continue the schedule. This requires that all ranks have the same result, and that
+  /// the length of the result does not depend on the number of ranks.
   bool survives_ranks() const { return kind == &k_partial_allreduce || kind == &k_partial_adasum; }
 };
 
@@ -54,8 +54,8 @@ struct partial_plan {
 /// other.
 result<partial_plan> validate(const partial_request& request);
 
-/// Validates a sparse allreduce with an activation, and makes its schedule. `*choice` receives the state of the sparse
-/// allreduce.
+/// Validates a sparse allreduce with an activation, and makes its schedule. `*choice` receives the sparse allreduce
+/// with its state.
 result<planned_partial> plan(const partial_request& request, const sparse_request& sparse, schedule_cache& made,
                              planned_sparse* choice);
 

@@ -12,7 +12,6 @@ std::uint64_t bytes_in(const rank_request& request, std::optional<std::uint64_t>
   return count.value_or(0) * size_of(request.data.type);
 }
 
-/// Returns whether peers can read this rank's memory.
 bool is_visible(const rank_request& request, const memory_properties& memory) {
   const auto is_shown = [&](const std::byte* begin, std::uint64_t bytes) {
     return bytes == 0 || memory.is_visible(begin, bytes);

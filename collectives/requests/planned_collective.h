@@ -34,8 +34,8 @@ struct planned_collective : rank_request {
 };
 
 /// Chooses the algorithm for a validated request and makes its schedule. If the caller has not set a segment size and
-/// the buffers are in device memory, uses k_device_segment_bytes, but only if that changes the number of messages.
-/// Otherwise this rank must make the same schedule as ranks with buffers in host memory.
+/// the buffers are in device memory, uses k_device_segment_bytes, but only if that changes the number of messages. If
+/// the number stays the same, this rank must make the same schedule as ranks with buffers in host memory.
 result<cached_schedule> make_schedule(schedule_cache& made, const rank_request& request, std::string_view algorithm,
                                       const memory_properties& memory);
 

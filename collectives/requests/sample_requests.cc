@@ -27,8 +27,8 @@ std::vector<exchanged_block> typical_blocks(rank size, std::uint64_t count, bool
 /// Many pieces on many ranks would not test anything new.
 constexpr std::uint64_t most_pieces(rank size) { return size <= 17 ? 65 : 5; }
 
-/// Returns the node of each rank. If `is_dealt` is true, the ranks are dealt to three nodes in turn. Else each three
-/// neighbouring ranks form a node, and the last node may have fewer ranks.
+/// Returns the node of each rank. If `is_dealt` is true, the ranks are dealt to three nodes in turn. Else every three
+/// consecutive ranks form a node, and the last node may have fewer ranks.
 std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
   std::vector<rank> nodes;
   for (rank r = 0; r < size; ++r) nodes.push_back(is_dealt ? r % 3 : r / 3);

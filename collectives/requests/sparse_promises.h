@@ -15,8 +15,8 @@ postcondition promise_of_sparse(const sparse_problem& problem);
 postcondition promise_of_partial_sparse(const sparse_problem& problem, const activation& starts);
 
 /// Returns the postcondition of a sum of users' sparse vectors: every output contains every rank's contribution once,
-/// in rank order, and is the same on all ranks. The input that holds the number of items stands for the contribution of
-/// a rank. Either all ranks have the dense output, or no rank.
+/// in rank order, and is the same on all ranks. The input with the number of items stands for a rank's contribution.
+/// Either all ranks must have the dense output, or no rank.
 postcondition promise_of_coo(const coo_problem& problem);
 
 }  // namespace lsched

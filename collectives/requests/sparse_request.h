@@ -16,7 +16,7 @@ namespace lsched {
 
 /// The members are named as in lsched_sparse_desc, and have the same meaning.
 struct sparse_request {
-  sparse_problem problem{.period = 0, .scale = 0, .reuse = 0};  ///< 0 in period, scale and reuse: the default
+  sparse_problem problem{.period = 0, .scale = 0, .reuse = 0};  ///< period, scale, reuse: 0 means the default
   std::string_view algorithm{};                                 ///< null: the library chooses the algorithm
   const std::byte* gradient = nullptr;
   const std::byte* update = nullptr;

@@ -1,5 +1,5 @@
-// Requests for the schedules of all ranks of a world. The command and the functions of the C interface that analyse
-// schedules make such requests. They have no memory, and no lists of one rank.
+// Requests for the schedules of all ranks of a world. The command and the functions of the C interface that analyze
+// schedules make such requests. Such a request has no addresses, and no lists of a single rank's blocks.
 #pragma once
 
 #include <optional>
@@ -28,9 +28,9 @@ struct world_choice {
 /// request.
 result<world_choice> choose_for_world(const collective_request& request, rank ranks, rank most_ranks, bool in_place);
 
-/// Returns a typical shape (sample_requests.h) of `request.count` elements, in which the members of `request` that the
-/// collective uses replace the typical values. Other members are ignored. The type and the reduction must be valid. If
-/// there are nodes, the owner of a node is by default the node's first rank.
+/// Returns a typical shape (sample_requests.h) of `request.count` elements, in which the nodes, root, divisor and
+/// tensors of `request` replace the typical values if the collective uses them. Other members are ignored. The type,
+/// the reduction, the divisor and the tensors must be valid.
 shape shape_of(const collective& of, rank ranks, const collective_request& request);
 
 /// Returns the node of each rank if every `ranks_per_node` consecutive ranks share a node.

@@ -11,8 +11,8 @@
 // sender must first receive the signals of *all* earlier steps: those of step j-1 cover only the farther ranks, and
 // those of earlier steps the nearer ranks.
 //
-// The tree needs 2 (P-1) signals, which is the minimum, in twice as many hops as its depth. It suits ranks that share
-// cores, because every signal may have to wake its receiver.
+// The tree needs 2 (P-1) signals, which is the minimum, and has 2 * depth hops. The tree suits ranks that share cores,
+// because every signal may have to wake its receiver.
 #include <algorithm>
 #include <utility>
 #include <vector>

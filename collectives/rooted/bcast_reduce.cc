@@ -27,7 +27,7 @@ rank radix_of(rank size, const shape& data, bool is_flat) {
   return is_flat ? std::max(size, 2) : data.radix == 0 ? 2 : data.radix;
 }
 
-/// Returns the cost if every piece moves along each edge of the tree.
+/// Returns the cost if every piece moves once along each edge of the tree.
 cost cost_of_pieces(rank size, const shape& data, std::uint64_t pieces, int depth) {
   return {.messages = (wide(size) - 1) * pieces,
           .bytes = saturating_product(wide(size) - 1, bytes_of(data.count, data)),
@@ -80,7 +80,7 @@ spread_tree reduce_tree(rank size, const shape& data, bool is_flat) {
 }
 
 /// Combines the values of children in the order of their distance. The fragment may declare holding: the reader of a
-/// payload waits only for other payloads that have already been sent.
+/// payload waits only for payloads of nearer children, and no child waits for another child.
 template <bool is_flat>
 fragment add_reduce(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   rank_part part(to, data, input, output, entry);

@@ -119,8 +119,8 @@ class block_tree : rank_part {
     if (own_count() > 0) end(copy({held, own_begin() - subtree_begin()}, {output(), 0}, own_count(), {all}));
   }
 
-  /// Sends blocks from `held`, which begins with the block at offset `begin`. In a binomial tree, the largest subtrees
-  /// are served first, because their blocks need the most hops.
+  /// Sends the children's blocks from `held`. The first element of `held` has offset `begin` in the root's buffer. In a
+  /// binomial tree, the largest subtrees are served first, because their blocks need the most hops.
   void pass_on(buffer_id held, std::uint64_t begin, op_id when) {
     std::vector<rank> below = children();
     const auto distance = [&](rank r) { return std::abs(r - self()); };
@@ -132,7 +132,7 @@ class block_tree : rank_part {
   }
 
   /// Calls `visit` for the pieces that are sent along the edge between `child` and its parent. `all` is the location of
-  /// their blocks.
+  /// the blocks of the child's subtree.
   template <class Visit>
   void for_each_piece(rank child, region all, const Visit& visit) {
     const portions pieces = blocks_.pieces_of_subtree(child);

@@ -5,8 +5,8 @@
 //                        in an exscan, which must exclude the rank's own contribution
 //   chain                rank r receives from r-1 and sends to r+1, segment by segment; ranks together send P-1 vectors
 //
-// In recursive doubling, ranks together send P log2 P vectors, but the longest chain has only floor(log2 P) hops. The
-// chain suits long vectors.
+// In recursive doubling, ranks together send about P log2 P vectors, but the longest chain has only floor(log2 P) hops.
+// The chain suits long vectors.
 #include <array>
 
 #include "collectives/patterns/ordered_ops.h"
@@ -18,9 +18,9 @@ namespace {
 // --- recursive doubling --------------------------------------------------------------------------------------
 
 /// The window of a rank is the interval of ranks, up to the rank itself, whose contributions the rank has combined:
-/// before step k, these are 2^k ranks, or this and all lower ranks. The fragment may declare holding
-/// (builder::declare_holding): besides receives, the reader of a payload waits only for sends of earlier steps to
-/// higher ranks, which never form a cycle.
+/// before step k, these are 2^k ranks or, if there are fewer, this and all lower ranks. The fragment may declare
+/// holding (builder::declare_holding): besides receives, the reader of a payload waits only for sends of earlier steps
+/// to higher ranks. Such waits never form a cycle.
 class doubling : ordered_part {
  public:
   using ordered_part::ordered_part;

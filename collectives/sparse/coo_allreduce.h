@@ -8,12 +8,12 @@
 //   split     sends list r to rank r, beginning with the next rank
 //   sum       the owner sums the lists of its region in rank order
 //   tally     an allgather of 2 P numbers: the lengths of all sums, and whether each rank's items are valid
-//   gather    an allgather of all sums, by dissemination; sums are empty if the items of any rank are invalid
+//   gather    an allgather of all sums, by dissemination; sums are empty if the round has a flaw (coo.h)
 //   give      copies the result to the user's memory
 //
 // The computations of a rank between messages are functions (coo.h). In addition to the user's memory, an owner
-// allocates memory for all items that ranks may contribute to its region (received_room). With balanced regions, this
-// is less than P times the items of a rank, so lists are packed: their lengths are exchanged first, and empty lists are
+// allocates memory for all items that ranks may contribute to its region (received_room). With balanced regions,
+// received_room is less than P * room, so lists are packed: their lengths are exchanged first, and empty lists are
 // skipped.
 #pragma once
 

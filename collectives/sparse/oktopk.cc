@@ -1,5 +1,5 @@
-// Ok-Topk: sums the k largest elements of every rank's vector, and keeps the k largest sums, for every P (Li and
-// Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, 2022).
+// Ok-Topk, for every P: sums the k largest elements (by magnitude) of every rank's vector, and keeps the k largest sums
+// (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, 2022).
 //
 //   select      selects the k largest elements of the rank's residual (ops/sparse/sparse.h)
 //   split       sends the selected elements of region r to rank r, which sums them
@@ -62,8 +62,8 @@ class oktopk_rank {
   void begin_tags(stretch_of_tags which, std::uint32_t number = 0) {
     to_.set_first_tag((static_cast<std::uint32_t>(which) + number) * k_tags_of_one);
   }
-  /// Returns a buffer for pieces of equal shares. It typically stays empty, because the boundaries already balance the
-  /// shares.
+  /// Returns a buffer for pieces of equal shares. The buffer typically stays empty, because the boundaries already
+  /// balance the shares.
   buffer_id pieces() {
     return to_.lists(buffer_role::scratch, items_, ranks_, {.room = gathered_room_, .total = gathered_room_});
   }

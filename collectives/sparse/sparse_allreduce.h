@@ -13,7 +13,7 @@ namespace lsched {
 /// The estimated cost of one round for the busiest rank, for the choice of an algorithm.
 struct sparse_cost {
   double messages = 0;  ///< number of messages in sequence
-  double words = 0;     ///< maximum of 4-byte words sent and received, with counters and lengths
+  double words = 0;     ///< max(sent, received) 4-byte words, including counters and lengths
 };
 
 /// The inputs of a generator: buffers, and ops of a partial schedule.
@@ -67,7 +67,6 @@ const sparse_algorithm& choose_sparse(const sparse_problem& problem);
 /// Returns a schedule whose sparse allreduce begins when an activation (compose.h) starts the round. A rank that has
 /// not called contributes elements of its residual, but no gradient. An allreduce of one element, from which the number
 /// of contributors is read, runs in parallel to the sparse allreduce:
-///
 ///
 ///       gate ─┬─► collective: select ─► … ─► settle ─► exit
 ///             └─► allreduce of one element ────┘

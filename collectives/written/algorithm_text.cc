@@ -21,7 +21,7 @@ bool can_be_written(const collective& of) {
   return of.moves_data && !of.adapts && !of.has_blocks && !of.activates && is_cut(of.input.of) && is_cut(of.output.of);
 }
 
-/// Returns true if a file may define a name with this word.
+/// Returns true if a file may use this word as a new name.
 bool is_name(const token& word) {
   constexpr std::array k_taken{
       "in",       "out",   "P",       "r",    "root",     "for",        "end",    "if",      "else",       "let",
@@ -326,7 +326,7 @@ class reader {
     from_.advance();
   }
 
-  /// Declares the variable until the end of the block.
+  /// The variable is in scope until the end of the block.
   void declare_variable(statement& made) {
     made.variable = names_.size();
     names_.push_back(made.name);

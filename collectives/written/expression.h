@@ -24,7 +24,6 @@ class expression {
  public:
   expression() = default;
 
-  /// Parses an expression.
   static result<expression> read(scanner& from, std::string_view text, const variable_names& names);
   static expression constant(std::int64_t value) { return expression({{step::push, value}}, 0); }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t k_most_chunks = 1 << 16;
 constexpr std::int64_t k_most_channels = 1024;
-constexpr std::uint32_t k_most_messages = 1 << 20;  ///< maximum number from one rank to another, in one channel
+constexpr std::uint32_t k_most_messages = 1 << 20;  ///< maximum number from one rank to another in a channel
 constexpr std::uint32_t k_most_statements = 1 << 22;
 constexpr std::uint64_t k_most_touched = 1 << 24;  ///< maximum number of chunks that all statements together access
 
@@ -202,7 +202,7 @@ class written_part : ordered_part {
     return {to, number++ * static_cast<std::uint32_t>(channels_) + static_cast<std::uint32_t>(channel)};
   }
 
-  /// Returns an operand. If it is a message, it is received into scratch memory.
+  /// Returns an operand. If the operand is a message, receives the message into scratch memory.
   stretch operand_at(const operand& of, const stretch& target) {
     if (!of.from.exists()) return stretch_of(of.place);
     const edge from = next_message(of.from, false);

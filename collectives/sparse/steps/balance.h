@@ -26,7 +26,7 @@ struct item_traffic {
 /// The positions at which G items are cut into P equal shares. The share of rank q begins at item floor((q G + phase) /
 /// P). Any m consecutive shares have floor(m G / P) or ceil(m G / P) items. The phase is chosen so that for every m,
 /// the m shares that begin with that of rank `keeps_most` have only floor(m G / P) items. This rank keeps the most
-/// items, so it has to send the most when shares are made equal. So it sends the minimum when shares are gathered.
+/// items, so it sends the most when shares are made equal. In return, it sends the minimum when shares are gathered.
 class equal_shares {
  public:
   equal_shares(std::uint64_t items, rank size, rank keeps_most)
@@ -49,8 +49,8 @@ class balance_plan {
 
   /// Makes the plan. `kept` has the number of items that each of the P owners keeps, at most 2^32 together. Under
   /// balance_rule::cost, shares are made equal only if that reduces the traffic of the busiest rank. The traffic of a
-  /// rank is the maximum of the items that it sends and that it receives, in the exchange of pieces and in the
-  /// gathering. O(P log P). Does not allocate.
+  /// rank is max(items sent, items received), both counted over the exchange of pieces and the gathering together. O(P
+  /// log P). Does not allocate.
   void make(std::span<const std::uint64_t> kept, balance_rule rule);
 
   bool is_balanced() const { return is_balanced_; }

@@ -31,7 +31,7 @@ namespace lsched {
 enum class coo_step : std::uint32_t {
   see_indices,   ///< the user's indices → an unused number; stores the address of the indices
   see_values,    ///< the user's values → an unused number; stores the address of the values
-  sample,        ///< number of items → samples of their indices; only if regions are balanced
+  sample,        ///< number of items → samples of the items' indices; only if regions are balanced
   take,          ///< number of items, and samples of all ranks if balanced → a list for each region
   sum,           ///< all ranks' lists for this rank's region → their sum
   tally,         ///< the sum → number of its items, and the flaw of this rank's items
@@ -61,8 +61,7 @@ struct coo_status {
   std::uint64_t items = 0;   ///< number of items of the result, even above capacity; 0 if items are invalid
 };
 
-/// The functions that the schedule calls. The constructor allocates 16 bytes for each of `room` items, and more for
-/// some types. The functions do not allocate.
+/// The constructor allocates 16 bytes for each of `room` items, and more for some types. The functions do not allocate.
 class coo_functions final : public functions {
  public:
   explicit coo_functions(const coo_problem& problem);
@@ -76,7 +75,7 @@ class coo_functions final : public functions {
   const coo_problem& problem() const { return problem_; }
 
   /// Returns the outcome of a round that has ended. Only the last round with a flaw is stored: for all other rounds,
-  /// the result has no flaw. Thread-safe.
+  /// the returned status has no flaw. Thread-safe.
   coo_status status_of(round_no round) const;
 
  private:

@@ -13,8 +13,8 @@
 //
 // Samples: every rank samples its distinct indices, in ascending order, with a distance `step` that gives at most 2 P
 // samples. All ranks receive all samples, sort them, and cut the sorted samples into P parts of equal size. If m
-// samples of a rank are in a region, fewer than (m + 1) * step of its indices are in the region. A region has 1/P of
-// all samples, and at most P - 1 more with the same index as its first sample.
+// samples of a rank are in a region, fewer than (m + 1) * step of the rank's indices are in the region. A region has
+// 1/P of all samples, and at most P - 1 more samples with the same index as the region's first sample.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,6 @@ struct coo_problem {
   constexpr std::uint64_t ranks() const { return static_cast<std::uint64_t>(place.size); }
 };
 
-/// Returns an error if the problem is not valid.
 std::optional<failure> validate(const coo_problem& problem);
 
 constexpr cut equal_regions(const coo_problem& problem) { return {problem.count, problem.ranks()}; }

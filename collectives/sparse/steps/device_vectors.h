@@ -3,7 +3,7 @@
 //     device memory    the residual
 //     staging memory   selected items │ their number │ items to remove from the residual │ this and the last result
 //
-// The steps between the two run on the host.
+// The steps between the first and the last step run on the host.
 #pragma once
 
 #include "collectives/sparse/steps/problem.h"

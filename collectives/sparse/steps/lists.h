@@ -11,7 +11,7 @@
 
 namespace lsched {
 
-/// Selects the k largest elements of a rank. Memory is allocated by the constructor.
+/// Selects the k elements of a rank with the largest magnitudes. The constructor allocates the memory.
 class own_top_k {
  public:
   explicit own_top_k(const sparse_problem& problem);
@@ -55,8 +55,8 @@ class region_sum {
   zeroed_memory touched_;
 };
 
-/// Writes results as dense vectors, as optimisers need them. Stores which elements are not zero. Memory is allocated by
-/// the constructor.
+/// Writes results as dense vectors, as optimizers need them. Stores which elements are not zero. The constructor
+/// allocates the memory.
 class dense_update {
  public:
   /// `room` is the maximum number of items of a result, and `count` the length of the vector.
@@ -66,7 +66,7 @@ class dense_update {
   void write(item_list result, std::uint64_t divisor, std::byte* vector);
 
   /// Sets the vector to zero. If `vector` is the same as in the last call of clear, only the elements noted since that
-  /// call are set to zero, so no other code may have written to it since then. Any other vector is set to zero
+  /// call are set to zero, so no other code may have written to the vector since then. Any other vector is set to zero
   /// entirely.
   void clear(std::byte* vector);
   /// Notes that the element at `position` has been written since the last clear().
@@ -96,12 +96,12 @@ class result_check {
       : type_(problem.type), count_(problem.count), refuses_(problem.nans == nan_policy::error) {}
 
   /// Returns false if the round is refused, which is possible only under nan_policy::error. Must be called before a
-  /// round is settled. `residual` must have `count` elements of residual_of(type). If the round is refused, the caller
-  /// must not remove any sent item from the residual, and this function sets elements that cannot be sent as finite
-  /// items to zero, so that the next round can succeed. O(result), and O(count) if refused.
+  /// round is settled. `residual` must have `count` elements of residual_of(type). If the round is refused, sets to
+  /// zero those elements of the residual that cannot be sent as finite items, so that the next round can succeed. The
+  /// caller must then not remove any sent item from the residual. O(result), and O(count) if refused.
   bool accepts(item_list result, void* residual);
-  /// Checks only the result. If the round is refused, the caller must set the elements of the residual whose magnitude
-  /// is at least least_infinite(type) to zero. O(result).
+  /// Checks only the result. If the round is refused, the caller must set to zero the elements of the residual with a
+  /// magnitude of least_infinite(type) or more. O(result).
   bool accepts(item_list result);
 
   /// Returns the first index with a non-finite value in the last round that was checked, if that round was refused.
@@ -114,7 +114,7 @@ class result_check {
   std::optional<std::uint32_t> non_finite_{};
 };
 
-/// The end of a round: checks the result, removes sent items that are part of it from the residual, and writes the
+/// The end of a round: checks the result, removes from the residual the sent items that have arrived, and writes the
 /// update. Base class of the steps of all algorithms.
 class round_end {
  public:
@@ -127,9 +127,9 @@ class round_end {
   /// `room` is the maximum number of items of a result.
   round_end(const sparse_problem& problem, std::uint64_t room);
 
-  /// Removes the sent items whose indices are in `arrived` from the residual, and returns their number. `update` must
-  /// have `count` elements of the items' type, or be nullptr. Sets `update` to `result` divided by P, with zeros
-  /// elsewhere. If the round is refused, the update becomes zero, and all sent items stay in the residual.
+  /// Removes from the residual the sent items whose indices are in `arrived`, and returns the number of these items.
+  /// `update` must have `count` elements of the items' type, or be nullptr. Sets `update` to `result` divided by P,
+  /// with zeros elsewhere. If the round is refused, the update becomes zero, and all sent items stay in the residual.
   std::uint64_t settle(item_list sent, item_list arrived, item_list result, void* residual, std::byte* update);
   /// Returns a job for the device that does the work of settle(). The vectors must be in device memory.
   const sparse_job* prepare_to_settle(item_list sent, item_list arrived, item_list result, std::byte* update);

@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_workspace = 4;  // workspace / k; usually enough for a single pass
+constexpr std::uint64_t k_workspace = 4;  // capacity of the workspace divided by k; usually enough for a single pass
 
 std::uint64_t selection_room(const sparse_problem& problem) {
   return std::min(problem.count, k_workspace * most_items(problem));

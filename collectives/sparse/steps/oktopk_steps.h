@@ -67,11 +67,11 @@ class oktopk_steps final : public sparse_functions, public round_end {
   /// which only the rank's regions use pages. Throws std::bad_alloc.
   oktopk_steps(const sparse_problem& problem, sparse_state& state);
 
-  /// Adds scale * gradient to the residual (sparse.h). Then returns the k largest elements of the residual, as a list
-  /// that is valid until the next select. In rounds that reuse a threshold, the list has all elements whose magnitude,
-  /// rounded to the items' type, is neither zero nor below the threshold. If there are more than most_selected(problem)
-  /// such elements, the list has only the largest. `gradient` must have `count` elements of the problem's type, or be
-  /// nullptr; then nothing is added.
+  /// Adds scale * gradient to the residual (sparse.h). Then returns the k elements of the residual with the largest
+  /// magnitudes, as a list that is valid until the next select. In rounds that reuse a threshold, the list has all
+  /// elements whose magnitude, rounded to the items' type, is positive and not below the threshold. If there are more
+  /// than most_selected(problem) such elements, the list has only the largest. `gradient` must have `count` elements of
+  /// the problem's type, or be nullptr; then nothing is added.
   item_list select(const void* gradient);
 
   /// Steps of rounds that recompute the boundaries. count_positions writes position_bins(problem) numbers for the
@@ -79,7 +79,8 @@ class oktopk_steps final : public sparse_functions, public round_end {
   void count_positions(std::span<std::uint64_t> bins) const;
   void set_boundaries(std::span<const std::uint64_t> sums);
   /// Steps of all rounds, unless the rule is boundary_rule::averaged. count_drift writes drift_bins(problem) numbers
-  /// for the selected items. follow_drift adjusts the round's boundaries by the sums of these numbers over all ranks.
+  /// for the selected items. follow_drift recomputes the round's boundaries from the sums of these numbers over all
+  /// ranks.
   void count_drift(std::span<std::uint64_t> bins);
   void follow_drift(std::span<const std::uint64_t> sums);
   /// Returns the round's boundaries: P+1 positions. settle() stores them in the state.
@@ -103,15 +104,15 @@ class oktopk_steps final : public sparse_functions, public round_end {
 
   /// Writes this rank's magnitude_tally: the number of its sums above the k-th largest sum of all ranks, and the number
   /// equal to it. `last` must have the counters of the last pass, summed over all ranks. With reused thresholds, writes
-  /// the number of sums to gather, and 0: in rounds that search for a threshold, these are all sums, and otherwise
-  /// those that are not below the last threshold.
+  /// the number of sums to gather, and then 0. In rounds that search for a threshold, all sums are gathered, and in
+  /// other rounds only those that are not below the last threshold.
   void tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers);
 
   /// Computes the number of items that each rank keeps, and their destinations, from the tallies of all ranks (2 P
-  /// numbers, in rank order). Of the items equal to the k-th, those with the lowest indices are kept, which the lowest
-  /// owners have. Writes P lengths to each output. `pieces`: number of kept items that this rank sends to each rank.
-  /// `sources`: number of items of this rank's share that come from each owner. `shares`: length of each rank's share.
-  /// `pieces` and `sources` include the items that stay on this rank.
+  /// numbers, in rank order). Of the items whose magnitude equals the k-th, those with the lowest indices are kept. The
+  /// lowest owners have these items. Writes P lengths to each output. `pieces`: number of kept items that this rank
+  /// sends to each rank. `sources`: number of items of this rank's share that come from each owner. `shares`: length of
+  /// each rank's share. `pieces` and `sources` include the items that stay on this rank.
   void plan(std::span<const std::uint64_t> tallies, std::span<std::uint64_t> pieces, std::span<std::uint64_t> sources,
             std::span<std::uint64_t> shares);
   const balance_plan& planned() const { return plan_; }

@@ -28,13 +28,13 @@ enum class capacity_policy : std::uint8_t {
 /// Rule for the computation of region boundaries from the selected items.
 enum class boundary_rule : std::uint8_t {
   pooled,   ///< quantiles of the positions of all ranks' items
-  averaged  ///< mean of each rank's quantiles, as in the paper
+  averaged  ///< mean over all ranks of the ranks' own quantiles, as in the paper
 };
 
 /// Condition under which the kept items of all owners are redistributed into shares of equal length before the
 /// gathering (balance.h).
 enum class balance_rule : std::uint8_t {
-  cost,       ///< if the busiest rank then sends and receives fewer words
+  cost,       ///< if this reduces the traffic of the busiest rank
   published,  ///< if an owner keeps more than four times the mean, as in the paper
   always,
   never
@@ -44,7 +44,7 @@ enum class balance_rule : std::uint8_t {
 enum class selection_rule : std::uint8_t {
   exact,  ///< the first k by magnitude, in every round
   /// As in the paper: rounds 1, 1 + reuse, … work as with `exact`. Other rounds select all elements whose magnitude is
-  /// not below the k-th magnitude of the last of these rounds.
+  /// not below the k-th magnitude of the last such round.
   reused
 };
 
@@ -68,13 +68,12 @@ struct sparse_problem {
   constexpr std::uint64_t ranks() const { return static_cast<std::uint64_t>(place.size); }
 };
 
-/// Returns an error if the problem is not valid.
 std::optional<failure> validate(const sparse_problem& problem);
 
 /// Returns min(k, count). With `exact`, this is the maximum number of items that a rank sends, and of a result.
 constexpr std::uint64_t most_items(const sparse_problem& problem) { return std::min(problem.k, problem.count); }
 
-/// Returns the maximum number of items that a rank selects, which is 4 k with `reused`. If more elements reach the
+/// Returns the maximum number of items that a rank selects: k, or 4 k with `reused`. If more elements reach the
 /// threshold, only the largest are sent, and the others stay in the residual.
 constexpr std::uint64_t most_selected(const sparse_problem& problem) {
   const std::uint64_t k = most_items(problem);

@@ -39,7 +39,7 @@ std::uint64_t most_parts(std::span<const std::uint64_t> boundaries, std::uint64_
 
 /// The division of a region into parts (regions.h). The region is first divided into equal parts, and the first and the
 /// last of these are divided again: towards the ends of the region, each part is a quarter as long as its inner
-/// neighbour. Each end has a quarter of all parts, but at most 8, and no part is empty.
+/// neighbor. Each end has a quarter of all parts, but at most 8, and no part is empty.
 class division {
  public:
   division(std::uint64_t width, std::uint64_t parts) : width_(width), parts_(parts) {
@@ -188,7 +188,7 @@ std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::u
     below += step;
     step *= 2;
   }
-  std::uint64_t end = std::min(list.count, below + step - 1);  // no item after `end` is below the position
+  std::uint64_t end = std::min(list.count, below + step - 1);  // items with index `end` or more are not below it
   while (below < end) {
     const std::uint64_t middle = below + (end - below) / 2;
     if (index_at(type, list.items, middle) < position)

@@ -6,14 +6,14 @@
 // same boundaries from the sums. There are two kinds of numbers.
 //
 //   positions   every `period` rounds: each rank counts its items in bins over the whole vector
-//   drift       in every round, because the positions of large elements change slowly: each rank counts its items in a
-//               few parts of each region, and the sums adjust the boundaries. This needs fewer words, but only corrects
-//               boundaries that were computed from positions
+//   drift       in every round: each rank counts its items in a few parts of each region, and the sums correct the
+//               boundaries. This needs fewer words than positions, and suffices in the rounds between, because the
+//               positions of large elements change slowly
 //
 // A region with few elements has one part for each element, and the remaining parts are assigned to wider regions. In a
 // wide region, most parts have equal length. Only the first and the last of these parts are divided again, into parts
 // that get shorter towards the ends of the region. At most half of a region's parts, and at most 16, are such short
-// parts. They detect a dense range of items just behind a boundary, in a region that is otherwise empty.
+// parts. Short parts detect a dense range of items just behind a boundary, in a region that is otherwise empty.
 #pragma once
 
 #include <span>
@@ -28,7 +28,8 @@ namespace lsched {
 /// Returns the number of u64 values that describe a rank's positions.
 ///
 /// Rule `pooled`: the values are counters of bins over the vector. All bins except perhaps the last have equal width.
-/// There are about 256 bins for each region, but at most 16384. No bin is empty, and an empty vector has no bins.
+/// There are about 256 bins for each region, but at most 16384. Every bin covers at least one element, so an empty
+/// vector has no bins.
 ///
 /// Rule `averaged`: there are P values. A rank with items writes its P-1 quantile positions, and then 1. Other ranks
 /// write zeros.
@@ -38,9 +39,9 @@ std::uint64_t position_bins(const sparse_problem& problem);
 /// + bins).
 void count_positions(const sparse_problem& problem, item_list selected, std::span<std::uint64_t> bins);
 
-/// Computes the P+1 boundaries, ascending from 0 to `count`, from the sums of these values over all ranks. Regions may
-/// be empty. Items are assumed to be evenly distributed within a bin. If no rank has an item, all regions have the same
-/// size. O(bins + P).
+/// Computes the P+1 boundaries, ascending from 0 to `count`, from the sums of count_positions() over all ranks. Regions
+/// may be empty. Items are assumed to be evenly distributed within a bin. If no rank has an item, all regions have the
+/// same size. O(bins + P).
 void place_boundaries(const sparse_problem& problem, std::span<const std::uint64_t> sums,
                       std::span<std::uint64_t> boundaries);
 
@@ -89,7 +90,7 @@ class region_parts {
 /// `round` must be equal on all ranks.
 std::uint64_t capacity_at(const sparse_problem& problem, rank distance, round_no round);
 
-/// Returns the number of items whose positions are below `position`. Requires that the items before item `from` are.
+/// Returns the number of items whose positions are below `position`. The items before item `from` must be among them.
 /// O(log(result - from)).
 std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::uint64_t position);
 

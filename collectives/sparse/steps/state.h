@@ -19,9 +19,9 @@ struct reused_thresholds {
   friend bool operator==(const reused_thresholds&, const reused_thresholds&) = default;
 };
 
-/// The state of one rank. Used by one thread at a time. Step `select` of a round changes only the residual, and step
-/// `settle` changes the residual and all other state (oktopk_steps.h). So if a round fails between the two, the state
-/// is valid, and no gradient is lost.
+/// The state of one rank. Used by one thread at a time. Step `select` of a round changes only the residual and the
+/// hint, and step `settle` changes the residual and all other state (oktopk_steps.h). So if a round fails between the
+/// two, the state is valid, and no gradient is lost.
 class sparse_state {
  public:
   /// The problem must be valid. The initial state has a residual of zeros, regions of equal size and no rounds. Throws

@@ -1,14 +1,14 @@
 // Finds the exact k-th largest magnitude in lists that are distributed over ranks.
 //
 // Magnitudes are numbers of 15, 31 or 63 bits (sparse.h). Each pass determines the next few bits of the k-th magnitude,
-// beginning with the highest. For each value of these bits, a rank counts its items that have this value, and whose
-// higher bits are those of the k-th magnitude. The sums of these counts over all ranks determine the bits. After the
-// last pass, all bits are known.
+// beginning with the highest. For each value of these bits, a rank counts its items whose magnitude has this value in
+// these bits, and has the higher bits of the k-th magnitude. The sums of these counts over all ranks determine the
+// bits. After the last pass, all bits are known.
 //
 //     f16, bf16: 2 passes of 8 and 7 bits   f32: 4 passes, 3 of 8 bits and 1 of 7   f64: 8 passes, 7 of 8 and 1 of 7
 //
-// With more bits per pass, there would be fewer messages but more words: three passes of 11 bits would need four times
-// as many words.
+// With more bits per pass, there would be fewer messages but more words: for f32, three passes of 10 or 11 bits would
+// need more than four times as many words.
 #pragma once
 
 #include <span>
@@ -24,7 +24,8 @@ unsigned threshold_passes(const sparse_problem& problem);
 /// Returns the number of bins (u64 counters) of a pass.
 std::uint64_t threshold_bins(dtype type, unsigned pass);
 
-/// The number of items of a list whose magnitude is above the k-th magnitude, and the number equal to it.
+/// The number of items of a list whose magnitude is above the k-th magnitude, and the number of items whose magnitude
+/// equals it.
 struct magnitude_tally {
   std::uint64_t above = 0;
   std::uint64_t equal = 0;

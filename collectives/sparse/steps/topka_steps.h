@@ -1,5 +1,5 @@
-// TopkA: every rank receives the k largest elements of every rank and sums them. (Renggli and others, SparCML, SC 2019:
-// sparse allgather.)
+// TopkA: every rank receives the k largest elements (by magnitude) of every rank and sums them. (Renggli and others,
+// SparCML, SC 2019: sparse allgather.)
 //
 //   select      add the gradient to the residual, and select the k largest elements
 //   allgather   gather all lists, in rank order          (up to k (P - 1) items per rank)
@@ -16,8 +16,8 @@
 
 namespace lsched {
 
-/// The computations of one rank in TopkA. All sent items are in the result. The constructor allocates a vector of sums.
-/// Used by one thread at a time.
+/// The computations of one rank in TopkA. All sent items contribute to the result. The constructor allocates a vector
+/// of sums. Used by one thread at a time.
 class topka : public round_end {
  public:
   explicit topka(const sparse_problem& problem);
@@ -29,8 +29,8 @@ class topka : public round_end {
   /// residual_of(type). `gradient` has `count` elements, or is nullptr.
   std::uint64_t select(std::byte* residual, const std::byte* gradient, top_k_hint& hint, std::byte* items);
 
-  /// Writes the sum of all ranks' lists, one for each rank, in rank order. Returns its length. The indices of the lists
-  /// are positions in the vector.
+  /// Writes the sum of `lists`, and returns the length of the sum. `lists` has the list of each rank, in rank order.
+  /// The indices of the lists are positions in the vector.
   std::uint64_t add(std::span<const item_list> lists, std::byte* result);
 
   /// Ends a round. `sent` is the output of select(), and `result` the output of add(). `update` must have `count`
@@ -58,7 +58,6 @@ enum class topka_step : std::uint32_t {
   settle   ///< the lists of all ranks → the update
 };
 
-/// The functions that TopkA's schedule calls.
 class topka_functions final : public functions_of_steps<topka> {
  public:
   topka_functions(const sparse_problem& problem, sparse_state& state)
