@@ -2,8 +2,8 @@
 // and how to read their results.
 //
 // Every rank of a runtime calls an entry point with equal options, which the command line has validated. An entry point
-// returns the exit status: 0, or 1 if a result was wrong. It throws `agreed` if every rank has the same error and the
-// world stays usable, and `failed` otherwise.
+// returns the exit status: 0, or 1 if a result was wrong. If every rank has the same error and the world stays usable,
+// it throws `agreed`. For all other errors, it throws `failed`.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ struct fig9_options : output_options {
 };
 int run_fig9(lsched_world* runtime, const fig9_options& options);
 
-/// Latency and contributors of partial allreduces by policy, with late ranks, and the times of the simulator.
+/// Latency and contributors of partial allreduces with late ranks, for each policy. Also the times that the simulator
+/// predicts.
 struct partial_options : output_options {
   std::vector<std::string> policies;  ///< activations as in lsched_partial_desc; empty: from solo to full
   std::string skew = "linear";        ///< one of partial_skews()
@@ -70,7 +71,7 @@ int run_engine(const engine_options& options);
 struct coll_options : output_options {
   std::vector<std::string> collectives{"allreduce"};                              ///< names of exercises()
   std::string algorithm = "auto";                                                 ///< "all": all algorithms
-  std::string compared;                                                           ///< compared with all others
+  std::string compared;                                                           ///< algorithm to compare with others
   std::vector<std::uint64_t> sizes{8, 64, 1024, 8192, 65536, 1048576, 16777216};  ///< bytes, multiples of 4
   std::uint64_t iterations = 100000;                                              ///< limit for each cell
   double cell_seconds = 0.5;                                                      ///< limit for each cell
@@ -79,7 +80,7 @@ struct coll_options : output_options {
 };
 int run_coll(lsched_world* runtime, const coll_options& options);
 
-/// The adaptive sum, compared with the sums of this library and of MPI, and its expected extra cost.
+/// The adaptive sum, compared with the sums of this library and of MPI, and the expected extra cost of an adaptive sum.
 struct adasum_options : output_options {
   std::vector<std::uint64_t> sizes{65536, 1048576, 16777216, 67108864};  ///< bytes, multiples of 4
   std::vector<std::uint32_t> tensors{1, 64};                             ///< number of tensors, of nearly equal lengths
@@ -121,8 +122,8 @@ struct balance_options : output_options {
 };
 int run_balance(const balance_options& options);
 
-/// Measures every algorithm of some collectives in this world. Writes the fastest for each size as rules of a tuning
-/// table.
+/// Measures every algorithm of some collectives in this world. Writes the fastest algorithm for each size as a rule of
+/// a tuning table.
 struct tune_options {
   coll_options measured{.algorithm = "all", .cell_seconds = 0.1, .has_in_place = false};
   std::string table = "lsched-tuning.txt";  ///< file; rules for other worlds in the file are kept
@@ -134,7 +135,7 @@ int run_tune(lsched_world* runtime, const tune_options& options);
 struct overlap_options : output_options {
   std::vector<std::uint64_t> sizes{65536, 1048576};   ///< bytes, multiples of 4
   std::vector<std::string> devices{"core", "sleep"};  ///< devices that compute, from overlap_devices()
-  double compute_us = 0;                              ///< duration of the computation; 0: that of the allreduce alone
+  double compute_us = 0;                              ///< computation time; 0: as long as the allreduce alone
   double cell_seconds = 1;
   std::string note;  ///< a sentence about this world for the table
 };

@@ -83,8 +83,8 @@ std::uint64_t exercise::outputs() const {
   }
 }
 
-// MPI's rules for collectives in place: the block of a gather or scatter is at its position in the whole buffer. The
-// result of a reduce_scatter begins at the beginning of its input.
+// MPI's rules for collectives in place: a rank's own block of an allgather, gather or scatter is at the block's
+// position in the whole buffer. The result of a reduce_scatter is at the beginning of the input.
 std::uint64_t exercise::input_offset() const {
   const bool gathers = kind_->movement == pattern::allgather || (kind_->movement == pattern::gather && is_root());
   return gathers ? count_ * static_cast<std::uint64_t>(rank_) : 0;

@@ -39,7 +39,7 @@ enum class pattern : std::uint8_t {
 struct exercise_kind {
   const char* name;  ///< name of the collective
   pattern movement;
-  bool has_barriers;  ///< true: barriers separate the rounds, because a rank could otherwise run ahead
+  bool has_barriers;  ///< true: barriers separate the rounds, so that no rank runs ahead
   bool can_be_in_place;
   bool ours_can_be = true;  ///< libsched can be in place where MPI can
 };

@@ -316,8 +316,8 @@ std::vector<double> bounce(ping_pong& words) {
 
 }  // namespace
 
-// Binds the two threads to different cores, because the scheduler could otherwise keep both on one core for the whole
-// probe. If binding fails, the probe measures unbound threads.
+// Binds the two threads to different cores, so that the scheduler does not keep both on one core for the whole probe.
+// If binding fails, the probe measures unbound threads.
 double spin_probe_ns(const std::vector<unsigned>& cores) {
   const auto settle = [&cores](std::size_t place) {
     if (place < cores.size()) static_cast<void>(bind_this_thread(cores[place]));

@@ -33,7 +33,6 @@ double us_of(const Job& job) {
   return ns_between(before, clock::now()) / 1e3;
 }
 
-/// The reason why a benchmark cannot continue.
 struct failed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -114,7 +113,7 @@ class team {
   std::vector<double> combine(const std::vector<double>& values, lsched_reduction reduction);
   double combine(double value, lsched_reduction reduction);
 
-  /// Returns the value of rank 0 on every rank. The function is fast enough for a call between two iterations.
+  /// Returns, on every rank, the `value` of rank 0. The function is fast enough for a call between two iterations.
   bool root_says(bool value);
 
  private:
@@ -140,7 +139,6 @@ struct summary {
 };
 /// Returns a summary of the samples, with percentiles by the nearest-rank method. Without samples all numbers are zero.
 summary summarise(std::vector<double> samples);
-/// Returns the mean, or 0 without values.
 double mean_of(const std::vector<double>& values);
 /// Returns the number of positions at which `values` is not equal on all ranks. Collective.
 std::uint64_t count_disagreements(team& ranks, const std::vector<double>& values);

@@ -21,9 +21,9 @@ namespace lsched::bench {
 
 using result = nlohmann::json;
 
-/// A column of a table, filled from a key of each result. Values of the key "bytes" are printed as 64K, true as yes,
-/// and null as -. Lists are joined by +. Wrong results are marked. If a result lacks the key, its cell is empty. If all
-/// results lack the key, the table omits the column.
+/// A column of a table, filled from a key of each result. Values of the key "bytes" are printed in the form 64K. The
+/// value true is printed as yes, and null as -. Lists are joined by +. Wrong results are marked. If a result lacks the
+/// key, its cell is empty. If all results lack the key, the table omits the column.
 struct column {
   const char* heading;
   const char* key;
@@ -91,10 +91,10 @@ class reporter {
   /// Shows the present step on standard error, if that is a terminal (bindings/progress_line.h).
   [[gnu::format(printf, 2, 3)]] void progress(const char* format, ...);
 
-  /// Draws the plot if the options request one: writes NAME.dat and NAME.gp next to it, and runs gnuplot, on rank 0.
-  /// `caveat` is a restriction that the reader must know. The plot shows it with ranks, machine and date. If gnuplot
-  /// rejects the script, the exit status becomes 1, but not if gnuplot is missing. Throws `failed` if the files cannot
-  /// be written.
+  /// Draws the plot on rank 0 if the options request a plot: writes NAME.dat and NAME.gp next to the plot, and runs
+  /// gnuplot. `caveat` is a restriction that the reader must know. The plot shows it with ranks, machine and date. If
+  /// gnuplot rejects the script, the exit status becomes 1, but not if gnuplot is missing. Throws `failed` if the files
+  /// cannot be written.
   void draw(const std::string& title, std::span<const plot_diagram> diagrams, const std::string& caveat);
 
   /// Returns the exit status. Prints a last line if a result was wrong.

@@ -1,8 +1,8 @@
 // Measures several variants of a round under the same conditions. A cell is one variant.
 //
 // The cells take turns in five blocks, so that a slow phase of the machine affects all cells. A block starts with a
-// barrier and new inputs. Then rounds follow each other. Barriers separate the rounds if a rank could otherwise run
-// ahead. The time of a round is the time of the slowest rank. Results are checked outside the timed part.
+// barrier and new inputs. Then rounds follow each other. If a rank could run ahead, barriers separate the rounds. The
+// time of a round is the time of the slowest rank. Results are checked outside the timed part.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct turn_limits {
   double spinners_ms = std::numeric_limits<double>::infinity();  ///< remaining time of all cells that spin
 };
 
-/// Measures all cells. Omits cells that spin once `spinners_ms` is used up. Collective.
+/// Measures all cells. When `spinners_ms` is used up, omits all cells that spin. Collective.
 void take_turns(std::vector<cell>& cells, team& ranks, turn_limits& limits, const std::string& label, reporter& out);
 
 /// Returns a result with the keys of the cell, the times of its rounds, and the number of wrong elements over all

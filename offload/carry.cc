@@ -6,7 +6,7 @@
 
 namespace lsched {
 
-/// Waits until no other rank reads the memory of the instances, at most for the commit timeout.
+/// Cancels the instances. Then waits, at most for the commit timeout, until no other rank reads their memory.
 std::optional<failure> joined_world::await_end_of_reads(std::span<instance** const> all) {
   const auto deadline = driver::clock::now() + commit_timeout_;
   auto why = cancel(all);

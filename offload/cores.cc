@@ -14,7 +14,8 @@
 namespace lsched {
 namespace {
 
-/// Returns this process's path in the cgroup hierarchy of `controller`. An empty name stands for the unified hierarchy.
+/// Returns this process's path in the cgroup hierarchy of `controller`. An empty `controller` stands for the unified
+/// hierarchy.
 std::string cgroup_path(std::string_view controller) {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -75,7 +76,7 @@ int this_thread_number() {
   return number;
 }
 
-// The file has the form "number (name) state …". The name may contain any character.
+// The file `stat` has the form "number (name) state …". The name may contain any character.
 bool is_asleep(int thread) {
   const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
   std::ifstream file(path);

@@ -12,8 +12,8 @@ namespace lsched {
 /// not report them.
 std::vector<unsigned> allowed_cores();
 
-/// Returns the minimum of `cores` and the CPU quota of this process's control group (v1 or v2), rounded up, but at
-/// least 1.
+/// Returns the minimum of `cores` and the CPU quota of this process's control group (v1 or v2). The quota is rounded
+/// up, and the result is at least 1.
 unsigned within_quota(unsigned cores);
 
 /// Returns the number of cores that this process may use: the size of its affinity mask, limited by within_quota().
@@ -23,8 +23,8 @@ unsigned usable_cores();
 /// Returns the system's id of the calling thread (gettid).
 int this_thread_number();
 
-/// Returns true if thread `thread` of this process sleeps: it neither runs nor waits for a core. Also returns true if
-/// the system does not report the thread's state. Takes some microseconds.
+/// Returns true if thread `thread` of this process neither runs nor waits for a core. Also returns true if the system
+/// does not report the thread's state. Takes some microseconds.
 bool is_asleep(int thread);
 
 /// Returns ranks / cores, rounded up. `cores` must be at least 1.
@@ -34,8 +34,8 @@ constexpr unsigned ranks_per_core(unsigned ranks, unsigned cores) { return (rank
 
 /// Returns a core for the progress thread of this rank. The rank's application thread must call this function. The
 /// returned core is allowed for this process, differs from the caller's core, and shares the closest cache with the
-/// caller's core. Returns nothing if no such core exists, if the `local_ranks` ranks on this machine leave no core
-/// free, or if this build has no hwloc. The progress thread should then not be bound.
+/// caller's core. Returns nothing if no such core exists, if this process may use fewer than two cores for each of the
+/// `local_ranks` ranks on this machine, or if this build has no hwloc. The progress thread should then not be bound.
 std::optional<unsigned> core_near_caller(unsigned local_ranks);
 
 /// Binds the calling thread to one core. Returns false, without effect, if the system refuses.

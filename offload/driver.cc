@@ -50,8 +50,8 @@ bool driver::auxiliary_listens() const {
 bool driver::is_left_to_callers() const { return leaves_rounds_ && engine_.has_only_called_rounds(); }
 
 // Publishes whether the progress thread must be rung for messages, clears `polling`, and arms the device. Then polls
-// once more, for messages of peers that did not ring because they still read `polling` as set. Returns true if the poll
-// made progress, or if the engine began to listen.
+// once more: peers that have read `polling` as set did not ring for their messages. Returns true if the poll made
+// progress, or if the engine began to listen.
 bool driver::announce_and_look() {
   const bool listened = engine_.is_listening();
   bell_.wanted.store(auxiliary_listens() ? 1 : 0);
@@ -63,8 +63,8 @@ bool driver::announce_and_look() {
 
 // Releases the engine, and wakes a sleeping waiter if there is one. If no thread must be rung for messages, `polling`
 // stays set, because peers read this word with every message, and each change would move its cache line between cores.
-// A transport that cannot ring must be polled periodically: if the caller is the progress thread, *nap is set to the
-// time for which it may sleep. Otherwise `nap` must be null, and this function wakes the progress thread.
+// If the caller is the progress thread, sets *nap to the time for which this thread may sleep. Otherwise `nap` must be
+// null. Then, if the transport cannot ring, this function wakes the progress thread, which polls periodically.
 void driver::let_go(nanoseconds* nap) {
   for (int turns = 1;; ++turns) {
     int looks = 0;
@@ -268,8 +268,8 @@ status driver::drive(const goal& what, clock::time_point deadline) {
       is_idle_ = false;
       poll_nap_ = 0ns;
     }
-    // Reading the clock takes as long as a poll, so it is usually read only after 16 polls. On a shared core, it is
-    // read after every poll, so that other threads get the core at once.
+    // Reading the clock takes as long as a poll, so the clock is usually read only after every 16th poll. On a shared
+    // core, the clock is read after every poll without progress, so that other threads get the core at once.
     if (polls % 16 != 15 && (moved || !looks_at_clock())) continue;
     const clock::time_point now = clock::now();
     if (now >= deadline) {

@@ -65,7 +65,8 @@ class driver {
   }
 
   /// Waits until `round` of the instance has ended. Returns TIMEOUT after `deadline`, or the error of a failed
-  /// instance. Any number of threads may wait. Polls at least once.
+  /// instance. Any number of threads may wait. Even if `deadline` has passed, polls once if no other thread owns the
+  /// engine.
   status wait(const instance& inst, round_no round, clock::time_point deadline) {
     return wait({inst.finished, inst.verdict, round, &inst}, deadline);
   }
@@ -85,8 +86,9 @@ class driver {
   /// owner.
   void attach(device& gpu);
 
-  /// Starts a round, sets *round and waits for its end, without releasing the engine in between. Returns STATE if a
-  /// round is outstanding, or the error of a failed instance; *round is then unchanged.
+  /// Starts a round, sets *round, and waits until the round has ended. Acquires the engine only for the wait. If the
+  /// round cannot be started, leaves *round unchanged, and returns STATE (a round is outstanding) or the error of a
+  /// failed instance.
   status run(instance& inst, round_no* round, clock::time_point deadline);
 
   /// The body of the progress thread, which returns when `stop` is set. Owns the engine while no other thread does, and
@@ -109,7 +111,8 @@ class driver {
     const std::atomic<status>& verdict;
     round_no round;
     const instance* whose;  ///< instance of the awaited round, or null if the wait is not for a round
-    /// Description of a wait that is not for a round, for the other ranks, or null.
+    /// Description of the wait, which is published to the other ranks. Null if the wait is for a round, or is not
+    /// published.
     const wait_note* note = nullptr;
 
     /// Returns an address that identifies the wait, or null if the wait is not published to the other ranks.

@@ -22,14 +22,15 @@ struct gpu_choice {
   std::int32_t number = -1;
   std::uint32_t local_rank = 0;  ///< index of this rank among the ranks of its machine
   peer_reads peers = peer_reads::own;
-  /// If true, streams wait for rounds, if the device supports such waits; otherwise the host waits.
+  /// If true, and if the device supports such waits, streams wait for rounds. If not, the host waits.
   bool streams_wait = true;
   std::uint64_t staging_bytes = 0;  ///< initial size of pinned memory for messages; more is allocated on demand
 };
 
 /// Opens the GPU and loads the kernels, which can take seconds. Any thread. `net` provides the memory that peers read,
 /// and must outlive the device. Returns UNSUPPORTED if the build has no CUDA or no usable driver or GPU was found (the
-/// text names the cause), ARGUMENT if there is no GPU with this number, NO_MEMORY or DEVICE.
+/// text names the cause), ARGUMENT if there is no GPU with this number, and NO_MEMORY or DEVICE for other errors of the
+/// driver.
 result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net);
 
 /// Returns true if the memory is on a GPU. May be called before open_gpu(). Any thread.

@@ -17,9 +17,9 @@ enum class idle_mode : std::uint8_t { automatic, spin, yield, park };
 /// The time for which an idle thread spins, and then the time for which it yields, before it sleeps. `forever` means
 /// without a limit.
 ///
-/// If ranks share cores, a yield returns only when other threads have no work, and costs less than a sleep, which needs
-/// two context switches and a system call of the peer. So on shared cores, the limit is the number of yields (`turns`),
-/// and also the idle time (`patience`), because other threads may compute for long.
+/// If ranks share cores, a yield lets other threads run, and costs less than a sleep. A sleep needs two context
+/// switches and a system call of the peer. So on shared cores, the limit is the number of yields (`turns`), and also
+/// the idle time (`patience`), because other threads may compute for long.
 struct idle_policy {
   static constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
   std::chrono::nanoseconds spin{0};
@@ -40,7 +40,8 @@ struct idle_policy {
 /// Consecutive idle polls are microseconds apart. If the time between two polls is a millisecond, another program has
 /// used the core. On such a core, a thread that spins or yields uses up its time slice, and must then wait for whole
 /// time slices of other programs. A thread that sleeps gets the core as soon as a message wakes it. So the thread stops
-/// polling for a time and then tries again. This pause is 20 times the lost time, so the tries cost about 5 %.
+/// polling for a time and then tries again. This pause is 20 times the lost time (but at most 2 s), so the tries cost
+/// about 5 %.
 class core_sharing {
  public:
   using time_point = std::chrono::steady_clock::time_point;

@@ -2,9 +2,9 @@
 // thread may execute. The engine's owner submits jobs and polls for completed jobs. Workers execute pieces, and so does
 // the owner when it has nothing else to do.
 //
-// Each job is in a slot. A thread claims a piece by decrementing the slot's counter `unclaimed`, and reports its end by
-// decrementing `unfinished`. Nothing else in the slot changes between submit() and the poll() that reports the job. A
-// late worker may find another job in the slot: it then executes a piece of that job, or finds no piece.
+// Each job is in a slot. A thread claims a piece by decrementing the slot's counter `unclaimed`, and reports the end of
+// the piece by decrementing `unfinished`. Nothing else in the slot changes between submit() and the poll() that reports
+// the job. A late worker may find another job in the slot: it then executes a piece of that job, or finds no piece.
 //
 // The end of a job wakes the owner as a message does. The worker that completes the last piece writes `unfinished`, and
 // then rings the doorbell if no thread polls (ring_if_needed). A thread that is about to sleep announces the sleep, and

@@ -195,9 +195,9 @@ std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {
   return std::nullopt;
 }
 
-/// Waits until no peer, lane or device uses the memory of a cancelled or failed instance. The wait for a peer has a
-/// time limit, because the peer's process may be stopped, and the wait for a device, because it may hang. The wait for
-/// this rank's own lane has no limit.
+/// Waits until no peer, lane or device uses the memory of a cancelled or failed instance. The waits for peers and for
+/// the device have time limits, because a peer's process may be stopped, and the device may hang. The wait for this
+/// rank's own lane has no limit.
 std::optional<failure> joined_world::await_readers(instance& given_up) {
   const auto begin = driver::clock::now();
   for (auto nap = std::chrono::microseconds(0);;

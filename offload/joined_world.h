@@ -63,8 +63,8 @@ class joined_world {
   /// Destroys a mailbox. Returns BUSY if a message is in flight. Any thread.
   status remove(std::shared_ptr<mailbox_commit>& gone);
 
-  /// Waits until all members agree on the commit. After the timeout the commit fails on all members. If it fails,
-  /// removes the instances and returns the reason. Any thread.
+  /// Waits until all members agree on the commit. After the timeout the commit fails on all members. If the commit
+  /// fails, removes the instances and returns the reason. Any thread.
   std::optional<failure> await(queued_commit& made);
 
   /// Splits the world, and waits until all members agree, as await() does. Returns the new world of this rank's colour,
@@ -107,8 +107,8 @@ class joined_world {
   /// Returns the number of lost members. Any thread.
   std::int32_t lost(std::span<rank> into) const;
 
-  /// Returns true if the instance has failed, even if instance::verdict has no error yet, because peers still read this
-  /// rank's memory.
+  /// Returns true if the instance has failed. This can be before instance::verdict has an error: as long as peers still
+  /// read this rank's memory, the verdict is not set.
   bool has_failed(const instance& one);
 
   /// Returns the labels of the instances and mailboxes that were queued and not removed. Does not use the engine or the

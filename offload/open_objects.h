@@ -10,9 +10,9 @@
 namespace lsched {
 
 /// A list of objects and their labels, protected by a lock. The list is not a part of the engine, because it is also
-/// read when a world is closed after MPI_Finalize, when no thread may run the engine.
+/// read when a world is closed after MPI_Finalize. At that time, no thread may run the engine.
 ///
-/// Thread safety: all functions may be called by any thread.
+/// Any thread may call the functions.
 class open_objects {
  public:
   void add(const void* object, std::string label) {

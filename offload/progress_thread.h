@@ -15,7 +15,7 @@ class progress_thread {
   /// the application's threads.
   progress_thread(driver& whom, std::optional<unsigned> core);
 
-  /// Stops and joins the thread. Waits for at most one step of the engine.
+  /// Stops and joins the thread. Waits for at most a few steps of the engine.
   ~progress_thread();
   progress_thread(const progress_thread&) = delete;
   progress_thread& operator=(const progress_thread&) = delete;

@@ -20,7 +20,7 @@ failure trace_failure(status code, const std::string& path, const std::string& r
   return {code, "the trace file " + path + " " + reason};
 }
 
-/// Returns the idle policy. If the progress thread has its own core, it takes no core from a caller.
+/// A progress thread with its own core takes no core from a caller.
 idle_policy idle_policy_of(const runtime_options& options, const neighbourhood& around) {
   idle_policy policy = make_idle_policy(options.idle, around.ranks, around.cores);
   policy.are_cores_taken = policy.are_cores_taken && !options.core;

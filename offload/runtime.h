@@ -31,7 +31,6 @@ class runtime {
  public:
   runtime(std::unique_ptr<endpoint> net, runtime_options options, const neighbourhood& around);
 
-  /// Stops the progress thread and closes the endpoint.
   ~runtime();
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
@@ -64,7 +63,7 @@ class runtime {
   status health();
 
   // Recording of events. One thread at a time may call these three functions. write_trace() ends the recording that
-  // start_trace() has begun. If it fails after the file was created, the file is incomplete.
+  // start_trace() has begun. If write_trace() fails after it has created the file, the file is incomplete.
   void start_trace(std::uint64_t events);
   bool is_traced() const { return trace_ != nullptr; }
   std::optional<failure> write_trace(const std::string& path);

@@ -1,5 +1,5 @@
 // Blocking calls of sessions. A call in libsched/session/session.h does not block, but returns the round for which the
-// caller must wait. The functions below wait for this round by the driver.
+// caller must wait. The functions below use the driver to wait for this round.
 #pragma once
 
 #include "libsched/session/session.h"
@@ -7,7 +7,7 @@
 
 namespace lsched {
 
-/// Repeats `call`, which must call a session, until it succeeds or fails. Returns TIMEOUT after the deadline; a later
+/// Repeats `call`, a call of a session, until the call succeeds or fails. Returns TIMEOUT after the deadline; a later
 /// complete() with the same `call` then continues the interrupted call.
 template <class Call>
 call_progress complete(driver& by, driver::clock::time_point deadline, const Call& call) {
@@ -22,9 +22,9 @@ call_progress complete(driver& by, driver::clock::time_point deadline, const Cal
   }
 }
 
-/// Offers a contribution to a session. If the contribution is short, the caller owns the engine during the copy, which
-/// takes less time than waking a thread (20 µs). During a longer copy, the engine stays free, so that the progress
-/// thread can serve the other ranks.
+/// Offers a contribution to a session. If the contribution is short, tries to acquire the engine before the copy,
+/// because the copy takes less time than waking a thread (20 µs). During a longer copy, the engine stays free, so that
+/// the progress thread can serve the other ranks.
 template <class Call>
 status offer_by(driver& by, std::uint64_t copied_bytes, const Call& offer) {
   constexpr std::uint64_t k_short_offer = std::uint64_t{1} << 18;

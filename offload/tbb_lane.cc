@@ -19,8 +19,8 @@
 namespace lsched {
 namespace {
 
-// Throws if the system refuses to start `number` threads, which is tested by starting them. Without this test, oneTBB
-// would end the process if a worker could not start another worker.
+// Starts `number` threads and ends them again. Throws if the system refuses to start a thread. Without this test,
+// oneTBB would end the process if a worker could not start another worker.
 void expect_threads(unsigned number) {
   std::atomic_flag may_end;
   std::vector<std::jthread> threads;

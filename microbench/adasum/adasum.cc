@@ -7,7 +7,7 @@
 // In addition to a sum, an adaptive sum computes dot products and norms, and exchanges them. So the run also measures
 // these two operations on all ranks at once:
 //
-//     dot        one pass of dot_norms over two vectors as long as the rank's part: half the vector with two ranks
+//     dot        one pass of dot_norms over (P-1)/P of two vectors, as in an adaptive sum of P ranks
 //     exchange   an allreduce of three doubles
 //
 // The variants take turns in blocks, so that a slow phase of the machine affects all variants. The results of each
@@ -91,9 +91,9 @@ class contest {
   }
 
  private:
-  /// Adds comparisons to a row. beyond_sum is the additional time over libsched's sum on the same buffers, in multiples
-  /// of one pass plus exchanges. of_sum is the ratio to libsched's sum. of_mpi is the ratio to MPI's fastest sum on
-  /// buffers of the same kind, if measured.
+  /// Adds comparisons to a row. beyond_sum is the time beyond that of libsched's sum on the same buffers, divided by
+  /// dot + exchange. of_sum is the ratio to libsched's sum. of_mpi is the ratio to MPI's fastest sum with an equal
+  /// in_place, if MPI was measured.
   static void compare(result& row, const std::vector<result>& all, double dot, double exchange) {
     double sum = 0, mpi = 0;
     for (const result& other : all) {
@@ -188,8 +188,7 @@ class contest {
     }
   }
 
-  /// Adds the pass of dot_norms, over a part of the vector that adaptive sums pass over too: half of the vector with
-  /// two ranks.
+  /// Adds the pass of dot_norms over (P-1)/P of the vector, as in an adaptive sum of P ranks.
   void add_dot() {
     const auto size = static_cast<std::uint64_t>(ranks_.size());
     add({{"what", "dot"}}, [this, part = count_ * (size - 1) / size, dot_norms = find_dot_norms(dtype::f32)] {

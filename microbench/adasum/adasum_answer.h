@@ -3,7 +3,8 @@
 //
 // Contributions are small integers that repeat after k_cycle elements. In a third of the elements, the vectors of all
 // ranks are parallel but have different lengths. In all other elements each rank also adds a value that no other rank
-// has. So the adaptive sum of a tensor equals neither its sum nor its mean, and depends on the order of the ranks.
+// has. So the adaptive sum of a tensor equals neither the sum nor the mean of the contributions, and depends on the
+// order of the ranks.
 #pragma once
 
 #include <array>
@@ -27,15 +28,14 @@ cycle contribution_of(int rank);
 /// The ranks of each node, with nodes in the order of their first ranks.
 using node_ranks = std::vector<std::vector<int>>;
 
-/// Returns the sum of all contributions.
 cycle sum_of(int ranks);
 
-/// Returns the adaptive sum of a tensor. `mode`, the name of the algorithm, determines the order of combinations: that
-/// of "linear…", that of "two_level…", or for all other names the order by pairs.
+/// Returns the adaptive sum of a tensor. `mode` is the name of the algorithm: "linear…" combines one rank after the
+/// other, "two_level…" combines the means of the nodes by pairs, and all other names combine the ranks by pairs.
 cycle adaptive_sum_of(std::string_view mode, const node_ranks& nodes, const lsched_tensor& tensor);
 
-/// Returns the tolerance for f32 results. It covers the rounding errors of all combinations, and of the sums within
-/// nodes.
+/// Returns the tolerance for f32 results. The tolerance covers the rounding errors of all combinations, and of the sums
+/// within nodes.
 double tolerance_of(int ranks);
 
 }  // namespace lsched::bench

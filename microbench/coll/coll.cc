@@ -9,10 +9,10 @@
 namespace lsched::bench {
 namespace {
 
-constexpr double k_share_of_spinners = 0.4;  // maximum part of the time of a collective
-constexpr double k_share_of_memory = 0.25;   // maximum part of the memory of the machine
+constexpr double k_share_of_spinners = 0.4;  // maximum share of a collective's time for cells that spin
+constexpr double k_share_of_memory = 0.25;   // maximum share of the machine's memory for buffers
 
-/// Returns the total number of bytes of all buffers of all local ranks for one size.
+/// Returns the number of bytes that the buffers of all local ranks need for one size.
 double bytes_needed(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
   const exercise root(kind, 0, ranks.size(), bytes);
   const exercise other(kind, ranks.size() - 1, ranks.size(), bytes);
@@ -21,7 +21,7 @@ double bytes_needed(const team& ranks, const exercise_kind& kind, std::uint64_t 
   return static_cast<double>(floats * sizeof(float)) * k_kinds_of_memory * ranks.local_ranks();
 }
 
-/// Returns the reason why a size is not measured, or an empty string if it is measured.
+/// Returns the reason why a size is not measured, or an empty string if the size is measured.
 std::string validate(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
   const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   const double needed = bytes_needed(ranks, kind, bytes);

@@ -16,7 +16,7 @@ namespace lsched::bench {
 /// rank has no such buffer.
 cell cell_of(const exercise& task, float* input, float* output, bool in_place);
 
-/// Returns a cell for each supported form of MPI. Adds the baselines that the cells run to `baselines`.
+/// Returns a cell for each supported form of MPI. The cells run baselines, which this function adds to `baselines`.
 std::vector<cell> mpi_cells(const team& ranks, const exercise& task, float* input, float* output, bool in_place,
                             std::vector<std::unique_ptr<mpi_baseline>>& baselines);
 

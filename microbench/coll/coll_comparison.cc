@@ -14,8 +14,8 @@ std::size_t order_of(const std::string& collective) {
   return static_cast<std::size_t>(std::ranges::find(all, collective, &exercise_kind::name) - all.begin());
 }
 
-/// Returns the launch with the median `ratio`. For an even number of launches, returns the higher of the two middle
-/// launches.
+/// Returns the launch with the median `ratio`. If the number of launches is even, returns the launch with the higher of
+/// the two middle ratios.
 template <class Sightings, class Ratio>
 auto middle(Sightings& all, Ratio ratio) {
   std::ranges::sort(all, {}, ratio);

@@ -1,9 +1,9 @@
 // Compares libsched with the best MPI implementation, cell by cell, from several launches of `lsched bench coll`. A
 // cell is a combination of collective, number of ranks, pinning, transport and size.
 //
-// A ratio is the time of libsched divided by the time of MPI in the same launch, whose cells took turns. For each MPI
-// implementation, the median of the ratios of its launches is used. (If their number is even, the higher of the two
-// middle ratios is used.) The best MPI implementation is the one with the highest median.
+// A ratio is libsched's time divided by MPI's time in the same launch. For each MPI implementation, the median of the
+// ratios of its launches is used. (If the number of launches is even, the higher of the two middle ratios is used.) The
+// best MPI implementation has the highest median.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,10 @@ class coll_comparison {
   /// bytes. A cell has the keys mpi (name of the best MPI implementation), mpi_how (its form) and mpi_us. For each kind
   /// of buffer, malloc and shared, the cell has the fastest correct row of libsched: malloc_how, malloc_us,
   /// malloc_ratio, and shared_how, shared_us, shared_ratio. The numbers of a kind are from the launch with the median
-  /// ratio. The keys are missing if there is no such row.
-  /// A cell also has the number of launches with the best MPI implementation (launches) and with all others
-  /// (other_launches). least_spin_ns and most_spin_ns are the range of spin_ns over the launches with the best
-  /// implementation.
-  /// Cells without MPI or without libsched are omitted. `*incomplete` receives the number of omitted cells.
+  /// ratio. If a kind has no correct row, its keys are missing. A cell also has the number of launches with the best
+  /// MPI implementation (launches) and with all others (other_launches). least_spin_ns and most_spin_ns are the range
+  /// of spin_ns over the launches with the best implementation. Cells without MPI or without libsched are omitted.
+  /// `*incomplete` receives the number of omitted cells.
   std::vector<result> cells(std::size_t* incomplete = nullptr) const;
 
  private:

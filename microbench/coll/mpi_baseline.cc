@@ -198,7 +198,8 @@ arguments arguments_of(const exercise& task, const float* input, float* output, 
   as_int(task.count() * static_cast<std::uint64_t>(task.size()));
   made.counts.assign(static_cast<std::size_t>(task.size()), made.count);
   for (int r = 0; r < task.size(); ++r) made.places.push_back(r * made.count);
-  // The receive buffer of MPI is the whole shared buffer.
+  // MPI_IN_PLACE replaces the root's receive buffer of a scatter, the root's send buffer of a gather or reduce, and
+  // every rank's send buffer of all other collectives.
   if (const pattern movement = task.kind().movement; in_place && movement == pattern::scatter) {
     if (task.is_root()) made.output = in_place_mark();
   } else if (in_place && (task.is_root() || (movement != pattern::gather && movement != pattern::reduce))) {

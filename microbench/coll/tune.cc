@@ -1,5 +1,5 @@
-// Measures every algorithm of every collective in this world, and writes the fastest for each size as a rule of the
-// tuning table (docs/reference/collectives.md).
+// Measures every algorithm of every collective in this world, and writes the fastest algorithm for each size as a rule
+// of the tuning table (docs/reference/collectives.md).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -25,7 +25,7 @@ struct winner {
 };
 
 /// Returns the fastest algorithms in ascending order of bytes. Only malloc'd buffers are considered, because most
-/// callers use such buffers. The time of an algorithm is that of its faster form.
+/// callers use such buffers. The time of an algorithm is the time of its faster form.
 std::vector<winner> winners_of(const exercise_kind& kind, int size, const std::vector<result>& rows) {
   std::vector<winner> best;
   for (const result& row : rows) {

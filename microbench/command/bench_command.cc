@@ -107,7 +107,7 @@ std::vector<std::string> algorithm_words() {
   return words;
 }
 
-/// Runs an algorithm from a file only after it is verified for this world, because a wrong algorithm may deadlock.
+/// An algorithm from a file runs only after it is verified for this world, because a wrong algorithm may deadlock.
 int run_coll(lsched_world* world, const bench::coll_options& options) {
   if (options.compared.empty()) return bench::run_coll(world, options);
   const auto why = doubt_about(options.collectives.front(), options.compared, lsched_size(world));
@@ -165,7 +165,7 @@ void add_adasum(CLI::App& bench, command_context& context) {
   run_in_world(command, context, world, options, bench::run_adasum);
 }
 
-/// Returns the default options of the figure, with the values that the command line overrides.
+/// Returns the options of the figure: the defaults, or the values from the command line.
 bench::balance_options figure_of(const CLI::App& command, const bench::sparse_options& options) {
   bench::balance_options drawn;
   drawn.json = options.json;
@@ -272,8 +272,8 @@ lsched_world* reopen_apart(session& here, const bench::cores_apart& cores) {
   return here.reopen(config), here.runtime();
 }
 
-/// Measures the ways to progress one after the other. If ranks can join their world only once, measures only the first
-/// way.
+/// Measures the kinds of progress one after the other. If ranks can open their world only once, measures only the first
+/// kind.
 int overlap_in(session& here, const std::string& progress, bench::overlap_options& options) {
   if (options.transport.empty()) options.transport = here.transport();
   std::vector<bench::overlap_pass> passes;

@@ -39,9 +39,7 @@ void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes);
 /// Adds `--collective`, a list of names such as "bcast,allgather", or "all".
 CLI::Option* add_collectives_option(CLI::App& command, std::vector<std::string>& collectives);
 
-/// Adds the subcommand `compare`.
 void add_compare(CLI::App& bench, command_context& context);
-/// Adds the subcommand `cuda`.
 void add_cuda(CLI::App& bench, command_context& context);
 
 /// Joins the world, or launches its ranks, and runs the benchmark on every rank. Returns the exit status.

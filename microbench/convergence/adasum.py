@@ -63,7 +63,7 @@ class Sizes(Figure):
     task: Any
     ranks: tuple[int, ...]  # numbers of ranks for the sum, the mean and the adaptive sum
     other_ranks: tuple[int, ...]  # more numbers of ranks, for the adaptive sum only
-    rules: tuple[Rule, ...]  # of accuracies by (how, ranks)
+    rules: tuple[Rule, ...]  # rules for accuracies; keys of the rows: (how, ranks)
     fast: tuple[tuple[str, int], ...]
     fast_share: int = 1  # divisor of the number of steps in a fast training
     dtype: torch.dtype = torch.float64

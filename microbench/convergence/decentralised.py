@@ -21,7 +21,7 @@ from twin import COMMUNICATION, Rank, Twin
 
 
 class Spread:
-    """The mean distance of the replicas from their average, over epochs, relative to the length of the average.
+    """The distance of the replicas from their average, relative to the length of the average. mean() is over epochs.
 
     Replicas are the weights at the beginning of the last step of each epoch."""
 

@@ -55,8 +55,8 @@ def _text_rows(warmup: int) -> tuple[Row, Row, Row]:
 
 
 def _text_rules(training: float, validation: float, dropped: float) -> Callable[[Means], Rules]:
-    """Returns the rules. `training` and `validation` are limits on the loss of 1 % relative to dense training.
-    `dropped` is the least loss without residuals relative to that of 1 %."""
+    """Returns the rules. `training` and `validation` are maxima of (loss of 1 %) / (loss of dense training). `dropped`
+    is the minimum of (loss without residuals) / (loss of 1 %)."""
 
     def rules(of: Means) -> Rules:
         dense, one, without = of.values()
@@ -74,8 +74,8 @@ TWO, TOPKA, DROPPED = Row("oktopk", 0.02), Row("topka", 0.02), Row("oktopk", 0.0
 
 
 def _error_rules(points: float, dropped: float) -> Callable[[Means], Rules]:
-    """Returns the rules. `points` is the limit of the error above dense training, in points. `dropped` is the least
-    loss without residuals relative to that of 2 %."""
+    """Returns the rules. The error may exceed the error of dense training by `points` percentage points. `dropped` is
+    the minimum of (loss without residuals) / (loss of 2 %)."""
 
     def rules(of: Means) -> Rules:
         return [*((f"{row}: at most {points} points above dense", of[row]["error"] <= of[DENSE]["error"] + points)

@@ -1,8 +1,8 @@
-"""Measures the time of a whole training for each policy, with five kinds of late ranks. Compares with
-DistributedDataParallel.
+"""Measures the time of a whole training for each policy, with five kinds of late ranks. Compares these times with the
+times of DistributedDataParallel.
 
-All loops except those of DDP end by rounds (PartialOptimizer.rounds). The measured time is the time of the slowest
-process, from its first step to the end of the flush.
+All loops except those of DDP and of the hook end by rounds (PartialOptimizer.rounds). The measured time is the time of
+the slowest process, from its first step to the end of the flush.
 """
 
 from __future__ import annotations

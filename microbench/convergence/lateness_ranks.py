@@ -56,7 +56,7 @@ class Training:
                        contributors=self.contributors, steps=[int(each) for each in told[:, 2]])
 
     def _loss(self, model: torch.nn.Module) -> torch.Tensor:
-        """Returns the loss of the next batch, after the duration of the step."""
+        """Returns the loss of the next batch. Sleeps until the duration of the step has passed."""
         end = time.monotonic() + self.task.units(self.rank, self.steps) * self.unit
         loss = self.task.loss(model, self.rank, self.steps)
         self.steps += 1

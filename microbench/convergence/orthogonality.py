@@ -15,7 +15,7 @@ POINTS = (0, 10, 25, 50, 75, 100)  # percent of the steps
 RISES = {4: 0.01, 8: 0.03, 16: 0.10, 32: 0.15}  # minimum rise over the training, by number of gradients
 MOST = max(RISES)
 
-Found = dict[tuple[int, int], list[torch.Tensor]]  # by (gradients, point): for each seed (groups of gradients, tensors)
+Found = dict[tuple[int, int], list[torch.Tensor]]  # by (gradients, point): a matrix (groups x tensors) for each seed
 
 
 def orthogonality(training: Training, gradients: list[torch.Tensor]) -> list[float]:

@@ -73,8 +73,8 @@ class Reused:
 
 
 class Gaussian:
-    """Selects the largest elements. Records how many elements Gaussiank would select: those beyond the threshold of k
-    elements of a normal distribution with the same mean and deviation (Shi and others, 2019)."""
+    """Selects the largest elements. Records how many elements Gaussiank would select: those beyond the threshold that
+    selects k elements of a normal distribution with the same mean and deviation (Shi and others, 2019)."""
 
     def __init__(self) -> None:
         self.ratios: list[float] = []

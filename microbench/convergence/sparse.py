@@ -41,7 +41,7 @@ Selector = Callable[[torch.Tensor, int], torch.Tensor]  # (vector, k) -> a mask 
 def combine(residuals: list[torch.Tensor], row: Row, k: int, selectors: list[Selector]) -> torch.Tensor:
     """Returns the update of a round, divided by the number of ranks. Removes the elements of the update from the
     residuals (Li and Hoefler, PPoPP 2022, Algorithm 1). The last selector selects from the sum of the sent elements,
-    and each of the others from the residual of a rank."""
+    and each other selector selects from the residual of a rank."""
     if row.algorithm == "dense":
         update = sum(residuals) / len(residuals)
         for each in residuals:

@@ -233,11 +233,11 @@ class _Last(nn.Module):
 
 
 class Microbatches(Digits):
-    """Digits in microbatches of 8 on any number of ranks. The learning rate is that of a training with one rank. It
-    first rises and then falls."""
+    """Digits in microbatches of 8 on any number of ranks. The learning rate is that of a training with one rank: the
+    rate first rises and then falls."""
 
     hidden = 32
-    standardises_each_pixel = False  # otherwise rarely lit pixels would hide that the sum diverges
+    standardises_each_pixel = False  # because of rarely lit pixels, True would hide that the sum diverges
     epochs = 4
     rate = 0.279
     momentum = 0.5
@@ -290,7 +290,7 @@ class Sparse(Digits):
 
 
 class Hyperplane(Task):
-    """The regression of docs/examples/hyperplane at an eighth of that size: y = a x + b plus noise. One random rank of
+    """The regression of docs/examples/hyperplane at an eighth of the size: y = a x + b plus noise. One random rank of
     the eight is late by `late` units in each step. `accuracy` is the mean squared error, so less is better."""
 
     base = 320.0

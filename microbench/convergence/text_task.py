@@ -33,7 +33,7 @@ class Text(Task):
         self.examples = len(self.train_set)
 
     def _windows(self, codes: torch.Tensor) -> torch.Tensor:
-        """Returns windows of characters. Each window includes one more character, the last one to predict."""
+        """Returns windows of `length` + 1 characters, because the last character is only predicted."""
         return codes.unfold(0, self.length + 1, self.length)
 
     def model(self) -> nn.Module:

@@ -2,7 +2,7 @@
 events.
 
 This is a second, short implementation of the semantics of lsched_offer, lsched_collect and lsched_model_sync. The same
-seed gives the same numbers on every machine, so it is the oracle for runs with real ranks.
+seed gives the same numbers on every machine, so this simulation is the oracle for runs with real ranks.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Twin:
     def _longest_wait(self, rank: Rank) -> float | None:
         """Returns the longest wait of a rank. None: until all ranks have called.
 
-        For deadline(auto) this is a fifth of the median time between two of the last 64 calls."""
+        For deadline(auto) the longest wait is a fifth of the median time between two of the last 64 calls."""
         if self._deadline is not None:
             return self._deadline
         last = rank.called[-65:]

@@ -117,8 +117,7 @@ void sleep_until_rung(told& it) {
   }
 }
 
-/// Waits until `mark` is not zero, and resets `mark` to zero. Returns the time in µs from `from` to the value of
-/// `mark`.
+/// Waits until `mark` is not zero, and resets `mark` to zero. Returns the value of `mark` minus `from`, in µs.
 double us_at(std::atomic<std::int64_t>& mark, std::int64_t from) {
   const auto begin = clock::now();
   std::int64_t at = 0;

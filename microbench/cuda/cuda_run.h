@@ -16,7 +16,7 @@ struct tails {
   std::size_t samples = 0;
   double min = 0, median = 0, p99 = 0, max = 0;
 };
-/// Returns the distribution by nearest rank. With fewer than 100 samples, p99 is the slowest sample.
+/// Returns the distribution of the samples. With fewer than 100 samples, p99 is the slowest sample.
 inline tails tails_of(std::vector<double> all) {
   if (all.empty()) return {};
   std::ranges::sort(all);
@@ -26,7 +26,7 @@ inline tails tails_of(std::vector<double> all) {
   return {all.size(), all.front(), at(0.5), at(0.99), all.back()};
 }
 
-/// A variant of a cell. `sample` measures the variant once, and returns the number.
+/// A variant of a cell. `sample` measures the variant once, and returns the measured number.
 struct way {
   std::function<double()> sample;
   std::vector<double> samples{};
@@ -101,8 +101,8 @@ class cuda_run {
     line["samples"] = it.samples;
   }
 
-  /// Runs a job three times as a warm-up. Then returns `number` results of the job in µs, or fewer if the cell's time
-  /// is over.
+  /// Runs a job three times as a warm-up. Then runs the job `number` times, or fewer if the cell's time is over, and
+  /// returns the job's results.
   template <class Job>
   std::vector<double> sample(std::size_t number, double cell_seconds, const Job& job) const {
     const auto cell_end = cell_end_of(cell_seconds);
@@ -137,7 +137,6 @@ class cuda_run {
   std::vector<result> rows_;
 };
 
-/// Returns the rate in GB/s.
 inline double rate_of(std::uint64_t bytes, double us) { return static_cast<double>(bytes) / us / 1e3; }
 
 // The parts. Each part prints its table.

@@ -24,7 +24,7 @@ struct no_gpu_memory : failed {
   using failed::failed;
 };
 
-/// A context on one device. Any thread may call the functions, if it has first created a cuda_scope of context().
+/// A context on one device. Any thread that has created a cuda_scope of context() may call the functions.
 class gpu {
  public:
   /// Loads the kernels, which may take seconds. Throws `no_gpu`.

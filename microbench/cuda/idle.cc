@@ -9,7 +9,7 @@
 namespace lsched::bench {
 namespace {
 
-/// Returns the processor time of this process in ms per second.
+/// Sleeps, and returns the processor time of this process during the sleep, in ms per second.
 double cpu_while_asleep(double seconds) {
   const double cpu = cpu_ms();
   const auto begin = clock::now();

@@ -15,7 +15,7 @@ void attach_device(lsched_world* world);
 class shared_turns {
  public:
   struct way {
-    result keys;                   ///< keys of the line
+    result keys;                   ///< keys of the JSON line
     std::function<void()> round;   ///< collective
     std::function<void()> open{};  ///< called before each round, not timed
     std::vector<double> us{};      ///< times of this rank by round; after take(): times of the slowest rank

@@ -1,7 +1,7 @@
 // Measures the steps of a sparse allreduce that run on a device, compared with copies:
 //  - select: find the k largest elements of a residual, and bring them to the host as a list
 //  - accumulate and select: also add the gradient, in the pass that finds the first bits
-//  - settle: end a round
+//  - settle: write the update, and remove the sent items from the residual
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -14,7 +14,7 @@
 namespace lsched::bench {
 namespace {
 
-constexpr std::uint64_t k_most_checked = 1 << 24;  ///< maximum vector whose selection the host checks
+constexpr std::uint64_t k_most_checked = 1 << 24;  ///< length of the longest vector that the host checks
 
 class selection_cells {
  public:

@@ -46,7 +46,6 @@ class stream_cell {
  private:
   /// Sets the input to 2 on every rank.
   void before() { add(ones_, ones_, input_); }
-  /// Adds one to the sum after the round.
   void behind() { add(output_, ones_, output_); }
   void add(const gpu_memory& a, const gpu_memory& b, const gpu_memory& c) {
     on_.launch(kernel_, {.a = a.data(), .b = b.data(), .c = c.data(), .count = count_}, stream_);

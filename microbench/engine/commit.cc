@@ -14,7 +14,7 @@ constexpr rank k_ranks = 64;
 constexpr std::uint64_t k_count = 262144;  // floats
 constexpr std::uint64_t k_rounds = 1000;   // for each measurement
 
-/// Returns the durations of `job` in microseconds. There is no warm-up.
+/// Returns the durations of `job` in microseconds. The first calls are a warm-up and are not included.
 template <class Job>
 summary measure(Job&& job) {
   std::vector<double> us;

@@ -35,7 +35,7 @@ schedule_handle make_schedule(lsched_world* runtime, graph_kind kind) {
                                   kind == graph_kind::chain ? "chain" : "fan", &builder),
             "lsched_builder_create");
   std::vector<lsched_op> ops(k_ops);
-  for (lsched_op& op : ops) lsched_add_nop(builder, &op);  // the builder keeps its first error for the commit
+  for (lsched_op& op : ops) lsched_add_nop(builder, &op);  // the commit reports the first error of these calls
   if (kind == graph_kind::chain)
     for (std::size_t i = 0; i + 1 < k_ops; ++i) lsched_add_dep(builder, ops[i], ops[i + 1]);
   else
@@ -88,7 +88,6 @@ class flow_graph {
     });
   }
 
-  /// Runs all nodes once.
   void run() {
     arena_.execute([this] {
       nodes_.front().try_put(flow::continue_msg());
@@ -96,7 +95,6 @@ class flow_graph {
     });
   }
 
-  /// Returns the total number of executed nodes.
   std::uint64_t fired() const { return ends_.load() * k_ops; }
 
  private:

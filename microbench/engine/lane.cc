@@ -13,7 +13,6 @@ constexpr std::array<std::uint64_t, 6> k_sizes{262144,  524288,   1048576,
                                                4194304, 16777216, 67108864};  // bytes of one operand
 constexpr std::int32_t k_workers = 1;
 
-/// The operands of the reduction.
 struct operands {
   explicit operands(std::size_t count) : a(count), b(count) {
     for (std::size_t i = 0; i < count; ++i) a[i] = static_cast<float>(i % 1000), b[i] = static_cast<float>(i % 7);
@@ -33,7 +32,7 @@ class side {
     expect_ok(lsched_builder_create(0, 1, "one reduction", &to), "lsched_builder_create");
     const std::uint64_t count = target_.size();
     lsched_slot a{}, b{}, c{};
-    lsched_add_slot(to, LSCHED_INPUT, LSCHED_F32, count, &a);  // the builder keeps its first error for the commit
+    lsched_add_slot(to, LSCHED_INPUT, LSCHED_F32, count, &a);  // the commit reports the first error of these calls
     lsched_add_slot(to, LSCHED_INPUT, LSCHED_F32, count, &b);
     lsched_add_slot(to, LSCHED_OUTPUT, LSCHED_F32, count, &c);
     lsched_add_reduce(to, LSCHED_SUM, nullptr, {a, 0, count}, {b, 0, count}, {c, 0, count}, nullptr);

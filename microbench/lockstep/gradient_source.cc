@@ -70,8 +70,8 @@ void scale_by(std::span<float> values, float factor) {
   for (float& value : values) value *= factor;
 }
 
-/// Returns the seed of a stream of random bits. Each combination of arguments has a separate stream. Rank r uses stream
-/// r + 1. All ranks share stream 0.
+/// Returns the seed of a sequence of random bits. Each combination of arguments has a separate sequence. The argument
+/// `stream` is r + 1 for the bits of rank r, and 0 for bits that all ranks share.
 std::uint64_t bits_for(std::uint64_t seed, gradient_kind kind, std::uint64_t stream, std::uint64_t round) {
   return mix(mix(mix(mix(seed) ^ static_cast<std::uint64_t>(kind)) ^ stream) ^ round);
 }

@@ -35,7 +35,6 @@ inline constexpr std::array k_all_gradient_kinds{gradient_kind::uniform,    grad
 
 /// Returns the name of a kind, such as "one-region".
 std::string_view name_of(gradient_kind kind);
-/// Returns the kind with this name, or nothing.
 std::optional<gradient_kind> gradient_kind_named(std::string_view name);
 
 struct gradient_options {

@@ -17,13 +17,13 @@ class lockstep {
   explicit lockstep(const sparse_problem& problem);
   ~lockstep();
 
-  /// Runs a round. `gradients` has P pointers, each to `count` elements or nullptr. `updates` has P pointers as in
-  /// settle, or is empty. Returns an INTERNAL failure if sent and received messages would not match: ranks disagree on
-  /// shares or on the length of a piece, or an owner does not keep the planned items.
+  /// Runs a round. `gradients` has P pointers, each to `count` elements or nullptr. `updates` is empty, or has P
+  /// pointers, each to `count` elements or nullptr. Returns an INTERNAL failure if sent and received messages would not
+  /// match: ranks disagree on shares or on the length of a piece, or an owner does not keep the planned items.
   std::optional<failure> run(std::span<const void* const> gradients, std::span<void* const> updates = {});
 
   /// Runs the first part of a round, up to the result. The round is treated as failed unless settle() follows. Returns
-  /// failures like run.
+  /// the same failures as run().
   std::optional<failure> exchange(std::span<const void* const> gradients);
   /// Runs the second part of a round, which updates the residuals.
   void settle(std::span<void* const> updates = {});

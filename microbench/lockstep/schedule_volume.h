@@ -7,7 +7,7 @@
 
 namespace lsched {
 
-/// The bytes that a rank sends, or those that it receives. Headers of messages are not included.
+/// The bytes that a rank sends, or the bytes that it receives. Headers of messages are not included.
 struct moved_bytes {
   std::uint64_t payload = 0;   ///< lists, or all data of a schedule without lists
   std::uint64_t metadata = 0;  ///< counters, lengths and bitmaps
@@ -18,8 +18,8 @@ struct schedule_volume {
   moved_bytes sent, received;
 };
 
-/// Returns the volume of a round in which all guards hold that depend on the number of the round. Lists have their
-/// typical length, so that messages of lists that are typically empty are not counted.
+/// Returns the volume of a round in which every guard on the number of the round is true. Lists have their typical
+/// length, so that messages of lists that are typically empty are not counted.
 schedule_volume volume_of(const schedule& program);
 
 }  // namespace lsched

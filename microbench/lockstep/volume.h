@@ -1,8 +1,8 @@
 // The volume of Ok-Topk: the published bound on the data that a rank sends and receives, and the data of a round.
 //
 // Payload is counted in items, without items that a rank keeps. There are three phases: `split` sends lists to the
-// owners of regions, `balance` sends pieces that make the shares of all owners equal, and `gather` disseminates the
-// shares. An item has item_size / 4 words of 4 bytes.
+// owners of regions, `balance` moves items between owners, so that the shares of all owners have equal lengths, and
+// `gather` disseminates the shares. An item has item_size / 4 words of 4 bytes.
 #pragma once
 
 #include <span>
@@ -17,8 +17,8 @@ constexpr double words_of(dtype type, std::uint64_t items) {
   return static_cast<double>(items) * static_cast<double>(item_size(type)) / 4;
 }
 
-/// Returns 3 k (P-1)/P rounded down. A rank sends at most this number of items in a round, and receives at most this
-/// number (published bound).
+/// Returns 3 k (P-1)/P rounded down. In a round, a rank sends at most so many items, and receives at most so many
+/// (published bound).
 std::uint64_t bound_items(const sparse_problem& problem);
 
 /// The volume of one phase of a round in items.
@@ -59,7 +59,7 @@ class volume_meter {
  private:
   sparse_problem problem_;
   round_volume volume_{};
-  std::vector<item_traffic> payload_;  ///< P
+  std::vector<item_traffic> payload_;  ///< P elements
 };
 
 }  // namespace lsched

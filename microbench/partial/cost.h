@@ -11,8 +11,8 @@ void measure_balanced(team& ranks, const cost_options& options, reporter& out);
 /// Measures lsched_offer alone, compared with one pass over the same number of bytes.
 void measure_offers(team& ranks, const cost_options& options, reporter& out);
 
-/// Measures the processor time of the engine while applications compute. Also measures how much rounds that other ranks
-/// start slow down an application.
+/// Measures the processor time of the engine while applications compute. Also measures by how much an application is
+/// slowed down by rounds that other ranks start.
 void measure_cpu(team& ranks, const cost_options& options, reporter& out);
 
 }  // namespace lsched::bench

@@ -9,8 +9,8 @@
 // Only one schedule exists at a time, because the engine polls every open schedule, which makes rounds slower. With
 // solo and majority a rank may continue before all ranks have called. Therefore a barrier of the library separates the
 // rounds of solo and majority, outside the timed part, and late contributions are withdrawn. Ranks do not leave a
-// barrier at the same moment. Therefore sync and fresh are measured both with and without barriers, and each row is
-// compared with rows of its kind.
+// barrier at the same moment. Therefore sync and fresh are measured both with and without barriers, and rows with
+// barriers are compared only with each other.
 #include <algorithm>
 #include <cstring>
 
@@ -21,7 +21,6 @@
 namespace lsched::bench {
 namespace {
 
-/// All variants for one size.
 class contest {
  public:
   contest(team& ranks, std::uint64_t bytes)
@@ -74,7 +73,6 @@ class contest {
     std::string algorithm{};
   };
 
-  /// Adds a cell and its counters.
   cell& add(const char* policy, bool has_barriers, bool is_partial) {
     counts_.push_back(std::make_unique<counts>());
     cell& made = cells_.emplace_back();

@@ -1,13 +1,13 @@
 // Measures processor time while applications compute.
 //
-//     quiet    every rank computes; a partial schedule is open without a round: the time of its progress thread
-//     rounds   rank 0 starts solo rounds without a pause, and the others compute: the time that this takes from them,
+//     quiet    every rank computes; a partial schedule is open without a round: the time of the progress threads
+//     rounds   rank 0 starts solo rounds without a pause, and the others compute: the time that they lose,
 //              compared with the cost of moving the bytes and messages
 //
 // The computation is arithmetic in registers, in small chunks. A rank counts the chunks that it finishes. Blocks with
-// and without rounds take turns. A rank computes the explained cost from its own counts: one memcpy of rank 0's vector
-// for each round, plus the messages and signals. A message costs as much as in a synchronous allreduce of 8 bytes,
-// waiting included.
+// and without rounds take turns. A rank computes the expected cost ("explained") from its own counts: one memcpy of
+// rank 0's vector for each round, plus the messages and signals. A message costs as much as in a synchronous allreduce
+// of 8 bytes, waiting included.
 #include <algorithm>
 #include <cstring>
 
@@ -84,8 +84,8 @@ double cost_of_byte(std::uint64_t bytes) {
   return summarise(std::move(ns)).median / static_cast<double>(bytes);
 }
 
-/// Measures the slow-down of the rank that is slowed down most, and its explanation. `engine` is the part of a core
-/// that the rank's progress thread used, according to the operating system. `explained` is the part that copies and
+/// Measures by how much rounds slow down a rank. Each number is the maximum over the ranks. `engine` is the share of a
+/// core that a rank's progress thread used, according to the operating system. `explained` is the share that copies and
 /// messages would need.
 result measure(team& ranks, double seconds, std::uint64_t steps, double message_ns, std::uint64_t bytes) {
   partial_call call(ranks.runtime(), "solo", bytes);

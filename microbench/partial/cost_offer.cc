@@ -1,7 +1,7 @@
 // Measures lsched_offer alone on rank 0, compared with one pass over the same number of bytes.
 //
 //     awake    solo; the other ranks poll for the round that the offer starts, so no thread is woken
-//     asleep   solo; the other ranks sleep outside the library, and their progress threads inside, which are woken
+//     asleep   solo; the other ranks sleep outside the library, and the offer wakes their progress threads
 //     last     full; the other ranks have called and wait for rank 0's offer
 //     merge    full; the other ranks do not call, so earlier offers are pending, and the offer is added to them
 //
@@ -81,7 +81,6 @@ double wake_us(const std::vector<unsigned>& cores) {
   return summarise(std::move(us)).median;
 }
 
-/// Measures offers of one size.
 class offers {
  public:
   offers(team& ranks, std::uint64_t bytes) : ranks_(ranks), bytes_(bytes), pass_(bytes) {}
@@ -118,8 +117,8 @@ class offers {
   }
 
  private:
-  /// Rank 0 offers when the other ranks are in their intended state. In every second round rank 0 first times a copy,
-  /// and then offers without timing the offer.
+  /// Rank 0 offers when the other ranks are in the state that `others` names. In every second round rank 0 first times
+  /// a copy, and then offers without timing the offer.
   result alternate(const std::string& others, double target_us, const char* policy,
                    const std::function<void(partial_call&, std::uint64_t round)>& role) {
     partial_call call(ranks_.runtime(), policy, bytes_);

@@ -31,8 +31,8 @@ constexpr double k_mpi_seconds = 60;    // time for all MPI rows together; each 
 constexpr double k_paper_solo = 53.32;  // speed-up over MPI_Allreduce, mean over sizes (section 7.1)
 constexpr double k_paper_majority = 2.46;
 
-/// The limits of a cell: at most `most` iterations. After k_least iterations the cell also ends once `seconds` have
-/// passed, unless `seconds` is 0.
+/// The limits of a cell: at most `most` iterations. If `seconds` is not 0, the cell also ends when it has had k_least
+/// iterations and `seconds` have passed.
 struct budget {
   std::uint64_t most;
   double seconds;
@@ -45,7 +45,7 @@ struct observation {
   bool is_wrong = false;
 };
 
-/// An allreduce of a buffer of ones by MPI, solo or majority.
+/// An allreduce of a buffer of ones: by MPI, by solo or by majority.
 struct operation {
   std::function<void()> fill, call;
   std::function<void()> reset;  ///< withdraws a late contribution, so that iterations are independent
@@ -68,7 +68,7 @@ void iterate(team& ranks, const operation& op, double skew_ms, record& seen) {
   op.fill();
   seen.latency_ms.push_back(us_of(op.call) / 1e3);
   op.reset();
-  ranks.barrier();  // checks would otherwise slow down ranks whose time is still measured
+  ranks.barrier();  // so that checks do not slow down ranks whose time is still measured
   seen.wall_ms.push_back(ms_between(start, clock::now()));
   seen.cpu += cpu_ms() - cpu_start;
   const observation found = op.check();
@@ -169,7 +169,6 @@ void measure_partial(team& ranks, const fig9_options& options, const std::string
                     options.buckets));
 }
 
-/// Measures all sizes. Results are in the order of the measurements.
 void measure(team& ranks, const fig9_options& options, bool with_mpi, reporter& out) {
   double mpi_seconds = k_mpi_seconds;
   for (std::size_t i = 0; i < options.sizes.size(); ++i) {

@@ -14,7 +14,7 @@ std::uint64_t count_of(const lsched_histogram& values) {
   return std::accumulate(bins_of(values).begin(), bins_of(values).end(), std::uint64_t{0});
 }
 
-/// Returns the value with index `below` in the sorted values of the histogram, interpolated within its bin.
+/// Returns the value with index `below` in the sorted values of the histogram, interpolated within the value's bin.
 double value_at(const lsched_histogram& values, double below) {
   double seen = 0;
   for (std::size_t bin = 0; bin < bins_of(values).size(); ++bin) {

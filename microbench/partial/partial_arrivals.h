@@ -12,9 +12,9 @@ namespace lsched::bench {
 /// late and uncalled are numbers of rounds. bytes_sent and bytes_saved are numbers of bytes. completion_ms is the mean
 /// time from the gate to the end of the round. lateness_ms and lateness_ms_median are times from this rank's gate to
 /// its call, negative if the call came first. The mean is over the rounds whose times are kept. The median is over all
-/// rounds. It is null if this rank did not call for the middle round, or if the time of that round was not kept. Times
-/// are kept in bins whose sizes are powers of two, and the median assumes that the values in a bin are evenly
-/// distributed.
+/// rounds. The median is null if this rank did not call for the middle round, or if the time of that round was not
+/// kept. Times are kept in bins whose sizes are powers of two, and the median assumes that the values in a bin are
+/// evenly distributed.
 result arrivals_of(const lsched_partial_stats& stats);
 
 /// Returns the arrivals of all ranks, by rank. Collective.

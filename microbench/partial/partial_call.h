@@ -1,5 +1,5 @@
 // The calls of one rank in a partial allreduce in which every rank contributes a vector of ones. Each element of a
-// result is the number of contributions to it.
+// result is the number of contributions to this element.
 #pragma once
 
 #include <cstdint>

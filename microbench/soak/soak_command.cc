@@ -37,7 +37,7 @@ using clock = std::chrono::steady_clock;
 using json = nlohmann::ordered_json;
 
 constexpr std::int32_t k_default_ranks = 4;
-constexpr auto k_least_sleep = 50us;        ///< shorter delays yield, because a sleep lasts about this much too long
+constexpr auto k_least_sleep = 50us;        ///< shorter delays yield, because a sleep may end late by about this time
 constexpr std::uint64_t k_most_lines = 20;  ///< maximum number of violations that a rank prints
 
 struct soak_options {
@@ -73,8 +73,8 @@ std::uint64_t seed_of_stops(const soak_options& options, std::int32_t rank) {
   return mix(options.seed ^ k_salt) ^ static_cast<std::uint64_t>(rank);
 }
 
-/// Returns the number of calls of a rank before the rank leaves. That is `rounds`, or with `leaves_early` a random
-/// number between half of `rounds` and `rounds`.
+/// Returns the number of calls of a rank before the rank leaves. The number is `rounds`, or with `leaves_early` a
+/// random number between half of `rounds` and `rounds`.
 std::uint64_t calls_of(const soak_options& options, std::int32_t rank) {
   if (!options.leaves_early) return options.rounds;
   const std::uint64_t half = (options.rounds + 1) / 2;
@@ -207,9 +207,9 @@ void soak::collect(lsched_ticket ticket, std::uint64_t checked_round) {
   expect(try_collect(ticket, checked_round), "lsched_collect");
 }
 
-/// Leaves the schedule, and collects until no round is left. Once every rank has left a schedule, its last round is
-/// UINT64_MAX. Other ranks may be busy for longer than one timeout, but at least one round must end within each
-/// timeout.
+/// Leaves the schedule, and collects until no round is left. When every rank has left a schedule, the schedule's last
+/// round is UINT64_MAX. Other ranks may be busy for longer than one timeout, but at least one round must end within
+/// each timeout.
 void soak::drain() {
   expect(lsched_leave(schedule_), "lsched_leave");
   for (;;) {

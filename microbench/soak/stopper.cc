@@ -53,7 +53,7 @@ class draws {
 
 bool signal_to(int process, int signal) { return syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0) == 0; }
 
-/// Ignores the signals that would end this process. The signals go to the rank too, and this process must first
+/// Ignores the signals that would end this process. The rank gets the same signals, and this process must first
 /// continue a stopped rank.
 void ignore_requests_to_end() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) signal(number, SIG_IGN);
@@ -66,7 +66,7 @@ void wait_for_end(int descriptor) {
   }
 }
 
-/// Forks the guard. The guard continues the rank once this process has ended for any reason.
+/// Forks the guard. When this process has ended for any reason, the guard continues the rank.
 void start_guard(int rank_process) {
   std::array<int, 2> life{};
   if (pipe2(life.data(), O_CLOEXEC) != 0) _exit(1);

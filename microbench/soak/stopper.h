@@ -30,8 +30,8 @@ class stopper {
   stopper(const stopper&) = delete;
   stopper& operator=(const stopper&) = delete;
 
-  /// Makes the stopper stop this process repeatedly, for 0.2 to 20 ms each. The times between stops are exponentially
-  /// distributed with mean `mean_ms`. All drawn times depend only on the seed.
+  /// Makes the stopper stop this process repeatedly, each time for 0.2 to 20 ms. The times between stops are
+  /// exponentially distributed with mean `mean_ms`. All drawn times depend only on the seed.
   void begin(double mean_ms, std::uint64_t seed);
 
   /// Ends the stops. Returns the number of stops.

@@ -155,7 +155,8 @@ class contest {
     return all;
   }
 
-  /// For each bucket, from the last to the first, computes the gradient and starts the allreduce. Then waits for all.
+  /// For each bucket, from the last to the first, computes the gradient and starts the allreduce. Then waits for all
+  /// allreduces.
   void run_round(const schedules& all) const {
     if (all.size() == 1) {
       compute(steps_);
@@ -171,8 +172,7 @@ class contest {
       expect_ok(lsched_wait(started[i], k_patience_ns, nullptr), "lsched_wait");
   }
 
-  /// Adds the words of a round to the row. Returns the larger of the numbers of words that this rank has sent and
-  /// received.
+  /// Adds the words of a round to the row. Returns max(words sent, words received).
   static double add_round(sparse_row& row, const moved_words& before, const moved_words& now) {
     const double sent = sum_of(now.sent) - sum_of(before.sent),
                  received = sum_of(now.received) - sum_of(before.received);

@@ -24,7 +24,7 @@ struct gather_rule {
 constexpr std::array<gather_rule, 3> k_gathers{
     {{"never", balance_rule::never}, {"published", balance_rule::published}, {"cost", balance_rule::cost}}};
 
-/// Adds the number of items of a list in each of the P regions to `counts`.
+/// Writes to `counts` how many items of a list are in each of the P regions.
 void count_by_region(item_list list, std::span<const std::uint64_t> boundaries, numbers& counts) {
   std::uint64_t from = 0;
   for (std::size_t region = 0; region < counts.size(); ++region) {
@@ -34,7 +34,7 @@ void count_by_region(item_list list, std::span<const std::uint64_t> boundaries, 
   }
 }
 
-/// Returns the words per round and rank that a rule moves to find its regions, in an allreduce of u64 by recursive
+/// Returns the words per round and rank that a rule moves to find its regions: allreduces of u64 counters by recursive
 /// doubling.
 double counter_words_of(region_rule rule, sparse_problem problem) {
   problem.boundaries = rule == averaged ? boundary_rule::averaged : boundary_rule::pooled;
@@ -182,7 +182,7 @@ class balancing {
   }
 
   /// Adds the ratio of the words of the naive rule to the words of this rule. For the phase split the naive rule has
-  /// equal regions. For the phase gather it has the same regions, and never balances shares.
+  /// equal regions. For the phase gather, the naive rule has the same regions, and never balances shares.
   void compare(result& row) const {
     const bool is_split = row.at("phase") == "split";
     const result& naive = *std::ranges::find_if(rows_, [&](const result& other) {

@@ -8,10 +8,10 @@
 
 namespace lsched::bench {
 
-/// Each world runs Ok-Topk in lockstep (lockstep.h). Lists and results do not depend on regions, so the words of all
-/// rules are computed from one run. `violations` counts rounds in which the computed words differ from the words that
-/// lockstep.h counts. The results are JSON lines (docs/reference/benchmarks.md). `tell` receives texts about the
-/// progress of the work.
+/// Each world runs Ok-Topk in lockstep (lockstep.h). Lists and results do not depend on regions, so one run is enough
+/// to compute the words of all rules for regions and shares. `violations` counts rounds in which the computed words
+/// differ from the words that lockstep.h counts. The results are JSON lines (docs/reference/benchmarks.md). `tell`
+/// receives texts about the progress of the work.
 std::vector<result> count_balance(const balance_options& options, const std::function<void(const std::string&)>& tell);
 
 }  // namespace lsched::bench

@@ -16,7 +16,7 @@
 namespace lsched::bench {
 namespace {
 
-constexpr std::uint64_t k_most_elements = std::uint64_t{1} << 29;  ///< of all ranks, to limit the memory for residuals
+constexpr std::uint64_t k_most_elements = std::uint64_t{1} << 29;  ///< of all ranks together; limits the memory
 
 /// Returns the schedule of a rank for one bucket.
 using generator = std::function<lsched::result<schedule_ptr>(rank, std::uint64_t bucket)>;
@@ -63,8 +63,8 @@ generator dense_generator(const sparse_options& options, const std::string& algo
   };
 }
 
-/// Returns the number of violations of a result. Its indices must ascend. With exact thresholds it must have at most k
-/// items.
+/// Returns the number of violations of a result. The indices of a result must ascend. With exact thresholds, a result
+/// must have at most k items.
 std::uint64_t violations_of(const item_list& list, const sparse_problem& problem) {
   const bool is_exact = problem.selection == selection_rule::exact;
   std::uint64_t found = is_exact && list.count > most_items(problem) ? 1 : 0;

@@ -51,7 +51,7 @@ struct sparse_row {
   double words_recv_max = 0, words_sent_max = 0;  ///< payload: items, or elements if dense
   double words_mean = 0;                          ///< payload of the busiest rank of a round, mean over rounds
   double words_meta_max = 0;                      ///< counters, lengths, bitmaps, and 4 words for each message
-  std::uint64_t over_bound = 0;                   ///< number of rounds and ranks that exceeded bound_words
+  std::uint64_t over_bound = 0;                   ///< number of pairs (round, rank) that exceeded bound_words
   std::vector<double> phase_words_max{};          ///< words received in each phase
   double us_median = 0;                           ///< time of the slowest rank; if counted, total time of all ranks
   std::uint64_t violations = 0;

@@ -259,9 +259,9 @@ CUresult cuda_device::launch(const sparse_job& job, CUstream in) {
   return answer;
 }
 
-// If a query fails for the first time, the failure is recorded, and the next poll() repeats the query. If it fails
-// again, the CUDA context executes nothing any more, so the job counts as ended. The jobs of a failed device whose
-// queries succeed are still awaited.
+// If a query fails for the first time, the failure is recorded, and the next poll() repeats the query. If the query
+// fails again, the CUDA context executes nothing any more, so the job counts as ended. Even if the device has failed, a
+// job whose query does not fail is still awaited.
 std::size_t cuda_device::poll(std::span<std::uint64_t> out) {
   std::size_t count = 0;
   const bool had_failed = !health_->is_well();

@@ -1,5 +1,6 @@
-// A rank's device, implemented with CUDA on three streams: copies to the host, copies to the device, and arithmetic
-// with copies on the device. So two copies and a kernel can run concurrently (docs/inside/cuda.md).
+// A rank's device, implemented with CUDA. It has three streams: one for copies to the host, one for copies to the
+// device, and one for arithmetic and for copies within the device. So two copies and a kernel can run concurrently
+// (docs/inside/cuda.md).
 #pragma once
 
 #include <array>

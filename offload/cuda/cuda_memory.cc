@@ -118,7 +118,7 @@ bool cuda_memory::is_staging(const std::byte* memory) const {
 }
 
 // Pins memory of a peer at the first use, in whole areas that the peer never frees (endpoint::kept_at). A copy must not
-// cross the border between two parts.
+// cross the border between two areas.
 bool cuda_memory::reaches(const std::byte* memory, std::uint64_t bytes) {
   if (bytes == 0 || (is_staging(memory) && is_staging(memory + bytes - 1))) return true;
   const std::span<const std::byte> kept = net_.memory().kept_at(memory, bytes);

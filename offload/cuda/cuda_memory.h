@@ -21,12 +21,12 @@ namespace lsched {
 /// functions that allow any thread.
 class cuda_memory {
  public:
-  /// Staging memory is allocated in parts of at least `staging_bytes`. `in`, `health` and `net` must outlive this
+  /// Staging memory is allocated in areas of at least `staging_bytes` bytes. `in`, `health` and `net` must outlive this
   /// object.
   cuda_memory(const cuda_context& in, cuda_health& health, endpoint& net, std::uint64_t staging_bytes,
               peer_reads which);
 
-  /// Frees the memory, for which the driver waits for all work of the device.
+  /// Frees the memory. To free it, the driver waits for all work of the device.
   ~cuda_memory();
   cuda_memory(const cuda_memory&) = delete;
   cuda_memory& operator=(const cuda_memory&) = delete;
@@ -44,11 +44,11 @@ class cuda_memory {
   /// Frees memory from lend(). Returns false if `memory` is not from lend().
   bool take_back(std::byte* memory) { return device_pool_.deallocate(memory, piece_owner::application); }
   /// Returns the owner of the piece of device memory that contains `place`, and the number of bytes from `place` to the
-  /// end of the piece. Returns nothing if `place` is not in this pool. Any thread.
+  /// end of the piece. Returns nothing if `place` is not in device memory of this object. Any thread.
   std::optional<memory_pool::piece> piece_at(const std::byte* place) const { return device_pool_.rest_of(place); }
 
-  /// Returns true if the device can read the memory directly. If the memory belongs to a peer that never frees it
-  /// (endpoint::kept_at), the first call pins it.
+  /// Returns true if the device can read the memory directly. If the memory is in an area that a peer never frees
+  /// (endpoint::kept_at), the first call pins this area.
   bool reaches(const std::byte* memory, std::uint64_t bytes);
 
   /// Returns true if the memory is staging memory of this rank or of a peer. All other memory that jobs use is device
@@ -59,12 +59,12 @@ class cuda_memory {
   /// (libsched/engine/device.h).
   peer_memory& of_peers() { return of_peers_; }
 
-  /// Returns the reason why the host must copy peers' messages before the device reads them, or an empty text if the
-  /// device reads them directly. For logs. Any thread.
+  /// Returns the first known reason why messages need additional copies by the host, or an empty text. For logs. Any
+  /// thread.
   std::string description() const;
 
-  /// Keeps all pinned memory pinned until the process ends. Must be called if the device hangs, because it may still
-  /// access this memory.
+  /// Keeps all pinned memory pinned until the process ends. Must be called if the device hangs, because a hung device
+  /// may still access this memory.
   void keep_all();
 
  private:

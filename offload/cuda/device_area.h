@@ -13,8 +13,8 @@ class device_area {
   /// Allocates at least `bytes` bytes. Returns null if no memory is left.
   static std::unique_ptr<device_area> allocate(const cuda_context& in, cuda_health& health, std::uint64_t bytes);
 
-  /// Maps device memory of another process. `descriptor` is a descriptor in this process that refers to the memory; the
-  /// function closes it. Returns null on failure.
+  /// Maps device memory of another process. `descriptor` is a descriptor in this process that refers to the memory. The
+  /// function closes the descriptor. Returns null on failure.
   static std::unique_ptr<device_area> import(const cuda_context& in, cuda_health& health, int descriptor,
                                              std::uint64_t bytes);
 
@@ -24,7 +24,7 @@ class device_area {
   device_area& operator=(const device_area&) = delete;
 
   std::span<std::byte> memory() const { return {reinterpret_cast<std::byte*>(address_), bytes_}; }
-  /// Returns the descriptor by which other processes can open the memory, or -1 without a descriptor.
+  /// Returns the descriptor by which other processes can open the memory, or -1 if there is none.
   int descriptor() const { return descriptor_; }
 
  private:

@@ -8,7 +8,6 @@
 namespace lsched {
 namespace {
 
-/// Returns the device of the caller's current context, or nothing.
 std::optional<std::int32_t> current_device(const cuda_driver& driver) {
   CUcontext in_use = nullptr;
   CUdevice number = 0;

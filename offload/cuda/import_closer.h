@@ -1,6 +1,6 @@
-// Closes imports of other processes' memory (peer_import.h) in a separate thread. A separate thread is needed because
-// the driver may wait for all streams of the device to close an import, and a stream may wait for a round of this
-// library.
+// Closes imports of other processes' memory (peer_import.h) in a separate thread. To close an import, the driver may
+// wait for all streams of the device, and a stream may wait for a round of this library. So the engine must not wait
+// for the driver.
 #pragma once
 
 #include <unistd.h>
@@ -25,7 +25,7 @@ class import_closer {
   /// Queues an import for closing. The device must no longer use the import. Never waits for the driver.
   void close(std::unique_ptr<peer_import> gone) noexcept;
 
-  /// Stops closing imports, because the device hangs and may still use them.
+  /// Stops closing imports. Must be called if the device hangs, because a hung device may still use the imports.
   void keep_all();
 
  private:

@@ -1,5 +1,5 @@
 // A pool that allocates pieces of memory from larger areas. The pool gets areas from a source, such as the driver of a
-// GPU, and never returns them, because the driver would wait for all work of the device to free an area. Used by one
+// GPU, and never returns them, because to free an area, the driver would wait for all work of the device. Used by one
 // thread at a time, except for functions that allow any thread.
 #pragma once
 
@@ -36,7 +36,8 @@ class memory_pool {
     piece_owner owner = piece_owner::nobody;
     bool begins_area = false;  ///< first piece of an area, so never merged with the preceding piece
   };
-  /// Returns the part of the piece from `place` to its end, or nothing if `place` is not in this pool. Any thread.
+  /// Returns the part of a piece from `place` to the end of the piece, or nothing if `place` is not in this pool. Any
+  /// thread.
   std::optional<piece> rest_of(const std::byte* place) const;
 
  private:

@@ -10,8 +10,8 @@ namespace lsched {
 
 class peer_import {
  public:
-  /// Opens an area of this device that a rank exposes. The rank may be in this process. Null: the area cannot be
-  /// opened, and `health` has the reason.
+  /// Opens an area of this device that a rank exposes. The rank may be in this process. Returns null if the area cannot
+  /// be opened; `health` then has the reason.
   static std::unique_ptr<peer_import> open(const cuda_context& in, cuda_health& health, const exposed_area& what);
 
   /// Closes the import. The driver may wait for all work of the device.

@@ -1,4 +1,4 @@
-// Device memory that the ranks of a node that use the same device expose to each other. Ranks of one process expose
+// Device memory that ranks of a node expose to each other if they use the same device. Ranks of one process expose
 // memory by address, and ranks of different processes by file descriptor. Foreign memory, which code outside of this
 // library has allocated, is exposed by handles of an older driver interface (cuIpcGetMemHandle).
 #pragma once
@@ -31,27 +31,28 @@ class peer_memory {
   /// Exposes an area of this rank until hide_all().
   void add(const device_area& area);
 
-  /// Exposes memory to peers, until hide() has been called once for each show(). Returns the location that peers pass
-  /// to find(), or 0 if peers cannot read the memory. Calls the driver if the memory is foreign.
+  /// Exposes memory to peers. Returns the location that peers pass to find(), or 0 if peers cannot read the memory. If
+  /// the memory is foreign, calls the driver, and the memory stays exposed until hide() has been called once for each
+  /// show().
   std::uint64_t show(const std::byte* memory, std::uint64_t bytes);
   void hide(std::uint64_t where);
   /// Hides all areas. Must be called before this rank's device memory is freed.
   void hide_all();
 
-  /// Returns true if this rank can read device memory of rank `home`: it can open the first area of `home`, and all
-  /// areas of peers that it could not open at the last attempt.
+  /// Returns true if this rank can read device memory of rank `home`. For this, this rank must be able to open the
+  /// first area of `home`, and all areas of peers that it could not open at the last attempt.
   bool reads(rank home);
 
   /// Opens the memory for which show() has returned the location `where` on rank `home`. Returns null if the peer does
   /// not expose the memory or the memory cannot be opened; `health` then has the reason, and a later call tries again.
-  /// The import stays open as long as a caller holds the result. Unless the memory is foreign, it also stays open as
-  /// long as the peer exposes the memory.
+  /// The import stays open as long as a caller holds the result. Unless the memory is foreign, the import also stays
+  /// open as long as the peer exposes the memory.
   std::shared_ptr<const std::byte> find(rank home, std::uint64_t where, std::uint64_t bytes);
 
   /// Drops imports of peers that are lost or no longer expose the memory. An import is closed when no caller holds it.
   void forget_gone();
 
-  /// Stops closing imports. Must be called if the device hangs, because it may still use them.
+  /// Stops closing imports. Must be called if the device hangs, because a hung device may still use the imports.
   void keep_all() { closer_.keep_all(); }
 
  private:

@@ -9,9 +9,9 @@
 
 namespace lsched {
 
-/// Pins memory for all devices, until unpin() has been called once for each pin(). Memory must not overlap other pinned
-/// memory partially. Returns UNSUPPORTED or NO_MEMORY if the system or the driver refuses. Any thread. Takes about 40
-/// µs per MiB, or ten times as long if pages must be allocated.
+/// Pins memory for all devices. The memory stays pinned until unpin() has been called once for each pin(). Memory must
+/// not overlap other pinned memory partially. Returns UNSUPPORTED or NO_MEMORY if the system or the driver refuses. Any
+/// thread. Takes about 40 µs per MiB, or ten times as long if pages must be allocated.
 status pin(const cuda_context& by, std::span<const std::byte> memory);
 
 /// Undoes one pin(). The last unpin() of the memory waits for all work of the devices. Any thread.

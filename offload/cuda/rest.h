@@ -14,7 +14,7 @@ result<CUdeviceptr> reserve_for_rest(const cuda_context& in);
 
 /// Waits until no stream of this process has work in flight on the device. For this purpose, a new thread frees
 /// `reserved`. Returns false if the wait takes longer than `limit`, or if no thread can be started; the context must
-/// then never be destroyed, because the new thread may still use it. Returns true if the device has failed (driver
+/// then never be destroyed, because the new thread may still use it. Also returns true if the device has failed (driver
 /// calls then do not block), or if `reserved` is 0.
 bool comes_to_rest(const cuda_context& in, CUdeviceptr reserved, std::chrono::milliseconds limit);
 

@@ -14,9 +14,9 @@ namespace lsched {
 /// segment is for another number of ranks.
 result<std::shared_ptr<shm_segment>> adopt_segment(const launch& where);
 
-/// Attaches this process to the segment, as the rank in `where`. Then makes the kernel kill this process when its
-/// launcher ends, if the launch names a descriptor of the launcher. If this process is a child that the rank has
-/// forked, another process already has this rank, and the failure names that process.
+/// Attaches this process to the segment, as the rank in `where`. If `where` names a descriptor of the launcher, then
+/// makes the kernel kill this process when the launcher ends. If this process is a child that the rank has forked,
+/// another process already has this rank, and the failure names that process.
 result<std::unique_ptr<shm_endpoint>> take_place(const std::shared_ptr<shm_segment>& segment, const launch& where,
                                                  const shm_options& options);
 

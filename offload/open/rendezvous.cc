@@ -17,7 +17,7 @@ namespace {
 struct introduction {
   std::array<char, 32> build;  ///< participant::build, truncated
   std::int32_t size;
-  std::int32_t code;  ///< status of the sender; its failure is `text`
+  std::int32_t code;  ///< status of the sender
   residence home;
   contact reached_by;
   std::array<char, 88> text;  ///< reason of `code`, for error texts
@@ -59,7 +59,6 @@ result<introductions> gather(const exchange_function& exchange, const introducti
   return failure{status::transport, "the exchange failed: it returned " + std::to_string(answer)};
 }
 
-/// Returns the failure of the first rank that has failed, or nothing.
 std::optional<failure> find_failure(const introductions& all) {
   const auto failed = std::ranges::find_if(all, [](const introduction& each) { return each.code != 0; });
   if (failed == all.end()) return std::nullopt;
@@ -86,7 +85,7 @@ std::optional<failure> find_obstacle(const introductions& all) {
   return find_failure(all);
 }
 
-/// Returns ARGUMENT if the exchange did not return this rank's own record. Other ranks may get another result.
+/// Returns ARGUMENT if the exchange did not return this rank's own record. On other ranks, this check may succeed.
 std::optional<failure> find_distortion(const introduction& returned, const introduction& own) {
   if (std::memcmp(&returned, &own, sizeof own) == 0) return std::nullopt;
   return failure{status::argument, "the exchange did not return this rank's bytes at the rank's own place"};

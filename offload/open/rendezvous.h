@@ -8,8 +8,8 @@
 //      form a world. All ranks have the same data, so all ranks make the same decision.
 //   2. Each rank connects, and sends the outcome to all ranks. If a rank has failed, all ranks fail.
 //
-// A rank that has failed still takes part in both exchanges, so that no rank waits for it. Only after a negative
-// decision in step 1 do all ranks omit step 2.
+// A rank that has failed still takes part in the next exchange, so that no rank waits for it. If the decision of step 1
+// is negative, all ranks omit step 2.
 #pragma once
 
 #include <array>
@@ -38,11 +38,11 @@ struct residence {
   std::array<char, 48> host{};  ///< host name, for error texts
 };
 
-/// Returns the residence of this process.
 residence find_residence();
 
-/// Returns the reason why two processes cannot share memory, or nothing if they can: a predicate for "ranks 0 and 1 …".
-/// Processes can share memory if they run on the same host, in the same process name space, for the same user.
+/// Returns the reason why two processes cannot share memory, as a predicate for "ranks 0 and 1 …". Returns nothing if
+/// they can share memory. Processes can share memory if they run on the same host, in the same process name space, for
+/// the same user.
 std::optional<std::string> find_separation(const residence& first, const residence& second);
 
 /// Data by which other ranks reach a rank. Its meaning depends on the connector.
@@ -54,7 +54,6 @@ class connector {
  public:
   virtual ~connector() = default;
 
-  /// Returns the contact of this rank.
   virtual result<contact> invite() = 0;
 
   /// Connects this rank. `all` has the contacts of all ranks, in rank order.
@@ -64,7 +63,6 @@ class connector {
   virtual std::optional<failure> confirm() = 0;
 };
 
-/// A rank that takes part in a rendezvous.
 struct participant {
   world place;
   std::string_view build;  ///< name of the library's build, which must be equal on all ranks
@@ -73,11 +71,11 @@ struct participant {
 };
 
 /// Connects the ranks of a new world. `exchange` is called once or twice on each rank. Returns nothing if all ranks
-/// have connected. Otherwise the failure names the rank to blame.
+/// have connected. Otherwise returns a failure. If another rank is to blame, the failure names that rank.
 std::optional<failure> meet(const participant& self, const exchange_function& exchange, connector& way);
 
-/// The number of bytes of a rank in an exchange. The number is the same in every build, so that ranks of different
-/// builds can compare their builds.
+/// The number of bytes that each rank sends in an exchange. The number is the same in every build, so that ranks of
+/// different builds can compare their builds.
 inline constexpr std::size_t k_exchanged_bytes = 256;
 
 }  // namespace lsched

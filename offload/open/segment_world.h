@@ -30,7 +30,6 @@ struct opened_rank {
   std::string warning{};  ///< set if the regions are smaller than a user would expect
 };
 
-/// Opens a world of one rank.
 result<opened_rank> open_alone(const segment_options& how);
 
 /// Opens a world whose ranks are threads of this process. Returns all ranks, in rank order.

@@ -48,7 +48,7 @@ class cuda_context {
   std::vector<CUfunction> functions_;
 };
 
-/// Makes a context current for the calling thread while this object exists. Driver calls in this scope do not
+/// As long as this object exists, a context is current for the calling thread. Driver calls in this scope do not
 /// invalidate stream captures of other code. If is_entered() is false, the context no longer exists, and no driver call
 /// may be made, because it would use another context.
 class cuda_scope {

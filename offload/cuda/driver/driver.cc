@@ -44,18 +44,17 @@ std::optional<failure> find_functions(void* library, cuda_driver& into) {
   return std::nullopt;
 }
 
-/// The result of the search for a driver.
 struct loaded_driver {
   std::mutex guard;
   cuda_driver functions;
   bool is_loaded = false;
   std::optional<failure> why;                       ///< set if the driver cannot be used: the reason
-  std::atomic<const cuda_driver*> usable{nullptr};  ///< pointer to `functions`, once they can be called
+  std::atomic<const cuda_driver*> usable{nullptr};  ///< pointer to `functions`; null if they cannot be called
 };
 
 constinit loaded_driver the_one;
 
-/// Loads the library by dlopen with `flags`. Returns false if the library is missing.
+/// Loads the library by dlopen with `flags`. Returns false if dlopen fails.
 bool load(loaded_driver& into, int flags) {
   if (into.is_loaded) return true;
   void* const library = dlopen(k_library, flags);

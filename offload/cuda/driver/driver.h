@@ -57,8 +57,8 @@ inline constexpr int k_least_cuda_driver = 12000;
   NAME(cuEventRecord, 2000)                      \
   NAME(cuEventQuery, 2000)
 
-// Functions that some drivers or machines lack, and last the functions that only benchmarks and tests call. The pointer
-// to a missing function is null.
+// Functions that some drivers or machines lack. Only benchmarks and tests call the last three. The pointer to a missing
+// function is null.
 #define LSCHED_CUDA_OPTIONAL_FUNCTIONS(NAME)  \
   NAME(cuFuncLoad, 12040)                     \
   NAME(cuIpcGetMemHandle, 4010)               \
@@ -90,7 +90,7 @@ struct cuda_driver {
 /// as text. Any thread.
 result<const cuda_driver*> load_cuda_driver();
 
-/// Returns the driver if the process has already loaded it, else nullptr. Any thread.
+/// Returns the driver if the process has already loaded it and it is usable, else nullptr. Any thread.
 const cuda_driver* find_cuda_driver();
 
 /// Returns the driver that load_cuda_driver() or find_cuda_driver() has found, or nullptr. Costs one atomic load.

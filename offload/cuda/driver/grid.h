@@ -22,8 +22,8 @@ constexpr std::uint64_t parts(std::uint64_t count, std::uint64_t each) {
   return count / each + (count % each != 0 ? 1 : 0);
 }
 
-/// Returns the number of threads in a block that processes `wanted` items, one per thread. It is a multiple of the warp
-/// size, because a partial warp takes as long as a whole warp.
+/// Returns the number of threads in a block for `wanted` items: one for each item, but at most k_most_device_threads.
+/// The number is a multiple of the warp size, because a partial warp takes as long as a whole warp.
 constexpr std::uint32_t threads_for(std::uint64_t wanted) {
   constexpr std::uint32_t warp = 32;
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(parts(wanted, warp) * warp, warp, k_most_device_threads));

@@ -1,5 +1,5 @@
 // Launch parameters for the kernels in ops/kernel.h: the functions of the device image, the grids, and the size of the
-// workspace, the memory for data between two passes of a kernel. No function of this file calls the driver.
+// workspace (the memory for data between two passes of a kernel). No function of this file calls the driver.
 #pragma once
 
 #include <array>
@@ -27,8 +27,7 @@ std::span<const device_symbol> device_symbols();
 
 inline constexpr std::uint32_t k_no_device_function = ~std::uint32_t{0};
 
-/// A kernel for one dtype, which is looked up when an instance is created. Each function of the kernel has one
-/// parameter, a device_arguments (kernels/arguments.h).
+/// A kernel for one dtype. Each function of the kernel has one parameter, a device_arguments (kernels/arguments.h).
 struct device_kernel {
   std::uint32_t first = k_no_device_function;   ///< index in device_symbols()
   std::uint32_t second = k_no_device_function;  ///< index of the function for the second pass
@@ -36,7 +35,8 @@ struct device_kernel {
 
   bool has_two_passes() const { return second != k_no_device_function; }
 
-  // A grid has at least one block, even if `count` is 0. A launch with `count` 0 writes nothing, or sums of zero.
+  // A grid has at least one block, even if `count` is 0. A launch with `count` 0 writes nothing, except that
+  // `dot_norms` writes sums of zero.
   device_grid grid_of_first(std::uint64_t count) const;
   device_grid grid_of_second(std::uint64_t count) const;
 

@@ -13,14 +13,14 @@ namespace lsched {
 
 /// Returns whether [memory, memory + bytes) is host memory or memory of device `number`. Pinned memory, and managed
 /// memory that the host can read, count as host memory. Returns CONSTRAINT for memory of another device, and ARGUMENT
-/// if parts of the memory are in different spaces or allocations, or if the memory was freed. If the driver fails and
+/// if the first and the last byte are in memory of different kinds, or if the memory was freed. If the driver fails and
 /// the host cannot read the memory, returns the driver's error. Any thread. No context must be current.
 result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t number, const std::byte* memory,
                                    std::uint64_t bytes);
 
 struct cuda_allocation {
   std::span<const std::byte> memory;
-  unsigned long long number = 0;  ///< never reused in this process
+  unsigned long long number = 0;  ///< driver's number of the allocation, never reused in this process
 };
 
 /// Returns the allocation that contains the device address `memory`, or nothing if the driver does not know the

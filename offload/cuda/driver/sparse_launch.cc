@@ -9,7 +9,8 @@ namespace lsched {
 namespace {
 
 constexpr std::uint32_t k_narrowing_threads = 64;  // number of threads of the block that runs `narrow`
-// Maximum number of blocks in a counting pass, because each block must add its own counters to those of the grid.
+// Maximum number of blocks in a counting pass. More blocks would be slower, because each block adds its own counters to
+// those of the grid.
 constexpr std::uint32_t k_most_counters = 4096;
 
 /// Returns the number of threads in a block that processes tiles.
@@ -21,8 +22,8 @@ constexpr std::uint64_t tiles_of(std::uint64_t count) {
 
 unsigned magnitude_bits(dtype type) { return static_cast<unsigned>(8 * size_of(type) - 1); }
 
-/// Adds the counting passes, each of which determines a few bits of the k-th magnitude, from the highest to the lowest.
-/// The first pass also adds the gradient.
+/// Adds the launches of the counting passes to `all`. Each pass determines a few bits of the k-th magnitude, the
+/// highest bits first. The first pass also adds the gradient to the residual.
 void add_counting_passes(const sparse_selection& job, device_arguments with, launch_list& all) {
   // Number of elements of the residual that a thread processes at once.
   const std::uint64_t vector = job.type == dtype::f64 ? 2 : 4;

@@ -20,8 +20,9 @@ LSCHED_DEVICE double round_subnormal_brain(double value) {
 }
 
 /// Returns true if f32 arithmetic gives the same bits as f64 arithmetic: no product may lose a bit that affects the
-/// output. If the factor is a power of two, a product loses bits only if it is subnormal in f32, and then f16 rounds it
-/// to zero in any case. If the factor is at least 1, no product loses bits.
+/// output. The factor must be a power of two, so that a product loses bits only if it is subnormal in f32. For an f32
+/// output, this is the only rounding. For f16, such a product is rounded to zero in any case. For bf16, the factor must
+/// also be at least 1, so that no product loses bits.
 template <class To>
 LSCHED_DEVICE bool is_narrow_enough(double factor) {
   const auto bits = bits_as<std::uint64_t>(factor);

@@ -13,7 +13,6 @@
 #include "offload/cuda/kernels/emulation.h"
 #else
 
-/// Largest number of threads in a block.
 #define LSCHED_MOST_THREADS 256
 
 #define LSCHED_DEVICE __device__ __forceinline__
@@ -36,8 +35,8 @@ LSCHED_DEVICE std::uint32_t block_index() { return blockIdx.x; }
 LSCHED_DEVICE std::uint32_t block_size() { return blockDim.x; }  ///< number of threads in a block
 LSCHED_DEVICE std::uint32_t grid_size() { return gridDim.x; }    ///< number of blocks in the grid
 
-/// Waits until all threads of the block have called this function, and makes their earlier writes visible to each
-/// other.
+/// Waits until all threads of the block have called this function, and makes their earlier writes visible to all
+/// threads of the block.
 LSCHED_DEVICE void sync_block() { __syncthreads(); }
 
 /// Adds `number` to *to. Other threads of the grid may add to *to at the same time.
@@ -51,8 +50,8 @@ LSCHED_DEVICE void add_atomically(std::uint64_t* to, std::uint64_t number) {
 LSCHED_DEVICE double add_exact_product(double sum, double one, double other) { return __fma_rn(one, other, sum); }
 LSCHED_DEVICE float add_exact_product(float sum, float one, float other) { return __fmaf_rn(one, other, sum); }
 
-/// Returns `number`, but hides its value range from the compiler. Otherwise the compiler would pack two 16-bit numbers
-/// into a register, and on sm_120 such code for bytes needed more registers than a thread has.
+/// Returns `number`, but hides its value range from the compiler. If the compiler knew the range, it would pack two
+/// 16-bit numbers into a register. On sm_120, such code for bytes needed more registers than a thread has.
 LSCHED_DEVICE std::int32_t keep_wide(std::int32_t number) {
   asm("" : "+r"(number));
   return number;

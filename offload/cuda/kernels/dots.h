@@ -9,7 +9,7 @@ namespace lsched {
 inline constexpr std::uint32_t k_device_dots = 3;           ///< the dot products a.b, a.a and b.b
 inline constexpr std::uint32_t k_device_dot_block = 1024;   ///< number of elements in a block of elements
 inline constexpr std::uint32_t k_device_dot_group = 64;     ///< number of blocks in a group
-inline constexpr std::uint32_t k_threads_of_dot_block = 4;  ///< number of threads that divide a block's lanes
+inline constexpr std::uint32_t k_threads_of_dot_block = 4;  ///< number of threads for the lanes of a block
 inline constexpr std::uint64_t k_device_dot_group_elements = std::uint64_t{k_device_dot_block} * k_device_dot_group;
 
 }  // namespace lsched

@@ -24,7 +24,7 @@
 namespace lsched {
 namespace emulation {
 
-/// The position in the grid of the device thread that this host thread currently executes.
+/// The grid position of the device thread that this host thread currently executes.
 struct place {
   std::uint32_t thread = 0, block = 0, threads = 1, blocks = 1;
 };

@@ -68,7 +68,7 @@ struct own_lanes {
   }
 };
 
-/// Returns the number of elements, or 0 if a vector is null, so that the sums are zero.
+/// Returns the number of elements, or 0 if a vector is null. The sums are then zero.
 LSCHED_DEVICE std::uint64_t count_of(const device_arguments& with) {
   return with.a == nullptr || with.b == nullptr ? 0 : with.count;
 }
@@ -77,8 +77,8 @@ LSCHED_DEVICE std::uint64_t groups_of(std::uint64_t count) {
   return count / k_device_dot_group_elements + (count % k_device_dot_group_elements != 0 ? 1 : 0);
 }
 
-/// Computes the lanes of one block of elements that belong to thread `part` of the block. Elements after the end of the
-/// vectors count as zeros.
+/// Computes the lanes that thread `part` has in one block of elements. Elements after the end of the vectors count as
+/// zeros.
 template <class Format>
 LSCHED_DEVICE void add_lanes(const device_arguments& with, std::uint64_t group, std::uint32_t block, std::uint32_t part,
                              group_lanes<Format>& lanes) {
@@ -105,7 +105,7 @@ LSCHED_DEVICE double wide_lane(const float (&lanes)[32][k_device_dot_group], std
   return static_cast<double>(lanes[number][block] + lanes[number + 16][block]);
 }
 
-/// Adds the lanes of a block of elements as a balanced tree.
+/// Adds the lanes of a block of elements in the order of a balanced tree.
 template <class Lanes>
 LSCHED_DEVICE double sum_of_lanes(const Lanes& lanes, std::uint32_t block) {
   double sums[16];

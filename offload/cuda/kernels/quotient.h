@@ -33,7 +33,7 @@ LSCHED_DEVICE Integer of_integer(Integer value, std::uint64_t divisor) {
   return static_cast<Integer>(is_negative ? 0 - nearest : nearest);
 }
 
-// ---- floating numbers, if those of the hardware are wide enough
+// ---- floating-point numbers, by the division of the hardware if it is exact enough
 
 /// Number of bits of a number's significand.
 template <class Number>
@@ -47,7 +47,7 @@ inline constexpr std::uint64_t k_most_divisor =
         ? std::uint64_t{1} << k_digits<typename Format::number>
         : (std::uint64_t{1} << (k_digits<typename Format::number> - Format::fraction - 1)) - 1;
 
-// ---- floating numbers, by arithmetic of integers
+// ---- floating-point numbers, by integer arithmetic
 
 LSCHED_DEVICE int width_of(std::uint64_t number) {
   int width = 0;
@@ -63,7 +63,7 @@ struct long_division {
   LSCHED_DEVICE long_division(std::uint64_t dividend, std::uint64_t by)
       : divisor(by), below(dividend / by), rest(dividend % by) {}
 
-  /// Doubles the dividend, which computes one more bit of the quotient.
+  /// Doubles the dividend, and computes one more bit of the quotient.
   LSCHED_DEVICE void go_on() {
     const bool carries = rest >> 63 != 0;
     rest *= 2, below *= 2;

@@ -9,7 +9,7 @@ namespace lsched {
 inline constexpr std::uint32_t k_select_bits = 11;  ///< number of bits of the k-th magnitude that one pass determines
 inline constexpr std::uint32_t k_select_bins = 1u << k_select_bits;
 inline constexpr std::uint32_t k_select_own = 16;   ///< elements of a row that one thread processes
-inline constexpr std::uint32_t k_select_rows = 16;  ///< number of rows in a tile; all threads process a row
+inline constexpr std::uint32_t k_select_rows = 16;  ///< rows in a tile; the threads of a block share a row
 
 /// The number of elements with a magnitude above the k-th largest, and the number of elements with the k-th largest
 /// magnitude.

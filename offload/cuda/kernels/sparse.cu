@@ -1,15 +1,16 @@
 // The first and the last step of a sparse allreduce (ops/sparse_job.h), with the bits of ops/sparse.
 //
 // The k elements of largest magnitude are found in passes over the residual. The counting passes determine the k-th
-// largest magnitude, 11 bits at a time, the highest bits first. A counting pass considers the elements whose highest
-// bits are those of the k-th magnitude, as far as known, and counts them by their next 11 bits (count). From the
+// largest magnitude, 11 bits at a time, the highest bits first. A counting pass considers only the elements whose
+// highest bits equal the known bits of the k-th magnitude, and counts them by their next 11 bits (count). From the
 // counters, one thread block determines the next bits of the k-th magnitude (narrow). Then the elements above and at
-// the k-th magnitude are counted for each tile (tally), and replaced by the sums over all earlier tiles (scan). Finally
-// each tile writes its items behind those of earlier tiles (take).
+// the k-th magnitude are counted for each tile (tally). The counts are replaced by the sums over all earlier tiles
+// (scan). Finally, the items of each tile are written behind those of earlier tiles (take).
 //
 //     [clear] ─► count ─► narrow ─► … ─► count ─► narrow ─► tally ─► scan ─► take
 //
-// The first pass adds the gradient. All data between passes is in the workspace (select_workspace).
+// The first counting pass also adds the gradient to the residual. All data between passes is in the workspace
+// (select_workspace).
 #include <cstdint>
 #include <type_traits>
 
@@ -27,8 +28,8 @@ using element_bits =
     std::conditional_t<sizeof(typename Format::element) == 2, std::uint16_t,
                        std::conditional_t<sizeof(typename Format::element) == 4, std::uint32_t, std::uint64_t>>;
 
-/// Returns the magnitude of an element of the residual, rounded to the format of items. All NaNs have the same
-/// magnitude, which is 0 if `ignores_nan` is true.
+/// Rounds an element of the residual to the format of items, and returns the magnitude: the bits of the rounded value
+/// without the sign. All NaNs have the same magnitude, which is 0 if `ignores_nan` is true.
 template <class Format>
 LSCHED_DEVICE std::uint64_t magnitude_of(typename Format::number value, bool ignores_nan) {
   if (ignores_nan && value != value) return 0;
@@ -76,7 +77,7 @@ LSCHED_DEVICE void for_each_item(const device_arguments& with, const Each& each)
 
 // ---- passes that count
 
-/// Returns the new value of an element of the residual, to which an element of the gradient is added.
+/// Returns value + factor * gradient, the new value of an element of the residual.
 template <class Format>
 LSCHED_DEVICE typename Format::number accumulated(typename Format::number value, typename Format::element gradient,
                                                   typename Format::number factor) {
@@ -183,8 +184,8 @@ struct own_elements {
   }
 };
 
-/// Classifies magnitudes. All elements above the k-th magnitude are selected, and so many of the first elements with
-/// the k-th magnitude that k elements are selected. Zeros are never selected.
+/// Classifies magnitudes. All elements above the k-th magnitude are selected. The first elements with the k-th
+/// magnitude complete the selection to k elements. Zeros are never selected.
 struct places_of {
   std::uint64_t low;
   LSCHED_DEVICE bool is_above(std::uint64_t magnitude) const { return magnitude > low; }
@@ -338,8 +339,8 @@ LSCHED_DEVICE void put(const device_arguments& with) {
   });
 }
 
-/// Subtracts each sent item from the residual, so that its rounding error stays; writes zero if that error is not
-/// finite.
+/// Subtracts each sent item from the residual, where only the item's rounding error stays. If the error is not finite,
+/// writes zero.
 template <class Format>
 LSCHED_DEVICE void leave(const device_arguments& with) {
   using number = typename Format::number;
@@ -354,7 +355,7 @@ LSCHED_DEVICE void leave(const device_arguments& with) {
   });
 }
 
-/// Sets the elements of the residual whose magnitude is at least `wanted` to zero.
+/// Sets to zero each element of the residual whose magnitude is at least `wanted`.
 template <class Number>
 LSCHED_DEVICE void drop(const device_arguments& with) {
   using bits = std::conditional_t<sizeof(Number) == 4, std::uint32_t, std::uint64_t>;
@@ -367,7 +368,7 @@ LSCHED_DEVICE void drop(const device_arguments& with) {
       with.count, false, [](std::uint64_t) {}, one);
 }
 
-/// Sets `count` bytes at c, which may have any alignment, to zero.
+/// Sets `count` bytes at c to zero. c may have any alignment.
 LSCHED_DEVICE void clear(const device_arguments& with) {
   auto* const bytes = static_cast<std::uint8_t*>(with.c);
   const auto whole = [=](std::uint64_t i) {

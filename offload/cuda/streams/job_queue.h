@@ -21,7 +21,7 @@ class job_queue {
   /// Reserves capacity for `jobs` jobs in flight. On failure, nothing has changed.
   CUresult reserve(std::size_t jobs);
 
-  /// Adds a job, which consists of the work that was put into the stream since the last job.
+  /// Adds a job: the work that is put into the stream between this call and mark_end().
   void add_job(std::uint64_t cookie);
   /// Records the event that marks the end of the last added job.
   CUresult mark_end();
@@ -33,7 +33,7 @@ class job_queue {
   std::size_t size() const { return end_ - begin_; }
 
   /// Removes the oldest job if it has ended, else returns NOT_READY. The queue must not be empty. If mark_end() could
-  /// not record the event of the job, this function records it, behind all work that is now in the stream.
+  /// not record the event of the job, this function records the event, behind all work that is now in the stream.
   CUresult take_ended(std::uint64_t* cookie);
 
   /// Removes the oldest job without a check. Only for a context that executes nothing any more. The queue must not be

@@ -27,7 +27,8 @@ bool stream_gate::reserve() {
   return true;
 }
 
-// All rounds for which a stream may wait must have been released. Host functions in flight then ring without effect.
+// All rounds for which a stream may wait must have been released. Host functions that are still in flight ring without
+// effect.
 stream_gate::~stream_gate() {
   if (end_.word != nullptr) words_.give_back(end_.word);
   const cuda_scope here(in_);

@@ -13,7 +13,7 @@
 
 namespace lsched {
 
-/// The maximum number of streams of one device that may wait at the same time, and the waits that count. Any thread may
+/// The maximum number of streams of one device that may wait at the same time, and the present waits. Any thread may
 /// call the functions. Memory is allocated only at construction.
 class stream_limit {
  public:
@@ -23,7 +23,7 @@ class stream_limit {
   /// Returns the object for a device, which all callers share.
   static std::shared_ptr<stream_limit> of_device(std::int32_t number);
 
-  /// Returns a lock that serialises trials: a rank must hold this lock during its trial.
+  /// Returns a lock that serializes trials (canary.h). A rank must hold this lock during its trial.
   std::unique_lock<std::mutex> begin_trial() { return std::unique_lock(trial_); }
   /// Lowers the limit to `streams`, the result of a trial, unless the limit is already lower.
   void lower(std::size_t streams);

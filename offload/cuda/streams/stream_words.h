@@ -23,13 +23,13 @@ class stream_words {
  public:
   explicit stream_words(const cuda_context& in) : in_(in), limit_(stream_limit::of_device(in.number())) {}
 
-  /// Frees the words, for which the driver waits for all work of the device.
+  /// Frees the words. To free them, the driver waits for all work of the device.
   ~stream_words();
   stream_words(const stream_words&) = delete;
   stream_words& operator=(const stream_words&) = delete;
 
   stream_word take();
-  /// Returns a word from take(). The word must have reached every value for which a stream waits.
+  /// Gives back a word from take(). The word must have reached every value for which a stream waits.
   void give_back(std::atomic<std::uint64_t>* word);
 
   /// Raises the word to at least `value`.
