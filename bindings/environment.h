@@ -1,5 +1,5 @@
-// Access to environment variables of a process that opens a world. An empty text variable counts as not set. An empty
-// number is an error, because a launcher should have set the number.
+// Access to environment variables of a process that opens a world. An empty variable counts as not set if its value is
+// a text. If its value is a number, an empty variable is an error, because a launcher should have set the number.
 #pragma once
 
 #include <unistd.h>
@@ -37,8 +37,8 @@ inline std::string recorder_in_environment() {
   return set == nullptr ? "" : set;
 }
 
-/// Returns the integer in `variable`, or nothing if the variable is not set. Returns ARGUMENT, with the name and the
-/// value, if the value is not an integer from `least` to `most`.
+/// Returns the integer in `variable`, or nothing if the variable is not set. Returns ARGUMENT, with the variable's name
+/// and value, if the value is not an integer from `least` to `most`.
 inline result<std::optional<std::int32_t>> number_in_environment(
     const char* variable, std::int32_t least = 0, std::int32_t most = std::numeric_limits<std::int32_t>::max()) {
   const char* const set = in_environment(variable);
@@ -83,7 +83,6 @@ inline result<bool> switch_in_environment(const char* variable) {
   return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\", neither 1 nor 0"};
 }
 
-/// Returns the number of the GPU to attach, from LSCHED_CUDA_DEVICE.
 inline result<std::optional<std::int32_t>> cuda_device_in_environment() {
   return number_in_environment("LSCHED_CUDA_DEVICE");
 }
@@ -93,8 +92,9 @@ inline result<bool> cuda_streams_in_environment() {
   return choice_in_environment("LSCHED_CUDA_STREAMS", "auto", "host");
 }
 
-/// Returns the launch of this process, or nothing if no local launcher started the process. Returns ARGUMENT if the set
-/// of variables is incomplete or invalid, because a world of one rank would then give wrong sums without an error.
+/// Returns the launch of this process, or nothing if no local launcher started the process. Returns ARGUMENT if only
+/// some of the launcher's variables are set, or if a value is invalid, because a world of one rank would then give
+/// wrong sums without an error.
 inline result<std::optional<launch>> find_launch() {
   launch found;
   const std::pair<const char*, std::int32_t*> contract[]{

@@ -54,8 +54,8 @@ inline constexpr std::array k_environment_variables{
                          "set by `lsched run`: descriptor that ends the ranks with the command"},
 };
 
-/// Returns a line such as "LSCHED_LAN is not a variable of libsched; did you mean LSCHED_LANE?" for each variable of
-/// the environment that has the prefix LSCHED_ but is unknown, in alphabetical order. Variables with the prefix
+/// Returns, in alphabetical order, a line for each environment variable that has the prefix LSCHED_ but is unknown,
+/// such as "LSCHED_LAN is not a variable of libsched; did you mean LSCHED_LANE?". Variables with the prefix
 /// LSCHED_TEST_ belong to the library's own tests, and are ignored.
 inline std::vector<std::string> unknown_variables() {
   constexpr std::string_view k_prefix = "LSCHED_";

@@ -35,8 +35,9 @@ struct foreign_launch {
 };
 
 /// Searches for a foreign launcher in this order: PMI, Open MPI, torchrun, a step of Slurm, PMIx. Returns the first
-/// one, or nothing if no foreign launcher started several processes. (A batch script of Slurm is one process, even if
-/// its job has several tasks.) Returns ARGUMENT if a variable that holds a number of processes is not a number.
+/// launcher that it finds, or nothing if no foreign launcher started several processes. (A batch script of Slurm is one
+/// process, even if its job has several tasks.) Returns ARGUMENT if a variable that holds a number of processes is not
+/// a number.
 inline result<std::optional<foreign_launch>> find_foreign_launch() {
   struct row {
     const char* size;    ///< the variable that holds the number of processes

@@ -45,9 +45,8 @@ struct plot_curve {
   std::vector<std::pair<double, double>> points{};
 };
 
-/// One of the diagrams of a picture.
 struct plot_diagram {
-  std::string settings;  ///< commands of gnuplot, without the key. Settings of preceding diagrams stay in force
+  std::string settings;  ///< gnuplot commands, except for the key. Settings of preceding diagrams remain in effect
   std::vector<plot_curve> curves{};
   bool shares_x = false;  ///< true if all curves should have points at the same x; missing points are then marked
 
@@ -89,7 +88,6 @@ inline std::vector<missing_point> missing_points(const plot_diagram& diagram, bo
   return missing;
 }
 
-/// The files of one picture.
 class picture {
  public:
   explicit picture(std::filesystem::path png) : png_(std::move(png)), data_(png_), script_(png_) {

@@ -29,7 +29,6 @@ inline result<log_level> log_level_in_environment() {
   return failure{status::argument, "LSCHED_LOG is \"" + std::string(set) + "\", not error, warning or info"};
 }
 
-/// Returns the line that log() prints.
 inline std::string log_line(log_level level, rank self, std::string_view text) {
   return "libsched [rank " + std::to_string(self) + "] " + std::string(k_log_levels[static_cast<std::size_t>(level)]) +
          ": " + std::string(text) + "\n";

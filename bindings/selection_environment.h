@@ -45,9 +45,9 @@ inline std::vector<failure> load_algorithm_files() {
   return flaws;
 }
 
-/// Returns the selection that LSCHED_ALGORITHM and the tuning table in the file LSCHED_TUNING make. If the table has
-/// wire costs, these replace the costs of the topology. Registers the algorithm files first. A failure names the
-/// variable and the reason.
+/// Returns the selection of algorithms by LSCHED_ALGORITHM and by the tuning table in the file that LSCHED_TUNING
+/// names. If the table has wire costs, these replace the costs of the topology. Registers the algorithm files first. A
+/// failure names the variable and the reason.
 inline result<selection> read_selection() {
   const auto wrong = [](const char* variable, const std::string& value, const failure& why) {
     return failure{why.code, std::string(variable) + "=" + value + ": " + why.text};

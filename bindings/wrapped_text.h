@@ -8,7 +8,7 @@
 
 namespace lsched {
 
-inline constexpr std::size_t k_columns = 100;  ///< maximum length of a line of the command's output for people
+inline constexpr std::size_t k_columns = 100;  ///< maximum length of lines that the command prints for people
 
 /// Returns the number of columns of UTF-8 text, one for each code point.
 inline std::size_t columns_of(std::string_view text) {

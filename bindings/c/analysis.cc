@@ -1,4 +1,4 @@
-// Proofs and simulations of schedules, without ranks: the C interface of verify.h and of libsched/simulate.
+// Proofs and simulations of schedules, without a world: the C interface of verify.h and of libsched/simulate.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -18,7 +18,6 @@ namespace {
 
 // --- a collective of the registry --------------------------------------------------------------------------
 
-/// Reads the collective of a desc.
 template <class Desc>
 collective_request read_request(const Desc& desc, rank root) {
   collective_request request{.collective = view_of(desc.collective),

@@ -45,8 +45,8 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
 
 // --- rounds in the order of streams --------------------------------------------------------------------------------
 
-/// Returns OK if rounds of the schedule can follow a stream. Otherwise reports the reason and returns the status of the
-/// failure.
+/// Returns OK if rounds of the schedule can be ordered by a stream. Otherwise reports the reason and returns the status
+/// of the failure.
 lsched_status may_use_streams(const lsched_schedule& schedule) {
   if (schedule.world->process.gpu() == nullptr)
     return fail(status::state, "no device is attached: call lsched_cuda_attach (in Python World.attach_cuda) first");
@@ -60,7 +60,8 @@ lsched_status may_use_streams(const lsched_schedule& schedule) {
 }
 
 /// Makes the schedule's gate (which lets rounds begin at their place in a stream) at the first call. If two threads
-/// call at the same time, one of them gets STATE from the engine, because the other thread has made the gate.
+/// call at the same time, the engine returns STATE to one of them, because the other thread has made the gate. This is
+/// no error.
 status need_gate(const lsched_schedule& schedule) {
   instance& runs = *schedule.instance;
   if (runs.has_gate.load()) return status::ok;

@@ -8,9 +8,9 @@
  *     LSCHED_ERR_ARGUMENT. Compilers warn if a status is ignored. Write `(void)` before a call to ignore its status.
  *  2. Arguments. The order is object, inputs, options, outputs, and last an optional lsched_diagnostic (NULL allowed)
  *     that receives the details of a failure. Functions without a diagnostic parameter keep the details for
- *     lsched_last_failure(). An open or create function that succeeds may write status LSCHED_OK and a warning, for
- *     example that an adaptive sum is only a mean here. Otherwise it leaves the diagnostic unchanged, so begin with an
- *     empty text to tell the two cases apart: lsched_diagnostic why = {.struct_size = sizeof why}.
+ *     lsched_last_failure(). An open or create function that succeeds with a warning writes LSCHED_OK and the warning
+ *     to the diagnostic. An open or create function that succeeds without a warning leaves the diagnostic unchanged. To
+ *     recognise a warning, pass a diagnostic with an empty text: lsched_diagnostic why = {.struct_size = sizeof why}.
  *  3. Units. Counts are elements. Names with `_bytes` are bytes, and names with `_ns` are nanoseconds. Ranks are
  *     int32_t, counts and sizes have 64 bits. A timeout of LSCHED_FOREVER never expires, and a timeout of 0 makes one
  *     attempt.
@@ -24,13 +24,13 @@
  *  5. Side effects. No function exits, aborts, forks, throws or installs a signal handler. The library prints log lines
  *     on standard error and nothing else. LSCHED_LOG sets their lowest level (default: warning).
  *  6. Reference. The comment of each function states which threads may call it (Thread) and how long it may block
- *     (Blocks). It also states the ownership and lifetime of memory (Memory), and the errors without the prefix
- *     LSCHED_ERR_ (Errors). "Any" means any thread at any time. Functions on different worlds never exclude each other.
- *     Every function that starts, waits or commits can return PEER, TRANSPORT and INTERNAL, which (Errors) does not
- *     repeat. PEER means that a rank of this node died. The diagnostic then names the rank that was found dead first,
- *     which is the same on all ranks.
+ *     (Blocks). The comment also states the ownership and lifetime of memory (Memory), and the errors without the
+ *     prefix LSCHED_ERR_ (Errors). "Any" means any thread at any time. Calls on different worlds may run at the same
+ *     time. Every function that starts a round, waits or commits can also return PEER, TRANSPORT and INTERNAL, although
+ *     (Errors) does not list them. PEER means that a rank of this node died. The diagnostics of all ranks name the same
+ *     rank: the first that was found dead.
  *  7. Collective functions. All ranks of the world call them, in the same order. A rank whose own arguments are invalid
- *     still takes part: every rank returns, with an error that names the rank and its invalid argument. A NULL world or
+ *     still takes part: every rank then returns an error that names this rank and the invalid argument. A NULL world or
  *     builder is the only exception: that call returns at once, and the other ranks wait until their commit timeout
  *     expires.
  *  8. Floating point. Arithmetic on the host runs in the default mode: round to nearest even, keep subnormals, trap
@@ -93,7 +93,7 @@ typedef enum lsched_status {
   LSCHED_ERR_UNSUPPORTED = -8, /* not offered by this build or transport */
   LSCHED_ERR_NOMEM = -9,
   LSCHED_ERR_TRANSPORT = -10, /* the transport failed */
-  LSCHED_ERR_PEER = -11,      /* a rank died, or closed its world while others still needed it */
+  LSCHED_ERR_PEER = -11,      /* a rank died, or closed its world while other ranks still needed that rank */
   LSCHED_ERR_TIMEOUT = -12,
   LSCHED_ERR_BUSY = -13,       /* the object is still in use */
   LSCHED_ERR_VERSION = -14,    /* caller and library differ in LSCHED_ABI, or a struct has unknown members */
@@ -122,9 +122,8 @@ typedef struct lsched_diagnostic {
   char text[512]; /* one line, always terminated */
 } lsched_diagnostic;
 
-/** Returns the details of the latest failure in the calling thread. This covers only functions without a diagnostic
- * parameter, such as lsched_start or lsched_world_close. The status is LSCHED_OK if no such function has failed in this
- * thread.
+/** Returns the details of the calling thread's latest failure in a function without a diagnostic parameter, such as
+ * lsched_start or lsched_world_close. The status is LSCHED_OK if no such function has failed in this thread.
  * Thread: any. Blocks: never.
  * Memory: owned by the thread. The next failure in this thread overwrites the details. */
 LSCHED_API const lsched_diagnostic* lsched_last_failure(void);
@@ -161,10 +160,10 @@ typedef enum lsched_reduction {
 
 /** The divisor of a result, for sums only. The sum is computed in the dtype, and may overflow before the division.
  * Every mean of this library is the exact quotient of sum and divisor, rounded once to the dtype. Integer quotients are
- * rounded to the nearest integer, half to even. So if all P ranks contribute x and P x is exact, the mean is x. */
+ * rounded to the nearest integer, half to even. So if all P ranks contribute x, and P * x is exact, the mean is x. */
 typedef enum lsched_divisor {
   LSCHED_DIVIDE_BY_NONE = 0,
-  LSCHED_DIVIDE_BY_RANKS,        /* the size of the world at create, which Li et al. (PPoPP 2020) use */
+  LSCHED_DIVIDE_BY_RANKS,        /* the size of the world at create, as in Li et al. (PPoPP 2020) */
   LSCHED_DIVIDE_BY_CONTRIBUTORS, /* the number of contributors of the round; only for partial schedules with
                                     LSCHED_LATEST, because results of other schedules may cover several rounds */
   LSCHED_DIVIDE_BY_OFFERS        /* the number of lsched_offer calls that the result contains; only for partial
@@ -176,12 +175,13 @@ typedef enum lsched_divisor {
  * never overlaps them partly. Memory is aligned to the dtype, not to a whole unit.
  * The thread that drives the world calls the function while a round runs: a thread inside an lsched call, or the
  * progress thread. A world makes one such call at a time.
- * The function must return. It must not throw, jump out or call this library. It runs in the default floating-point
- * mode (convention 8), and a change of the mode ends with the call. */
+ * The function must return. It must not throw, jump out or call this library. The function runs in the default
+ * floating-point mode (convention 8). If it changes the mode, the change ends with the call. */
 typedef void (*lsched_combine)(const void* lower, const void* higher, void* target, uint64_t count, void* context);
 
-/** A reduction that the caller defines. It must be associative, and equal operands must give equal bits on all ranks.
- * The struct is copied when it is passed. The caller owns `context`, which must outlive the schedules that use it. */
+/** A reduction that the caller defines. The reduction must be associative, and equal operands must give equal bits on
+ * all ranks. The struct is copied when it is passed. The caller owns `context`, which must outlive the schedules that
+ * use it. */
 typedef struct lsched_user_op {
   size_t struct_size;
   lsched_combine combine;
@@ -209,16 +209,16 @@ typedef enum lsched_progress_mode {
 } lsched_progress_mode;
 
 typedef enum lsched_idle_mode {
-  LSCHED_IDLE_AUTO = 0, /* if each local rank has a core: spin; otherwise yield, then sleep. While other programs use
-                           the core: sleep at once */
+  LSCHED_IDLE_AUTO = 0, /* spins if each rank of this machine has a core, else yields and then sleeps. Sleeps at once
+                           while other programs use the core */
   LSCHED_IDLE_SPIN,
   LSCHED_IDLE_YIELD,
   LSCHED_IDLE_PARK
 } lsched_idle_mode;
 
 typedef enum lsched_lane_mode {
-  LSCHED_LANE_AUTO = 0,    /* large computations also use cores that no rank of this machine needs; without such a core
-                              as INLINE */
+  LSCHED_LANE_AUTO = 0,    /* large computations also use cores that no rank of this machine needs; if there is no such
+                              core, as INLINE */
   LSCHED_LANE_INLINE = -1, /* the thread that drives the world does all computations */
   LSCHED_LANE_TBB = -2     /* as AUTO, but with at least one oneTBB worker, even if no core is free */
 } lsched_lane_mode;
@@ -231,8 +231,9 @@ typedef struct lsched_config {
                                  operating system */
   int32_t lane;               /* an lsched_lane_mode, or the number of oneTBB workers for large computations */
   uint64_t region_bytes;      /* size of this rank's region, the address space for memory of lsched_alloc and of the
-                                 library; at least 1 MiB; 0: the size of the machine's memory, at most 64 TiB for all
-                                 ranks, or half of `ulimit -v` */
+                                 library; at least 1 MiB; 0: the size of the machine's memory, reduced so that the
+                                 regions of all ranks together have at most 64 TiB or, if `ulimit -v` is set, half of
+                                 that limit */
   uint64_t commit_timeout_ns; /* timeout of the collective create functions */
 } lsched_config;
 
@@ -253,11 +254,11 @@ LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
  * Blocks: until all ranks have joined, at most LSCHED_START_TIMEOUT seconds if that variable is set, else
  * commit_timeout_ns.
  * Memory: the caller owns *world until lsched_world_close.
- * Errors: UNSUPPORTED if another launcher started the process as one of several, according to the variables of PMI,
- * PMIx, torchrun or a step of Slurm. Use lsched_world_open_mpi of lsched_mpi.h or lsched_world_open_with instead.
- * UNSUPPORTED also for a oneTBB lane in a build without oneTBB. STATE (this rank has joined before); VERSION; ARGUMENT;
- * NOMEM; TRANSPORT (also if `lsched run` has ended); TIMEOUT (names a rank that did not join); PEER (names a rank that
- * died before it joined). */
+ * Errors: UNSUPPORTED if environment variables of PMI, PMIx, torchrun or a step of Slurm show that another launcher
+ * started the process as one of several. In this case use lsched_world_open_mpi of lsched_mpi.h or
+ * lsched_world_open_with. UNSUPPORTED also for a oneTBB lane in a build without oneTBB. STATE (this rank has joined
+ * before); VERSION; ARGUMENT; NOMEM; TRANSPORT (also if `lsched run` has ended); TIMEOUT (names a rank that did not
+ * join); PEER (names a rank that died before it joined). */
 #define lsched_world_open(config, world, diagnostic) lsched_world_open_abi(LSCHED_ABI, (config), (world), (diagnostic))
 /** The function behind lsched_world_open, with the LSCHED_ABI of the caller's header. */
 LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
@@ -266,9 +267,9 @@ LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config*
 /** The maximum of `bytes` in calls of an lsched_exchange. */
 #define LSCHED_EXCHANGE_BYTES 256
 /** An all-gather function that the caller of lsched_world_open_with provides. The function copies the `bytes` bytes at
- * `mine` of each rank r to all + r * bytes on all ranks, and blocks until `all` is complete. It returns 0, or another
- * number if it failed. lsched_world_open_with calls it at most twice, on every rank and in the thread that opens the
- * world. */
+ * `mine` of each rank r to all + r * bytes on all ranks, and blocks until `all` is complete. The function returns 0, or
+ * another number if it failed. lsched_world_open_with calls it at most twice, on every rank and in the thread that
+ * opens the world. */
 typedef int (*lsched_exchange)(const void* mine, void* all, uint64_t bytes, void* context);
 
 /** Joins a world of `size` ranks, as `rank`, under any launcher. The ranks find each other by `exchange`, for example
@@ -300,21 +301,21 @@ LSCHED_CHECKED lsched_status lsched_world_open_with_abi(int abi, int32_t rank, i
 LSCHED_CHECKED lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched_config* config,
                                                            lsched_world** worlds, lsched_diagnostic* diagnostic);
 
-/** Splits a world: the ranks with equal `color` form a new world. They are ordered by `key`, and by their rank in
- * `world` if keys are equal. A rank with a negative color joins no new world: *made is NULL. Collective over `world`:
- * all ranks call their creates and splits in the same order.
+/** Splits a world: the ranks with equal `color` form a new world. There, ranks are ordered by `key`, and ranks with
+ * equal `key` by their rank in `world`. A rank with a negative color joins no new world: *made is NULL. Collective over
+ * `world`: all ranks call their creates and splits in the same order.
  * A new world is used like a world that was opened. Its ranks are numbered from 0. Its schedules, errors and creates do
- * not affect `world`, which may be closed before the new world. All worlds of a process share engine, progress thread
- * and memory. A new world needs about 5 KiB, and no thread or file descriptor.
+ * not affect `world`, which may be closed before the new world. A world and all worlds made from it share engine,
+ * progress thread and memory. A new world needs about 5 KiB, and no thread or file descriptor.
  * Thread, Blocks: as lsched_collective_create.
  * Memory: the caller owns *made until lsched_world_close.
  * Errors: ARGUMENT, and as lsched_collective_create. */
 LSCHED_CHECKED lsched_status lsched_split(lsched_world* world, int32_t color, int32_t key, lsched_world** made,
                                           lsched_diagnostic* diagnostic);
 
-/** Creates a world of the `count` ranks in the list, in that order. Each of these ranks calls the function with the
- * same list and tag, and no other rank takes part. The tag distinguishes worlds of the same ranks that are created at
- * the same time. Other creates and splits of `world` may run at the same time.
+/** Creates a world of the `count` ranks in the list `ranks`, in the order of the list. Each of these ranks calls the
+ * function with the same list and tag, and no other rank takes part. The tag distinguishes worlds of the same ranks
+ * that are created at the same time. Other creates and splits of `world` may run at the same time.
  * Thread: any, one call with the same list and tag at a time.
  * Blocks: until all listed ranks have called, at most commit_timeout_ns.
  * Memory: as lsched_split.
@@ -327,8 +328,8 @@ LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32
 /** Creates a world of the survivors after a death: the members of `world` that neither died nor closed the world, in
  * their old order. Collective over the survivors. A survivor that dies during the call is left out as well. If any
  * member is left out, all that is outstanding in `world` ends with PEER on all survivors.
- * Partial schedules continue in the new world by lsched_carry. Ordinary schedules must be created again there. `world`
- * stays open and must still be closed. docs/reference/shrink.md shows a training loop.
+ * lsched_carry moves partial schedules to the new world. Ordinary schedules must be created again there. `world` stays
+ * open and must still be closed. docs/reference/shrink.md shows a training loop.
  * Thread: any, one call at a time.
  * Blocks: until all survivors have called, at most timeout_ns.
  * Memory: as lsched_split.
@@ -346,20 +347,21 @@ LSCHED_CHECKED lsched_status lsched_shrink(lsched_world* world, uint64_t timeout
  * Errors: ARGUMENT (world or count is NULL, *count is negative, or *count is positive but ranks is NULL). */
 LSCHED_API lsched_status lsched_world_lost(const lsched_world* world, int32_t* ranks, int32_t* count);
 
-/** Translates a rank: returns the number in `other` of the process that has number `rank` in `world`, or -1 if this
- * process is not in `other`. Both worlds belong to this process.
+/** Translates a rank: returns the number that rank `rank` of `world` has in `other`, or -1 if that rank is not in
+ * `other`. Both worlds belong to the calling process.
  * Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const lsched_world* other);
 
-/** Closes a world. When the last world of the process is closed, the progress thread ends. NULL is OK.
+/** Closes a world. When the last of the worlds that share an engine (lsched_split) is closed, the progress thread ends.
+ * NULL is OK.
  * Thread: any, once, with no other call on this world.
  * Blocks: until the progress thread has ended (one step).
- * Memory: the handle becomes invalid. Closing the last world of the process frees all memory of lsched_alloc.
+ * Memory: the handle becomes invalid. Closing the last world that shares the engine frees all memory of lsched_alloc.
  * Errors: BUSY (schedules or mailboxes of the world exist; nothing has changed); STATE (ranks communicated through MPI,
  * and MPI_Finalize preceded this call; the world is closed nevertheless). */
 LSCHED_CHECKED lsched_status lsched_world_close(lsched_world* world);
 
-/** Returns this process's rank, 0 … size-1, or -1 if `world` is NULL.
+/** Returns the number of this rank in the world, 0 … size-1, or -1 if `world` is NULL.
  * Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_rank(const lsched_world* world);
 /** Returns the number of ranks of the world, or 0 if `world` is NULL.
@@ -392,7 +394,7 @@ LSCHED_CHECKED lsched_status lsched_progress(lsched_world* world, int* moved);
 /** Allocates memory that ranks of this node can read directly, so that large messages from this memory need no staging
  * copy. The memory is 64-byte aligned, has unspecified contents, and is left out of core dumps.
  * Thread: any. Blocks: never.
- * Memory: valid until lsched_free, or until the last world of the process is closed.
+ * Memory: valid until lsched_free, or until the last world that shares the engine is closed.
  * Errors: NOMEM, ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_alloc(lsched_world* world, uint64_t bytes, void** memory);
 /** Frees memory of lsched_alloc. No schedule may still be bound to the memory. NULL is OK.
@@ -438,8 +440,8 @@ LSCHED_CHECKED lsched_status lsched_diagnose(lsched_world* world, int32_t* rank,
 
 /** Starts to record all ops of this rank's schedules, with their times. This call reserves the memory: 48 bytes for
  * each of `events` events. An op is recorded as one or two events, and a round as two. Recording stops when the memory
- * is full. The file then states that it is incomplete. LSCHED_TRACE=PREFIX in the environment records every world from
- * open to close into PREFIX.RANK.json.
+ * is full. The file of lsched_trace_write then states that it is incomplete. LSCHED_TRACE=PREFIX in the environment
+ * records every world from open to close into PREFIX.RANK.json.
  * Thread: any, one trace call at a time per world.
  * Blocks: for at most one step of the engine.
  * Memory: reserved until lsched_trace_write or lsched_world_close.
@@ -459,21 +461,21 @@ LSCHED_CHECKED lsched_status lsched_trace_write(lsched_world* world, const char*
 
 /** A setting of a world, 0 or 1. A world that is split from another world begins with the settings of that world. */
 typedef enum lsched_setting {
-  /** 0 (the default): the collective create functions wait for the other ranks. 1: they return at once, as nonblocking
-   * collectives of MPI do, and the creates take place in the order of the calls. A split itself always waits.
-   * With 1, a schedule accepts all calls before the ranks have agreed on its create. A round that was started runs once
-   * all ranks have called the create function. Two ranks may create schedules in two worlds in opposite order. A create
-   * function still returns errors in its own arguments. If the ranks do not agree, every later call on the schedule
-   * returns the error. commit_timeout_ns does not apply to such a create. */
+  /** 0 (the default): the collective create functions wait for the other ranks. 1: the create functions return at once,
+   * as nonblocking collectives of MPI do, and the creates take place in the order of the calls. A split itself always
+   * waits.
+   * With 1, all calls on a schedule are allowed even before the ranks have agreed on its create. A round that is
+   * started early does not begin before all ranks have called the create function. Two ranks may create schedules in
+   * two worlds in opposite order. A create function still returns errors in its own arguments. If the ranks do not
+   * agree, every later call on the schedule returns the error. commit_timeout_ns does not apply to such a create. */
   LSCHED_NONBLOCKING = 0,
   /** 1: each schedule is proved before it is committed. The default is 0, or 1 with LSCHED_VERIFY=1 in the environment.
    * Without a proof, a commit checks the schedule of each rank separately, and checks that sends and receives match.
-   * With a proof all ranks also exchange their schedules as text, and each rank proves the schedules of all ranks as
-   * lsched_verify does: that there is no deadlock and no race, and that the outputs have the contents of the collective
-   * that the schedules are named after ("allreduce/mine"). All ranks prove if one rank asks. If the proof fails, all
-   * ranks refuse the schedule, and the diagnostic names the reason, the rank and the op. The status is UNMATCHED
-   * (messages), CYCLE (ranks wait for each other) or ARGUMENT (all other reasons). The status is UNSUPPORTED if all
-   * texts together exceed 16 MiB.
+   * With a proof, all ranks also exchange their schedules as text, and each rank proves all schedules as lsched_verify
+   * does: there is no deadlock and no race, and the outputs have the contents of the collective in the schedules' name
+   * ("allreduce/mine"). All ranks prove if one rank asks. If the proof fails, all ranks refuse the schedule, and the
+   * diagnostic names the reason, the rank and the op. The status is UNMATCHED (messages), CYCLE (ranks wait for each
+   * other) or ARGUMENT (all other reasons). The status is UNSUPPORTED if all texts together exceed 16 MiB.
    * The proof takes as much time and memory as lsched_verify. Rounds of other schedules wait while a rank proves. A
    * proof does not slow down the rounds of the schedule. */
   LSCHED_PROVED
@@ -617,7 +619,7 @@ typedef struct lsched_ticket {
 /** Starts the next round over the bound memory. Only one round may be outstanding. Schedules with a depth above 1 or a
  * capacity use lsched_start_with.
  * Thread: any, one at a time per schedule.
- * Blocks: never, but runs those ops that are ready at once.
+ * Blocks: never. Runs the ops that are ready.
  * Memory: the bound buffers belong to the schedule until the round has ended.
  * Errors: STATE (a round is outstanding; the schedule is partial: use lsched_offer; or the caller must pass memory to
  * each round: use lsched_start_with). */
@@ -625,8 +627,8 @@ LSCHED_CHECKED lsched_status lsched_start(lsched_schedule* schedule, lsched_tick
 
 /** The sizes and positions of the blocks in one round of a schedule with a capacity. The input has one block (gatherv,
  * allgatherv), or one block for each rank (scatterv at the root, alltoallv). The output has one block (scatterv), or
- * one block from each rank (gatherv at the root, allgatherv, alltoallv). Members of a buffer that this rank does not
- * have are NULL. */
+ * one block from each rank (gatherv at the root, allgatherv, alltoallv). If this rank has no input or no output, the
+ * members about that buffer are NULL. */
 typedef struct lsched_counts {
   size_t struct_size;
   const uint64_t* send_counts;        /* number of elements of each block of the input */
@@ -671,18 +673,18 @@ LSCHED_CHECKED lsched_status lsched_test(lsched_ticket ticket);
  * Thread: any number.
  * Blocks: at most timeout_ns.
  * Memory: after TIMEOUT the buffers still belong to the schedule. After OK the buffers belong to the caller. After an
- * error that has ended the round (PEER, CANCELLED, BOUNDS, TRANSPORT, DEVICE) they also belong to the caller, and no
- * other rank reads or writes them. Over MPI the caller may overwrite buffers of more than 16 KiB after such an error,
- * but must not free them before the world is closed.
+ * error that has ended the round (PEER, CANCELLED, BOUNDS, TRANSPORT, DEVICE) the buffers also belong to the caller,
+ * and no other rank reads or writes them. Over MPI the caller may overwrite buffers of more than 16 KiB after such an
+ * error, but must not free them before the world is closed.
  * Errors: TIMEOUT (the diagnostic names the schedule, the round of the ticket, the ops that have not started, and the
  * ranks that these ops wait for); STATE (the round was not started); BOUNDS and NOT_FINITE (the data of the round was
  * refused); and the error with which the schedule has failed. */
 LSCHED_CHECKED lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
 /** Starts a round and waits for its end. This is the fastest way to run a round, because the calling thread keeps the
- * engine in between.
- * Thread, Blocks, Memory, Errors: as lsched_start and lsched_wait. After TIMEOUT the round is still outstanding. Its
- * ticket is {schedule, round}, with the member `round` of the diagnostic. */
+ * engine between the start and the wait.
+ * Thread, Blocks, Memory, Errors: as lsched_start and lsched_wait. After TIMEOUT the round is still outstanding, and
+ * its ticket is {schedule, diagnostic->round}. */
 LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
 /** Binds a schedule to other memory. `inputs` and `outputs` are in the order of the slots. A collective has at most one
@@ -748,8 +750,8 @@ typedef enum lsched_state {
  * written only if `bytes` is at least that size. lsched_pending_load adds pending offers to a schedule, and
  * lsched_sparse_create continues from the state of a sparse allreduce.
  * A round may capture pending offers at any time, so the image has the offers that are pending at the moment of the
- * save. The images of sparse allreduces belong together only if no rank ran a round between the saves of any two ranks.
- * For partial schedules see lsched_sparse_residual.
+ * save. The images of the ranks of a sparse allreduce belong together only if no round runs from the first rank's save
+ * to the last rank's save. For partial schedules see lsched_sparse_residual.
  * Thread: any. LSCHED_STATE_PENDING: as lsched_offer. LSCHED_STATE_SPARSE: not while a round runs.
  * Blocks: never. LSCHED_STATE_SPARSE: as lsched_sparse_residual, and for a copy from device memory.
  * Errors: ARGUMENT (too little room, or no sparse allreduce); DEVICE; STATE (an ordinary schedule has no pending
@@ -764,8 +766,8 @@ LSCHED_CHECKED lsched_status lsched_schedule_save(const lsched_schedule* schedul
  * message is sent. A tensor is non-finite if
  *   - it is NaN, in a world of several ranks: some rank contributed a non-finite element, or an intermediate sum became
  *     non-finite (for f16, beyond 65504; docs/reference/adasum.md);
- *   - one of its elements is not finite, if the algorithm does not combine tensors. This is the case in a world of one
- *     rank. In a world of one node this is also the case for "two_level", which returns the mean.
+ *   - one of its elements is not finite, if the algorithm does not combine tensors. In a world of one rank, no
+ *     algorithm combines tensors. In a world of one node, "two_level" combines none, because it returns the mean.
  * If an element overflows in the last combination, only this element is infinite, and its tensor does not count as
  * non-finite. The function reads one element of each tensor, or all elements in the second case. A schedule whose desc
  * has no tensors has one tensor. `is_non_finite` is an array of `tensor_count` values, the number of tensors of the
@@ -773,9 +775,9 @@ LSCHED_CHECKED lsched_status lsched_schedule_save(const lsched_schedule* schedul
  * Thread: any, but not while a round is started or memory is bound.
  * Blocks: never.
  * Memory: reads the bound output, so call this function before you change the output.
- * Errors: ARGUMENT (the schedule is not an "adasum", or has another number of tensors); STATE (a round
- * is outstanding, or none has ended since the create or the last lsched_rebind); UNSUPPORTED (a partial schedule, a
- * depth above 1, or an output in device memory). */
+ * Errors: ARGUMENT (the schedule is not an "adasum", or has another number of tensors); STATE (a round is outstanding,
+ * or no round has ended since the create or the last lsched_rebind); UNSUPPORTED (a partial schedule, a depth above 1,
+ * or an output in device memory). */
 LSCHED_CHECKED lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_t tensor_count,
                                                        uint8_t* is_non_finite, uint64_t* number);
 
@@ -783,14 +785,14 @@ LSCHED_CHECKED lsched_status lsched_non_finite_tensors(const lsched_schedule* sc
 
 /** A mailbox sends and receives messages between pairs of ranks of a world, outside schedules. Messages from one rank
  * to another arrive in the order in which they were posted. A receive takes the first message that matches its rank and
- * its tag. Unexpected messages are kept in memory of the receiver's process. docs/reference/messages.md has the
- * details. */
+ * its tag. Messages that arrive before a matching receive was posted are kept in memory of the receiver's process.
+ * docs/reference/messages.md has the details. */
 typedef struct lsched_mailbox lsched_mailbox;
 /** A posted send or receive. The handle becomes invalid when lsched_message_wait or lsched_message_test has reported
  * the end of the message. */
 typedef struct lsched_message lsched_message;
 
-/** Matches a message of any rank (lsched_receive_post). */
+/** Matches a message from any rank (lsched_receive_post). */
 #define LSCHED_ANY_RANK (-1)
 /** Matches a message with any tag (lsched_receive_post). */
 #define LSCHED_ANY_TAG (-1)
@@ -850,8 +852,8 @@ LSCHED_CHECKED lsched_status lsched_message_test(lsched_message** message, lsche
  * Errors: BUSY (the message is being transferred or has ended: wait for it). */
 LSCHED_CHECKED lsched_status lsched_message_cancel(lsched_message** message);
 
-/** Destroys a mailbox. NULL is OK. The call is local: from now on, ranks that send to this rank or wait for its
- * messages get PEER. Messages that have arrived without a receive are lost.
+/** Destroys a mailbox. NULL is OK. The call is local: from now on, ranks that use the mailbox to send to this rank, or
+ * to receive from it, get PEER. Messages that no receive has taken are lost.
  * Thread: any, with no other call on this mailbox.
  * Blocks: as lsched_send_post.
  * Errors: BUSY (a message is outstanding, its end was not reported yet, or the mailbox still transfers a message). */
@@ -863,20 +865,21 @@ LSCHED_CHECKED lsched_status lsched_mailbox_destroy(lsched_mailbox* mailbox);
  * region per rank. The owner of a region adds up all items in that region. */
 typedef enum lsched_capacity {
   LSCHED_STRICT = 0, /* capacity for all items: every rank sends exactly its k largest items */
-  LSCHED_DEFER       /* a rank sends every owner at most its share of k, the largest items first. Other items stay in
-                        its residual. With LSCHED_BALANCE_BY_COST or _ALWAYS a rank sends and receives at most
+  LSCHED_DEFER       /* a rank sends each owner at most about k / P items, the largest items first. Other items stay in
+                        the rank's residual. With LSCHED_BALANCE_BY_COST or _ALWAYS a rank sends and receives at most
                         6 k (P-1)/P words for any gradients, and 1 + log2 P more items if k is below some hundreds */
 } lsched_capacity;
 
 /** The method that sets the boundaries of the regions. */
 typedef enum lsched_boundaries {
   LSCHED_POOLED = 0, /* quantiles of the items of all ranks together */
-  LSCHED_AVERAGED    /* averages over the ranks of each rank's own quantiles, as in the paper */
+  LSCHED_AVERAGED    /* each rank computes quantiles of its own items, and these are averaged over the ranks, as in the
+                        paper */
 } lsched_boundaries;
 
-/** The condition for dividing the results into equal shares before they are gathered. */
+/** The condition for redistributing the items of the result into shares of equal length before they are gathered. */
 typedef enum lsched_balance {
-  LSCHED_BALANCE_BY_COST = 0, /* if the division reduces the number of words moved */
+  LSCHED_BALANCE_BY_COST = 0, /* if the redistribution reduces the number of words moved */
   LSCHED_BALANCE_PUBLISHED,   /* if an owner has more than four times the average number of items, as in the paper */
   LSCHED_BALANCE_ALWAYS,
   LSCHED_BALANCE_NEVER
@@ -892,13 +895,13 @@ typedef enum lsched_nan_policy {
                                ranks */
 } lsched_nan_policy;
 
-/** The rule that selects the elements that a rank sends, and the sums that form the result. */
+/** The rule for selecting the elements to send and the sums of the result. */
 typedef enum lsched_selection {
   LSCHED_EXACT = 0, /* the k largest elements and sums, in every round */
   LSCHED_REUSED     /* as in the paper: the k largest in rounds 1, 1 + reuse, ... The k-th largest magnitude of such a
-                       round is the threshold for the rounds after it, which select all elements and sums above or at
-                       the threshold, but at most 4 k elements of a rank. Rounds 1, 1 + reuse, ... gather all sums,
-                       which exceeds the bound of LSCHED_DEFER */
+                       round is the threshold of the following rounds. They select all elements and sums whose magnitude
+                       is not below the threshold, but at most 4 k elements of a rank. Rounds 1, 1 + reuse, ... gather
+                       all sums, and so exceed the bound of LSCHED_DEFER */
 } lsched_selection;
 
 typedef struct lsched_sparse_desc {
@@ -922,8 +925,8 @@ typedef struct lsched_sparse_desc {
   uint32_t reuse;  /* LSCHED_REUSED: rounds between two updates of the thresholds; 0: 32. Otherwise zero */
   uint32_t bucket; /* number of lists that a rank sends to owners before it waits to receive the same number of lists;
                       0: all lists */
-  /* An image that lsched_schedule_save has written, with the same number of ranks. The schedule continues from that
-   * state. The create function only reads the image. NULL: the residual begins as zero. */
+  /* An image that lsched_schedule_save has written in a world of the same number of ranks. The schedule continues from
+   * that state. The create function only reads the image. NULL: the residual begins as zero. */
   const void* image;
   size_t image_bytes;
 } lsched_sparse_desc;
@@ -951,8 +954,8 @@ typedef struct lsched_sparse_desc {
  * kind of memory. Results have the same bits in both kinds. LSCHED_REUSED is UNSUPPORTED in device memory.
  *
  * The schedule runs as any other schedule (lsched_start, lsched_wait, lsched_run, lsched_rebind). If every rank passes
- * an image of the same round, the new schedule continues the saved one, and equal gradients give equal bits.
- * docs/reference/sparse.md has the details. Collective.
+ * an image of the same round, the new schedule continues from that round. With equal gradients, both schedules then
+ * compute the same bits. docs/reference/sparse.md has the details. Collective.
  * Thread, Blocks: as lsched_collective_create.
  * Memory: as lsched_collective_create. The first round, and the first round after lsched_rebind, write the whole
  * update. Other rounds write only the elements that change, so the caller must not write to the update. Besides the
@@ -1033,8 +1036,9 @@ typedef struct lsched_coo_desc {
 
 /** Creates the exact sum of sparse vectors that the ranks contribute, such as gradients of embeddings. No item is
  * selected or left out, so there is no residual. The result contains every index that any rank has given, even if the
- * sum of its values is zero. The value of an index is the sum of rank 0's values in the order of its items, plus rank
- * 1's, and so on. F16 and BF16 are added up in f32, and rounded once at the end. The bits are the same on every rank.
+ * sum of its values is zero. The value of an index is (v1 + v2 + … of rank 0, in the order of its items) + (v1 + v2 + …
+ * of rank 1) + …, in rank order. F16 and BF16 are added up in f32, and rounded once at the end. The bits are the same
+ * on every rank.
  *
  * A round ends with BOUNDS on all ranks if a rank has more than `room` items or an index that is not below `count`, or
  * if the result has more than `out_room` items. lsched_run, lsched_wait and lsched_test return BOUNDS, and the
@@ -1077,9 +1081,9 @@ LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input
  *   "first_of(M)"  the first call of M ranks that are drawn for each round starts it
  *   "all_of(M)"    the last call of M ranks that are drawn for each round starts it
  *   "quorum(K)"    the K-th call starts it
- *   "deadline(T)"  as "full". But a rank that has waited in lsched_collect for T microseconds since its call starts the
- *                  parts of all ranks. If T is "auto", the limit is a fifth of the median time between successive
- *                  calls among the last 64 calls of the rank. Before there are 8 such times, there is no limit
+ *   "deadline(T)"  as "full". But if a rank is in lsched_collect T microseconds after its call, it starts the parts of
+ *                  all ranks. If T is "auto", the limit is a fifth of the median time between successive calls among
+ *                  the last 64 calls of the rank. Before there are 8 such times, there is no limit
  * "+every(T)" may follow: rounds T, 2T, … wait for every rank's call, so that no rank falls further behind. A rank that
  * has left is not drawn, and no round waits for its call. */
 
@@ -1104,8 +1108,8 @@ typedef struct lsched_partial_desc {
   const char* collective;
   uint64_t count;
   /** The numbers of elements of `bucket_count` parts (buckets) of the vector, which add up to `count`. Only for an
-   * allreduce, and the same on all ranks. The buckets are reduced at the same time. They share one call, one draw of
-   * ranks, one set of contributors and one report. NULL: the vector is one bucket. */
+   * allreduce, and the same on all ranks. The buckets are reduced at the same time. All buckets share one call, one
+   * draw of ranks, one set of contributors and one report. NULL: the vector is one bucket. */
   const uint64_t* buckets;
   uint32_t bucket_count;
   lsched_dtype dtype;
@@ -1150,8 +1154,8 @@ typedef struct lsched_report {
                          flush this number is the same on every rank, unless a rank leaves meanwhile */
   uint64_t offers;    /* number of lsched_offer calls that the result contains */
   uint64_t mine;      /* number of this rank's lsched_offer calls that the rounds from + 1 to `to` contain */
-  uint64_t staleness; /* maximum over the calls in `mine` of the number of rounds between the round that was called for
-                         and the round that contains the contribution */
+  uint64_t staleness; /* maximum delay of the calls in `mine`. The delay of a call is the number of rounds from the
+                         round that was called for to the round that contains the contribution */
   int32_t has_result; /* 0: the result is unchanged, because no rank contributed or there is no new round. In a
                          sparse_allreduce: because there is no new round */
   const void* result; /* the result in the memory of the schedule, after an lsched_collect without `buckets`; NULL after
@@ -1191,21 +1195,22 @@ LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const ls
  * schedule, after lsched_leave, or while lsched_flush or lsched_model_sync is incomplete). */
 LSCHED_CHECKED lsched_status lsched_offer(lsched_schedule* schedule, const void* const* buckets, lsched_ticket* ticket);
 
-/** Copies one bucket of a contribution while other buckets are still computed. The order of the buckets is free. A
- * second copy of a bucket replaces the first. When all buckets that are not empty have been copied, call
- * lsched_offer_end, which offers the contribution. lsched_withdraw discards an incomplete contribution.
+/** Copies one bucket of a contribution. Meanwhile, the application may still compute other buckets. The order of the
+ * buckets is free. A second copy of a bucket replaces the first. When all buckets that are not empty have been copied,
+ * call lsched_offer_end, which offers the contribution. lsched_withdraw discards an incomplete contribution.
  * Thread, Blocks, Memory: as lsched_offer.
  * Errors: as lsched_offer; ARGUMENT (no such bucket). */
 LSCHED_CHECKED lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint32_t index, const void* bucket);
 /** Offers the contribution whose buckets lsched_offer_bucket has copied, and calls for the next round as lsched_offer
  * does.
  * Thread, Blocks: as lsched_offer.
- * Errors: as lsched_offer; STATE (a bucket is missing). From the first lsched_offer_bucket until lsched_offer_end,
- * lsched_offer, lsched_flush and lsched_model_sync return STATE. */
+ * Errors: as lsched_offer; STATE (a bucket is missing). Between the first lsched_offer_bucket and lsched_offer_end, the
+ * functions lsched_offer, lsched_flush and lsched_model_sync return STATE. */
 LSCHED_CHECKED lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket);
 
-/** Skips calls: the rounds up to `last` that are over count as called for by this rank. The next lsched_offer then
- * calls for a later round. *skipped (optional) receives the number of these rounds. Contributions are not affected.
+/** Skips calls: those rounds up to `last` that are over are treated as if this rank had called for them. The next
+ * lsched_offer then calls for a later round. *skipped (optional) receives the number of these rounds. Contributions are
+ * not affected.
  * A loop that ends with round N skips up to N - 1 before each offer. A late rank then joins the open round and does not
  * call for rounds that are over. No rank calls for a round after N. A rank may flush once round N is over on that rank.
  * Thread: as lsched_offer. Blocks: never.
@@ -1213,7 +1218,7 @@ LSCHED_CHECKED lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_
 LSCHED_CHECKED lsched_status lsched_skip(lsched_schedule* schedule, uint64_t last, uint64_t* skipped);
 
 /** Adds the offers in an image of lsched_schedule_save to the pending offers of a schedule with the same dtype and
- * count. This does not count as a call. After an error nothing has changed.
+ * count. Loading does not count as a call. After an error nothing has changed.
  * Thread: as lsched_offer. Blocks: never.
  * Errors: ARGUMENT (an invalid image); VERSION; MISMATCH; and as lsched_offer. */
 LSCHED_CHECKED lsched_status lsched_pending_load(lsched_schedule* schedule, const void* image, size_t bytes);
@@ -1341,7 +1346,7 @@ typedef struct lsched_slot {
   uint32_t id;
 } lsched_slot;
 
-/** `count` elements of a slot, from element `offset` on. */
+/** `count` elements of a slot. The first is element `offset`. */
 typedef struct lsched_region {
   lsched_slot slot;
   uint64_t offset;
@@ -1351,8 +1356,8 @@ typedef struct lsched_region {
 /** Creates an empty schedule of rank `rank` in a world of `ranks` ranks. No world needs to exist: a schedule of any
  * rank can be printed, and the text can be proved, simulated, drawn and loaded. `name` must be the same on all ranks.
  * NULL means "custom". The builder keeps the first error of its lsched_add_ and lsched_set_ functions, and commit
- * returns that error. So a sequence of these functions needs one check only, at commit. Each function also returns the
- * error, and compilers do not warn if the status is ignored.
+ * returns that error. So a sequence of these functions needs only one check, at commit. Each of these functions also
+ * returns the first error, but compilers do not warn if this status is ignored.
  * Thread: any thread, but only one at a time for each builder. This holds for all builder functions.
  * Blocks: never. This holds for all builder functions except commit.
  * Memory: the caller owns *builder until commit or destroy.
@@ -1375,8 +1380,9 @@ typedef enum lsched_slot_use {
 LSCHED_API lsched_status lsched_add_slot(lsched_builder* b, lsched_slot_use use, lsched_dtype dtype, uint64_t count,
                                          lsched_slot* slot);
 
-/** Adds an op that does nothing. The following applies to all add functions. `op` (optional) receives the new op. A tag
- * may be used once per peer and direction. A peer must be another rank: lsched_add_copy moves data within a rank.
+/** Adds an op that does nothing. The following applies to all add functions. `op` (optional) receives the new op. For
+ * each peer and direction, a schedule may use a tag only once. A peer must be another rank: lsched_add_copy moves data
+ * within a rank.
  * Errors: ARGUMENT (a slot that does not exist). Peers, bounds, dtypes and tags are checked at commit. */
 LSCHED_API lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op);
 /** Adds an op that sends a region to rank `to`. */
@@ -1421,7 +1427,7 @@ LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, lsch
                                                    const void* const* inputs, void* const* outputs,
                                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
-/** Writes the schedule that lsched_builder_commit would run as a schedule file (docs/reference/schedule_file.md). The
+/** Writes a schedule file (docs/reference/schedule_file.md) with the schedule that lsched_builder_commit would run. The
  * builder stays valid. The concatenated texts of all ranks are input for lsched_verify, lsched_simulate and
  * lsched_schedule_load. `bytes` and `needed` are as for lsched_schedule_print.
  * Thread, Blocks: as lsched_builder_create.
@@ -1429,9 +1435,9 @@ LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, lsch
 LSCHED_CHECKED lsched_status lsched_builder_print(const lsched_builder* builder, char* text, size_t bytes,
                                                   size_t* needed, lsched_diagnostic* diagnostic);
 
-/** Compiles, binds and connects a schedule from text, as lsched_schedule_print and `lsched show` write it and
- * docs/reference/schedule_file.md describes it. The text has the schedule of this rank, or the schedules of all ranks
- * (`lsched show --all`), from which each rank takes its own. Collective: ranks whose text is invalid must call, too.
+/** Compiles, binds and connects a schedule from a text, such as lsched_schedule_print and `lsched show` write
+ * (docs/reference/schedule_file.md). The text has the schedule of this rank, or the schedules of all ranks (`lsched
+ * show --all`), from which each rank takes its own. Collective: ranks whose text is invalid must call, too.
  * An algorithm may have different schedules for memory in place and for separate memory, and a text does not state
  * whether it is for memory in place. If the bound memory is of the other kind, results may be wrong.
  * Thread, Blocks: as lsched_builder_commit.
@@ -1479,10 +1485,10 @@ typedef struct lsched_verification {
   uint64_t messages;            /* number of payload messages of all ranks in one round */
   uint64_t bytes;               /* payload bytes of all ranks in one round, if every rank contributes */
   uint64_t signals;             /* number of signals (messages without data) in a round if every rank calls */
-  uint64_t signals_of_one;      /* number of signals in a round if one rank calls */
+  uint64_t signals_of_one;      /* number of signals in a round if only one rank calls */
   uint64_t hops;                /* length of the longest chain of dependent messages and signals */
-  uint64_t unexpected_messages; /* upper bound, over all ranks, of the number of messages that arrive at a rank before
-                                   their receives are posted */
+  uint64_t unexpected_messages; /* upper bound, valid for each rank, of the number of messages that arrive at the rank
+                                   before their receives are posted */
   uint64_t unexpected_bytes;    /* bytes of these messages */
   uint64_t findings;            /* number of findings written: reasons why the proof failed */
   uint64_t notes;               /* number of notes written after the findings: properties that are legal, but fragile */
@@ -1507,8 +1513,8 @@ typedef struct lsched_finding {
   char text[2048];      /* the explanation, with the ops that lead to the fault; one line, truncated to this size */
 } lsched_finding;
 
-/** The request of lsched_verify. It asks for a proof of the schedules of a text, or of a collective that the library
- * provides. The second kind also proves contents and cost. */
+/** The request of lsched_verify: to prove the schedules of a text, or the schedules of a collective that the library
+ * provides. In the second case, contents and cost are always checked. */
 typedef struct lsched_verify_desc {
   size_t struct_size;
   const char* text; /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order; NULL: none */
@@ -1551,8 +1557,8 @@ typedef struct lsched_verify_desc {
  * `most_findings` is 0.
  * Thread: any, any number at once.
  * Blocks: until the proof has succeeded or failed. The time is linear in the number of ops. A rank with k ops needs
- * k^2/8 bytes of memory for the order of its ops. If these exceed 1 GiB, the proof fails with a finding. A partial
- * schedule is examined once for each rank.
+ * k^2/8 bytes of memory for the order of its ops. If this memory exceeds 1 GiB, the proof fails with a finding. A
+ * partial schedule is examined once for each rank.
  * Memory: the caller owns all memory, and the library needs none of it after the call.
  * Errors: ARGUMENT (an unknown collective, a rank that is missing or duplicate, an invalid text, or a bit of `required`
  * for a member that the collective does not have), BOUNDS and UNSUPPORTED (another version of the text): the diagnostic
@@ -1612,8 +1618,8 @@ typedef struct lsched_simulation {
   uint64_t last_ps;   /* time at which the last rank has finished, in picoseconds */
 } lsched_simulation;
 
-/** Simulates one round. `finish_ps` receives the times in picoseconds at which ranks 0 … most_ranks-1 finish the round,
- * as far as these ranks exist. `finish_ps` may be NULL if most_ranks is 0.
+/** Simulates one round. `finish_ps` receives the times in picoseconds at which ranks 0 … most_ranks-1 finish the round.
+ * Elements beyond the last rank are not written. `finish_ps` may be NULL if most_ranks is 0.
  * Thread: any, any number at once.
  * Blocks: until the round is simulated: about 100 ns per message, and for a `collective` at least 10 us for the
  * schedule of each rank.

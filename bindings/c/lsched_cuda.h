@@ -3,13 +3,13 @@
  * the driver is loaded at run time. Every build of libsched has these functions. If CUDA cannot be used, they return
  * LSCHED_ERR_UNSUPPORTED, and the diagnostic has the reason.
  *
- * Buffers. Once a rank has attached a device, buffers of its schedules may be in device memory. Every create,
- * lsched_rebind and lsched_start_with recognise such pointers. Results have the same bits as in host memory. Some ranks
- * of a schedule may use device memory while others use host memory. By default, pipelined algorithms use segments of 4
- * MiB in device memory, and shorter segments in host memory. If both kinds of memory meet in such an algorithm, all
- * ranks must set the same segment_bytes (lsched_collective_desc). Otherwise the create function
- * returns MISMATCH. A rank can read a peer's device memory directly only if the peer attached its device before the
- * rank created the schedule. So attach the devices of all ranks before any rank creates a schedule.
+ * Buffers. Once a rank has attached a device, buffers of its schedules may be in device memory. The create functions,
+ * lsched_rebind and lsched_start_with recognise pointers to device memory. Results have the same bits as in host
+ * memory. Some ranks of a schedule may use device memory while others use host memory. By default, pipelined algorithms
+ * use segments of 4 MiB in device memory, and shorter segments in host memory. If both kinds of memory meet in such an
+ * algorithm, all ranks must set the same segment_bytes (lsched_collective_desc). Otherwise the create function returns
+ * MISMATCH. A rank can read a peer's device memory directly only if the peer attached its device before the rank
+ * created the schedule. So attach the devices of all ranks before any rank creates a schedule.
  *
  * Limits. Device memory causes LSCHED_ERR_UNSUPPORTED for
  *   - contributions and results of partial schedules,
@@ -50,10 +50,10 @@ extern "C" {
 typedef enum lsched_cuda_peers {
   LSCHED_CUDA_PEERS_AUTO = 0,   /* memory of lsched_cuda_alloc, and device memory of the library */
   LSCHED_CUDA_PEERS_ALWAYS = 1, /* also other memory that CUDA can share between processes. If the owner frees the
-                                   memory or dies while a rank reads, CUDA does not define the result. Memory that the
-                                   application frees remains allocated on the device until every rank that has read it
-                                   has destroyed the schedule, or has read other memory of that schedule instead in a
-                                   later round */
+                                   memory or dies while a rank reads, CUDA does not define the result. If the
+                                   application frees such memory, it remains allocated on the device until every rank
+                                   that has read it has destroyed the schedule, or has read other memory in a later
+                                   round of that schedule */
   LSCHED_CUDA_PEERS_NEVER = 2   /* none */
 } lsched_cuda_peers;
 
@@ -73,9 +73,9 @@ typedef struct lsched_cuda_config {
 /** The function behind lsched_cuda_config_init. `bytes` is the size of the struct in the caller's header. */
 LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t bytes);
 
-/** Attaches a device. From now on, buffers of this rank may be in the memory of the device, in `world` and in all
- * worlds of the process that share its engine. Uses the device's primary context, as the CUDA run time does, and does
- * not change the caller's current context. If `config` is NULL, the defaults apply.
+/** Attaches a device. From now on, buffers of this rank may be in the memory of the device. This applies to `world` and
+ * to all worlds that share its engine. Uses the device's primary context, as the CUDA run time does, and does not
+ * change the caller's current context. If `config` is NULL, the defaults apply.
  * Thread: any, once for each world that was opened.
  * Blocks: while kernels are loaded (seconds, the first time).
  * Memory: the device stays attached until the last world is closed. Closing the last world waits for the device, a few

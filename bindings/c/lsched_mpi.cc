@@ -22,8 +22,8 @@ result<open_options> read_options(lsched_mpi_transport transport, const lsched_c
   return lsched_private_calls.read_config(config);
 }
 
-/// Returns whether MPI_COMM_WORLD has one rank. This is so if mpiexec started one process, or if the launcher belongs
-/// to another MPI library.
+/// Returns whether MPI_COMM_WORLD has one rank. This is the case if mpiexec started one process, or if the launcher
+/// belongs to another MPI library.
 bool is_alone_in_mpi() {
   int size = 0;
   return MPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1;

@@ -131,8 +131,8 @@ lsched_report report_of(const collect_report& report, const void* in_place) {
           .result = in_place};
 }
 
-/// Makes a call of the schedule's session, waits until the call is done, and fills in the report if the caller wants
-/// one. The call sets a pointer for lsched_report::result, or leaves it null. `wanted` is the error text for a schedule
+/// Runs `call` on the schedule's session until it is done, and fills in *report_to unless `report_to` is null. `call`
+/// sets a pointer for lsched_report::result, or leaves the pointer null. `wanted` is the error text for a schedule
 /// without session.
 template <class Call>
 lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::uint64_t timeout_ns,

@@ -80,7 +80,7 @@ failure describe_timeout(const lsched_schedule& schedule, const awaited_round& a
 }
 
 /// Reports a TIMEOUT. If the round has ended meanwhile, returns OK or the failure of the schedule instead. The text is
-/// written before that check, so that it describes a round that has not ended.
+/// written before the check whether the round has ended, so that it describes an unfinished round.
 lsched_status explain_timeout(const lsched_schedule& schedule, const awaited_round& awaited,
                               lsched_diagnostic* diagnostic) {
   failure why{status::timeout};

@@ -19,8 +19,8 @@ constexpr bool is_within(Enum value, Enum first, Enum last) {
 }
 
 // Conversions between enums of the C interface and enums of ops/. If a value is invalid, the read functions return
-// ARGUMENT with the name of the argument. The same dtype has different numbers in both, because 0 means no dtype in the
-// C interface.
+// ARGUMENT with the name of the argument. A dtype has different numbers in the two enums, because 0 means no dtype in
+// the C interface.
 result<dtype> read_dtype(lsched_dtype type);
 result<kernel> read_reduction(lsched_reduction reduction);
 lsched_dtype number_of(dtype type);

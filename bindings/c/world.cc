@@ -31,7 +31,8 @@ using namespace std::chrono_literals;
   LSCHED_TEXT_OF(major) "." LSCHED_TEXT_OF(minor) "." LSCHED_TEXT_OF(patch)
 constexpr char k_version[] = LSCHED_VERSION_TEXT(LSCHED_VERSION_MAJOR, LSCHED_VERSION_MINOR, LSCHED_VERSION_PATCH);
 
-/// Values for invalid environment variables: lsched_config_init cannot fail, but opening a world then fails.
+/// Values that lsched_config_init writes for invalid environment variables, because it cannot fail. Opening a world
+/// with such a value fails.
 constexpr int k_misspelt = 99;
 constexpr int k_misspelt_lane = INT32_MIN;
 constexpr std::uint64_t k_misspelt_region = UINT64_MAX;
@@ -244,7 +245,7 @@ void write_trace_at_close(runtime& recorded, const std::string& prefix) noexcept
 }
 
 /// Starts a runtime. It ends when the last world that shares it is closed: the world that is opened here, and those
-/// made from it. Closing that world also writes the trace of LSCHED_TRACE.
+/// made from it. Closing the last world also writes the trace of LSCHED_TRACE.
 std::shared_ptr<runtime> open_runtime(std::unique_ptr<endpoint> net, const open_options& options,
                                       const neighbourhood& around) {
   auto opened = std::make_unique<runtime>(std::move(net), options.process, around);

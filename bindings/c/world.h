@@ -42,7 +42,7 @@ struct open_options {
 };
 
 /// Reads a caller's config. If `config` is null, uses the defaults and the environment. Returns ARGUMENT, with the
-/// name, for an invalid field.
+/// member's name, for an invalid member.
 result<open_options> read_config(const lsched_config* config);
 
 failure wrong_abi(int abi);
@@ -61,8 +61,8 @@ struct schedule_extras {
   memory_layout layout{};
   std::vector<tensor> tensors{};               ///< tensors of an ordinary adaptive sum, at least one; empty for other
                                                ///< schedules
-  bool looks_at_tensors = true;                ///< false if an adaptive sum combines no tensors, in a world of one rank
-                                               ///< or if the result is a mean
+  bool looks_at_tensors = true;                ///< false if an adaptive sum combines no tensors: in a world of one
+                                               ///< rank, or if the result is a mean
   std::shared_ptr<sparse_state> residual{};    ///< state of a sparse allreduce between rounds
   std::shared_ptr<sparse_functions> sparse{};  ///< kernels of a sparse allreduce, which also record refused rounds
   std::shared_ptr<coo_functions> coo{};        ///< kernels of an lsched_coo_allreduce_create, which also record refused
@@ -138,8 +138,8 @@ commit_proof proof_of(const lsched_world& world, const creation& made);
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
-/// Adds to the text the number that the failing rank has in the world that was opened, if that number differs from the
-/// number in `world`.
+/// If the failing rank's number in the world that was opened differs from its number in `world`, adds the former to the
+/// text.
 failure in_both_numberings(const lsched_world& world, failure why);
 
 /// Turns the result `answer` of a wait into the caller's status, and reports why the wait failed. The diagnostic covers
@@ -169,7 +169,7 @@ std::vector<instance**> instances_of(lsched_schedule& schedule);
 
 /// Returns ARGUMENT for a missing schedule, and STATE for a schedule of the other kind (ordinary or partial).
 lsched_status refuse(const lsched_schedule* schedule);
-/// Returns the same status, and reports `reason`.
+/// Returns the status of refuse(schedule), and reports `reason`.
 lsched_status refuse(const lsched_schedule* schedule, const char* reason, lsched_diagnostic* diagnostic);
 
 /// Reports a failed start, offer or rebind of an instance to lsched_last_failure(), and returns its status.
@@ -217,8 +217,8 @@ struct lsched_world {
   lsched_world(const lsched_world& parent, lsched::new_world made);
 
  private:
-  const std::shared_ptr<lsched::runtime> runtime_;  ///< shared by all worlds of the process; destroyed with the last
-                                                    ///< world
+  const std::shared_ptr<lsched::runtime> runtime_;  ///< shared by a world that was opened and all worlds made from it;
+                                                    ///< destroyed with the last of these worlds
 
  public:
   lsched::runtime& process;

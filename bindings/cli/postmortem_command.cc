@@ -192,8 +192,8 @@ void print_json(const recording& all) {
   std::printf("%s\n", json_text(out).c_str());
 }
 
-/// Writes the current waits as events of a trace. Such an event ends now if any rank still runs, else at the last time
-/// in the recording.
+/// Writes the current waits as events of a trace. Such an event ends now if the process of any rank still runs or is
+/// stopped, else at the last time in the recording.
 void print_trace(const recording& all) {
   std::uint64_t end = 0;
   trace_context context{.note = "open waits of a recording"};

@@ -129,9 +129,7 @@ void take_file(const CLI::App& command, show_options& options) {
                  k_own_of_schedules);
   options.collective = given.collective;
   options.algorithm = given.algorithm;
-  if (given.program && !is_given(command, "--compute"))
-    options.scenario.ns_per_byte = 1;  // schedules_of() assumes
-                                       // this rate
+  if (given.program && !is_given(command, "--compute")) options.scenario.ns_per_byte = 1;  // as schedules_of() assumes
   options.given = schedules_of(std::move(given), path);
   if (!is_given(command, "--ranks"))
     options.request.ranks = usual_ranks(options.collective, options.algorithm, options.request.ranks);

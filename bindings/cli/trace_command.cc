@@ -1,5 +1,5 @@
-// `lsched trace`: joins the traces of single ranks into one trace, in which messages between ranks are arrows, or draws
-// a picture of the traces.
+// `lsched trace`: joins the traces of single ranks into one trace with an arrow for each message, or draws a picture of
+// the traces.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -132,9 +132,7 @@ class trace_parser {
 };
 
 int join(const std::vector<std::string>& paths) {
-  for (const std::string& path : paths)
-    trace_parser(path).parse();  // parse all files first, so that no partial
-                                 // document is written
+  for (const std::string& path : paths) trace_parser(path).parse();  // first, so that no partial document is written
   std::uint64_t lost = 0;
   std::uint64_t cut = 0;
   const char* separator = "\n";

@@ -6,10 +6,10 @@
 //  - A failure throws lsched::error. LSCHED_PENDING is not a failure.
 //  - Objects own their handle, and can be moved but not copied. A moved-from object may only be destroyed or assigned
 //    to.
-//  - Destructors never throw. If a round is outstanding, or other ranks still use a partial schedule, the destructor
-//    cancels the schedule on all ranks (lsched_cancel, at most 100 ms), so that its buffers are no longer used. To end
-//    a partial schedule without cancelling, call close() on all ranks. The destructor of a world does not close a world
-//    that still has schedules.
+//  - Destructors never throw. If a round is outstanding, or other ranks still use a partial schedule, the schedule's
+//    destructor cancels it on all ranks (lsched_cancel, at most 100 ms), so that no rank uses its buffers any more. To
+//    end a partial schedule without cancelling, call close() on all ranks. The destructor of a world does not close a
+//    world that still has schedules.
 //  - Buffers are spans. As in C, the caller owns them, and they must outlive the schedule.
 #ifndef LSCHED_HPP
 #define LSCHED_HPP
@@ -73,7 +73,8 @@ inline void must(lsched_status status, const lsched_diagnostic* why = nullptr) {
 
 namespace detail {
 
-/// The diagnostic of one call. operator() must get the status of that call, and throws lsched::error if it is an error.
+/// The diagnostic of one call. operator() must get that call's status, and throws lsched::error if the status is an
+/// error.
 class call {
  public:
   call() { detail_.struct_size = sizeof detail_; }
@@ -100,8 +101,8 @@ inline bool is_freed(lsched_status ended) {
   return ended == LSCHED_OK || ended == LSCHED_ERR_UNSUPPORTED || ended == LSCHED_ERR_DEVICE;
 }
 
-/// Closes or destroys a handle. A schedule that cannot be destroyed is first cancelled. If a peer still reads its
-/// memory, the handle is leaked.
+/// Closes or destroys a handle. A schedule that cannot be destroyed is first cancelled. If a peer still reads the
+/// schedule's memory, the handle is leaked.
 struct handle_end {
   void operator()(lsched_world* world) const { static_cast<void>(lsched_world_close(world)); }
   void operator()(lsched_schedule* schedule) const {
@@ -228,7 +229,6 @@ class ticket {
   lsched_ticket handle_{};
 };
 
-/// The base of all schedules.
 class [[nodiscard]] schedule_base {
  public:
   explicit operator bool() const { return handle_ != nullptr; }
@@ -319,7 +319,7 @@ class [[nodiscard]] schedule : public schedule_base {
 
 class world;
 
-/// The base class of partial schedules. It does not depend on the element type.
+/// The base class of partial schedules, for all element types.
 class [[nodiscard]] partial_base : public schedule_base {
  public:
   partial_base() = default;
@@ -376,9 +376,7 @@ class [[nodiscard]] partial_collective : public partial_base {
                      std::vector<std::uint64_t> buckets)
       : partial_base(handle), contribution_(contribution), result_(result), buckets_(std::move(buckets)) {}
 
-  /// Returns the number of elements of a contribution.
   std::uint64_t contribution_count() const { return contribution_; }
-  /// Returns the number of elements of a result.
   std::uint64_t result_count() const { return result_; }
 
   ticket offer(std::span<const T> contribution) {
@@ -586,7 +584,6 @@ requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
 
 // --- world -----------------------------------------------------------------------------------------------
 
-/// Options of a partial collective.
 struct partial_options {
   std::string collective = "allreduce";  ///< as in lsched_partial_desc
   std::vector<std::uint64_t> buckets{};  ///< as in lsched_partial_desc; empty: one bucket
@@ -605,7 +602,7 @@ struct sparse_options {
   const char* algorithm = nullptr;
   double scale = 1;
   lsched_nan_policy nans = LSCHED_NAN_PROPAGATE;
-  lsched_capacity capacity = LSCHED_STRICT;  ///< only for "oktopk", like all options up to `bucket`
+  lsched_capacity capacity = LSCHED_STRICT;  ///< all options from here to `bucket` are only for "oktopk"
   std::uint32_t period = 0;                  ///< 0: chosen by the library
   lsched_boundaries boundaries = LSCHED_POOLED;
   lsched_balance balance = LSCHED_BALANCE_BY_COST;
@@ -700,7 +697,7 @@ class [[nodiscard]] world {
     ranks.resize(static_cast<std::size_t>(count));
     return ranks;
   }
-  /// Sets whether create functions return at once. Then schedule::create_wait() waits for the other ranks.
+  /// Sets whether create functions return at once. If they do, schedule::create_wait() waits for the other ranks.
   void set_nonblocking(bool on) { detail::expect(lsched_world_set(handle(), LSCHED_NONBLOCKING, on ? 1 : 0)); }
 
   /// Makes the next collective call of the other ranks fail, because this rank's arguments are invalid (lsched_refuse).
@@ -725,9 +722,7 @@ class [[nodiscard]] world {
   std::int32_t rank() const { return lsched_rank(handle()); }
   std::int32_t size() const { return lsched_size(handle()); }
 
-  /// Returns the node of this rank.
   lsched_node node() const { return node_of(rank()); }
-  /// Returns the node of a rank.
   lsched_node node_of(std::int32_t rank) const { return detail::sized<lsched_node>(lsched_node_of, handle(), rank); }
 
   bool progress() {
@@ -916,7 +911,7 @@ class [[nodiscard]] world {
     return desc;
   }
 
-  /// Returns a desc with pointers to members of `options`, which must outlive it.
+  /// Returns a desc with pointers to members of `options`. `options` must outlive the desc.
   template <element T>
   static lsched_partial_desc desc_of(std::uint64_t count, const partial_options& options) {
     lsched_partial_desc desc{};
@@ -1142,7 +1137,6 @@ struct simulate_desc : lsched_simulate_desc {
   }
 };
 
-/// The outcome of a simulation.
 struct simulation {
   lsched_simulation figures{};
   std::vector<std::uint64_t> finish_ps{};  ///< for each rank: time at which it finishes the round

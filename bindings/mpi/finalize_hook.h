@@ -1,5 +1,5 @@
 // Closes endpoints at the beginning of MPI_Finalize, while MPI still works. MPI_Finalize first deletes the attributes
-// of MPI_COMM_SELF, and calls the delete function of each.
+// of MPI_COMM_SELF, and calls the delete function of each attribute.
 //
 // MPICH calls the delete functions without its lock, so no other thread may call MPI during these calls. So the first
 // delete function that is called closes all endpoints of the process:

@@ -45,7 +45,7 @@ class hybrid_board final : public board {
   void give_up(rank missing) override { used().give_up(missing); }
 
  private:
-  /// Chooses one of the two boards, depending on the members. Returns the members' places in this node.
+  /// Chooses one of the two boards, depending on the members. Returns the places of the members that are on this node.
   std::vector<rank> choose(std::span<const rank> members) {
     std::vector<rank> places = of_.places_of(members);
     (places.size() == members.size() ? far_ : near_).reset();
@@ -81,14 +81,13 @@ std::vector<std::size_t> hybrid_endpoint::indices_here(std::span<const rank> mem
   return here;
 }
 
-/// Returns the places of the members on this node.
+/// Returns the places of the members that are on this node.
 std::vector<rank> hybrid_endpoint::places_of(std::span<const rank> members) const {
   std::vector<rank> places;
   for (const std::size_t m : indices_here(members)) places.push_back(*place_of(members[m]));
   return places;
 }
 
-/// Returns the ranks at these places in the node.
 std::vector<rank> hybrid_endpoint::ranks_at(std::span<const rank> places) const {
   std::vector<rank> ranks;
   for (const rank place : places) ranks.push_back(node_[static_cast<std::size_t>(place)]);
@@ -147,7 +146,7 @@ void hybrid_endpoint::detach(std::uint32_t id) {
   members_.erase(id);
 }
 
-// For `reason`, shared memory also gets a rank of the launch, because it only stores the number.
+// In shared memory, too, reason.who is a rank of the launch, because shared memory only stores the number.
 void hybrid_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   near_->cancel(id, reason);
   far_->cancel(id, reason);

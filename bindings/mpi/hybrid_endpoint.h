@@ -127,7 +127,7 @@ class hybrid_endpoint final : public endpoint,
   std::unique_ptr<mpi_endpoint> far_;
   std::vector<rank> node_;  ///< ranks of the launch on this node, ascending; indexed by place in the node
   std::unordered_map<std::uint32_t, std::vector<rank>> members_;  ///< members of attached instances, by id
-  bool far_is_first_ = false;  ///< whether the next poll() polls MPI first, which alternates
+  bool far_is_first_ = false;  ///< true if the next poll() polls MPI first; every call inverts this
 };
 
 }  // namespace lsched

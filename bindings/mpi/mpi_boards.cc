@@ -172,7 +172,7 @@ status mpi_board::post(std::span<const std::byte> record, rank*) {
   settled_.erase(settled_.begin(), settled_.upper_bound(number_));  // drops results of abandoned commits
   ++number_;
   await(true);
-  of_.advance();  // handles the message if the commit was already given up
+  of_.advance();  // handles `given_up` if it has already arrived for this commit
   if (is_first()) {
     take_record(number_, 0, record);
     settle_if_known();

@@ -1,8 +1,9 @@
 // Boards over MPI. On a board the members of a world exchange records, to agree on commits
-// (libsched/transport/board.h). The world's first rank decides the result of each commit. The other members send it
-// their records, and it sends one of three results to each member: all records, the commit was given up, or a member
-// has left the world. After a member has left, no later commit succeeds. A member that gives up requests this from the
-// first rank, whose decision may arrive late.
+// (libsched/transport/board.h). The world's first rank decides the result of each commit. The other members send their
+// records to the first rank, which sends one of three results to each member: all records, the commit was given up, or
+// a member has left the world. After a member has left, no later commit succeeds. A member that gives up a commit
+// requests this from the first rank. The first rank decides, and its decision may arrive when the member no longer
+// waits.
 //
 //     member    record n ──▶  first: has all n?    ── all records ──▶  every member
 //     member    give up n ─▶  first: not yet?      ── given up ─────▶  every member; later records are dropped
@@ -124,8 +125,8 @@ class mpi_board final : public board {
  private:
   friend class mpi_boards;
 
-  /// The result of a commit: the records of all members, or a member `missing` that has left (`has_left`) or for whose
-  /// record the commit was given up.
+  /// The result of a commit: the records of all members, or the member `missing`. That member has left (`has_left`), or
+  /// its record had not arrived when the commit was given up.
   struct settlement {
     std::vector<std::byte> records{};
     rank missing = k_no_rank;

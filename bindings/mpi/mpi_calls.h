@@ -29,7 +29,7 @@ bool gather_all(rank own, rank* all, MPI_Comm comm);
 bool broadcast(void* data, int bytes, MPI_Comm comm, rank root);
 
 /// Collective agreement on a failure, and a barrier. If any rank has failed, all ranks return the code and the text of
-/// the lowest such rank, with that rank as `peer`. Otherwise returns nothing.
+/// the lowest such rank, with that rank as `peer`. If no rank has failed, returns nothing.
 std::optional<failure> agree(MPI_Comm comm, const std::optional<failure>& own);
 
 }  // namespace lsched

@@ -103,7 +103,7 @@ bool mpi_endpoint::drain() {
   return false;
 }
 
-// Sends the last control record to each peer. No payload is sent afterwards, so the count in the record is final.
+// Sends the last control record to each peer. No message is sent afterwards, so the count in the record is final.
 void mpi_endpoint::announce_end() {
   for (link_id link = 0; link < links_.size(); ++link) {
     forget(link);
@@ -158,7 +158,8 @@ void mpi_endpoint::leak() {
   requests_.abandon();
 }
 
-// Records a failure. Nothing makes progress afterwards. The driver reads health() and ends all instances.
+// Returns true if `code` is MPI_SUCCESS. Any other code is recorded as a failure, after which the endpoint makes no
+// progress. The driver reads health() and ends all instances.
 bool mpi_endpoint::succeeded(int code) {
   if (code == MPI_SUCCESS) return true;
   health_ = status::transport;

@@ -14,10 +14,11 @@
 // is also a record. A rank that receives this record for the first time sends it to its own peers in the instance. The
 // messages of boards (mpi_boards.h) have tag 1.
 //
-// close() drains all streams. The last control record from a rank to a peer contains the number of payload messages
-// that the rank has sent to this peer. After the last record, the rank sends no further message. close() also receives
-// and drops orphans: messages that failed instances have not received. So no message is left when the communicator is
-// freed. (A remaining message could be received on another communicator, because MPI may reuse the context id.)
+// close() drains all streams. The last control record from a rank to a peer contains the number of all other MPI
+// messages that the rank has sent to this peer. After the last record, the rank sends no further message. close() also
+// receives and drops orphans: messages to an instance that failed before it received them. So no message is left when
+// the communicator is freed. (A remaining message could be received on another communicator, because MPI may reuse the
+// context id.)
 //
 // MPI cannot wake a sleeping rank, so ranks must poll (is_time_driven()). MPI does not report dead ranks either. A dead
 // peer causes an MPI error, which health() reports, or a timeout.
@@ -95,8 +96,9 @@ class mpi_endpoint final : public endpoint, public endpoint_liveness {
   /// Waits, for a bounded time, until all peers have also closed and no message is in flight.
   void close() override;
 
-  /// Arranges that MPI_Finalize first closes the endpoint, unless it is already closed. The endpoint then no longer
-  /// calls MPI, and its health is STATE if ranks have communicated through MPI. Returns false if MPI refuses.
+  /// Arranges that MPI_Finalize first closes the endpoint, unless it is already closed. After that, the endpoint does
+  /// not call MPI, and its health is STATE if ranks have communicated through MPI. Returns false if MPI refuses the
+  /// hook.
   bool close_at_finalize(finalize_hook::engine_owner exclusively);
 
  private:

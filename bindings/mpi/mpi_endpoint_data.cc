@@ -329,7 +329,7 @@ bool mpi_endpoint::uses_callers_memory(const mpi_requests::owner& owner) const {
   return owner.task == task::chunk_out || (owner.task == task::chunk_in && state.landing == nullptr);
 }
 
-// Tests requests, a window at a time, until a window has completed requests for the caller, or all requests have been
+// Tests requests, a window at a time, until a link is due (an awaited event has happened), or all requests have been
 // tested. The next sweep continues after that window, so that no request is starved.
 void mpi_endpoint::sweep() {
   for (std::size_t looked = 0; looked < requests_.size() && health_ == status::ok;) {

@@ -77,7 +77,7 @@ struct mpi_stream {
     std::uint64_t value;
   };
   // Special values of `index`:
-  static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< last record; `value`: number of payload messages
+  static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< last record; `value`: number of all other messages
   static constexpr std::uint32_t k_cancelled = k_last - 1;    ///< the instance has ended; `value`: result of pack()
   static constexpr std::uint32_t k_left = k_last - 2;         ///< round `value` is the last with a message on the edge
   /// Reply to k_cancelled: the sender of the reply no longer uses messages of the instance.
@@ -102,9 +102,9 @@ struct mpi_stream {
   rank peer = k_no_rank;
   bool is_sending = false;  ///< a batch is in flight
   enum listening listening = listening::not_yet;
-  std::uint64_t sent = 0;       ///< number of MPI messages with payload to the peer
-  std::uint64_t taken = 0;      ///< number of payload messages from the peer
-  std::uint64_t announced = 0;  ///< number of payload messages from the peer, according to its last record
+  std::uint64_t sent = 0;       ///< number of MPI messages to the peer, except control records
+  std::uint64_t taken = 0;      ///< number of MPI messages from the peer, except control records
+  std::uint64_t announced = 0;  ///< the peer's `sent`, according to its last record
   std::unordered_map<std::uint32_t, std::vector<link_id>> receivers;  ///< target links, by instance and index
   std::array<control_record, k_batch_records> outgoing;
   std::array<control_record, k_batch_records> incoming;

@@ -44,9 +44,9 @@ class mpi_requests {
   /// Adds a request. Does not allocate within the reserved size.
   void add(MPI_Request request, const owner& whose);
 
-  /// Tests the requests after those of the previous call, and removes the completed ones. `news` refers to the
-  /// completed requests until the next call of test_next(). Adds the number of tested requests to `looked`. Returns
-  /// MPI's error code.
+  /// Tests the next k_window requests after those of the previous call, and removes the completed requests. `news`
+  /// refers to the completed requests until the next call of test_next(). Adds the number of tested requests to
+  /// `looked`. Returns MPI's error code.
   int test_next(std::span<const event>& news, std::size_t& looked);
 
   /// Cancels the receives of links for which is_gone(link) is true. Each of these receives completes soon: as

@@ -21,7 +21,7 @@ class mpi_tags {
   mpi_tags(int first, int last) : first_(first), last_(last), next_(first) {}
 
   /// Allocates `count` consecutive unused tags, or returns nothing if no such range is left. The search is cyclic, so
-  /// the range that was freed last is reused last.
+  /// that freed tags are reused late.
   std::optional<range> allocate(int count) {
     if (count == 0) return range{};
     for (int turn = 0; turn < 2; ++turn, next_ = first_)

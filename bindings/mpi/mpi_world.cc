@@ -17,7 +17,6 @@
 namespace lsched {
 namespace {
 
-/// Owns a communicator.
 class owned_comm {
  public:
   owned_comm() = default;
@@ -81,7 +80,7 @@ std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_n
   return std::nullopt;
 }
 
-/// Returns the rank in the world of each rank of the node.
+/// Returns, for each rank of the node, its rank in the world.
 std::optional<std::vector<rank>> members_of(MPI_Comm node, rank self) {
   int size = 0;
   if (MPI_Comm_size(node, &size) != MPI_SUCCESS) return std::nullopt;

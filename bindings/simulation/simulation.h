@@ -37,7 +37,7 @@ result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks
 
 /// Returns a simulated round as the events of a trace, like those of a real run: one event for each op of the record,
 /// and one for the round of each rank below record.ranks. The schedule has number 0. Simulated times are rounded down
-/// to whole nanoseconds. `report` and `what` must belong to the run that filled the record.
+/// to whole nanoseconds. `report` and `what` must belong to the simulation that filled the record.
 std::vector<trace_event> trace_of(const simulation_record& record, const simulation_report& report,
                                   const simulation& what);
 

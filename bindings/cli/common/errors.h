@@ -21,8 +21,8 @@ class command_failure : public std::runtime_error {
   explicit command_failure(const failure& why) : command_failure(static_cast<lsched_status>(why.code), why.text) {}
 };
 
-/// Throws command_failure unless `code` is LSCHED_OK. The text is that of `diagnostic` if the call has filled it in;
-/// otherwise it consists of `call` and the text of `code`.
+/// Throws command_failure unless `code` is LSCHED_OK. The error text is the text of `diagnostic` if the call has filled
+/// in the diagnostic, else `call` and the meaning of `code`.
 inline void require(lsched_status code, std::string_view call, const lsched_diagnostic* diagnostic = nullptr) {
   if (code == LSCHED_OK) return;
   const bool has_detail = diagnostic != nullptr && diagnostic->status == code && diagnostic->text[0] != '\0';

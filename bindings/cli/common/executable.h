@@ -1,4 +1,4 @@
-// Searches for executable files, and exit statuses for programs that cannot be executed.
+// Search functions for executable files, and the exit statuses for programs that cannot be executed.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ inline constexpr int k_exit_not_found = 127;
 /// Returns the path of this program's file. If /proc is hidden, returns the path with which the program was started.
 std::string own_program();
 
-/// Sets `path` to the path of the executable file `name`, for which it searches the folders of PATH unless `name`
-/// contains a slash. Returns 0, k_exit_not_found or k_exit_not_executable.
+/// Searches the folders of PATH for the executable file `name`, unless `name` contains a slash. Sets `path` to the path
+/// of the file. Returns 0, k_exit_not_found or k_exit_not_executable.
 int find_executable(const std::string& name, std::string& path);
 
 /// Prints why execve failed for the program, and returns the exit status that a shell would return. `error` is the

@@ -50,7 +50,8 @@ std::vector<schedule_ptr> schedules_of(given_file given, const std::string& path
 void take_algorithm_file(std::string& collective, std::string& algorithm);
 
 /// Returns the default number of ranks of a command: `usual`, if the algorithm supports it. For an algorithm from a
-/// file that does not, returns the smallest supported number from 2 to 64, or else 1 if supported, or else `usual`.
+/// file that does not support `usual` ranks, returns the smallest supported number from 2 to 64. If there is no such
+/// number, returns 1 if 1 is supported, else `usual`.
 rank usual_ranks(const std::string& collective, const std::string& algorithm, rank usual);
 
 /// Returns the smallest count that is at least `count` and that the algorithm supports.

@@ -37,7 +37,7 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr auto k_grace = 1s;        ///< SIGTERM to SIGKILL; end of the ranks to SIGTERM for orphans
+constexpr auto k_grace = 1s;        ///< time from SIGTERM to SIGKILL, and from the ranks' end to SIGTERM for orphans
 constexpr int k_least_number = 10;  ///< minimum number of the inherited descriptor, because shell scripts use 0 to 9
 
 struct child {
@@ -94,8 +94,8 @@ std::string system_text(const std::string& action) {
   return action + ": " + std::strerror(errno) + advice;
 }
 
-/// Blocks the signals for which the launcher waits. restore() unblocks them: in each rank before its program starts,
-/// and in the launcher by the destructor.
+/// Blocks the signals for which the launcher waits. restore() unblocks them. Each rank calls restore() before its
+/// program starts, and the destructor calls it in the launcher.
 class signal_gate {
  public:
   signal_gate() {
@@ -342,9 +342,9 @@ class world_launcher {
     }
   }
 
-  /// Marks a rank as lost and closed if its process ended before it opened its world, so that the other ranks stop
-  /// waiting for this rank. Does nothing if another process that this rank has started may still open the world as this
-  /// rank.
+  /// If the process of a rank ended before it opened its world, marks the rank as lost and closed, so that the other
+  /// ranks stop waiting for this rank. Does nothing if another process that this rank has started may still open the
+  /// world as this rank.
   void sign_off(const child& ended) {
     const shm_page& page = segment_->page(ended.rank);
     const process_id holder = page.process.load();

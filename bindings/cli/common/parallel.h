@@ -16,7 +16,6 @@
 
 namespace lsched::cli {
 
-/// Calls a function when this object is destroyed, at the end of its scope.
 template <class Function>
 class at_end_of_scope {
  public:
@@ -30,13 +29,13 @@ class at_end_of_scope {
 };
 
 /// Calls job(i) for all i below `count`, on as many threads as there are usable cores. Calls tell(i, result) for each
-/// result, in ascending order, on the calling thread. At most 64 results wait for earlier results. A result is
+/// result, in ascending order of i, on the calling thread. At most 64 results wait for earlier results. A result is
 /// destroyed after tell(i, result) returns. Blocks until all jobs that have begun have ended.
 ///
 /// If a job or `tell` throws, rethrows the exception with the lowest i. All results below i have then been passed to
 /// `tell`, and no further job begins.
 ///
-/// Each thread runs many jobs, because the allocator keeps some freed memory for each thread.
+/// Each thread runs many jobs, because the allocator would keep some freed memory for each additional thread.
 template <class Job, class Tell>
 void in_order(std::size_t count, const Job& job, const Tell& tell) {
   constexpr std::size_t k_most_ahead = 64;

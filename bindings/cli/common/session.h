@@ -63,8 +63,8 @@ class session {
   void close();
 
   /// Closes the world, in which no schedule may be left, and opens a new world with this configuration. Collective.
-  /// Throws command_failure, for example if the ranks were not started by an MPI launcher, because other ranks can join
-  /// their world only once.
+  /// Throws command_failure, also if no MPI launcher started the ranks, because such ranks can open their world only
+  /// once.
   void reopen(const lsched_config& config);
 
   lsched_world* runtime() const { return runtime_; }

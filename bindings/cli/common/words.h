@@ -20,7 +20,7 @@ namespace lsched::cli {
 /// The maximum number of ranks that an option accepts.
 inline constexpr std::uint64_t k_most_ranks = 1 << 20;
 
-/// Converts `word` to a number. Returns nothing unless it consists of digits.
+/// Converts `word` to a number. Returns nothing unless `word` consists of digits.
 std::optional<std::uint64_t> whole_number_in(std::string_view word);
 
 /// Return validators for numbers from `least` to `most`. The errors name the limits and the given word.
@@ -51,7 +51,7 @@ struct request_options {
 
 void add_request_options(CLI::App& command, request_options& request);
 
-/// Returns a typical request, changed by the options that apply to the collective. Other options are ignored.
+/// Returns a typical request, in which the options that the collective uses replace the typical values.
 shape shape_of(const collective& of, const request_options& request);
 
 /// Returns the request of a sparse allreduce on rank 0.
@@ -64,7 +64,7 @@ inline bool is_sparse(std::string_view collective) {
   return collective == k_sparse_allreduce || collective == k_partial_sparse_allreduce;
 }
 
-/// Return the names of the dense collectives, or of all collectives, that `lsched list` shows.
+/// Return the names of collectives that `lsched list` shows: of the dense collectives, or of all collectives.
 std::vector<std::string> collective_names();
 std::vector<std::string> listed_collectives();
 

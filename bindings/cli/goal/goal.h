@@ -90,11 +90,11 @@ struct goal_export {
 /// contribution) and ops that a guard skips become calcs of 0. A guard treats a list of typical length 0 as empty.
 ///
 /// GOAL has no or-dependencies, no signals, and no ops that do not start. So the round is simulated first, and the
-/// program has what happened. Only as many ranks call as the activation policy needs: the candidates that come first
-/// from `initiator` on, by rank. Under policy full, every rank calls. Every rank has a contribution. A message takes
-/// one unit of time, and everything else takes no time. If an op needs fewer tokens than it has deps, the deps whose
-/// tokens came first become "requires". Ops that did not start are left out. Signals become messages of 1 byte, with
-/// tags above all tags of payload.
+/// program describes this execution. Only as many ranks call as the activation policy needs: the first candidates in
+/// the cyclic order of ranks, beginning with `initiator`. Under policy full, every rank calls. Every rank has a
+/// contribution. A message takes one unit of time, and everything else takes no time. If an op needs fewer tokens than
+/// it has deps, the deps whose tokens came first become "requires". Ops that did not start are left out. Signals become
+/// messages of 1 byte, with tags above all tags of payload.
 ///
 /// Failures: `argument` (no world, or an invalid scenario), `unmatched` (a round that does not end; the failure names
 /// the rank), `constraint` (no tags are left for signals).
@@ -102,9 +102,10 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_
 
 /// Exports round `what.instance`, which simulate_schedules(world, what, &record) has simulated. The deps whose tokens
 /// came first in the simulation become "requires". A guard skips the ops that it skipped in the simulation. Compute ops
-/// take the time of what.where.compute, and signals have the size of the simulation. A rank that begins late, or whose
-/// call made an op start, begins with a calc of that time. Noise affects only the order of tokens. `record`
-/// must cover all ranks. Failures: as the other export_goal, and `unmatched` if a message was sent but never received.
+/// take the time of what.where.compute, and signals have the size of the simulation. If a rank begins late, or if its
+/// call made an op start, its program begins with a calc that lasts until that time. Noise affects only the order of
+/// tokens. `record` must cover all ranks. Failures: as the other export_goal, and `unmatched` if a message was sent but
+/// never received.
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record);
 

@@ -16,7 +16,7 @@ std::size_t index_of(rank r) { return static_cast<std::size_t>(r); }
 
 // --- a round in which only messages take time, one unit each -----------------------------------------------------
 
-/// The time of calls that must not start the round, which is over before this time.
+/// A time after the end of the round. Calls that must not start the round are made at this time.
 constexpr picoseconds k_after_all = k_forever / 2;
 
 simulated_round unit_time_round(const activation& starts, rank size, rank initiator) {

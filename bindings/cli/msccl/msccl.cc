@@ -189,7 +189,6 @@ class xml_reader {
   std::optional<failure> error_{};
 };
 
-/// Returns true if the step writes to the memory of the input.
 bool writes_input(const step& one) {
   constexpr std::array k_stores{"r", "rcs", "rrc", "rrcs", "cpy", "re"};
   return one.target.of == memory::input && std::ranges::find(k_stores, one.kind) != k_stores.end();
@@ -261,8 +260,8 @@ class algorithm_writer {
 
   // --- one rank --------------------------------------------------------------------------------------------
 
-  /// Writes the steps of a rank. Each step is written after the step on which the step depends, and the steps of a
-  /// thread block are written in order.
+  /// Writes the steps of a rank. Each step is written after the step on which it depends, and the steps of a thread
+  /// block are written in order.
   std::optional<failure> write_gpu(int id) {
     const gpu& all = from_.gpus[static_cast<std::size_t>(id)];
     line("if r == " + std::to_string(id));

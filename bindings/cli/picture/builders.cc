@@ -28,7 +28,6 @@ box_kind kind_of(op_kind kind) {
   return box_kind::nop;
 }
 
-/// Formats a number with six digits.
 std::string short_number(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.6g", value);
@@ -104,8 +103,8 @@ std::string rank_and_times(const picture_box& box, const time_unit& unit) {
          (*unit.name == '\0' ? "" : " " + std::string(unit.name));
 }
 
-/// Adds the boxes with the `most` earliest beginnings to the picture. Returns the index in the picture of each added
-/// box, by `source`.
+/// Adds to the picture the `most` boxes that begin first. Returns the index in the picture of each added box, by
+/// `source`.
 std::map<std::size_t, std::size_t> add_boxes(schedule_picture& into, std::vector<timed_box> boxes, std::size_t most) {
   std::ranges::stable_sort(boxes, {}, [](const timed_box& each) { return each.box.begin; });
   if (boxes.size() > most) {

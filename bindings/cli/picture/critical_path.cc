@@ -8,8 +8,8 @@ namespace {
 
 constexpr picoseconds k_ps = 1000;  ///< picoseconds in a nanosecond
 
-/// Finds the critical path in recorded events. A receive is assumed to wait for its send if the send began later. Any
-/// other op is assumed to wait for the op of its rank that ended last before it began.
+/// Finds the critical path in recorded events. A receive is assumed to wait for its send if the send began after the
+/// receive. Any other op is assumed to wait for the last op of its rank that ended before it began.
 class recorded_walk {
  public:
   explicit recorded_walk(std::span<const trace_event> events) : events_(events), sends_(sends_of(events)) {

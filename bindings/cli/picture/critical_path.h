@@ -19,7 +19,7 @@
 
 namespace lsched::cli {
 
-/// A step of the path: an op, and the time after this op until the next op of the chain begins.
+/// A step of the path: an op, and the time from the end of the previous step to the beginning of the next step.
 struct path_step {
   std::size_t op = 0;       ///< index of the op in the record or in the events
   picoseconds begin = 0;    ///< end of the previous step

@@ -24,7 +24,6 @@ row_class class_of(const picture_box& box) {
   return is_instant(box) ? row_class::instants : row_class::work;
 }
 
-/// Returns the maximum number of boxes in any lane.
 std::size_t most_in_a_lane(const schedule_picture& what) {
   std::vector<std::size_t> boxes(what.lanes.size());
   for (const picture_box& box : what.boxes) ++boxes[box.lane];

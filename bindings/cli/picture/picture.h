@@ -1,8 +1,8 @@
 // A picture of a schedule or of a run, as SVG text. A rank is a lane, time runs to the right, an op is a box, and a
 // message is an arrow from its send to its receive.
 //
-// The picture is a value. builders.h makes it from a simulated round or from a trace, and to_svg() draws it. The SVG
-// text is well-formed XML, self-contained (no scripts, no fonts, no links), and depends only on the value.
+// The picture is a value. Functions of builders.h make it from a simulated round or from a trace, and to_svg() draws
+// it. The SVG text is well-formed XML, self-contained (no scripts, no fonts, no links), and depends only on the value.
 #pragma once
 
 #include <cstddef>

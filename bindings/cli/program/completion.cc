@@ -19,7 +19,6 @@ std::vector<std::string> all_algorithm_names() {
   return names;
 }
 
-/// Returns the known values of an option or argument.
 std::vector<std::string> values_of(const described_option& option) {
   if (option.is_positional && option.name().starts_with("COLLECTIVE")) return listed_collectives();
   if (option.name() == "--algorithm" && option.choices.empty()) return all_algorithm_names();

@@ -46,7 +46,7 @@ std::string help_text(const CLI::App& command);
 /// Throws command_failure if the pages cannot be written.
 void write_man_pages(const CLI::App& command, const std::string& folder);
 
-/// Returns the words that can replace the last of `words`, which follow the name of the program `root`.
+/// Returns the words that can replace the last of `words`. `words` do not include the name of the program `root`.
 std::vector<std::string> completions(const CLI::App& root, std::span<const std::string> words);
 
 /// Returns the completion script for a shell: bash, zsh or fish.

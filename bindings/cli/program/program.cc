@@ -44,7 +44,7 @@ void replace_help(std::vector<std::string>& words) {
 }
 
 /// Returns the words for the parser in the order that the parser needs: the last word first, without the name of the
-/// command. Stores the words from PROGRAM on in the context. Replaces -np, which users of MPI know, by -n.
+/// command. Stores PROGRAM and the words after it in the context. Replaces -np, which users of MPI know, by -n.
 std::vector<std::string> words_to_parse(const program& self, command_context& context) {
   auto end = context.arguments.end();
   if (self.find_program != nullptr)
@@ -157,13 +157,12 @@ void drop_handlers_of_mpi() {
   }
 }
 
-/// If a standard stream is closed, the next file that the command opens would get the stream's number. Then the
-/// command would print into that file, and a rank would lose the descriptor of the world's memory.
+/// Opens /dev/null for each standard stream that is closed. Otherwise the next file that the command opens would get
+/// the stream's number. The command would then print into that file, and a rank would lose the descriptor of the
+/// world's memory.
 void open_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF)
-      (void)open("/dev/null", O_RDWR);  // open() returns the lowest
-                                        // free number
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // gets the lowest free number
 }
 
 /// Flushes standard output and returns `answer`, or a failure if output could not be written, such as to a full disk.

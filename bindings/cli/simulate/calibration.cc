@@ -37,7 +37,8 @@ double median(std::vector<double> values) { return quantile(std::move(values), 0
 
 constexpr cpp::timeout k_patience = std::chrono::seconds(20);
 constexpr std::size_t k_batches = 200;
-constexpr double k_quick = 0.1;      ///< share of the fastest batches; no thread is assumed to sleep in these batches
+constexpr double k_quick = 0.1;      ///< quantile of the measured times that is used, to exclude batches in which a
+                                     ///< thread slept
 constexpr std::size_t k_rounds = 5;  ///< rounds of a batch: few, so that in some batches no thread sleeps
 
 template <class Work>
@@ -95,7 +96,6 @@ round_times time_world(std::int32_t ranks, std::uint64_t elements, memory_kind k
   return seen.front();
 }
 
-/// Measures the time of allreduces of `bytes` bytes.
 round_times time_allreduce(const char* algorithm, std::int32_t ranks, std::uint64_t bytes, memory_kind kind) {
   const std::uint64_t count = bytes / sizeof(float);
   return time_world(ranks, 2 * count, kind, [&](cpp::world& here, std::span<float> memory) {

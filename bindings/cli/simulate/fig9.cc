@@ -17,7 +17,6 @@ using json = nlohmann::ordered_json;
 
 constexpr double k_ps_per_ms = 1e9;
 
-/// A curve of the figure.
 struct fig9_curve {
   activation_policy policy;  ///< policy of the curve; `full` is the synchronous allreduce
   const char* name;
@@ -27,7 +26,6 @@ constexpr std::array k_curves{fig9_curve{activation_policy::full, "synchronous"}
                               fig9_curve{activation_policy::majority, "majority"},
                               fig9_curve{activation_policy::solo, "solo"}};
 
-/// A point of a curve.
 struct fig9_point {
   rank ranks = 0;
   const char* policy = "";

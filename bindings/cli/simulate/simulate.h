@@ -78,7 +78,6 @@ schedule_generator generator_of(const simulate_options& options, const simulated
 /// after it was packed. Failures: those of packed_world, and of `generate`.
 result<packed_world> packed_in_parallel(rank size, const schedule_generator& generate);
 
-/// The type of simulation::progress.
 using simulation_progress = std::function<void(std::uint64_t)>;
 
 /// Calls simulate(i, progress) for all i below `count`, with at most one call per core at a time. Calls done(i, report)
@@ -88,7 +87,7 @@ void run_batch(std::size_t count,
                const std::function<result<simulation_report>(std::size_t, const simulation_progress&)>& simulate,
                const std::function<void(std::size_t, const simulation_report&)>& done);
 
-/// Returns the smallest value so that a share `q` (0 … 1) of the values is at most this value. `values` must not be
+/// Returns the smallest v in `values` such that the share of values <= v is at least `q` (0 … 1). `values` must not be
 /// empty.
 template <class Value>
 Value quantile(std::vector<Value> values, double q) {

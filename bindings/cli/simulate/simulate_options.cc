@@ -15,7 +15,7 @@ namespace lsched::cli {
 namespace {
 
 constexpr std::uint64_t k_most_simulated_ranks = 1 << 24;
-constexpr double k_longest = 1e12;                  ///< maximum of all times
+constexpr double k_longest = 1e12;                  ///< maximum value of a time option
 constexpr femtoseconds k_goal_compute = 1'000'000;  ///< time per byte of a copy: 1 ns, which schedules_of() assumes
 
 constexpr std::array k_skews{skew_kind::none, skew_kind::linear, skew_kind::rotating, skew_kind::lognormal,
@@ -90,7 +90,7 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
 
 // --- options that go together ------------------------------------------------------------------------------
 
-/// Throws the parser's error if an option has no effect without another option.
+/// Throws the parser's error if an option is given without the option or collective that it needs.
 void check_heeded(const CLI::App& command, const simulate_options& options) {
   const collective* const known = find_collective(options.collective);
   const bool is_partial = known != nullptr && known->activates;

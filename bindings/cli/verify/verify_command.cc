@@ -158,8 +158,8 @@ std::string words_for(const buffering& buffers) {
   return ", if messages" + bytes + " have " + (slots.empty() ? "buffers" : slots);
 }
 
-/// Prints and counts the outcomes of worlds, one line for each world. If there are many worlds, prints only the lines
-/// of worlds that fail.
+/// Prints and counts the outcomes of worlds, one line for each world. If there are many worlds, a text has only the
+/// lines of worlds that fail.
 class reporter {
  public:
   reporter(bool as_json, std::size_t worlds) : as_json_(as_json), is_brief_(worlds > k_most_lines) {}
@@ -196,7 +196,8 @@ class reporter {
   }
 
  private:
-  /// Prints the outcome of a world as text. Omits findings that are equal to those of the last failure.
+  /// Prints the outcome of a world as text. Omits findings that are equal to those of the last failure, apart from the
+  /// ops.
   void print(const world_title& world, const judgement& made) {
     std::string lines = lines_of(made);
     if (holds(made)) {

@@ -58,8 +58,8 @@ bool has_quadratic_cost(const algorithm& how, rank size, const shape& data, cons
   return total.messages + total.signals >= wide(size) * wide(size) / 4;
 }
 
-/// Returns true if a round of a world of 1024 ranks has about P^2 messages, or if ranks have about one block for each
-/// rank. Returns true for an algorithm from a file, because it may be quadratic.
+/// Returns true if a round of a world of 1024 ranks has about P^2 messages, or if the input or output of a rank has
+/// about P blocks. Returns true for an algorithm from a file, because it may be quadratic.
 bool is_quadratic(const algorithm& how) {
   constexpr rank k_size = 1024;
   const auto with = [&](std::uint64_t count) { return typical_shape(*how.of, k_size, count, dtype::f32, kernel::sum); };
@@ -68,7 +68,6 @@ bool is_quadratic(const algorithm& how) {
          std::max(of_one.input.value_or(0), of_one.output.value_or(0)) >= k_size / 4;
 }
 
-/// Returns the distinct values in ascending order.
 template <class Value>
 std::vector<Value> distinct(std::vector<Value> values) {
   std::ranges::sort(values);
@@ -84,7 +83,8 @@ std::vector<std::uint64_t> counts_for(const verify_wish& wish, const algorithm& 
   return distinct(given_or(wish.counts, std::move(usual)));
 }
 
-/// Returns the first, the last and a middle rank of a small world, and only a middle rank of a large world.
+/// Returns the roots to verify: the first, a middle and the last rank of a small world, only a middle rank of a large
+/// world, and rank 0 if the collective has no root.
 std::vector<rank> roots_for(const algorithm& how, rank size) {
   constexpr rank k_small = 16;
   if (!how.of->is_rooted) return {0};
@@ -102,7 +102,8 @@ void object(verify_plan& all, const std::string& why) {
     all.objections.back() = why;
 }
 
-/// Returns all variants of a request that its algorithm supports, in place and not in place.
+/// Returns all variants of a request that its algorithm supports, in place and not in place. Adds the objections to
+/// other variants to `all`.
 std::vector<verify_case> variants_of(verify_case next, verify_plan& all) {
   std::vector<verify_case> variants;
   for (const bool in_place : {false, true}) {
@@ -121,8 +122,8 @@ std::vector<verify_case> variants_of(verify_case next, verify_plan& all) {
 }
 
 /// Adds all variants for a small world, and for a world whose size the user has requested. For any other world, adds
-/// one variant, which depends on the size, so that every variant is verified at many sizes. Above k_most_quadratic
-/// ranks, variants with quadratic cost are left out.
+/// one variant, which depends on the size, so that every variant is verified at many sizes. If the user has requested
+/// no size, variants with quadratic cost are left out above k_most_quadratic ranks.
 void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& next) {
   std::vector<verify_case> variants = variants_of(next, all);
   if (wish.sizes.empty() && next.size > k_most_quadratic)
@@ -134,8 +135,8 @@ void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& 
   std::ranges::move(variants, std::back_inserter(all.worlds));
 }
 
-/// Returns the sizes to verify. For an algorithm from a file, returns the usual sizes that the algorithm supports, or
-/// all usual sizes if it supports none of them.
+/// Returns the requested sizes, or else the usual sizes. For an algorithm from a file, returns only the usual sizes
+/// that the algorithm supports, but all usual sizes if it supports none of them.
 std::vector<rank> sizes_of(const verify_wish& wish, const algorithm& how) {
   std::vector<rank> all = sizes_for(wish, is_quadratic(how) ? k_most_quadratic : 4096);
   if (how.custom == nullptr || !wish.sizes.empty()) return all;
@@ -170,7 +171,7 @@ void plan_dense(verify_plan& all, const verify_wish& wish, const algorithm& how)
 // --- sparse algorithms -------------------------------------------------------------------------------------
 
 /// Adds three cases: `plain`, `plain` with capacity `defer`, and `plain` with reused thresholds and buckets of lists.
-/// Omits the second and the third if their schedules are equal to the first.
+/// Omits the second or the third case if its schedules are equal to those of the first.
 void add_sparse_variants(std::vector<verify_case>& all, const verify_case& plain) {
   all.push_back(plain);
   verify_case defers = plain, reuses = plain;

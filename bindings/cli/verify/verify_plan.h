@@ -61,8 +61,8 @@ struct verify_plan {
 ///   counts       if not given: 0, 1, P-1, P, P+1 and 1000. Sparse allreduces: 0, 1 and 1000 (partial: 1000), with 0, 1
 ///                and 10 items (partial: 10).
 ///   variants     in place and not in place, if both are possible, each in all variants (variants_of). Above 17 ranks,
-///                if no size is given: only one dense variant, drawn by the size. Sparse algorithms: also with capacity
-///                `defer` and with reused thresholds, if these give another schedule.
+///                if no size is given: only one dense variant, which depends on the size. Sparse algorithms: also with
+///                capacity `defer` and with reused thresholds, if these give another schedule.
 ///   roots        three for up to 16 ranks, one for more
 ///   activations  if not given: full, solo, majority, quorum of half the ranks, all_of all ranks, and deadline
 verify_plan plan(const verify_wish& wish);
@@ -74,10 +74,8 @@ std::string text_of(const verify_case& world);
 
 postcondition promise_of(const verify_case& world);
 
-/// Returns the options of verify() for a world.
 verify_options options_of(const verify_case& world);
 
-/// Generates the schedules of all ranks of a case.
 result<std::vector<schedule_ptr>> generate_world(const verify_case& world);
 
 }  // namespace lsched::cli
