@@ -214,7 +214,7 @@ status driver::start_behind(instance& inst, void* stream, round_no* round) {
   if (const status verdict = inst.verdict.load(); verdict != status::ok) return verdict;
   round_no last = inst.called.load();
   if (last - inst.finished.load() >= round_gate::k_most_ahead) return status::busy;
-  if (const status answer = inst.gate->ask(stream, last + 1); answer != status::ok) return answer;
+  if (const status answer = inst.device->gate->ask(stream, last + 1); answer != status::ok) return answer;
   if (!inst.called.compare_exchange_strong(last, last + 1)) return status::state;
   *round = last + 1;
   engine_.post(inst);

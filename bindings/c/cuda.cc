@@ -73,7 +73,7 @@ status need_gate(const lsched_schedule& schedule) {
 
 /// If the schedule has failed, even during this call, releases the streams that wait for its rounds.
 void release_if_failed(const instance& runs) {
-  if (runs.verdict.load() != status::ok) runs.gate->release(runs.called.load());
+  if (runs.verdict.load() != status::ok) runs.device->gate->release(runs.called.load());
 }
 
 /// Reports the failure of a gate call to lsched_last_failure(), and returns its status.
@@ -103,7 +103,7 @@ lsched_status wait_on_stream(const lsched_ticket& ticket, void* stream) {
   if (ticket.round > runs.called.load()) return fail(status::state, "the round of the ticket was not started");
   if (const status why = need_gate(schedule); why != status::ok)
     return explain_start(schedule, *schedule.instance, why);
-  const status answer = runs.gate->wait(stream, ticket.round);
+  const status answer = runs.device->gate->wait(stream, ticket.round);
   release_if_failed(runs);
   if (answer != status::pending) return explain_gate(schedule, answer);
   (void)schedule.world->process.driver().wait(runs, ticket.round, driver::clock::time_point::max());

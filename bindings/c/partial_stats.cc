@@ -21,7 +21,7 @@ lsched_histogram histogram_of(const histogram& figures) {
 
 lsched_partial_stats stats_of(const lsched_schedule& schedule) {
   partial_figures now;
-  schedule.world->process.driver().with_engine([&] { now = schedule.instance->stats->figures(); });
+  schedule.world->process.driver().with_engine([&] { now = schedule.instance->partial->stats->figures(); });
   lsched_partial_stats all{.rounds = now.rounds,
                            .contributors_sum = now.contributors_sum,
                            .contributors_min = now.contributors_min,

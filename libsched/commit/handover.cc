@@ -8,11 +8,11 @@
 namespace lsched {
 namespace {
 
-/// The progress of an instance on one member: engine::last_result, where the data is an offset in shared memory.
+/// The progress of an instance on one member: last_result, where the data is an offset in shared memory.
 struct progress_record {
   round_no round;
   std::uint64_t place;  ///< 0: no data
-  engine::round_totals totals;
+  round_totals totals;
 };
 using progress_records = std::array<progress_record, handover::k_most>;
 static_assert(sizeof(progress_records) <= sizeof(commit_record::detail));
@@ -26,7 +26,9 @@ progress_record record_of(const commit_record& from, std::size_t index) {
 /// Returns the label and the number of an instance. The number distinguishes instances of worlds with the same name.
 std::string identity_of(const instance& one) { return one.label + " (" + std::to_string(one.number_on_record) + ")"; }
 
-std::uint64_t bytes_of_result(const instance& one) { return one.program->buffers()[one.output_buffer].bytes(); }
+std::uint64_t bytes_of_result(const instance& one) {
+  return one.program->buffers()[one.partial->output_buffer].bytes();
+}
 
 }  // namespace
 
@@ -45,7 +47,7 @@ std::optional<failure> handover::tell() {
     const instance& one = *from_[i];
     if (one.verdict.load() == status::ok)
       return failure{status::state, one.label + " did not fail: use it in its present world"};
-    const auto [round, data, totals] = engine::last_result_of(one);
+    const auto [round, data, totals] = last_result_of(one);
     mine[i] = {round, data == nullptr ? 0 : engine_.net().memory().offset_of(data), totals};
     if (data != nullptr && mine[i].place == 0)
       return failure{status::unsupported,
@@ -77,7 +79,7 @@ std::optional<failure> handover::take_over(instance& mine, std::size_t index, co
       place == 0 ? nullptr : engine_.net().memory().memory_at(owner, place, bytes_of_result(mine));
   if (place != 0 && data == nullptr)
     return failure{status::transport, mine.label + ": other ranks cannot read the last result"};
-  engine_.adopt(mine, {round, data, totals});
+  adopt_result(mine, {round, data, totals});
   return std::nullopt;
 }
 

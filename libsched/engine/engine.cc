@@ -52,8 +52,10 @@ struct engine::interpreter {
 
   const guard* guard_of(op_id, const op& o) const { return inst.program->guard_of(o); }
   round_no round() const { return inst.round; }
-  std::uint64_t items_of(op_id, const op& o) const { return run_of(inst, o.a.exists() ? o.a : o.c, o.count).count; }
-  const round_calls& calls() const { return inst.whose; }
+  std::uint64_t items_of(op_id, const op& o) const {
+    return run_of(inst.lists.get(), o.a.exists() ? o.a : o.c, o.count).count;
+  }
+  const round_calls& calls() const { return inst.partial->whose; }
   const std::vector<rank>* present() const { return &inst.present; }
   round_no listen(op_id id, const op& o) const {
     if (is_call(o, rank_of(id))) return calls_heard(inst, o).load();
@@ -70,7 +72,7 @@ struct engine::interpreter {
   outcome send(op_id id, const op& o) const { return in.send(inst, id, o); }
   outcome receive(op_id id, const op& o) const { return in.receive(inst, id, o); }
   outcome compute(op_id id, const op& o) const { return in.compute(inst, id, o); }
-  outcome capture(op_id id, const op& o) const { return in.capture(inst, id, o); }
+  outcome capture(op_id id, const op& o) const { return capture_offers(inst, id, o), outcome::done; }
   outcome pass_over(op_id id, const op& o) const { return in.pass_over(inst, id, o); }
 };
 
@@ -196,8 +198,9 @@ void engine::look(instance& inst) {
   if (inst.entered != nullptr) inst.entered->store(counted(inst, called), std::memory_order_relaxed);
   if (inst.phase == phase::idle && round_player<interpreter>::may_begin(called, inst.round) && is_gate_open(inst))
     begin_round(inst);
+  if (inst.partial == nullptr) return;
   interpreter me{*this, inst};
-  for (const op_id call : inst.calls) {
+  for (const op_id call : inst.partial->calls) {
     const bool is_armed = inst.completed[call] != inst.round && has_fired(inst, call);
     if (inst.phase != phase::running || !is_armed) continue;
     round_player(me).hear(call);
@@ -235,12 +238,12 @@ void engine::begin_round(instance& inst) {
   inst.exited = false;
   inst.outstanding = 0;
   inst.ready_head = inst.ready_tail = 0;
-  if (inst.results != nullptr) {
-    std::ranges::fill(inst.segment_states, segment_state{.null = true});
-    inst.whose.open(counted(inst, inst.round), inst.present);
-    inst.cells[inst.output_buffer].storage = inst.results->writing();
+  if (partial_state* const partial = inst.partial.get()) {
+    std::ranges::fill(partial->segment_states, segment_state{.null = true});
+    partial->whose.open(counted(inst, inst.round), inst.present);
+    inst.cells[partial->output_buffer].storage = partial->results->writing();
   }
-  if (!inst.user_lists.empty() && !take_lengths(inst)) return;
+  if (inst.lists != nullptr && !inst.lists->read_lengths()) return fail(inst, status::bounds, k_no_rank);
   interpreter me{*this, inst};
   round_player(me).begin(inst.program->roots());
   if (trace_ != nullptr) trace_->note(event_of(inst, k_no_op, trace_buffer::now_ns(), 0));
@@ -250,7 +253,7 @@ void engine::end_round(instance& inst) {
   ++counters_.rounds;
   if (trace_ != nullptr) note_end(inst, k_no_op);
   inst.phase = phase::idle;
-  if (inst.results != nullptr) {
+  if (inst.partial != nullptr) {
     const auto [in_it, is_null] = segment_state_of_result(inst);
     const auto ranks = static_cast<std::uint64_t>(inst.program->place().size);
     publish_result(inst, {in_it.contributors, in_it.offers, ranks}, is_null);
@@ -259,48 +262,35 @@ void engine::end_round(instance& inst) {
     for (const op_id id : inst.signal_receives)
       if (inst.completed[id] != inst.round) net_.disarm(inst.links[id]);
   }
-  if (!inst.user_lists.empty()) give_lengths(inst);
+  if (inst.lists != nullptr) inst.lists->write_lengths();
   inst.finished.store(inst.round);
-  if (inst.gate != nullptr) inst.gate->release(inst.round);
+  if (inst.device != nullptr && inst.device->gate != nullptr) inst.device->gate->release(inst.round);
   published_ = true;
   if (inst.present.empty()) begin_closing(inst);
 }
 
 // --- firing ---------------------------------------------------------------------------------------------------------
 
-// Returns the state of an operand: the state of its first segment, because all its segments have the same state
-// (segments.h).
-segment_state engine::segment_state_of(const instance& inst, segment_range op_segments::*operand, op_id id) {
-  if (inst.segment_states.empty()) return {};
-  const segment_range segments = inst.segments.of(id).*operand;
-  return segments.size() == 0 ? segment_state{.null = true} : inst.segment_states[segments.first];
-}
-
-void engine::set_segment_state(instance& inst, op_id id, const segment_state& now) {
-  if (inst.segment_states.empty()) return;
-  const segment_range segments = inst.segments.of(id).c;
-  std::fill(inst.segment_states.begin() + segments.first, inst.segment_states.begin() + segments.end, now);
-}
-
 outcome engine::send(instance& inst, op_id id, const op& o) {
   const cell& source = inst.cells[o.a.buffer()];
-  const item_run items = run_of(inst, o.a, o.count);
+  const item_run items = run_of(inst.lists.get(), o.a, o.count);
   const std::uint64_t bytes = items.count * size_of(o.type);
   const auto [tally, is_null] = segment_state_of(inst, &op_segments::a, id);
   ++counters_.messages_sent;
   is_null ? ++counters_.nulls_sent : counters_.bytes_sent += bytes;
-  if (inst.stats != nullptr) inst.stats->sent(bytes, is_null);
-  if (!inst.shown.empty() && inst.shown[id] != 0) ++counters_.shown_sent;
+  if (inst.partial != nullptr) inst.partial->stats->sent(bytes, is_null);
+  const std::uint64_t exposed = exposed_at(inst, id);
+  if (exposed != 0) ++counters_.shown_sent;
   ++inst.moved[o.a.buffer()].messages_sent;
   inst.moved[o.a.buffer()].bytes_sent += is_null ? 0 : bytes;
   const message letter{is_null ? nullptr : source.data + items.begin * size_of(o.type), is_null ? 0 : bytes, tally,
-                       is_null, inst.shown.empty() ? 0 : inst.shown[id]};
+                       is_null, exposed};
   return net_.send(inst.links[id], inst.round, letter) ? outcome::done : outcome::pending;
 }
 
 outcome engine::receive(instance& inst, op_id id, const op& o) {
   const cell& target = inst.cells[o.c.buffer()];
-  const auto [begin, room] = target_of(inst, o.c, o.count);
+  const auto [begin, room] = target_of(inst.lists.get(), o.c, o.count);
   const std::size_t width = size_of(o.type);
   std::byte* into = target.storage == nullptr ? nullptr : target.storage + begin * width;
   arrival news;
@@ -313,17 +303,25 @@ outcome engine::arrived(instance& inst, op_id id, const op& o, const arrival& ne
   ++inst.moved[o.c.buffer()].messages_received;
   inst.moved[o.c.buffer()].bytes_received += news.bytes;
   set_segment_state(inst, id, {news.tally, news.null});
-  const bool has_lists = !inst.lists.empty() && inst.lists[o.c.buffer()];
+  const bool has_lists = inst.lists != nullptr && inst.lists->has_lists(o.c);
   if (!news.null && !has_lists && news.bytes != o.count * size_of(o.type)) {
     fail(inst, status::transport, o.peer);
     return outcome::failed;
   }
   inst.pinned[id] = !news.null && o.in_place ? inst.payloads[id].readers : 0;
   if (!news.null) target.data = inst.pinned[id] != 0 ? news.data : target.storage;
-  if (news.shown != 0) return take_shown(inst, id, o, news);
-  if (has_lists && !note_lengths(inst, o, news.bytes)) return outcome::failed;
+  if (news.shown != 0) return map_exposed(inst, id, o, news);
+  if (has_lists && !inst.lists->set_lengths(o, news.bytes)) return fail(inst, status::bounds, o.peer), outcome::failed;
   if (inst.pinned[id] != 0 && !may_stay(inst, id, o, news)) copy_to_storage(inst, id, o);
   return outcome::done;
+}
+
+// Completes a void op, whose guard is false. A list that the op would have received becomes empty. If the guard skips
+// empty lists, marks the op's target as not null. Releases the payloads that the op would have read.
+outcome engine::pass_over(instance& inst, op_id id, const op& o) {
+  if (inst.program->guard_of(o)->skips_empty) set_segment_state(inst, id, {});
+  if (o.kind == op_kind::recv && inst.lists != nullptr) inst.lists->clear_unreceived(o);
+  return released(inst, o);
 }
 
 // Returns true if a payload may stay in the sender's or transport's memory until its reader has fired. Meanwhile the
@@ -338,7 +336,7 @@ bool engine::may_stay(const instance& inst, op_id id, const op& o, const arrival
 
 void engine::copy_to_storage(instance& inst, op_id id, const op& o) {
   cell& target = inst.cells[o.c.buffer()];
-  if (const std::uint64_t bytes = run_of(inst, o.c, o.count).count * size_of(o.type); bytes > 0)
+  if (const std::uint64_t bytes = run_of(inst.lists.get(), o.c, o.count).count * size_of(o.type); bytes > 0)
     std::memcpy(target.storage, target.data, bytes);
   target.data = target.storage;
   inst.pinned[id] = 1;
@@ -356,7 +354,7 @@ outcome engine::compute(instance& inst, op_id id, const op& o) {
     return part.exists() ? inst.cells[part.buffer()].data + part.offset() * bytes : nullptr;
   };
   null_operands null;
-  if (!inst.segment_states.empty()) null = settle_nulls(inst, id, o);
+  if (inst.partial != nullptr) null = settle_nulls(inst, id, o);
   if (null.is_settled) return released(inst, o);
   if (mine.run == nullptr) {
     select(inst, o, o.a, o.releases_a, may_swap(inst, id).of_a);
@@ -371,6 +369,12 @@ outcome engine::compute(instance& inst, op_id id, const op& o) {
                          .user = &inst.user};
   if (call.count * width >= long_bytes_ && is_taken_by_lane(inst, id, o, call)) return outcome::pending;
   mine.run(call);
+  return combined(inst, o);
+}
+
+outcome engine::compute_lists(instance& inst, op_id id, const op& o) {
+  if (!inst.lists->compute(o, inst.cells)) return fail(inst, status::bounds, k_no_rank), outcome::failed;
+  set_segment_state(inst, id, {});
   return combined(inst, o);
 }
 
@@ -398,7 +402,7 @@ engine::null_operands engine::settle_nulls(instance& inst, op_id id, const op& o
 }
 
 buffer_swap engine::may_swap(const instance& inst, op_id id) {
-  return inst.buffer_swaps.empty() ? buffer_swap{} : inst.buffer_swaps[id];
+  return inst.partial == nullptr ? buffer_swap{} : inst.partial->buffer_swaps[id];
 }
 
 // Prepares for work that keeps the engine's owner busy for a while. Flushes the published messages, so that receivers
@@ -451,7 +455,7 @@ void engine::select(instance& inst, const op& o, region from, op_id payload, boo
       target.data = target.storage;
       return;
     }
-    if (source.data == inst.cells[inst.input_buffer].data && o.c.buffer() != inst.output_buffer) {
+    if (source.data == inst.cells[inst.partial->input_buffer].data && o.c.buffer() != inst.partial->output_buffer) {
       target.data = source.data;
       return;
     }

@@ -112,28 +112,7 @@ class engine {
   /// endpoint::check_readers().
   status check_readers(instance& inst, rank* reader);
 
-  // --- recovery from a failed instance (docs/reference/shrink.md) -----------------------------------------------
-
-  /// The participation in a round, equal on all ranks.
-  struct round_totals {
-    std::uint64_t contributors = 0;
-    std::uint64_t offers = 0;
-    std::uint64_t ranks = 0;  ///< size of the world
-  };
-
-  /// The last finished round of a partial instance, in the application's numbering (counted() in instance.h), and the
-  /// result of that round. `data` is null if no rank contributed or no round has finished.
-  struct last_result {
-    round_no round = 0;
-    const std::byte* data = nullptr;
-    round_totals totals{};
-  };
-  static last_result last_result_of(const instance& inst);
-
-  /// Takes over `theirs`: the result of the round that this instance has not finished, but other ranks have finished.
-  void adopt(instance& inst, const last_result& theirs);
-
-  /// Frees all memory of the instance except its contribution and result buffers.
+  /// Frees all memory of a failed partial instance except its contribution and result buffers.
   void strip(instance& inst);
 
   // --- data path ------------------------------------------------------------------------------------------------
@@ -267,8 +246,6 @@ class engine {
   void begin_round(instance& inst);
   void end_round(instance& inst);
   void begin_closing(instance& inst);
-  static void publish_result(instance& inst, const round_totals& totals, bool is_null);
-  static void take_over(instance& heir, instance& from);
   void last_signal_seen(instance& inst);
   void fail(instance& inst, status why, rank culprit);
   end_reason reason_of(const instance& inst) const;
@@ -316,15 +293,11 @@ class engine {
   bool may_begin_next(instance& inst);
   bool is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const;
   void find_device_readers(const instance& inst, std::span<edge_spec> edges) const;
-  outcome take_shown(instance& inst, op_id id, const op& o, const arrival& news);
-  void choose_shown(instance& inst);
-  std::uint64_t show_source(const instance& inst, op_id id) const;
+  outcome map_exposed(instance& inst, op_id id, const op& o, const arrival& news);
+  void expose_sources(instance& inst);
+  std::uint64_t expose_source(const instance& inst, op_id id) const;
   outcome combined(instance& inst, const op& o);
   outcome released(instance& inst, const op& o);
-  static segment_state segment_state_of_result(const instance& inst);
-  static segment_state segment_state_of(const instance& inst, segment_range op_segments::*operand, op_id id);
-  static void set_segment_state(instance& inst, op_id id, const segment_state& now);
-  outcome capture(instance& inst, op_id id, const op& o);
   static buffer_swap may_swap(const instance& inst, op_id id);
   void select(instance& inst, const op& o, region from, op_id payload, bool may_swap);
   void release_payload(instance& inst, op_id receive);
@@ -334,21 +307,9 @@ class engine {
   void note_firing(const instance& inst, op_id id, std::uint64_t begin_ns);
   void note_end(const instance& inst, op_id id);
 
-  // engine_lists.cc
-  static std::optional<failure> validate_lists(const schedule& program, const binding& memory);
-  static std::optional<failure> reserve_lists(instance& inst, const binding& memory);
-  static void bind_lists(instance& inst, const binding& memory);
-  bool take_lengths(instance& inst);
-  static void give_lengths(const instance& inst);
-  static list_table* lists_of(instance& inst, region at);
-  static item_run run_of(const instance& inst, region part, std::uint64_t count);
-  static item_run target_of(const instance& inst, region part, std::uint64_t count);
   outcome pass_over(instance& inst, op_id id, const op& o);
-  bool note_lengths(instance& inst, const op& o, std::uint64_t bytes);
-  static bool is_about_lists(const instance& inst, const op& o);
-  static compute_way way_of(const instance& inst, const op& o);
   outcome compute_lists(instance& inst, op_id id, const op& o);
-  static bool copy_lists(instance& inst, const op& o);
+  static compute_way way_of(const instance& inst, const op& o);
 
   static constexpr std::uint64_t k_sink_cookie = std::uint64_t{1} << 63;
 

@@ -35,7 +35,8 @@ std::optional<failure> engine::reserve_device(instance& inst) {
   if (const status answer = device_->reserve(jobs, most_device_elements(program)); answer != status::ok)
     return failure{answer,
                    answer == status::device ? device_->failure_words() : "no memory left for jobs of the device"};
-  inst.most_device_jobs = jobs;
+  inst.device = std::make_unique<device_state>();
+  inst.device->most_jobs = jobs;
   const auto leaves_to_device = [](const bound_kernel& one) { return one.way == compute_way::device_function; };
   return std::ranges::any_of(inst.kernels, leaves_to_device) ? give_functions_memory(inst) : std::nullopt;
 }
@@ -55,18 +56,20 @@ std::optional<failure> engine::give_functions_memory(instance& inst) {
 
 std::byte* engine::own_on_device(instance& inst, memory_space space, std::uint64_t bytes) {
   std::byte* const place = device_->allocate(space, std::max<std::uint64_t>(bytes, 1));
-  if (place != nullptr) inst.device_owned.push_back(place);
+  if (place != nullptr) inst.device->owned.push_back(place);
   return place;
 }
 
 void engine::release_device(instance& inst) {
-  for (std::byte* place : inst.device_owned) device_->deallocate(place);
-  inst.device_owned.clear();
-  for (const std::uint64_t where : std::exchange(inst.shown, {}))
+  if (inst.device == nullptr) return;
+  device_state& mine = *inst.device;
+  for (std::byte* place : std::exchange(mine.owned, {})) device_->deallocate(place);
+  for (const std::uint64_t where : std::exchange(mine.exposed, {}))
     if (where != 0) device_->hide(where);
-  inst.found.clear();
-  if (inst.most_device_jobs != 0) device_->forget_gone();
-  if (inst.most_device_jobs != 0) device_->unreserve(std::exchange(inst.most_device_jobs, 0));
+  mine.found.clear();
+  if (mine.most_jobs == 0) return;
+  device_->forget_gone();
+  device_->unreserve(std::exchange(mine.most_jobs, 0));
 }
 
 // --- rounds --------------------------------------------------------------------------------------------------------
@@ -74,7 +77,7 @@ void engine::release_device(instance& inst) {
 // The dot products of adaptive sums are in staging or other host memory, whether an op reads them (operand s) or the
 // device computes them.
 outcome engine::compute_on_device(instance& inst, op_id id, const op& o) {
-  if (!inst.is_left_out.empty() && inst.is_left_out[id]) return outcome::done;
+  if (!inst.device->is_left_out.empty() && inst.device->is_left_out[id]) return outcome::done;
   const bound_kernel& mine = inst.kernels[id];
   const auto operand = [&](region part, std::size_t width) {
     return part.exists() ? inst.cells[part.buffer()].data + part.offset() * width : nullptr;
@@ -103,7 +106,7 @@ void engine::arm_device() {
   const no_cancellation during_calls;
   is_armed_ = device_jobs_ == 0 || device_->arm();
   for (instance* const one : gated_)
-    if (waits_at_gate(*one) && !one->gate->arm(one->round + 1)) is_armed_ = false;
+    if (waits_at_gate(*one) && !one->device->gate->arm(one->round + 1)) is_armed_ = false;
 }
 
 // If the device has failed, all instances that use the device must fail before their jobs are reported.
@@ -113,8 +116,7 @@ std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
   if (count != 0) is_armed_ = false;
   if (device_->health() == status::ok) return count;
   for (const auto& inst : instances_)
-    if (inst != nullptr && inst->most_device_jobs != 0 && inst->phase != phase::closed)
-      fail(*inst, status::device, k_no_rank);
+    if (inst != nullptr && uses_device(*inst) && inst->phase != phase::closed) fail(*inst, status::device, k_no_rank);
   return count;
 }
 
@@ -136,7 +138,7 @@ bool engine::reads_device_memory_of(std::span<const rank> homes) const {
 // Marks the incoming edges whose payload this rank may read in the sender's device memory. Such a payload is not
 // copied, so its reader must fire as soon as the payload arrives, unless the schedule permits holding.
 void engine::find_device_readers(const instance& inst, std::span<edge_spec> edges) const {
-  if (inst.most_device_jobs == 0) return;
+  if (!uses_device(inst)) return;
   const auto ops = inst.program->ops();
   std::vector<bool> is_read_by_host(ops.size());
   for (const op& o : ops)
@@ -155,22 +157,23 @@ void engine::find_device_readers(const instance& inst, std::span<edge_spec> edge
 
 // Exposes the bound device memory that peers can read. Memory that was already exposed stays exposed without an
 // interruption. The result of check_hazards (libsched/verify) is valid for exposed and for copied payloads.
-void engine::choose_shown(instance& inst) {
-  if (inst.most_device_jobs == 0 || !inst.is_linked) return;
+void engine::expose_sources(instance& inst) {
+  if (!uses_device(inst) || !inst.is_linked) return;
+  device_state& mine = *inst.device;
   const auto ops = inst.program->ops();
-  inst.shown.resize(ops.size());
-  inst.found.resize(ops.size());
-  inst.is_left_out.assign(ops.size(), false);
+  mine.exposed.resize(ops.size());
+  mine.found.resize(ops.size());
+  mine.is_left_out.assign(ops.size(), false);
   for (op_id id = 0; id < ops.size(); ++id) {
-    const std::uint64_t before = std::exchange(inst.shown[id], show_source(inst, id));
+    const std::uint64_t before = std::exchange(mine.exposed[id], expose_source(inst, id));
     if (before != 0) device_->hide(before);
-    if (inst.shown[id] != 0) inst.is_left_out[ops[id].releases_a] = true;
+    if (mine.exposed[id] != 0) mine.is_left_out[ops[id].releases_a] = true;
   }
 }
 
 /// Exposes the device memory that has the payload of a send, so that the copy to staging memory can be skipped. Returns
 /// the location for peers, or 0 if the payload must be copied.
-std::uint64_t engine::show_source(const instance& inst, op_id id) const {
+std::uint64_t engine::expose_source(const instance& inst, op_id id) const {
   const op& o = inst.program->ops()[id];
   const std::uint64_t bytes = o.count * size_of(o.type);
   if (o.kind != op_kind::send || o.releases_a == k_no_op || bytes < k_least_shown) return 0;
@@ -182,14 +185,15 @@ std::uint64_t engine::show_source(const instance& inst, op_id id) const {
 // Maps a payload in the sender's device memory. If the mapping fails, the instance fails with DEVICE and notifies the
 // other ranks. If the mapping fails because the peer has just died, the instance fails with PEER, as on all other
 // ranks.
-outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival& news) {
+outcome engine::map_exposed(instance& inst, op_id id, const op& o, const arrival& news) {
   const rank home = inst.members->home_of(o.peer);
-  if (device_ == nullptr || inst.pinned[id] == 0) return fail(inst, status::transport, o.peer), outcome::failed;
-  inst.found[id] = device_->find_shown(home, news.shown, news.bytes);  // the previous mapping is not used any more
-  inst.cells[o.c.buffer()].data = inst.found[id].get();
-  if (inst.found[id] != nullptr) return outcome::done;
+  if (!uses_device(inst) || inst.pinned[id] == 0) return fail(inst, status::transport, o.peer), outcome::failed;
+  auto& found = inst.device->found[id];
+  found = device_->find_shown(home, news.shown, news.bytes);  // the previous mapping is not used any more
+  inst.cells[o.c.buffer()].data = found.get();
+  if (found != nullptr) return outcome::done;
   if (net_.recorder().state_of(home) == rank_state::ending) return fail(inst, status::peer, o.peer), outcome::failed;
-  inst.device_words = "device memory of rank " + std::to_string(o.peer) + " cannot be read: ";
+  inst.device->failure_words = "device memory of rank " + std::to_string(o.peer) + " cannot be read: ";
   fail(inst, status::device, o.peer);
   return outcome::failed;
 }
@@ -199,12 +203,13 @@ outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival&
 // Adds a gate, and releases the rounds that have already ended. Every operation that may throw comes before the
 // assignment, because the engine uses the gate from then on.
 status engine::add_gate(instance& inst) {
-  if (inst.gate != nullptr) return status::state;
+  if (inst.has_gate.load()) return status::state;
   auto made = device_->make_gate();
   if (made == nullptr) return device_->health() == status::ok ? status::no_memory : device_->health();
   made->release(inst.verdict.load() == status::ok ? inst.finished.load() : inst.called.load());
+  if (inst.device == nullptr) inst.device = std::make_unique<device_state>();
   gated_.push_back(&inst);
-  inst.gate = std::move(made);
+  inst.device->gate = std::move(made);
   inst.has_gate.store(true);
   return status::ok;
 }
@@ -214,11 +219,11 @@ bool engine::is_any_at_gate() const {
 }
 
 bool engine::is_gate_open(instance& inst) {
-  if (inst.gate == nullptr) return true;
-  const status now = inst.gate->is_open(inst.round + 1);
-  const bool has_come = now == status::pending && !inst.is_at_gate;
+  if (inst.device == nullptr || inst.device->gate == nullptr) return true;
+  const status now = inst.device->gate->is_open(inst.round + 1);
+  const bool has_come = now == status::pending && !inst.device->is_at_gate;
   if (has_come) is_armed_ = false;
-  inst.is_at_gate = now == status::pending;
+  inst.device->is_at_gate = now == status::pending;
   if (now != status::ok && now != status::pending) fail(inst, now, k_no_rank);
   return now == status::ok;
 }
@@ -226,7 +231,7 @@ bool engine::is_gate_open(instance& inst) {
 // Returns true if the instance has a gate, the gate is open, and the application has called for the next round. One
 // post may stand for several calls, so this check is needed at the end of each round.
 bool engine::may_begin_next(instance& inst) {
-  return inst.gate != nullptr && inst.called.load() > inst.round && is_gate_open(inst);
+  return inst.has_gate.load() && inst.called.load() > inst.round && is_gate_open(inst);
 }
 
 bool engine::poll_gates() {

@@ -26,7 +26,7 @@ std::string describe_start(const instance& inst, rank* waits_for) {
   if (starts.policy == activation_policy::solo) return " not started: no rank has called";
   const auto [candidates, arrivals] = quota_of(starts, size);
   std::vector<rank> some = inst.present;
-  if (candidates < size) std::erase_if(some, [&](rank r) { return !inst.whose.is_candidate(r); });
+  if (candidates < size) std::erase_if(some, [&](rank r) { return !inst.partial->whose.is_candidate(r); });
   const auto number = std::min<std::size_t>(static_cast<std::size_t>(arrivals), some.size());
   if (some.size() == 1 && waits_for != nullptr) *waits_for = some.front();
   if (some.size() == 1)
@@ -40,7 +40,9 @@ std::string describe_start(const instance& inst, rank* waits_for) {
   return text;
 }
 
-bool waits_for_all_calls(const instance& inst) { return !inst.program->is_partial() || inst.whose.waits_for_all(); }
+bool waits_for_all_calls(const instance& inst) {
+  return !inst.program->is_partial() || inst.partial->whose.waits_for_all();
+}
 
 }  // namespace
 
@@ -158,7 +160,7 @@ std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
   if (inst.phase == phase::committing) return describe_commit(inst, waits_for);
   std::string text = inst.label + ", round " + std::to_string(counted(inst, open_round(inst))) + ":";
   rank neighbour = k_no_rank;
-  if (!inst.calls.empty() && inst.phase == phase::running && !has_begun(inst)) {
+  if (inst.partial != nullptr && inst.phase == phase::running && !has_begun(inst)) {
     text += describe_start(inst, &neighbour);
   } else {
     std::size_t unfired = 0;
@@ -176,11 +178,11 @@ std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
     if (!ranks.empty()) text += "; waits for " + listed(ranks, "rank");
     if (!ranks.empty()) neighbour = ranks.front();
     if (inst.jobs != 0)
-      text += "; jobs: " + std::to_string(inst.jobs) +
-              (inst.most_device_jobs == 0 ? " on the lane" : " on the device or the lane");
+      text +=
+          "; jobs: " + std::to_string(inst.jobs) + (uses_device(inst) ? " on the device or the lane" : " on the lane");
     if (inst.phase == phase::idle) text += waits_at_gate(inst) ? " waits for a stream" : " not started here";
     if (inst.phase == phase::closing)
-      text += " closing, waits for " + std::to_string(inst.last_signals) + " peers to drain";
+      text += " closing, waits for " + std::to_string(inst.partial->last_signals) + " peers to drain";
   }
   const rank culprit = inst.phase == phase::running ? find_culprit(inst, text) : k_no_rank;
   if (waits_for != nullptr) *waits_for = culprit != k_no_rank ? culprit : neighbour;

@@ -34,20 +34,20 @@ void engine::fail(instance& inst, status why, rank culprit) {
   inst.culprit.store(why == status::peer ? culprit_of_loss(*inst.members, culprit) : culprit);
   inst.failed_with = why;
   if (why == status::device && !inst.refusal) {
-    if (device_ != nullptr) inst.device_words += device_->failure_words();
+    if (device_ != nullptr && inst.device != nullptr) inst.device->failure_words += device_->failure_words();
     give_up(inst);  // notifies the other ranks, which cannot detect this failure
   }
   if (inst.jobs == 0) close(inst);
 }
 
 void engine::leave_to_device(instance& inst) {
-  if (inst.phase != phase::failed || inst.jobs == 0 || inst.most_device_jobs == 0) return;
-  if (!std::exchange(inst.has_left_jobs, true)) close(inst);
+  if (inst.phase != phase::failed || inst.jobs == 0 || !uses_device(inst)) return;
+  if (!std::exchange(inst.device->has_left_jobs, true)) close(inst);
 }
 
 // Handles the end of the last job of a failed instance.
 void engine::end_of_jobs(instance& inst) {
-  if (!inst.has_left_jobs) return close(inst);
+  if (!has_left_jobs(inst)) return close(inst);
   if (inst.is_orphan && inst.has_settled) (void)remove(inst);
 }
 
@@ -94,7 +94,7 @@ bool engine::poll_readers() {
 
 void engine::publish_failure(instance& inst) {
   inst.verdict.store(inst.failed_with);
-  if (inst.gate != nullptr) inst.gate->release(inst.called.load());
+  if (inst.has_gate.load()) inst.device->gate->release(inst.called.load());
   published_ = true;
 }
 
@@ -113,7 +113,7 @@ status engine::check_readers(instance& inst, rank* reader) {
   *reader = k_no_rank;
   if (inst.has_settled && !inst.is_linked) return status::ok;
   if (inst.phase == phase::failed) give_up(inst);
-  if (inst.jobs != 0) return inst.has_left_jobs ? status::device : status::pending;
+  if (inst.jobs != 0) return has_left_jobs(inst) ? status::device : status::pending;
   const status answer = net_.check_readers(inst.id, reader);
   *reader = inst.members->rank_of(*reader);
   return answer;

@@ -8,11 +8,11 @@ engine::function_operands engine::operands_of_function(instance& inst, op_id id,
     if (!at.exists()) return function_input{};
     const buffer& under = inst.program->buffers()[at.buffer()];
     const std::byte* const data = segment_state_of(inst, operand, id).null ? nullptr : inst.cells[at.buffer()].data;
-    return function_input{data, under.count, lists_of(inst, at), size_of(under.type)};
+    return function_input{data, under.count, lists_of(inst.lists.get(), at), size_of(under.type)};
   };
   return {static_cast<std::uint32_t>(inst.kernels[id].with->front().integer()), source_of(o.a, &op_segments::a),
           source_of(o.b, &op_segments::b),
-          function_output{inst.cells[o.c.buffer()].storage, o.count, lists_of(inst, o.c), size_of(o.type)}};
+          function_output{inst.cells[o.c.buffer()].storage, o.count, lists_of(inst.lists.get(), o.c), size_of(o.type)}};
 }
 
 // Calls a function. The output is never null, and its contributors are those of operand b.

@@ -77,7 +77,10 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
         inst.payloads[receive] = {id, inst.payloads[receive].readers + 1};
   inst.cells.resize(program.buffers().size());
   inst.moved.resize(program.buffers().size());
-  if (auto why = reserve_lists(inst, memory)) return why;
+  if (std::ranges::any_of(program.buffers(), &buffer::has_lists)) {
+    if (auto why = list_state::validate(program, memory)) return why;
+    inst.lists = std::make_unique<list_state>(program);
+  }
   for (rank r = 0; r < program.place().size; ++r) inst.present.push_back(r);
   if (auto why = find_kernels(inst, options)) return why;
   if (auto why = reserve_device(inst)) return why;
@@ -117,7 +120,7 @@ compute_way engine::way_of(const instance& inst, const op& o) {
   const bool is_devices = is_on_device(o, inst.program->buffers());
   if (is_function(o.what)) return is_devices ? compute_way::device_function : compute_way::function;
   if (is_devices) return compute_way::device;
-  return !inst.lists.empty() && is_about_lists(inst, o) ? compute_way::lists : compute_way::kernel;
+  return inst.lists != nullptr && inst.lists->concerns(o) ? compute_way::lists : compute_way::kernel;
 }
 
 std::optional<failure> engine::find_kernels(instance& inst, const instance_options& options) {
@@ -181,21 +184,22 @@ void engine::set_binding(instance& inst, const binding& memory) {
     if (role == buffer_role::input) inst.cells[b].data = memory.inputs.at(inputs++);
     if (role == buffer_role::output) inst.cells[b].data = inst.cells[b].storage = memory.outputs.at(outputs++);
   }
-  if (!inst.lists.empty()) bind_lists(inst, memory);
+  if (inst.lists != nullptr) inst.lists->bind(memory);
 }
 
 status engine::link(instance& inst, std::span<const member_address> all) {
   const status answer = net_.link(inst.id, all);
   if (answer != status::ok) return answer;
   inst.is_linked = true;
-  choose_shown(inst);
+  expose_sources(inst);
   return answer;
 }
 
 void engine::open(instance& inst) {
   const default_float_mode here;
   inst.has_settled = true;
-  if (inst.predecessor != nullptr) take_over(inst, *std::exchange(inst.predecessor, nullptr));
+  if (inst.partial != nullptr && inst.partial->predecessor != nullptr)
+    take_over(inst, *std::exchange(inst.partial->predecessor, nullptr));
   if (inst.phase == phase::failed) return net_.abandon(inst.id);  // a rank has already cancelled the instance
   inst.phase = phase::idle;
   if (inst.program->is_partial()) begin_round(inst);
@@ -216,9 +220,9 @@ status engine::bind(instance& inst, const binding& memory) {
   if (const status failed = inst.verdict.load(); failed != status::ok) return failed;
   const bool may_wait = inst.phase == phase::idle || inst.phase == phase::committing;
   if (!may_wait || inst.called.load() != inst.finished.load()) return status::state;
-  if (validate_lists(*inst.program, memory)) return status::argument;
+  if (list_state::validate(*inst.program, memory)) return status::argument;
   set_binding(inst, memory);
-  choose_shown(inst);
+  expose_sources(inst);
   if (inst.local != nullptr) inst.local->rebound();
   return status::ok;
 }
@@ -226,18 +230,20 @@ status engine::bind(instance& inst, const binding& memory) {
 status engine::remove(instance& inst) {
   const bool quiet = inst.phase == phase::closed || inst.phase == phase::failed ||
                      (inst.phase == phase::idle && inst.called.load() == inst.finished.load());
-  if (!quiet || (inst.jobs != 0 && !inst.has_left_jobs) || inst.posted.load()) return status::busy;
+  if (!quiet || (inst.jobs != 0 && !has_left_jobs(inst)) || inst.posted.load()) return status::busy;
   if (!inst.has_settled || inst.jobs != 0) {
     inst.is_orphan = true;
-    inst.predecessor = nullptr;  // an orphan takes over no state, even if the commit succeeds later
+    // An orphan takes over no state, even if the commit succeeds later.
+    if (inst.partial != nullptr) inst.partial->predecessor = nullptr;
     return status::ok;
   }
   rank reader = k_no_rank;
   const status readers = inst.phase == phase::failed ? check_readers(inst, &reader) : status::ok;
   if (readers == status::pending) return status::busy;
-  if (readers == status::unsupported)
-    // Leaked: the transport may still write to this memory
-    inst.owned.clear(), inst.device_owned.clear(), inst.shown.clear();
+  if (readers == status::unsupported) {  // the memory is leaked, because the transport may still write to it
+    inst.owned.clear();
+    if (inst.device != nullptr) inst.device->owned.clear(), inst.device->exposed.clear();
+  }
   net_.detach(inst.id);
   release_memory(inst);
   partial_ -= inst.program->is_partial() ? 1u : 0u;

@@ -9,7 +9,7 @@ std::string words_for(const instance& runs, status answer, rank peer) {
   const std::string who = "rank " + std::to_string(peer);
   const bool has_peer = peer != k_no_rank;
   if (answer == status::peer) return who + " died or closed its world without leaving";
-  if (answer == status::device) return runs.device_words;
+  if (answer == status::device && runs.device != nullptr) return runs.device->failure_words;
   if (answer == status::cancelled) return who + " has cancelled the schedule";
   if (answer == status::bounds && has_peer) return "the elements that " + who + " has sent do not fit into their block";
   if (answer == status::transport && has_peer)

@@ -52,11 +52,11 @@ status session::parts_of(void* const* buckets, std::span<const target_part>* par
 
 status session::may_offer() const {
   if (const status verdict = all_.rounds->verdict.load(); verdict != status::ok) return verdict;
-  return all_.rounds->offers->has_left() || is_in_common_call() ? status::state : status::ok;
+  return contributions().has_left() || is_in_common_call() ? status::state : status::ok;
 }
 
 const char* session::why_no_offer() const {
-  if (all_.rounds->offers->has_left()) return "this rank has left by lsched_leave, so no contribution is accepted";
+  if (contributions().has_left()) return "this rank has left by lsched_leave, so no contribution is accepted";
   if (is_in_common_call())
     return call_ == common_call::flush
                ? "lsched_flush is incomplete on this rank: call lsched_flush again before the next offer"
@@ -69,7 +69,8 @@ const char* session::why_no_offer() const {
 bool session::call_next(round_no* round) {
   instance& rounds = *all_.rounds;
   *round = called_of(rounds) + 1;
-  rounds.stats->calls.note(*round, trace_buffer::now_ns());  // must precede the call, which may start the round
+  rounds.partial->stats->calls.note(*round,
+                                    trace_buffer::now_ns());  // must precede the call, which may start the round
   call_for(rounds, *round);
   if (is_over(rounds, *round)) return false;
   engine_.post(rounds);
@@ -79,8 +80,8 @@ bool session::call_next(round_no* round) {
 status session::offer(std::span<const source_part> contribution, round_no* round, bool* is_posted) {
   *is_posted = false;
   if (const status why = may_offer(); why != status::ok) return why;
-  if (all_.rounds->offers->is_prepared()) return status::state;
-  if (!contribution.empty()) all_.rounds->offers->offer(contribution, called_of(*all_.rounds) + 1);
+  if (contributions().is_prepared()) return status::state;
+  if (!contribution.empty()) contributions().offer(contribution, called_of(*all_.rounds) + 1);
   *is_posted = call_next(round);
   return status::ok;
 }
@@ -101,7 +102,7 @@ status session::prepare(std::uint32_t bucket, const void* data) {
   if (const status why = may_offer(); why != status::ok) return why;
   std::uint64_t begin = 0;
   for (std::uint32_t i = 0; i < bucket; ++i) begin += offered_[i].count;
-  all_.rounds->offers->prepare(begin, {static_cast<const std::byte*>(data), offered_[bucket].count});
+  contributions().prepare(begin, {static_cast<const std::byte*>(data), offered_[bucket].count});
   prepared_[bucket] = true;
   return status::ok;
 }
@@ -112,7 +113,7 @@ status session::offer_prepared(round_no* round, bool* is_posted) {
   for (std::size_t i = 0; i < offered_.size(); ++i)
     if (!prepared_[i] && offered_[i].count > 0) return status::state;
   prepared_.assign(offered_.size(), false);
-  all_.rounds->offers->commit(called_of(*all_.rounds) + 1);
+  contributions().commit(called_of(*all_.rounds) + 1);
   *is_posted = call_next(round);
   return status::ok;
 }
@@ -120,7 +121,7 @@ status session::offer_prepared(round_no* round, bool* is_posted) {
 status session::withdraw(std::uint64_t* offers) {
   if (is_in_common_call() && all_.rounds->verdict.load() == status::ok) return status::state;
   prepared_.assign(offered_.size(), false);
-  *offers = all_.rounds->offers->withdraw();
+  *offers = contributions().withdraw();
   return status::ok;
 }
 
@@ -143,7 +144,7 @@ std::vector<std::byte> session::save_pending() const {
   const buffer& data = contribution_buffer();
   std::vector<std::byte> image(sizeof(pending_header) + data.bytes());
   pending_header head{.type = static_cast<std::uint32_t>(data.type), .count = data.count};
-  head.offers = all_.rounds->offers->save(image.data() + sizeof head);
+  head.offers = contributions().save(image.data() + sizeof head);
   if (head.offers == 0) image.resize(sizeof head);
   std::memcpy(image.data(), &head, sizeof head);
   return image;
@@ -164,8 +165,8 @@ std::optional<failure> session::load_pending(std::span<const std::byte> image) {
     return failure{status::argument, "the image of pending contributions is too short or too long"};
   if (const status why = may_offer(); why != status::ok)
     return failure{why, why == status::state ? why_no_offer() : "the schedule has failed"};
-  if (all_.rounds->offers->is_prepared()) return failure{status::state, "a contribution in buckets is incomplete"};
-  if (head.offers > 0) all_.rounds->offers->load(image.data() + sizeof head, head.offers, called_of(*all_.rounds) + 1);
+  if (contributions().is_prepared()) return failure{status::state, "a contribution in buckets is incomplete"};
+  if (head.offers > 0) contributions().load(image.data() + sizeof head, head.offers, called_of(*all_.rounds) + 1);
   return std::nullopt;
 }
 
@@ -174,7 +175,7 @@ std::optional<failure> session::load_pending(std::span<const std::byte> image) {
 /// Returns the report of a collect. If `got` is empty, no new result was collected.
 collect_report session::report_of(const std::optional<delivered>& got) const {
   const instance& rounds = *all_.rounds;
-  const round_no last = rounds.results->collected(), over = finished_of(rounds);
+  const round_no last = rounds.partial->results->collected(), over = finished_of(rounds);
   const auto ranks = static_cast<std::uint64_t>(rounds.program->place().size);
   return {got.value_or(delivered{.from = last, .to = last, .ranks = ranks}),
           over == k_last_round ? counted(rounds, rounds.round) : std::max(over, last)};
@@ -209,14 +210,14 @@ const std::byte* session::divided(const delivery::loan& result) {
 
 /// Collects and divides the first uncollected result. If `into` is empty, the result is dropped.
 std::optional<delivered> session::take(std::span<const target_part> into) {
-  const auto got = all_.rounds->results->collect(into);
+  const auto got = results().collect(into);
   if (got) divide(*got, into);
   return got;
 }
 
 /// Copies the result that a flush has collected to `into`. Later calls report no new result.
 collect_report session::hand_out(std::span<const target_part> into) {
-  if (!taken_.what.null) all_.rounds->results->copy(sum_.data(), into);
+  if (!taken_.what.null) results().copy(sum_.data(), into);
   const collect_report report = taken_;
   taken_.what = {.from = report.what.to, .to = report.what.to};
   return report;
@@ -232,7 +233,7 @@ std::optional<std::uint64_t> session::longest_wait_ns(round_no round) {
   if (starts.number != k_auto_deadline) return std::uint64_t{starts.number} * 1000;
   if (auto_round_ != round) {
     auto_round_ = round;
-    auto_wait_ns_ = rounds.stats->calls.median_between();
+    auto_wait_ns_ = rounds.partial->stats->calls.median_between();
     if (auto_wait_ns_) *auto_wait_ns_ /= k_share;
   }
   return auto_wait_ns_;
@@ -246,11 +247,11 @@ call_progress session::await_own(round_no round) {
   if (now.answer != status::pending || starts.policy != activation_policy::deadline) return now;
   const auto wait_ns = longest_wait_ns(round);
   if (!wait_ns) return now;
-  const std::uint64_t due_ns = rounds.stats->calls.of(round).value_or(0) + *wait_ns;
+  const std::uint64_t due_ns = rounds.partial->stats->calls.of(round).value_or(0) + *wait_ns;
   if (trace_buffer::now_ns() < due_ns) {
     now.again_ns = due_ns;
-  } else if (const round_no waited = uncounted(rounds, round); rounds.hurried.load() < waited) {
-    rounds.hurried.store(waited);
+  } else if (const round_no waited = uncounted(rounds, round); rounds.partial->hurried.load() < waited) {
+    rounds.partial->hurried.store(waited);
     engine_.post(rounds);
   }
   return now;
@@ -267,7 +268,7 @@ call_progress session::collect_view(round_no round, const std::byte** result, co
   if (const call_progress now = await_own(round); now.answer != status::ok) return now;
   if (stage_ != stage::none)
     return {.answer = status::state, .reason = "a collective call of this rank is incomplete: complete the call first"};
-  const auto got = all_.rounds->results->borrow();
+  const auto got = results().borrow();
   *result = got && !got->what.null ? divided(*got) : nullptr;
   *report = report_of(got ? std::optional(got->what) : std::nullopt);
   return {};
@@ -282,14 +283,14 @@ call_progress session::await(const instance& one, round_no round) {
 }
 
 void session::call(instance& one, round_no round) {
-  one.stats->calls.note(round, trace_buffer::now_ns());
+  one.partial->stats->calls.note(round, trace_buffer::now_ns());
   if (called_of(one) < round) call_for(one, round);
   engine_.post(one);
 }
 
 call_progress session::validate(common_call wanted) const {
-  if (all_.rounds->offers->has_left()) return {.answer = status::state, .reason = "this rank has left"};
-  if (all_.rounds->offers->is_prepared())
+  if (contributions().has_left()) return {.answer = status::state, .reason = "this rank has left"};
+  if (contributions().is_prepared())
     return {.answer = status::state,
             .reason = "a contribution in buckets is incomplete: call lsched_offer_end or lsched_withdraw"};
   if (is_in_common_call() && call_ != wanted)
@@ -302,7 +303,7 @@ call_progress session::validate(common_call wanted) const {
 void session::say(round_no number) {
   instance& agreement = *all_.agreement;
   const round_no next = called_of(agreement) + 1;
-  agreement.offers->offer(reinterpret_cast<const std::byte*>(&number), next);
+  agreement.partial->offers->offer(reinterpret_cast<const std::byte*>(&number), next);
   call(agreement, next);
 }
 
@@ -310,7 +311,7 @@ void session::say(round_no number) {
 call_progress session::hear(round_no& largest) {
   instance& agreement = *all_.agreement;
   const call_progress now = await(agreement, called_of(agreement));
-  if (now.answer == status::ok) (void)agreement.results->collect(reinterpret_cast<std::byte*>(&largest));
+  if (now.answer == status::ok) (void)agreement.partial->results->collect(reinterpret_cast<std::byte*>(&largest));
   return now;
 }
 
@@ -320,7 +321,7 @@ call_progress session::hear(round_no& largest) {
 call_progress session::make_common_round() {
   instance& rounds = *all_.rounds;
   if (stage_ == stage::none) {
-    say(std::max({called_of(rounds), finished_of(rounds), counted(rounds, rounds.gated.load())}));
+    say(std::max({called_of(rounds), finished_of(rounds), counted(rounds, rounds.partial->gated.load())}));
     stage_ = stage::asked;
   }
   if (stage_ == stage::asked) {
@@ -363,14 +364,14 @@ call_progress session::model_sync(void* weights, collect_report* report) {
   if (const call_progress now = make_common_round(); now.answer != status::ok) return now;
   instance& mean = *all_.mean;
   if (stage_ == stage::called) {
-    while (all_.rounds->results->collect(nullptr)) continue;
+    while (results().collect(nullptr)) continue;
     const round_no next = called_of(mean) + 1;
-    mean.offers->offer(static_cast<const std::byte*>(weights), next);
+    mean.partial->offers->offer(static_cast<const std::byte*>(weights), next);
     call(mean, next);
     stage_ = stage::taken;
   }
   if (const call_progress now = await(mean, called_of(mean)); now.answer != status::ok) return now;
-  const auto got = mean.results->collect(static_cast<std::byte*>(weights));
+  const auto got = mean.partial->results->collect(static_cast<std::byte*>(weights));
   if (!got) return {.answer = status::internal, .awaited = &mean, .reason = "the round has no result"};
   const buffer& data = contribution_buffer();
   find_divide(data.type)(weights, weights, data.count, got->contributors);
@@ -385,7 +386,7 @@ call_progress session::model_sync(void* weights, collect_report* report) {
 void session::leave() {
   for (instance* one : {all_.rounds, all_.agreement, all_.mean}) {
     if (one == nullptr) continue;
-    one->offers->leave();  // must precede the call: the round that the call starts must see the departure
+    one->partial->offers->leave();  // must precede the call: the round that the call starts must see the departure
     call_for(*one, k_last_round);
     engine_.post(*one);
   }

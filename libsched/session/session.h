@@ -74,8 +74,10 @@ class session {
   /// contribution or result, for calls that take one pointer per part. If `buckets` is empty, there is one part.
   session(engine& runs, const session_instances& all, divisor by, std::span<const std::uint64_t> buckets = {});
 
-  const buffer& contribution_buffer() const { return all_.rounds->program->buffers()[all_.rounds->input_buffer]; }
-  const buffer& result_buffer() const { return all_.rounds->program->buffers()[all_.rounds->output_buffer]; }
+  const buffer& contribution_buffer() const {
+    return all_.rounds->program->buffers()[all_.rounds->partial->input_buffer];
+  }
+  const buffer& result_buffer() const { return all_.rounds->program->buffers()[all_.rounds->partial->output_buffer]; }
   const instance& rounds() const { return *all_.rounds; }
   std::size_t number_of_parts() const { return offered_.size(); }
   bool averages_weights() const { return all_.mean != nullptr; }
@@ -154,6 +156,8 @@ class session {
   /// The progress of this rank in a collective call.
   enum class stage : std::uint8_t { none, asked, called, taken };
 
+  contribution& contributions() const { return *all_.rounds->partial->offers; }
+  delivery& results() const { return *all_.rounds->partial->results; }
   call_progress validate(common_call wanted) const;
   status may_offer() const;
   bool call_next(round_no* round);

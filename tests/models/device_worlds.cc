@@ -156,7 +156,7 @@ class device_model : public rank_model {
   /// Adds a gate to an instance, so that rounds of the instance can wait for a stream.
   row_gate& add_gate(int which) {
     set_up([&] { models::require(here->runs.add_gate(*here->it[which]) == status::ok, "there is no gate"); });
-    auto& made = static_cast<row_gate&>(*here->it[which]->gate);
+    auto& made = static_cast<row_gate&>(*here->it[which]->device->gate);
     know(made.stream);
     return made;
   }
@@ -401,7 +401,8 @@ models::report cancellation_at_gate(const circumstances& around) {
   all.add("application", [](one_rank& it) {
     round_no round = 0;
     (void)it.drives.start_behind(*it.it[0], nullptr, &round);
-    if (it.it[0]->verdict.load() != status::ok) it.it[0]->gate->release(it.it[0]->called.load());  // as bindings/c does
+    if (it.it[0]->verdict.load() != status::ok)
+      it.it[0]->device->gate->release(it.it[0]->called.load());  // as bindings/c does
   });
   all.add("canceller", [](one_rank& it) { it.cancel(0); });
   all.expect_at_end([it = all.here, &gate] {

@@ -316,7 +316,7 @@ class stepped_rank {
     if (now == status::pending) return;
     const bool has_adopted = rounds() != rounds_before_;
     adopted_ += rounds() - rounds_before_;
-    if (drops_adopted_results && has_adopted) (void)its_[current_].calls->rounds().results->collect(nullptr);
+    if (drops_adopted_results && has_adopted) (void)its_[current_].calls->rounds().partial->results->collect(nullptr);
     if (now == status::peer) return end_attempt(current_);
     if (now != status::ok) return;
     commit(survivors_);

@@ -78,18 +78,18 @@ class partial_bench {
   void offer(rank r) {
     vector_of_integers gradient(given_);
     for (auto& value : gradient) value = static_cast<std::int64_t>(world.draw_below(1u << 20)) - (1 << 19);
-    at(r).offers->offer(reinterpret_cast<const std::byte*>(gradient.data()));
+    at(r).partial->offers->offer(reinterpret_cast<const std::byte*>(gradient.data()));
     pending(r).push_back(std::move(gradient));
   }
 
   void call(rank r, round_no round) {
-    if (round != k_last_round) at(r).stats->calls.note(round, trace_buffer::now_ns());
+    if (round != k_last_round) at(r).partial->stats->calls.note(round, trace_buffer::now_ns());
     if (at(r).called < round) at(r).called.store(round);
     world.at(r).post(at(r));
   }
 
   void leave(rank r) {
-    at(r).offers->leave();
+    at(r).partial->offers->leave();
     call(r, k_last_round);
     std::erase(present, r);
   }
@@ -138,7 +138,7 @@ class partial_bench {
 
   std::optional<delivery_record> collect(rank r) {
     delivery_record got{{}, vector_of_integers(made_, -12345)};
-    const auto what = at(r).results->collect(reinterpret_cast<std::byte*>(got.result.data()));
+    const auto what = at(r).partial->results->collect(reinterpret_cast<std::byte*>(got.result.data()));
     if (!what) return std::nullopt;
     got.what = *what;
     if (got.what.null) {
@@ -256,7 +256,7 @@ TEST(partial, every_offer_is_in_exactly_one_round_and_all_ranks_are_told_the_sam
         bench.check_round(round);
         if (::testing::Test::HasFailure()) return;
       }
-      for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).offers->withdraw(), bench.pending(r).size());
+      for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).partial->offers->withdraw(), bench.pending(r).size());
     }
   });
 }
@@ -429,9 +429,9 @@ TEST(partial, a_call_that_comes_early_starts_its_round_when_that_opens) {
 TEST(partial, what_is_withdrawn_is_not_sent) {
   for (const rank size : {1, 3, 5}) {
     partial_bench bench(size, 6, {activation_policy::solo, 0}, lag_policy::latest);
-    EXPECT_EQ(bench.at(0).offers->withdraw(), 0u);
+    EXPECT_EQ(bench.at(0).partial->offers->withdraw(), 0u);
     for (int i = 0; i < 3; ++i) bench.offer(0);
-    EXPECT_EQ(bench.at(0).offers->withdraw(), 3u);
+    EXPECT_EQ(bench.at(0).partial->offers->withdraw(), 3u);
     bench.pending(0).clear();
     bench.call(0, 1);
     ASSERT_TRUE(bench.run_until_round(1));
@@ -457,7 +457,7 @@ std::uint64_t bytes_of_round(const schedule& program) {
 
 void offer_and_call(partial_bench& bench, rank r, round_no round) {
   const vector_of_integers ones(3, 1);
-  bench.at(r).offers->offer(reinterpret_cast<const std::byte*>(ones.data()), round);
+  bench.at(r).partial->offers->offer(reinterpret_cast<const std::byte*>(ones.data()), round);
   bench.call(r, round);
 }
 
@@ -469,7 +469,7 @@ TEST(partial_counts, tell_who_was_in_time_who_late_and_what_null_has_saved) {
   offer_and_call(bench, 1, 2);
   ASSERT_TRUE(bench.run_until_round(2));
   bench.world.settle();
-  const auto figures_of = [&](rank r) { return bench.at(r).stats->figures(); };
+  const auto figures_of = [&](rank r) { return bench.at(r).partial->stats->figures(); };
   for (rank r = 0; r < 3; ++r) {
     EXPECT_EQ(figures_of(r).rounds, 2u);
     EXPECT_EQ(figures_of(r).contributors[1], 2u);
@@ -510,7 +510,7 @@ TEST(partial_counts, add_up_whatever_the_ranks_do) {
     bench.world.settle();
     std::uint64_t contributions = 0;
     for (rank r = 0; r < size; ++r) {
-      const partial_figures seen = bench.at(r).stats->figures();
+      const partial_figures seen = bench.at(r).partial->stats->figures();
       const engine_counters& counted = bench.world.at(r).counters();
       ASSERT_EQ(seen.rounds, bench.at(r).finished) << bench.world.describe();
       ASSERT_EQ(seen.in_time + seen.late, std::min<round_no>(bench.at(r).called, seen.rounds)) << "rank " << r;
@@ -518,14 +518,14 @@ TEST(partial_counts, add_up_whatever_the_ranks_do) {
       ASSERT_EQ(values_in(seen.late_ns), seen.late) << "rank " << r;
       ASSERT_EQ(values_in(seen.completion_ns), seen.rounds) << "rank " << r;
       ASSERT_EQ(std::reduce(seen.contributors.begin(), seen.contributors.end()), seen.rounds) << "rank " << r;
-      ASSERT_EQ(seen.contributors_sum, bench.at(0).stats->figures().contributors_sum) << "rank " << r;
+      ASSERT_EQ(seen.contributors_sum, bench.at(0).partial->stats->figures().contributors_sum) << "rank " << r;
       ASSERT_EQ(seen.messages_sent, counted.messages_sent) << "rank " << r;
       ASSERT_EQ(seen.nulls_sent, counted.nulls_sent) << "rank " << r;
       ASSERT_EQ(seen.bytes_sent, counted.bytes_sent) << "rank " << r;
       ASSERT_EQ(seen.bytes_sent + seen.bytes_saved, seen.rounds * bytes_of_round(*bench.at(r).program)) << "rank " << r;
       contributions += values_in(seen.staleness);
     }
-    EXPECT_EQ(contributions, bench.at(0).stats->figures().contributors_sum);
+    EXPECT_EQ(contributions, bench.at(0).partial->stats->figures().contributors_sum);
   });
 }
 
@@ -534,7 +534,7 @@ TEST(partial_counts, in_full_rounds_nobody_is_late) {
     partial_bench bench(size, 3, {activation_policy::full}, lag_policy::latest, 0);
     for (round_no round = 1; round <= 4; ++round) bench.run_round(round, 1);
     for (rank r = 0; r < size; ++r) {
-      const partial_figures& seen = bench.at(r).stats->figures();
+      const partial_figures& seen = bench.at(r).partial->stats->figures();
       EXPECT_EQ(seen.in_time, 4u);
       EXPECT_EQ(seen.uncalled(), 0u);
       EXPECT_EQ(seen.bytes_sent + seen.bytes_saved, 0u) << "there are no elements";
@@ -552,7 +552,7 @@ TEST(partial_counts, who_has_left_does_not_call) {
     ASSERT_TRUE(bench.run_until_round(bench.at(1).called));
     bench.world.settle();
   }
-  const partial_figures& seen = bench.at(0).stats->figures();
+  const partial_figures& seen = bench.at(0).partial->stats->figures();
   EXPECT_EQ(seen.in_time, 1u);
   EXPECT_EQ(seen.late, 0u);
   EXPECT_EQ(seen.uncalled(), seen.rounds - 1);
@@ -607,7 +607,7 @@ TEST(partial, intervals_of_deliveries_are_adjacent) {
     EXPECT_EQ(got->what.from, seen[static_cast<std::size_t>(r)]);
     EXPECT_EQ(got->what.to, round);
     seen[static_cast<std::size_t>(r)] = round;
-    EXPECT_EQ(bench.at(r).results->collected(), round);
+    EXPECT_EQ(bench.at(r).partial->results->collected(), round);
   }
 }
 
@@ -622,7 +622,7 @@ void check_end(partial_bench& bench, std::vector<vector_of_integers> totals, con
     if (const auto last = bench.collect(r); last && !last->what.null)
       for (std::size_t i = 0; i < 3; ++i) totals[static_cast<std::size_t>(r)][i] += last->result[i];
     EXPECT_EQ(totals[static_cast<std::size_t>(r)], offered) << "rank " << r << "; " << bench.world.describe();
-    EXPECT_EQ(bench.at(r).offers->withdraw(), 0u);
+    EXPECT_EQ(bench.at(r).partial->offers->withdraw(), 0u);
   }
   bench.remove();
 }
@@ -776,7 +776,7 @@ TEST(partial, another_schedule_may_come_after_one_has_gone) {
     });
     ASSERT_FALSE(its.empty());
     for (rank r = 0; r < 5; ++r) {
-      its[static_cast<std::size_t>(r)]->offers->leave();
+      its[static_cast<std::size_t>(r)]->partial->offers->leave();
       its[static_cast<std::size_t>(r)]->called.store(k_last_round);
       world.at(r).post(*its[static_cast<std::size_t>(r)]);
     }
@@ -801,11 +801,11 @@ TEST(partial, a_result_that_is_used_again_is_not_lost) {
   const auto its = world.commit([&](rank) { return commit_request{"again", to.compile()}; });
   ASSERT_FALSE(its.empty());
   const vector_of_integers offered{7, 8};
-  its[0]->offers->offer(reinterpret_cast<const std::byte*>(offered.data()));
+  its[0]->partial->offers->offer(reinterpret_cast<const std::byte*>(offered.data()));
   lockstep_world::start(world.at(0), *its[0]);
   ASSERT_TRUE(world.run_until([&] { return its[0]->finished >= 1; }));
   vector_of_integers result(2);
-  ASSERT_TRUE(its[0]->results->collect(reinterpret_cast<std::byte*>(result.data())));
+  ASSERT_TRUE(its[0]->partial->results->collect(reinterpret_cast<std::byte*>(result.data())));
   EXPECT_EQ(result, offered);
 }
 

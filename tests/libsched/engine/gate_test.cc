@@ -35,7 +35,7 @@ class part {
   void ask(engine& where) {
     const round_no next = it->called.load() + 1;
     stream.put = 3 * next - 2;
-    ASSERT_EQ(it->gate->ask(&stream, next), status::ok);
+    ASSERT_EQ(it->device->gate->ask(&stream, next), status::ok);
     stream.put = 3 * next;
     it->called.store(next);
     where.post(*it);
@@ -69,7 +69,7 @@ class part {
     }
     taken = round;
   }
-  const stepped_gate& gate() const { return static_cast<const stepped_gate&>(*it->gate); }
+  const stepped_gate& gate() const { return static_cast<const stepped_gate&>(*it->device->gate); }
 
  private:
   std::uint64_t which_;

@@ -18,7 +18,8 @@ TEST(outcome, of_a_round_is_ok_even_if_the_instance_failed_later) {
 TEST(outcome, of_a_failed_instance_names_the_rank_to_blame) {
   instance runs;
   runs.label = "barrier #1";
-  runs.device_words = "the device is lost";
+  runs.device = std::make_unique<device_state>();
+  runs.device->failure_words = "the device is lost";
   EXPECT_EQ(describe_failure(runs, status::bounds).text, "barrier #1: " + std::string(text_of(status::bounds)));
   runs.culprit.store(4);
   const failure peer = describe_failure(runs, status::peer);

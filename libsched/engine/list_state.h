@@ -1,0 +1,88 @@
+// The lists of an instance whose schedule has buffers of lists: their lengths in the open round, and the user's arrays.
+//
+// All lists are produced by functions and are never null. This is true even in partial schedules: the lists of a rank
+// without a contribution come from the rank's residual.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "libsched/engine/binding.h"
+#include "libsched/engine/cell.h"
+#include "libsched/schedule/functions.h"
+#include "libsched/schedule/schedule.h"
+
+namespace lsched {
+
+class list_state {
+ public:
+  /// Returns an error if the binding does not have an element for each input and output of lists.
+  static std::optional<failure> validate(const schedule& program, const binding& memory);
+
+  /// Reserves a table for each buffer of lists of the program, which must outlive the object.
+  explicit list_state(const schedule& program);
+
+  /// Sets the user's arrays. The binding must be valid.
+  void bind(const binding& memory);
+
+  /// Reads the lengths of the user's input lists at the begin of a round. Returns false if a list is longer than its
+  /// capacity.
+  bool read_lengths();
+
+  /// Writes the lengths of the output lists to the user's arrays at the end of a round.
+  void write_lengths() const;
+
+  bool has_lists(region at) const { return tables_[at.buffer()].has_value(); }
+  list_table& at(region place) { return *tables_[place.buffer()]; }
+  const list_table& at(region place) const { return *tables_[place.buffer()]; }
+
+  /// Sets the lengths of lists after a payload of `bytes` bytes has arrived. Returns false if the lengths were set
+  /// before (kernel lay_out) and the payload has another length, or if the lists exceed their capacity.
+  bool set_lengths(const op& receive, std::uint64_t bytes);
+
+  /// Makes the list that a void receive would have received empty.
+  void clear_unreceived(const op& receive);
+
+  /// Returns true if the op computes with lists or with their lengths.
+  bool concerns(const op& compute) const;
+
+  /// Runs an op that concerns lists. Returns false if the lists exceed the capacity of the target, or if their lengths
+  /// differ from lengths that were set before (kernel lay_out).
+  bool compute(const op& o, std::span<const cell> cells);
+
+ private:
+  bool copy(const op& o, std::span<const cell> cells);
+
+  /// The user's lists in a buffer, and the number of the buffer.
+  struct bound_lists {
+    std::uint16_t buffer = k_no_buffer;
+    list_binding at{};
+  };
+
+  const schedule* program_;
+  std::vector<std::optional<list_table>> tables_;  ///< by buffer; empty for a buffer without lists
+  std::vector<bound_lists> bound_;
+};
+
+/// Returns where the items of a region are in the buffer. `lists` may be null.
+inline item_run run_of(const list_state* lists, region part, std::uint64_t count) {
+  if (lists == nullptr || !lists->has_lists(part)) return {part.offset(), count};
+  return lists->at(part).run_of(part.offset(), count);
+}
+
+/// Returns where the items of an incoming message are stored, and the maximum number of these items. `lists` may be
+/// null.
+inline item_run target_of(const list_state* lists, region part, std::uint64_t count) {
+  if (lists == nullptr || !lists->has_lists(part)) return {part.offset(), count};
+  return lists->at(part).target_of(part.offset(), count);
+}
+
+/// Returns the lists of the region's buffer, or null. `lists` may be null.
+inline list_table* lists_of(list_state* lists, region at) {
+  return lists == nullptr || !lists->has_lists(at) ? nullptr : &lists->at(at);
+}
+
+}  // namespace lsched

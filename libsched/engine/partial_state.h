@@ -1,0 +1,123 @@
+// The state of a partial schedule's instance, beside the state of its rounds.
+//
+// A partial instance owns its contribution and result buffers. A segment (segments.h) is a part of a buffer whose
+// elements have the same contributors. The functions below keep the contributors of each segment during a round,
+// capture this rank's contribution, and publish the result.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "libsched/analysis/buffer_swap.h"
+#include "libsched/analysis/segments.h"
+#include "libsched/engine/cell.h"
+#include "libsched/partial/contribution.h"
+#include "libsched/partial/partial_stats.h"
+#include "libsched/schedule/round.h"
+#include "libsched/schedule/schedule.h"
+#include "libsched/transport/message.h"
+#include "ops/adasum/tensor.h"
+
+namespace lsched {
+
+struct instance;
+
+/// The contributors of a value in a partial schedule, and whether the value is null, that is, has no contributor.
+struct segment_state {
+  contributor_count tally{};
+  bool null = false;
+};
+
+/// A part of a partial schedule's result. Such a part is null as a whole, or not at all.
+struct result_block {
+  std::uint32_t segment = 0;  ///< first segment; its state is the state of the block
+  std::uint64_t begin = 0;    ///< offset in the result, in bytes
+  std::uint64_t bytes = 0;
+};
+
+/// The participation in a round, equal on all ranks.
+struct round_totals {
+  std::uint64_t contributors = 0;
+  std::uint64_t offers = 0;
+  std::uint64_t ranks = 0;  ///< size of the world
+};
+
+struct partial_state {
+  instance* predecessor = nullptr;  ///< instance to take over from; null once this instance is open
+  /// Rounds that predecessors have finished; the application's numbering includes them
+  round_no rounds_before = 0;
+  /// Part of rounds_before: rounds that were not yet called for; written by the application
+  round_no calls_behind = 0;
+  std::unique_ptr<contribution> offers;
+  std::unique_ptr<delivery> results;
+  std::unique_ptr<partial_stats> stats;
+  segment_map segments;
+  std::vector<segment_state> segment_states;  ///< states, by segment
+  std::vector<result_block> result_blocks;
+  std::vector<buffer_swap> buffer_swaps;  ///< permitted exchanges of storage, by op
+  std::optional<std::uint32_t> captured;  ///< buffer of the contribution that the open round has captured
+  /// Call ops (is_call() in round.h): the normal op, and the op for rounds that wait for all ranks
+  std::vector<op_id> calls;
+  round_calls whose;  ///< rule that selects the ranks whose calls start this round
+  std::uint16_t input_buffer = k_no_buffer;
+  std::uint16_t output_buffer = k_no_buffer;
+  std::uint32_t last_signals = 0;    ///< incoming edges on which the last signal is missing
+  std::atomic<round_no> hurried{0};  ///< application → engine: last round whose deadline has passed on this rank
+  std::atomic<round_no> gated{0};    ///< engine → application: the last round whose contribution was captured
+
+  /// Returns the state of an operand: that of its first segment, because all its segments have the same state.
+  segment_state state_of(segment_range op_segments::*operand, op_id id) const {
+    const segment_range range = segments.of(id).*operand;
+    return range.size() == 0 ? segment_state{.null = true} : segment_states[range.first];
+  }
+  /// Sets the state of the segments that the op writes.
+  void set_state(op_id id, const segment_state& now) {
+    const segment_range range = segments.of(id).c;
+    std::fill(segment_states.begin() + range.first, segment_states.begin() + range.end, now);
+  }
+};
+
+/// Returns the state of a partial schedule without contribution and result buffers, or ARGUMENT if the schedule has no
+/// call, capture or output.
+result<std::unique_ptr<partial_state>> make_partial_state(const schedule& program);
+
+/// The combiner of contributions, and the combiner of results that wait to be collected.
+struct partial_combiners {
+  combiner contributions, results;
+};
+/// Returns the combiners of a schedule. `tensors` are the tensors of a contribution for Adasum; empty: one tensor.
+partial_combiners combiners_of(const partial_state& partial, const schedule& program, std::span<const tensor> tensors);
+
+/// Captures the contributions that the application has offered. Without an offer, the captured contribution is null.
+void capture_offers(instance& inst, op_id id, const op& o);
+
+/// Returns the contributors of the new result. Sets the blocks of ranks without a contribution to zeros.
+segment_state segment_state_of_result(const instance& inst);
+
+/// Publishes the open round's result, which lies in the storage of the output buffer.
+void publish_result(instance& inst, const round_totals& totals, bool is_null);
+
+// --- recovery from a failed instance (docs/reference/shrink.md) --------------------------------------------------
+
+/// The last finished round of a partial instance, in the application's numbering (counted() in instance.h), and the
+/// result of that round. `data` is null if no rank contributed or no round has finished.
+struct last_result {
+  round_no round = 0;
+  const std::byte* data = nullptr;
+  round_totals totals{};
+};
+last_result last_result_of(const instance& inst);
+
+/// Takes over `theirs`: the result of the round that this instance has not finished, but other ranks have finished.
+/// This rank must have captured its contribution for the round, because otherwise no rank could have ended the round.
+void adopt_result(instance& inst, const last_result& theirs);
+
+/// Moves the contributions, the results and their buffers of a failed instance to its successor.
+void take_over(instance& heir, instance& from);
+
+}  // namespace lsched
