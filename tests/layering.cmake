@@ -46,7 +46,7 @@ room(libsched/analysis ops libsched/schedule)
 room(libsched/postcondition ops libsched/schedule)
 room(libsched/trace ops libsched/schedule)
 room(libsched/place ops libsched/schedule)
-room(libsched/simulate ops libsched/schedule)
+room(libsched/simulate ops libsched/schedule libsched/trace)
 room(libsched/transport ops)
 room(libsched/partial ops libsched/transport)
 room(libsched/engine ops ops/adasum libsched/schedule libsched/place libsched/analysis libsched/trace libsched/transport
@@ -89,17 +89,16 @@ room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place 
   bindings/mpi)
 room(bindings/cpp bindings/c)
 room(bindings/python/src bindings bindings/c)
-room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)
 room(bindings/cli/msccl ops)
-room(bindings/cli/goal ops libsched/schedule libsched/simulate bindings/simulation)
+room(bindings/cli/goal ops libsched/schedule libsched/simulate)
 room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
   collectives/written collectives/requests bindings/cli/msccl bindings/cli/goal offload bindings bindings/mpi bindings/c)
-room(bindings/cli/picture ops libsched/schedule libsched/trace libsched/simulate bindings bindings/simulation)
+room(bindings/cli/picture ops libsched/schedule libsched/trace libsched/simulate bindings)
 room(bindings/cli/program ops bindings bindings/cli/common)
 room(bindings/cli ops libsched/schedule libsched/trace libsched/transport/shm collectives/requests collectives/baselines
   offload bindings bindings/mpi bindings/cli/goal bindings/cli/picture bindings/cli/common bindings/cli/program)
 room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives
-  collectives/requests bindings bindings/cpp bindings/simulation bindings/cli/common bindings/cli/goal bindings/cli/picture)
+  collectives/requests bindings bindings/cpp bindings/cli/common bindings/cli/goal bindings/cli/picture)
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives collectives/requests
   bindings bindings/cli/common)
 room(bindings/cli/doctor ops libsched/transport/shm offload bindings bindings/mpi bindings/c bindings/cli/common)
@@ -113,7 +112,7 @@ room(microbench/soak ops libsched/schedule bindings bindings/c bindings/cli/comm
 room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
 room(microbench/engine ops collectives offload microbench)
 room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives collectives/requests
-  offload bindings/simulation microbench microbench/coll)
+  offload microbench microbench/coll)
 room(microbench/sparse ops libsched/schedule collectives collectives/sparse/steps collectives/sparse bindings/c
   microbench microbench/lockstep microbench/coll)
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/counted.h"
+#include "ops/hash.h"
 
 namespace lsched {
 namespace {
@@ -14,9 +15,9 @@ constexpr std::string_view k_segment = " segment ";
 
 /// Returns a hash of a list, for agreement texts, which must be short.
 std::string digest_of(std::span<const std::uint64_t> numbers) {
-  std::uint64_t hash = 0;
-  for (const std::uint64_t number : numbers) hash = (hash ^ number) * 0x9e3779b97f4a7c15u;
-  return " (" + std::to_string(hash) + ")";
+  fnv_hash hash;
+  for (const std::uint64_t number : numbers) hash.add(number);
+  return " (" + std::to_string(hash.value()) + ")";
 }
 
 std::string text_of_counts(std::span<const std::uint64_t> counts) {

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <thread>
 
-#include "bindings/simulation/simulation.h"
+#include "libsched/simulate/simulation.h"
 #include "collectives/registry.h"
 #include "collectives/requests/sample_requests.h"
 #include "collectives/tuning_table.h"

@@ -5,7 +5,7 @@
 #include <bit>
 #include <set>
 
-#include "bindings/simulation/simulation.h"
+#include "libsched/simulate/simulation.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "collectives/sparse/steps/regions.h"
 #include "collectives/sparse/steps/threshold.h"

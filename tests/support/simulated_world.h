@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bindings/simulation/simulation.h"
+#include "libsched/simulate/simulation.h"
 #include "collectives/registry.h"
 #include "collectives/requests/sample_requests.h"
 #include "collectives/selection.h"

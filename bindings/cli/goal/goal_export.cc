@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "bindings/cli/goal/goal.h"
-#include "bindings/simulation/simulation.h"
+#include "libsched/simulate/simulation.h"
 #include "libsched/schedule/geometry.h"
 #include "libsched/schedule/round.h"
 #include "ops/counted.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bindings/cli/picture/picture.h"
-#include "bindings/simulation/simulation.h"
+#include "libsched/simulate/simulation.h"
 #include "libsched/schedule/schedule.h"
 #include "libsched/trace/trace.h"
 #include "ops/status.h"

@@ -12,7 +12,7 @@
 #include "bindings/cli/common/json_text.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/progress_line.h"
-#include "bindings/simulation/simulation.h"
+#include "libsched/simulate/simulation.h"
 #include "collectives/requests/sample_requests.h"
 #include "collectives/selection.h"
 

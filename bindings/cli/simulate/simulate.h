@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bindings/cli/common/words.h"
-#include "bindings/simulation/simulation.h"
+#include "libsched/simulate/simulation.h"
 #include "libsched/simulate/packed_world.h"
 
 namespace lsched::cli {

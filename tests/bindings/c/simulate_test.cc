@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
-#include "bindings/simulation/simulation.h"
+#include "libsched/simulate/simulation.h"
 #include "collectives/registry.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "tests/support/shell.h"

@@ -1,4 +1,4 @@
-#include "bindings/simulation/simulation.h"
+#include "libsched/simulate/simulation.h"
 #include "collectives/requests/sample_requests.h"
 
 #include <gtest/gtest.h>

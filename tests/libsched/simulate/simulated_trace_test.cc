@@ -1,5 +1,5 @@
 // Tests of traces of simulated runs. Every message is an arrow with two ends.
-#include "bindings/simulation/simulation.h"
+#include "libsched/simulate/simulation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "bindings/simulation/simulation.h"
+#include "libsched/simulate/simulation.h"
 
 #include <gtest/gtest.h>
 

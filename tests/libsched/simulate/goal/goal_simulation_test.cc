@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "bindings/cli/goal/goal.h"
-#include "bindings/simulation/simulation.h"
+#include "libsched/simulate/simulation.h"
 #include "collectives/requests/sample_requests.h"
 #include "collectives/rooted/rooted.h"
 #include "collectives/selection.h"

@@ -1,14 +1,11 @@
 // Simulated rounds with randomly drawn start times and noise, and functions that evaluate the reports.
-//
-// The command, benchmarks and tests use this file. libsched.so gets the start times from its caller, and simulates no
-// noise.
 #pragma once
 
 #include <functional>
 #include <span>
 #include <vector>
 
-#include "bindings/simulation/skew.h"
+#include "libsched/simulate/skew.h"
 #include "libsched/simulate/packed_world.h"
 #include "libsched/simulate/simulated_round.h"
 #include "libsched/trace/trace.h"

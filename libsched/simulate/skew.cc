@@ -1,4 +1,4 @@
-#include "bindings/simulation/skew.h"
+#include "libsched/simulate/skew.h"
 
 #include <algorithm>
 #include <array>
