@@ -61,13 +61,13 @@ std::optional<failure> runtime::attach(gpu_choice which) {
 
 std::byte* runtime::allocate_on_device(std::uint64_t bytes) {
   std::byte* made = nullptr;
-  driver_.with_engine([&] { made = device_->lend(bytes); });
+  driver_.with_engine([&] { made = device_->memory().lend(bytes); });
   return made;
 }
 
 bool runtime::deallocate_on_device(std::byte* memory) {
   bool was_lent = false;
-  driver_.with_engine([&] { was_lent = device_->take_back(memory); });
+  driver_.with_engine([&] { was_lent = device_->memory().take_back(memory); });
   return was_lent;
 }
 

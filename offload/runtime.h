@@ -52,7 +52,7 @@ class runtime {
   /// Copies to or from the GPU's memory and waits for the copy. Any thread.
   status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes);
   /// Returns the attached GPU, or null. Any thread.
-  const device* gpu() const { return gpu_.load(); }
+  device* gpu() const { return gpu_.load(); }
 
   /// Returns one line for logs, which describes this process and its rank in the world.
   std::string describe(const world& place) const;
@@ -77,7 +77,7 @@ class runtime {
   std::unique_ptr<lane> lane_;
   std::mutex attaching_;
   std::unique_ptr<device> device_;
-  std::atomic<const device*> gpu_{nullptr};
+  std::atomic<device*> gpu_{nullptr};
   lsched::engine engine_;
   lsched::driver driver_;
   std::unique_ptr<trace_buffer> trace_;

@@ -54,7 +54,7 @@ result<collective_request> read_request(const lsched_world& world, const lsched_
 memory_properties properties_of(const lsched_world& world) {
   const auto is_on_device = [&process = world.process](const std::byte* begin, std::uint64_t bytes) {
     if (process.gpu() == nullptr) return false;
-    const auto space = process.gpu()->space_of(begin, bytes);
+    const auto space = process.gpu()->memory().space_of(begin, bytes);
     return space && *space == memory_space::device;
   };
   const auto is_visible = [&process = world.process](const std::byte* begin, std::uint64_t bytes) {

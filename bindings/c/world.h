@@ -101,7 +101,7 @@ result<creation> bind_program(std::string agreement, result<schedule_ptr> progra
 result<binding> read_next_memory(const lsched_schedule& schedule, const void* const* inputs, void* const* outputs);
 
 /// Returns the space of each buffer's memory: host or device. Returns ARGUMENT for device memory if no device is
-/// attached, or the failure of device::space_of. A failure names the buffer.
+/// attached, or the failure of device_memory::space_of. A failure names the buffer.
 result<caller_spaces> spaces_of(const lsched_world& world, const schedule& program, const binding& memory);
 
 /// Returns whether `memory` is in device memory. Calls that access memory on the host use this check to refuse device

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 
+#include "libsched/engine/device_memory.h"
 #include "libsched/engine/round_gate.h"
 #include "ops/kernel.h"
 #include "ops/sparse_job.h"
@@ -39,22 +40,10 @@ class device {
   /// Returns a human-readable name, such as "NVIDIA H100 80GB HBM3 (device 0)".
   virtual std::string name() const = 0;
 
-  /// Returns the memory space of the application's memory: host or device. Returns ARGUMENT if parts of the memory are
-  /// in different spaces, on another device, or freed. Any thread.
-  virtual result<memory_space> space_of(const std::byte* memory, std::uint64_t bytes) const = 0;
+  /// Returns the memory of this device, which lives as long as the device. Any thread.
+  virtual device_memory& memory() = 0;
 
   // --- cold path: commit and removal ------------------------------------------------------------------------------
-
-  /// Allocates memory in `space`, 256-byte aligned and uninitialized. Returns null if no memory is left. Does not wait
-  /// for jobs in flight.
-  virtual std::byte* allocate(memory_space space, std::uint64_t bytes) = 0;
-  virtual void deallocate(std::byte* memory) = 0;
-
-  /// Allocates device memory for the application, as allocate() does. Until take_back(), space_of() recognizes this
-  /// memory.
-  virtual std::byte* lend(std::uint64_t bytes) = 0;
-  /// Frees memory from lend(). Returns false if the memory is not from lend() or was already freed.
-  virtual bool take_back(std::byte* memory) = 0;
 
   /// Copies from or to device memory, or writes zeros if `from` is null, and waits for completion. On failure, the
   /// target may be partly written.
@@ -65,29 +54,7 @@ class device {
   virtual status reserve(std::uint32_t jobs, std::uint64_t most_elements) = 0;
   virtual void unreserve(std::uint32_t jobs) = 0;
 
-  // --- device memory that peers read directly, if supported -------------------------------------------------------
-
-  /// Returns true if this device can read the device memory of transport rank `home`. Cold path.
-  virtual bool reads_memory_of(rank home) = 0;
-
-  /// Exposes device memory to peers. The memory stays exposed until hide() has been called as often as show(). Returns
-  /// a location that peers pass to find_shown(), or 0 if peers cannot read the memory. Cold path.
-  virtual std::uint64_t show(const std::byte* memory, std::uint64_t bytes) = 0;
-  virtual void hide(std::uint64_t where) = 0;
-
-  /// Maps memory that rank `home` has exposed. The mapping lives at least as long as the returned pointer. Returns null
-  /// on failure; failure_words() then has the reason, and a later call may succeed. The first call for an allocation
-  /// takes about 100 us.
-  virtual std::shared_ptr<const std::byte> find_shown(rank home, std::uint64_t where, std::uint64_t bytes) = 0;
-
-  /// Releases mappings of memory that is no longer exposed, or that belongs to a lost rank. Cold path.
-  virtual void forget_gone() = 0;
-
   // --- data path --------------------------------------------------------------------------------------------------
-
-  /// Returns true if the device can read `memory` directly, without a copy. `memory` must be staging memory of this
-  /// rank or of a peer.
-  virtual bool reaches(const std::byte* memory, std::uint64_t bytes) = 0;
 
   virtual void submit(const device_job& job) = 0;
 

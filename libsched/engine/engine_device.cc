@@ -55,7 +55,7 @@ std::optional<failure> engine::give_functions_memory(instance& inst) {
 }
 
 std::byte* engine::own_on_device(instance& inst, memory_space space, std::uint64_t bytes) {
-  std::byte* const place = device_->allocate(space, std::max<std::uint64_t>(bytes, 1));
+  std::byte* const place = device_->memory().allocate(space, std::max<std::uint64_t>(bytes, 1));
   if (place != nullptr) inst.device->owned.push_back(place);
   return place;
 }
@@ -63,12 +63,12 @@ std::byte* engine::own_on_device(instance& inst, memory_space space, std::uint64
 void engine::release_device(instance& inst) {
   if (inst.device == nullptr) return;
   device_state& mine = *inst.device;
-  for (std::byte* place : std::exchange(mine.owned, {})) device_->deallocate(place);
+  for (std::byte* place : std::exchange(mine.owned, {})) device_->memory().deallocate(place);
   for (const std::uint64_t where : std::exchange(mine.exposed, {}))
-    if (where != 0) device_->hide(where);
+    if (where != 0) device_->memory().peers()->hide(where);
   mine.found.clear();
   if (mine.most_jobs == 0) return;
-  device_->forget_gone();
+  if (device_peers* const peers = device_->memory().peers()) peers->forget_gone();
   device_->unreserve(std::exchange(mine.most_jobs, 0));
 }
 
@@ -124,21 +124,22 @@ std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
 // or of a peer.
 bool engine::is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const {
   if (inst.program->buffers()[receive.c.buffer()].space != memory_space::staging) return false;
-  return !device_->reaches(news.data, news.bytes);
+  return !device_->memory().reaches(news.data, news.bytes);
 }
 
 // --- device memory that peers read directly ------------------------------------------------------------------------
 
 bool engine::reads_device_memory_of(std::span<const rank> homes) const {
-  return device_ != nullptr && std::ranges::any_of(homes, [this](rank home) {
-           return home != net_.place().self && device_->reads_memory_of(home);
-         });
+  device_peers* const peers = device_ == nullptr ? nullptr : device_->memory().peers();
+  return peers != nullptr &&
+         std::ranges::any_of(homes, [&](rank home) { return home != net_.place().self && peers->reads(home); });
 }
 
 // Marks the incoming edges whose payload this rank may read in the sender's device memory. Such a payload is not
 // copied, so its reader must fire as soon as the payload arrives, unless the schedule permits holding.
 void engine::find_device_readers(const instance& inst, std::span<edge_spec> edges) const {
-  if (!uses_device(inst)) return;
+  device_peers* const peers = uses_device(inst) ? device_->memory().peers() : nullptr;
+  if (peers == nullptr) return;
   const auto ops = inst.program->ops();
   std::vector<bool> is_read_by_host(ops.size());
   for (const op& o : ops)
@@ -151,14 +152,15 @@ void engine::find_device_readers(const instance& inst, std::span<edge_spec> edge
     const auto [reader, readers] = inst.payloads[receive];
     const bool fires_at_once = inst.program->is_holding() || (readers == 1 && ops[reader].need == 1);
     const bool is_staged = inst.program->buffers()[ops[receive].c.buffer()].space == memory_space::staging;
-    edge.reads_device = is_staged && fires_at_once && device_->reads_memory_of(edge.peer);
+    edge.reads_device = is_staged && fires_at_once && peers->reads(edge.peer);
   }
 }
 
 // Exposes the bound device memory that peers can read. Memory that was already exposed stays exposed without an
 // interruption. The result of check_hazards (libsched/verify) is valid for exposed and for copied payloads.
 void engine::expose_sources(instance& inst) {
-  if (!uses_device(inst) || !inst.is_linked) return;
+  device_peers* const peers = uses_device(inst) && inst.is_linked ? device_->memory().peers() : nullptr;
+  if (peers == nullptr) return;
   device_state& mine = *inst.device;
   const auto ops = inst.program->ops();
   mine.exposed.resize(ops.size());
@@ -166,7 +168,7 @@ void engine::expose_sources(instance& inst) {
   mine.is_left_out.assign(ops.size(), false);
   for (op_id id = 0; id < ops.size(); ++id) {
     const std::uint64_t before = std::exchange(mine.exposed[id], expose_source(inst, id));
-    if (before != 0) device_->hide(before);
+    if (before != 0) peers->hide(before);
     if (mine.exposed[id] != 0) mine.is_left_out[ops[id].releases_a] = true;
   }
 }
@@ -179,7 +181,7 @@ std::uint64_t engine::expose_source(const instance& inst, op_id id) const {
   if (o.kind != op_kind::send || o.releases_a == k_no_op || bytes < k_least_shown) return 0;
   if (!net_.areas().reads_device(inst.links[id])) return 0;
   const region from = inst.program->ops()[o.releases_a].a;
-  return device_->show(inst.cells[from.buffer()].data + from.offset() * size_of(o.type), bytes);
+  return device_->memory().peers()->expose(inst.cells[from.buffer()].data + from.offset() * size_of(o.type), bytes);
 }
 
 // Maps a payload in the sender's device memory. If the mapping fails, the instance fails with DEVICE and notifies the
@@ -187,9 +189,10 @@ std::uint64_t engine::expose_source(const instance& inst, op_id id) const {
 // ranks.
 outcome engine::map_exposed(instance& inst, op_id id, const op& o, const arrival& news) {
   const rank home = inst.members->home_of(o.peer);
-  if (!uses_device(inst) || inst.pinned[id] == 0) return fail(inst, status::transport, o.peer), outcome::failed;
+  device_peers* const peers = uses_device(inst) ? device_->memory().peers() : nullptr;
+  if (peers == nullptr || inst.pinned[id] == 0) return fail(inst, status::transport, o.peer), outcome::failed;
   auto& found = inst.device->found[id];
-  found = device_->find_shown(home, news.shown, news.bytes);  // the previous mapping is not used any more
+  found = peers->find_exposed(home, news.shown, news.bytes);  // the previous mapping is not used any more
   inst.cells[o.c.buffer()].data = found.get();
   if (found != nullptr) return outcome::done;
   if (net_.recorder().state_of(home) == rank_state::ending) return fail(inst, status::peer, o.peer), outcome::failed;

@@ -162,7 +162,8 @@ void engine::lose(rank home) {
   }
   for (message_sink* const sink : sinks_)
     if (sink != nullptr && sink->members().rank_of(home) != k_no_rank) sink->lose(sink->members().rank_of(home));
-  if (device_ != nullptr) device_->forget_gone();
+  if (device_ == nullptr) return;
+  if (device_peers* const peers = device_->memory().peers()) peers->forget_gone();
 }
 
 }  // namespace lsched

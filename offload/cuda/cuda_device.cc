@@ -83,7 +83,7 @@ cuda_device::~cuda_device() {
 // Marks the device as hung. A hung device may still access all memory that its jobs have used.
 void cuda_device::note_hang() {
   is_hung_ = true;
-  memory_->of_peers().keep_all();
+  memory_->peers()->keep_all();
 }
 
 // Until the process ends, keeps all resources that a hung device may still access, so that their memory is not reused.
@@ -112,19 +112,6 @@ std::string cuda_device::name() const {
 }
 
 // --- cold ----------------------------------------------------------------------------------------------------------
-
-// Memory of the library is looked up first, because the driver does not know the pieces into which the library divides
-// an allocation.
-result<memory_space> cuda_device::space_of(const std::byte* memory, std::uint64_t bytes) const {
-  const auto piece = bytes == 0 ? std::nullopt : memory_->piece_at(memory);
-  if (!piece) return cuda_space_of(in_->driver(), in_->number(), memory, bytes);
-  if (piece->owner != piece_owner::application)
-    return failure{status::argument, "a buffer is in memory that is not from lsched_cuda_alloc: was it freed?"};
-  if (bytes > piece->bytes) return failure{status::argument, "a buffer exceeds the allocation in which it begins"};
-  return memory_space::device;
-}
-
-std::byte* cuda_device::allocate(memory_space space, std::uint64_t bytes) { return memory_->allocate(space, bytes); }
 
 status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
   const cuda_scope here(*in_);

@@ -24,27 +24,13 @@ class cuda_device final : public device {
   ~cuda_device() override;
 
   std::string name() const override;
-  result<memory_space> space_of(const std::byte* memory, std::uint64_t bytes) const override;
-  std::byte* allocate(memory_space space, std::uint64_t bytes) override;
-  void deallocate(std::byte* memory) override { memory_->deallocate(memory); }
-  std::byte* lend(std::uint64_t bytes) override { return memory_->lend(bytes); }
-  bool take_back(std::byte* memory) override { return memory_->take_back(memory); }
+  device_memory& memory() override { return *memory_; }
   status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) override;
   status reserve(std::uint32_t jobs, std::uint64_t most_elements) override;
   void unreserve(std::uint32_t jobs) override { reserved_ -= jobs; }
-  bool reaches(const std::byte* memory, std::uint64_t bytes) override { return memory_->reaches(memory, bytes); }
   void submit(const device_job& job) override;
   std::size_t poll(std::span<std::uint64_t> out) override;
   bool arm() override;
-  bool reads_memory_of(rank home) override { return memory_->of_peers().reads(home); }
-  std::uint64_t show(const std::byte* memory, std::uint64_t bytes) override {
-    return memory_->of_peers().show(memory, bytes);
-  }
-  void hide(std::uint64_t where) override { memory_->of_peers().hide(where); }
-  std::shared_ptr<const std::byte> find_shown(rank home, std::uint64_t where, std::uint64_t bytes) override {
-    return memory_->of_peers().find(home, where, bytes);
-  }
-  void forget_gone() override { memory_->of_peers().forget_gone(); }
   std::unique_ptr<round_gate> make_gate() override;
   status health() const override { return health_->code(); }
   std::string failure_words() const override { return health_->words(); }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "offload/cuda/driver/pointers.h"
+
 namespace lsched {
 namespace {
 
@@ -102,6 +104,17 @@ std::span<std::byte> cuda_memory::add_own_area(std::uint64_t bytes) {
 }
 
 // --- pieces --------------------------------------------------------------------------------------------------------
+
+// Memory of the library is looked up first, because the driver does not know the pieces into which the library divides
+// an allocation.
+result<memory_space> cuda_memory::space_of(const std::byte* memory, std::uint64_t bytes) const {
+  const auto piece = bytes == 0 ? std::nullopt : device_pool_.rest_of(memory);
+  if (!piece) return cuda_space_of(in_.driver(), in_.number(), memory, bytes);
+  if (piece->owner != piece_owner::application)
+    return failure{status::argument, "a buffer is in memory that is not from lsched_cuda_alloc: was it freed?"};
+  if (bytes > piece->bytes) return failure{status::argument, "a buffer exceeds the allocation in which it begins"};
+  return memory_space::device;
+}
 
 std::byte* cuda_memory::allocate(memory_space space, std::uint64_t bytes) {
   return (space == memory_space::device ? device_pool_ : staging_pool_).allocate(bytes, piece_owner::library);

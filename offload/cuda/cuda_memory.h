@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "libsched/engine/device_memory.h"
 #include "libsched/transport/endpoint.h"
 #include "offload/cuda/driver/health.h"
 #include "offload/cuda/memory_pool.h"
@@ -19,7 +20,7 @@ namespace lsched {
 
 /// The device memory, staging memory and pinned memory of one rank. Used by one thread at a time, except for the
 /// functions that allow any thread.
-class cuda_memory {
+class cuda_memory final : public device_memory {
  public:
   /// Staging memory is allocated in areas of at least `staging_bytes` bytes. `in`, `health` and `net` must outlive this
   /// object.
@@ -27,7 +28,7 @@ class cuda_memory {
               peer_reads which);
 
   /// Frees the memory. To free it, the driver waits for all work of the device.
-  ~cuda_memory();
+  ~cuda_memory() override;
   cuda_memory(const cuda_memory&) = delete;
   cuda_memory& operator=(const cuda_memory&) = delete;
 
@@ -35,29 +36,18 @@ class cuda_memory {
   /// device.
   void show_first_area() { deallocate(allocate(memory_space::device, 1)); }
 
-  /// Allocates memory for the library. Returns null if no memory is left.
-  std::byte* allocate(memory_space space, std::uint64_t bytes);
-  void deallocate(std::byte* memory);
-
-  /// Allocates device memory for the application. Returns null if no memory is left.
-  std::byte* lend(std::uint64_t bytes) { return device_pool_.allocate(bytes, piece_owner::application); }
-  /// Frees memory from lend(). Returns false if `memory` is not from lend().
-  bool take_back(std::byte* memory) { return device_pool_.deallocate(memory, piece_owner::application); }
-  /// Returns the owner of the piece of device memory that contains `place`, and the number of bytes from `place` to the
-  /// end of the piece. Returns nothing if `place` is not in device memory of this object. Any thread.
-  std::optional<memory_pool::piece> piece_at(const std::byte* place) const { return device_pool_.rest_of(place); }
-
-  /// Returns true if the device can read the memory directly. If the memory is in an area that a peer never frees
-  /// (endpoint::kept_at), the first call pins this area.
-  bool reaches(const std::byte* memory, std::uint64_t bytes);
+  result<memory_space> space_of(const std::byte* memory, std::uint64_t bytes) const override;
+  std::byte* allocate(memory_space space, std::uint64_t bytes) override;
+  void deallocate(std::byte* memory) override;
+  std::byte* lend(std::uint64_t bytes) override { return device_pool_.allocate(bytes, piece_owner::application); }
+  bool take_back(std::byte* memory) override { return device_pool_.deallocate(memory, piece_owner::application); }
+  /// Pins the area of `memory` at the first call, if a peer never frees that area (endpoint::kept_at).
+  bool reaches(const std::byte* memory, std::uint64_t bytes) override;
+  peer_memory* peers() override { return &of_peers_; }
 
   /// Returns true if the memory is staging memory of this rank or of a peer. All other memory that jobs use is device
   /// memory.
   bool is_staging(const std::byte* memory) const;
-
-  /// Returns the device memory that this rank exposes to peers, and the device memory that peers expose
-  /// (libsched/engine/device.h).
-  peer_memory& of_peers() { return of_peers_; }
 
   /// Returns the first known reason why messages need additional copies by the host, or an empty text. For logs. Any
   /// thread.

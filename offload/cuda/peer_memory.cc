@@ -56,20 +56,20 @@ std::uint64_t peer_memory::place_in_shown(const std::byte* memory, std::uint64_t
   return 0;
 }
 
-std::uint64_t peer_memory::show(const std::byte* memory, std::uint64_t bytes) {
+std::uint64_t peer_memory::expose(const std::byte* memory, std::uint64_t bytes) {
   if (const std::uint64_t own = place_in_shown(memory, bytes); own != 0 || which_ != peer_reads::always) return own;
   const auto whole = cuda_allocation_of(in_.driver(), memory);
   if (!whole || memory + bytes > whole->memory.data() + whole->memory.size()) return 0;
   const auto find = [&] { return std::ranges::find(shown_, whole->number, &shown_area::allocation); };
   auto found = find();
-  if (found == shown_.end() && show_foreign(*whole)) found = find();
+  if (found == shown_.end() && expose_foreign(*whole)) found = find();
   if (found == shown_.end()) return 0;
   ++found->users;
   return place_of(static_cast<std::size_t>(found - shown_.begin()), found->memory, memory);
 }
 
 // A foreign area never gets number 0, because peers open area 0 to test whether they can read this device's memory.
-bool peer_memory::show_foreign(const cuda_allocation& whole) {
+bool peer_memory::expose_foreign(const cuda_allocation& whole) {
   const cuda_scope here(in_);
   CUipcMemHandle handle{};
   if (in_.driver().cuIpcGetMemHandle == nullptr ||
@@ -105,7 +105,7 @@ bool peer_memory::reads(rank home) {
   return failed_.empty() && open({home, 0}) != nullptr;
 }
 
-std::shared_ptr<const std::byte> peer_memory::find(rank home, std::uint64_t where, std::uint64_t bytes) {
+std::shared_ptr<const std::byte> peer_memory::find_exposed(rank home, std::uint64_t where, std::uint64_t bytes) {
   const std::uint64_t number = where >> k_offset_bits, offset = where % k_offsets;
   const bool is_number = number != 0 && number <= exposed_area::k_most;
   const auto area = is_number ? open({home, static_cast<std::uint32_t>(number - 1)}) : nullptr;

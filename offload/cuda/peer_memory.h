@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsched/engine/device_memory.h"
 #include "libsched/transport/endpoint.h"
 #include "offload/cuda/device_area.h"
 #include "offload/cuda/driver/pointers.h"
@@ -18,39 +19,39 @@
 namespace lsched {
 
 /// The device memory that this rank exposes, and the imports of peers' memory. Used by one thread at a time.
-class peer_memory {
+class peer_memory final : public device_peers {
  public:
   peer_memory(const cuda_context& in, cuda_health& health, endpoint& net, peer_reads which)
       : in_(in), health_(health), net_(net), which_(which) {}
 
   /// Closes the imports of peers' memory. Callers must no longer hold imports.
-  ~peer_memory() = default;
+  ~peer_memory() override = default;
   peer_memory(const peer_memory&) = delete;
   peer_memory& operator=(const peer_memory&) = delete;
 
   /// Exposes an area of this rank until hide_all().
   void add(const device_area& area);
 
-  /// Exposes memory to peers. Returns the location that peers pass to find(), or 0 if peers cannot read the memory. If
-  /// the memory is foreign, calls the driver, and the memory stays exposed until hide() has been called once for each
-  /// show().
-  std::uint64_t show(const std::byte* memory, std::uint64_t bytes);
-  void hide(std::uint64_t where);
+  /// Exposes memory to peers. Returns the location that peers pass to find_exposed(), or 0 if peers cannot read the
+  /// memory. If the memory is foreign, calls the driver, and the memory stays exposed until hide() has been called once
+  /// for each expose().
+  std::uint64_t expose(const std::byte* memory, std::uint64_t bytes) override;
+  void hide(std::uint64_t where) override;
   /// Hides all areas. Must be called before this rank's device memory is freed.
   void hide_all();
 
   /// Returns true if this rank can read device memory of rank `home`. For this, this rank must be able to open the
   /// first area of `home`, and all areas of peers that it could not open at the last attempt.
-  bool reads(rank home);
+  bool reads(rank home) override;
 
-  /// Opens the memory for which show() has returned the location `where` on rank `home`. Returns null if the peer does
-  /// not expose the memory or the memory cannot be opened; `health` then has the reason, and a later call tries again.
-  /// The import stays open as long as a caller holds the result. Unless the memory is foreign, the import also stays
-  /// open as long as the peer exposes the memory.
-  std::shared_ptr<const std::byte> find(rank home, std::uint64_t where, std::uint64_t bytes);
+  /// Opens the memory for which expose() has returned the location `where` on rank `home`. Returns null if the peer
+  /// does not expose the memory or the memory cannot be opened; `health` then has the reason, and a later call tries
+  /// again. The import stays open as long as a caller holds the result. Unless the memory is foreign, the import also
+  /// stays open as long as the peer exposes the memory.
+  std::shared_ptr<const std::byte> find_exposed(rank home, std::uint64_t where, std::uint64_t bytes) override;
 
   /// Drops imports of peers that are lost or no longer expose the memory. An import is closed when no caller holds it.
-  void forget_gone();
+  void forget_gone() override;
 
   /// Stops closing imports. Must be called if the device hangs, because a hung device may still use the imports.
   void keep_all() { closer_.keep_all(); }
@@ -60,7 +61,7 @@ class peer_memory {
   struct shown_area {
     std::span<const std::byte> memory;
     unsigned long long allocation = 0;  ///< foreign memory: the driver's number of the allocation; else 0
-    std::uint64_t users = 0;            ///< foreign memory: show() calls minus hide() calls
+    std::uint64_t users = 0;            ///< foreign memory: expose() calls minus hide() calls
   };
   /// The import of a peer's area. `serial` identifies the exposure from which the import was opened.
   struct opened_area {
@@ -73,7 +74,7 @@ class peer_memory {
   exposed_area described(std::span<const std::byte> memory) const;
   bool tell(std::size_t first, const exposed_area& what, const shown_area& mine);
   std::uint64_t place_in_shown(const std::byte* memory, std::uint64_t bytes) const;
-  bool show_foreign(const cuda_allocation& whole);
+  bool expose_foreign(const cuda_allocation& whole);
   std::shared_ptr<peer_import> open(area_name whose);
 
   const cuda_context& in_;

@@ -79,11 +79,12 @@ class row_gate final : public round_gate {
 constexpr std::size_t k_rows = 2;
 
 /// A device with one row of jobs for each of two instances, or with one row for both instances.
-class rows_device final : public device {
+class rows_device final : public device, public device_memory {
  public:
   explicit rows_device(doorbell& bell) : bell_(bell), rows{event_row(bell), event_row(bell)} {}
 
   std::string name() const override { return "rows"; }
+  device_memory& memory() override { return *this; }
   result<memory_space> space_of(const std::byte*, std::uint64_t) const override { return memory_space::device; }
   std::byte* allocate(memory_space, std::uint64_t) override { return nullptr; }
   void deallocate(std::byte*) override {}
@@ -105,11 +106,6 @@ class rows_device final : public device {
       while (taken_[i] < put_[i] && taken_[i] < rows[i].passed()) out[count++] = cookies_[i][taken_[i]++];
     return count;
   }
-  bool reads_memory_of(rank) override { return false; }
-  std::uint64_t show(const std::byte*, std::uint64_t) override { return 0; }
-  void hide(std::uint64_t) override {}
-  std::shared_ptr<const std::byte> find_shown(rank, std::uint64_t, std::uint64_t) override { return nullptr; }
-  void forget_gone() override {}
   bool arm() override {
     bool all = true;
     for (std::size_t i = 0; i < k_rows; ++i)

@@ -18,7 +18,7 @@
 
 namespace lsched::testing {
 
-class stepped_device final : public device {
+class stepped_device final : public device, public lsched::device_memory {
  public:
   stepped_device(endpoint& net, std::uint64_t seed) : net_(net), seed_(seed) {}
   ~stepped_device() override {
@@ -51,6 +51,7 @@ class stepped_device final : public device {
   // --- the interface of a device ---------------------------------------------------------------------------
 
   std::string name() const override { return "stepped"; }
+  lsched::device_memory& memory() override { return *this; }
 
   result<memory_space> space_of(const std::byte* memory, std::uint64_t) const override {
     return memory_.holds(memory) ? memory_space::device : memory_space::host;
@@ -114,13 +115,6 @@ class stepped_device final : public device {
 
   void drain() override { jobs_.clear(); }
 
-  // The memory is not shared with other ranks.
-  bool reads_memory_of(rank) override { return false; }
-  std::uint64_t show(const std::byte*, std::uint64_t) override { return 0; }
-  void hide(std::uint64_t) override {}
-  std::shared_ptr<const std::byte> find_shown(rank, std::uint64_t, std::uint64_t) override { return nullptr; }
-  void forget_gone() override {}
-
   /// Returns false, because a stepped world polls and needs no doorbell.
   bool arm() override { return false; }
   /// Makes a gate, by which streams of the test wait for rounds (stepped_gate.h).
@@ -162,7 +156,7 @@ class stepped_device final : public device {
   endpoint& net_;
   std::uint64_t seed_;
   std::uint64_t draws_ = 0;
-  device_memory memory_{k_bytes};
+  testing::device_memory memory_{k_bytes};
   std::size_t used_ = 0;
   std::uint64_t allocated_ = 0, room_ = 0, done_ = 0;
   bool has_failed_ = false, is_held_ = false;
