@@ -976,8 +976,8 @@ typedef struct lsched_sparse_stats {
   uint64_t rounds;              /* finished rounds */
   uint64_t item_bytes_sent;     /* bytes of indices and values; a rank does not send the items of its own region */
   uint64_t item_bytes_received; /* bytes of indices and values */
-  uint64_t other_bytes_sent;    /* bytes of counters, lengths and bitmaps; for partial schedules also of the number of
-                                   contributors */
+  uint64_t other_bytes_sent;    /* bytes of counters, lengths and bitmaps; in partial schedules also the bytes of the
+                                   messages that count contributors */
   uint64_t other_bytes_received;
   uint64_t messages_sent;     /* includes messages without bytes */
   uint64_t messages_received; /* includes messages without bytes */

@@ -45,7 +45,7 @@ class hybrid_board final : public board {
   void give_up(rank missing) override { used().give_up(missing); }
 
  private:
-  /// Chooses one of the two boards, depending on the members. Returns the places of the members that are on this node.
+  /// Chooses one of the two boards, depending on the members. Returns the result of places_of(members).
   std::vector<rank> choose(std::span<const rank> members) {
     std::vector<rank> places = of_.places_of(members);
     (places.size() == members.size() ? far_ : near_).reset();
@@ -81,7 +81,7 @@ std::vector<std::size_t> hybrid_endpoint::indices_here(std::span<const rank> mem
   return here;
 }
 
-/// Returns the places of the members that are on this node.
+/// For each member on this node, returns its place within the node: its rank in the shared segment.
 std::vector<rank> hybrid_endpoint::places_of(std::span<const rank> members) const {
   std::vector<rank> places;
   for (const std::size_t m : indices_here(members)) places.push_back(*place_of(members[m]));
@@ -194,7 +194,7 @@ std::size_t hybrid_endpoint::poll(std::span<completion> out) {
   return found;
 }
 
-// Returns the place of a rank in this node, or nothing for a rank on another node.
+// Returns the place of a rank within this node, or nothing for a rank on another node.
 std::optional<rank> hybrid_endpoint::place_of(rank who) const {
   const auto found = std::ranges::lower_bound(node_, who);
   if (found == node_.end() || *found != who) return std::nullopt;

@@ -18,9 +18,10 @@ std::string mpi_library();
 /// neither family. All libraries of a family have the same binary interface.
 std::string_view mpi_family(std::string_view library);
 
-/// Returns UNSUPPORTED, with both names, if two of the arguments are MPI libraries of different families. The arguments
-/// are the libraries of the program's <mpi.h>, of libsched_mpi's <mpi.h>, and at run time. The families use different
-/// types for MPI handles, so they cannot be mixed.
+/// `program` and `ours` are the names of the MPI libraries with whose <mpi.h> the program and libsched_mpi were
+/// compiled. `library` is the name of the MPI library in this process. Returns UNSUPPORTED, with both names, if `ours`
+/// and one of the others belong to different families. The families use different types for MPI handles, so they cannot
+/// be mixed. Names without a family are not refused.
 std::optional<failure> refuse_mixed_mpi(std::string_view program, std::string_view ours, std::string_view library);
 
 }  // namespace lsched

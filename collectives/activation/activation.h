@@ -16,7 +16,8 @@
 // If one rank calls, exactly P-1 signals are sent: a rank whose virtual index differs from the caller's in the bits k1
 // < k2 < … is woken only along these dimensions, in this order. If more ranks call, more ops fire, so every set of
 // callers wakes every rank. The longest chain has L + 2 signals: extra to proxy, L dimensions, proxy to extra. At most
-// core * L + 2 * rem signals are sent.
+// core * L + 2 * rem signals are sent, where `core` is the number of core ranks and proxies, and `rem` the number of
+// extras.
 //
 // If a round needs k > 1 calls, every rank that calls signals one rank, the coordinator. The coordinator counts the
 // calls, and then wakes the other ranks along a binomial tree:

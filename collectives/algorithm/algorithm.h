@@ -1,7 +1,8 @@
 // An algorithm for a collective, as an entry of the registry: its generator, its properties and its cost.
 //
 // A generator is a pure function that appends the ops of a collective to a builder. Equal arguments give equal
-// schedules. To compose generators, the exit of one fragment is passed to the next generator as the entry. compose.h
+// schedules. The appended ops are a fragment: they begin after the op `entry`, and the op `exit` marks their end. To
+// compose two generators, the exit of the first fragment is passed to the second generator as the entry. compose.h
 // creates whole schedules from fragments.
 #pragma once
 

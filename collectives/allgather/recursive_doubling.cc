@@ -6,8 +6,9 @@
 //   unfold    a proxy sends all blocks to its extra
 //
 // Blocks are received at their final places in the output, and sent from there, so only the rank's own block is copied.
-// There are core * L + 2 * rem messages, in at most L + 2 steps. The algorithm is synchronising: no rank ends before
-// every rank has begun.
+// There are core * L + 2 * rem messages, in at most L + 2 steps. `core` is the number of core ranks (a power of two),
+// L = log2(core), and `rem` is the number of extras. The algorithm is synchronising: no rank ends before every rank has
+// begun.
 #include "collectives/allgather/allgather.h"
 #include "collectives/patterns/rank_part.h"
 

@@ -23,8 +23,8 @@ std::string agreement_of(const coo_problem& problem);
 /// Returns the text for an activation, which is appended to the text for a partial schedule.
 std::string agreement_of(const activation& starts);
 
-/// Adds advice to a failure of a commit whose text quotes the agreement texts of two ranks, if only one of the two has
-/// a segment size.
+/// `why` is the failure of a commit, and its text quotes the agreement texts of two ranks. If only one of these two
+/// texts has a segment size, returns `why` with advice about segment sizes. Otherwise returns `why` unchanged.
 failure with_advice(failure why);
 
 }  // namespace lsched

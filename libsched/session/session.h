@@ -103,13 +103,13 @@ class session {
 
   /// Copies a bucket of a contribution, for applications that compute one bucket after the other. Once all buckets are
   /// copied, offer_prepared() offers the contribution and calls for a round. Returns ARGUMENT for an invalid bucket or
-  /// null data, and STATE under the conditions of skip().
+  /// null data. Returns STATE whenever skip() would return STATE.
   status prepare(std::uint32_t bucket, const void* data);
   status offer_prepared(round_no* round, bool* is_posted);
 
   /// save_pending() returns an image of the pending contribution, for machines of the same byte order. load_pending()
   /// adds such an image to the pending contribution. load_pending() returns ARGUMENT, VERSION or MISMATCH for an image
-  /// that does not fit, and STATE under the conditions of offer(). After an error nothing has changed.
+  /// that does not fit, and returns STATE whenever offer() would return STATE. After an error nothing has changed.
   std::vector<std::byte> save_pending() const;
   std::optional<failure> load_pending(std::span<const std::byte> image);
 

@@ -23,7 +23,8 @@ struct exposed_area {
   std::uint64_t serial = 0;  ///< set by the endpoint; unique among all areas that the rank exposes
 };
 
-/// The interface, and its implementation for transports whose ranks share no memory.
+/// Exposes areas of this rank, and finds areas of other ranks. The functions of this class are the implementation for
+/// transports whose ranks share no memory.
 class endpoint_areas {
  public:
   virtual ~endpoint_areas() = default;

@@ -6,8 +6,9 @@
 
 namespace lsched {
 
-/// The interface, and its implementation for transports that cannot fail and cannot detect lost peers. A lost peer that
-/// the endpoint has found is also reported by endpoint::take_loss().
+/// Reports errors of a transport, and lost peers. The functions of this class are the implementation for transports
+/// that cannot fail and cannot detect lost peers. A lost peer that the endpoint has found is also reported by
+/// endpoint::take_loss().
 class endpoint_liveness {
  public:
   virtual ~endpoint_liveness() = default;

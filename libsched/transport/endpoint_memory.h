@@ -19,7 +19,8 @@ inline std::byte* allocate_aligned(std::uint64_t bytes) {
   return static_cast<std::byte*>(std::aligned_alloc(64, (std::max<std::uint64_t>(bytes, 1) + 63) / 64 * 64));
 }
 
-/// The interface, and its implementation for transports whose ranks share no memory.
+/// Allocates memory that peers may be able to read directly, and finds places in the memory of other ranks. The
+/// functions of this class are the implementation for transports whose ranks share no memory.
 class endpoint_memory {
  public:
   virtual ~endpoint_memory() = default;

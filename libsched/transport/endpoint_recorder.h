@@ -30,7 +30,8 @@ struct wait_note {
 /// The state of a rank's process according to the operating system.
 enum class rank_state : std::uint8_t { unknown, running, stopped, ending };
 
-/// The interface, and its implementation for transports without a record.
+/// Access of a rank to its own record and to the records of its peers. The functions of this class are the
+/// implementation for transports without a record.
 class endpoint_recorder {
  public:
   virtual ~endpoint_recorder() = default;

@@ -68,7 +68,8 @@ class contents {
 
   // --- memory (contents.cc); findings name op `user` ----------------------------------------------------------
   const schedule& program_of(world_op id) const { return all_.program(all_.rank_of(id)); }
-  /// Returns the location of a region. The memories of all ranks have different numbers.
+  /// Returns the location of the buffer that contains region `part` of rank `r`. Each memory has a number that no other
+  /// memory of any rank has.
   const placement& placement_of(rank r, region part) const {
     return placements_[first_buffer_[static_cast<std::size_t>(r)] + part.buffer()];
   }

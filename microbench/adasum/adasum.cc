@@ -91,9 +91,12 @@ class contest {
   }
 
  private:
-  /// Adds comparisons to a row. beyond_sum is the time beyond that of libsched's sum on the same buffers, divided by
-  /// dot + exchange. of_sum is the ratio to libsched's sum. of_mpi is the ratio to MPI's fastest sum with an equal
-  /// in_place, if MPI was measured.
+  /// Adds comparisons to a row, where `time` is the median of the row, and `sum` is the median of libsched's sum on the
+  /// same buffers:
+  ///
+  ///     of_mpi       time / median of MPI's fastest sum with an equal in_place; not in rows of MPI or without MPI
+  ///     of_sum       time / sum; only in rows of adaptive sums
+  ///     beyond_sum   (time - sum) / (dot + exchange); only in rows of adaptive sums
   static void compare(result& row, const std::vector<result>& all, double dot, double exchange) {
     double sum = 0, mpi = 0;
     for (const result& other : all) {

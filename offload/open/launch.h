@@ -21,7 +21,7 @@ struct launch {
   int descriptor = -1;
   rank self = 0;
   rank size = 1;
-  std::optional<std::int32_t> launcher{};  ///< the launcher's descriptor, if the launcher has set it
+  std::optional<std::int32_t> launcher{};  ///< descriptor of the launcher's pipe, if k_run_launcher is set
 };
 
 }  // namespace lsched

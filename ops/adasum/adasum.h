@@ -78,7 +78,8 @@ adasum_coefficients adasum_coefficients_of(const double sums[3]);
 using scaled_add_fn = void (*)(double x, const void* a, double y, const void* b, void* c, std::size_t count);
 scaled_add_fn find_scaled_add(dtype type);
 
-/// Returns the kernel `what`, dot_norms or adasum, for `find` (ops/kernel.h).
+/// Returns the function of kernel `what`, which must be dot_norms or adasum. find() (ops/kernel.h) calls this function.
+/// Returns nullptr if `type` is not a floating type.
 kernel_fn find_adaptive(kernel what, dtype type);
 
 /// The kernels of one floating dtype. Internal to ops/adasum.

@@ -20,7 +20,8 @@ using convert_fn = void (*)(const void* input, std::size_t count, double factor,
 /// Returns the conversion between two types, or nullptr if one of them is not a floating type.
 convert_fn find_convert(dtype from, dtype to);
 
-/// Returns the kernel `what` for `find` (ops/kernel.h). Supports divide, and all reductions except `user`.
+/// Returns the function of kernel `what`, which must be divide, or a reduction other than `user`. find() (ops/kernel.h)
+/// calls this function.
 kernel_fn find_elementwise(kernel what, dtype type);
 
 // ---- internal to ops/elementwise

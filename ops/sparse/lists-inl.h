@@ -340,8 +340,8 @@ HWY_INLINE void settle_item(typename Format::lane* residual, const item<Format>&
   residual[sent.index] = rest;
 }
 
-/// For each sent item that has arrived, removes the value from the residual. The notes are pointers to these items. A
-/// batch is processed in one loop, so that the loads from the residual overlap.
+/// For each sent item that has arrived, removes the value from the residual. `common` collects pointers to these items.
+/// When it is full, one loop processes all of them, so that the loads from the residual overlap.
 template <class Format>
 std::size_t settle(void* residual, const void* sent, std::size_t sent_count, const void* arrived,
                    std::size_t arrived_count) {

@@ -129,14 +129,17 @@ struct sparse_kernels {
   /// Adds the gradient to the residual as described by `from`. Then writes the k elements that come first in the order
   /// by magnitude to `items`. There they are ascending by index. Values are rounded to the items' type before they are
   /// compared, and zeros are left out. The array `items` is also the workspace: all of it may be overwritten. `room`,
-  /// the capacity of `items`, must be at least min(k, count). If `room` is two to four times k, the first pass is
-  /// usually enough.
+  /// the capacity of `items`, must be at least min(k, count).
   ///
-  /// The first pass selects all elements whose magnitude is at least the hint, which is 0.85 times the k-th magnitude
-  /// of the previous round. If there is no hint, or if the first pass finds fewer than k elements or more than `room`,
-  /// histograms of magnitudes narrow down the k-th magnitude, 11 bits at a time, until all elements that may belong to
-  /// the result fit into `items`. Each histogram is a pass over the residual. Usually one histogram is enough. At most
-  /// 3 histograms are needed for f32, 2 for f16 and bf16, and 6 for f64. One more pass then selects the elements.
+  /// The first pass selects all elements whose magnitude is at least the hint. The hint is usually 0.85 times the k-th
+  /// magnitude of the previous call. If that call found fewer than k elements, the hint lets the first pass select all
+  /// elements that are not zero. If `room` is two to four times k, no other pass is usually needed.
+  ///
+  /// If there is no hint, or if the first pass finds more than `room` elements, or fewer than k although it has left
+  /// out smaller ones, histograms of magnitudes narrow down the k-th magnitude, 11 bits at a time, until all elements
+  /// that may belong to the result fit into `items`. Each histogram is a pass over the residual. Usually one histogram
+  /// is enough. At most 3 histograms are needed for f32, 2 for f16 and bf16, and 6 for f64. One more pass then selects
+  /// the elements.
   top_k_list (*top_k)(const accumulation& from, std::size_t k, nan_policy nans, void* items, std::size_t room,
                       top_k_hint& hint);
 

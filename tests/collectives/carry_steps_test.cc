@@ -14,8 +14,9 @@
 namespace lsched {
 namespace {
 
-/// The counts of the outcomes of many recoveries. Each seed runs first without a second death. Further runs have a
-/// second death after each step of the recovery, or after `points` drawn steps.
+/// The counts of the outcomes of many recoveries. Each seed runs first without a second death. In each further run, a
+/// second rank dies i steps after the first death. If the first run's recovery had at most `points` steps, there is a
+/// run for each i below its number of steps. Otherwise there are `points` runs, and each i is drawn.
 struct explored {
   std::uint64_t runs = 0, faults = 0, adopted = 0, repeated = 0;
   std::string first_fault;

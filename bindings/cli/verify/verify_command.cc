@@ -175,7 +175,7 @@ class reporter {
       print(world, made);
   }
 
-  /// Returns the progress line on standard error.
+  /// Returns the object that prints the progress line on standard error.
   progress_line& line() { return line_; }
 
   /// Prints the totals and returns the exit status.

@@ -102,8 +102,8 @@ void object(verify_plan& all, const std::string& why) {
     all.objections.back() = why;
 }
 
-/// Returns all variants of a request that its algorithm supports, in place and not in place. Adds the objections to
-/// other variants to `all`.
+/// Returns all variants of request `next` that its algorithm supports: not in place, and in place if the algorithm can
+/// work in place. If validate() refuses a variant, adds the reason to all.objections.
 std::vector<verify_case> variants_of(verify_case next, verify_plan& all) {
   std::vector<verify_case> variants;
   for (const bool in_place : {false, true}) {

@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Returns the width of a bin for positions, at least 1.
+/// Rule `pooled`: returns the number of elements of the vector that one bin of position_bins() covers, at least 1.
 std::uint64_t bin_width(const sparse_problem& problem) {
   const std::uint64_t wanted = std::min<std::uint64_t>(256 * problem.ranks(), 16384);
   return std::max<std::uint64_t>(1, problem.count / wanted + (problem.count % wanted != 0 ? 1 : 0));
@@ -188,7 +188,8 @@ std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::u
     below += step;
     step *= 2;
   }
-  std::uint64_t end = std::min(list.count, below + step - 1);  // items with index `end` or more are not below it
+  // Second invariant: the item at place `end` in the list, and all items after it, are not below the position.
+  std::uint64_t end = std::min(list.count, below + step - 1);
   while (below < end) {
     const std::uint64_t middle = below + (end - below) / 2;
     if (index_at(type, list.items, middle) < position)

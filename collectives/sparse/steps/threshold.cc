@@ -9,7 +9,7 @@ namespace {
 unsigned magnitude_bits(dtype type) { return static_cast<unsigned>(8 * size_of(type) - 1); }
 constexpr unsigned k_bits = 8;  ///< number of bits per pass
 
-/// Returns the number of bits of a magnitude that are below the bits that a pass determines.
+/// Returns the number of low bits of a magnitude that are still unknown after pass number `pass`.
 unsigned shift_of(dtype type, unsigned pass) {
   const unsigned known = (pass + 1) * k_bits;
   return known < magnitude_bits(type) ? magnitude_bits(type) - known : 0;

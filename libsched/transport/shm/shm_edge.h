@@ -108,7 +108,8 @@ constexpr bool needs_staging(const edge_spec& edge) {
   return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > k_eager_bytes;
 }
 
-/// Returns, indexed by rank, 1 if an edge sends to that rank from memory that the rank does not map.
+/// Returns a number for each rank: 1 if one of `edges` may send payloads to the rank from memory that peers do not map
+/// (edge_spec::foreign), and 0 if there is no such edge.
 inline std::vector<std::uint8_t> foreign_targets(std::span<const edge_spec> edges, rank ranks) {
   std::vector<std::uint8_t> is_target(static_cast<std::size_t>(ranks));
   for (const edge_spec& edge : edges)

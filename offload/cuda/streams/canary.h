@@ -10,7 +10,7 @@ namespace lsched {
 
 /// The result of the test.
 struct canary_song {
-  std::size_t most_waiting = 0;    ///< maximum number of waiting streams with which other work still proceeds
+  std::size_t most_waiting = 0;    ///< last number of the series 1, 2, 4, … with which work proceeded; 0: none
   CUresult answer = CUDA_SUCCESS;  ///< result of the first driver call that failed
   bool hangs = false;              ///< work is still in flight although no stream waits any more
 };

@@ -88,8 +88,8 @@ class program {
     return WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
   }
 
-  /// Reads until standard output (for wait_for_error: standard error) contains `text` `times` times. Returns false if
-  /// the output ends before that.
+  /// Reads until standard output (for wait_for_error: standard error) contains at least `times` occurrences of `text`.
+  /// Returns false if the output ends, or the time limit passes, before that.
   bool wait_for_output(const std::string& text, int times) { return wait_for(0, text, times); }
   bool wait_for_error(const std::string& text, int times) { return wait_for(1, text, times); }
 

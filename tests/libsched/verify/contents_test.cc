@@ -121,7 +121,7 @@ TEST(contents, what_a_function_made_is_no_sum) {
                      "(compute " + std::string(name_of(how)) + "), which a function may have computed");
 }
 
-/// Verifies an allreduce that divides the first `count` elements of the result by `by`, `times` times.
+/// Verifies an allreduce, followed by `times` divisions of the first `count` elements of the result by `by`.
 verification proof_of_mean(rank size, std::uint64_t by, std::uint64_t promised, unsigned times = 1,
                            std::uint64_t count = k_count) {
   const auto world = written(size, [&](builder& to) {

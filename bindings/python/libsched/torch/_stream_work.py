@@ -64,7 +64,8 @@ class StreamWork(Outcome):
     def _come_before(self, stream: Any) -> None:
         """Makes `stream`, which must be the current stream, wait for the round.
 
-        `finish` runs in the first stream. Later streams wait for the end of `finish`.
+        In the first of these calls, `finish` is put into the stream, behind the wait. In later calls, the stream waits
+        for the end of `finish`.
         """
         with self._lock:
             ticket = self._ticket  # None if the host knows that the round has ended
