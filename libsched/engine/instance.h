@@ -142,7 +142,9 @@ inline const std::atomic<round_no>& calls_heard(const instance& inst, const op& 
 }
 
 /// Returns whether the next round was called for and waits for its gate (round_gate.h).
-inline bool waits_at_gate(const instance& inst) { return inst.phase == phase::idle && inst.device->is_at_gate; }
+inline bool waits_at_gate(const instance& inst) {
+  return inst.phase == phase::idle && inst.device != nullptr && inst.device->is_at_gate;
+}
 
 /// Returns whether no round runs, so that state which several rounds use may be read. A failed round is over. A partial
 /// instance always has an open round, but that round runs only after the capture of this rank's contribution.
