@@ -123,7 +123,8 @@ result<tuning_table> parse_tuning(std::string_view text) {
     line_reader words(line, number);
     const bool is_title = number == 1 && line.starts_with(k_title);
     if (is_title && line.substr(k_title.size()) != "1")
-      return failure{status::unsupported, "the tuning table has another version: " + std::string(line.substr(0, 40))};
+      return failure{status::unsupported, "the tuning table has another version than \"libsched tuning 1\": " +
+                                              std::string(line.substr(0, 40))};
     if (number == 1 && !is_title) words.fail("a tuning table must begin with \"libsched tuning 1\"");
     if (number > 1) read_line(words, table);
     if (words.error()) return *words.error();

@@ -27,7 +27,7 @@ std::optional<failure> joined_world::hand_over(carrying& move, const std::option
 std::optional<failure> joined_world::carry(session& moved, joined_world& from, const request_maker& anew,
                                            queued_commit* made) {
   if (&process_ != &from.process_ || &from == this)
-    return failure{status::argument, "the other world and the schedule's world are not two worlds of this process"};
+    return failure{status::argument, "a schedule moves only to another world of the same process"};
   carrying move(process_.engine(), moved);
   if (auto why = move.validate(members())) return why;
   std::vector<instance*> before = move.before();

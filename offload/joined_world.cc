@@ -258,7 +258,7 @@ std::optional<failure> joined_world::remove(std::span<instance** const> gone) {
       if (*one == nullptr) continue;
       const std::string label = (*one)->label;
       if (const status answer = process_.engine().remove(**one); answer != status::ok) {
-        why = failure{answer, label + ": a round is outstanding"};
+        why = failure{answer, label + ": a round is outstanding: wait for it first"};
         return;
       }
       open_.remove(std::exchange(*one, nullptr));

@@ -98,7 +98,8 @@ const char* validate_user(const lsched_builder& b, dtype type, const user_kernel
 /// Appends a reduce by the caller's user_op. `regions` are the lower operand, the higher operand and the target.
 result<op_id> reduce_by_user(lsched_builder& to, lsched_reduction reduction, const lsched_user_op& user_op,
                              const std::array<lsched_region, 3>& regions) {
-  if (static_cast<int>(reduction) != 0) return argument("a reduce has both a reduction and a user_op");
+  if (static_cast<int>(reduction) != 0)
+    return argument("a reduce has both a reduction and a user_op: set reduction to 0");
   const auto what = read_struct(&user_op);
   if (!what) return what.error();
   const auto user = read_user_op(*what);
@@ -125,7 +126,8 @@ result<schedule_ptr> read(const char* text, std::uint64_t bytes, world place) {
   if (text == nullptr) return failure{status::argument, "text is null"};
   auto program = parse_part({text, bytes}, place);
   if (program && (*program)->is_partial())
-    return failure{status::unsupported, "the text is of a partial schedule, but only ordinary schedules can be loaded"};
+    return failure{status::unsupported,
+                   "the text is of a partial schedule, which cannot be loaded: use lsched_partial_create"};
   return program;
 }
 

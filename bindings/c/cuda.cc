@@ -34,7 +34,7 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
     return failure{status::argument,
                    "host_waits (lsched_cuda_config) is " + std::to_string(known->host_waits) + ", neither 0 nor 1"};
   if (known->peers < LSCHED_CUDA_PEERS_AUTO || known->peers > LSCHED_CUDA_PEERS_NEVER)
-    return failure{status::argument, "peers (lsched_cuda_config) is not an lsched_cuda_peers"};
+    return failure{status::argument, "peers (lsched_cuda_config) is not a value of lsched_cuda_peers"};
   return gpu_choice{.number = known->device,
                     .peers = known->peers == LSCHED_CUDA_PEERS_AUTO     ? peer_reads::own
                              : known->peers == LSCHED_CUDA_PEERS_ALWAYS ? peer_reads::always
@@ -81,7 +81,8 @@ lsched_status explain_gate(const lsched_schedule& schedule, status answer) {
   if (answer == status::busy)
     return fail(answer, "16 rounds of the schedule are outstanding: wait for one of them before the next start");
   if (answer == status::constraint) return fail(answer, "the stream belongs to another device than the attached one");
-  if (answer == status::unsupported) return fail(answer, "the stream is being captured");
+  if (answer == status::unsupported)
+    return fail(answer, "the stream is being captured in a CUDA graph, which cannot contain rounds");
   return explain_start(schedule, *schedule.instance, answer);
 }
 
@@ -100,7 +101,8 @@ lsched_status wait_on_stream(const lsched_ticket& ticket, void* stream) {
   const lsched_schedule& schedule = *ticket.schedule;
   if (const lsched_status why = may_use_streams(schedule); why != LSCHED_OK) return why;
   instance& runs = *schedule.instance;
-  if (ticket.round > runs.called.load()) return fail(status::state, "the round of the ticket was not started");
+  if (ticket.round > runs.called.load())
+    return fail(status::state, "the round of the ticket was not started: start it first");
   if (const status why = need_gate(schedule); why != status::ok)
     return explain_start(schedule, *schedule.instance, why);
   const status answer = runs.device->gate->wait(stream, ticket.round);
@@ -161,7 +163,8 @@ lsched_status lsched_start_on_stream(lsched_schedule* schedule, void* stream, ls
 }
 
 lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream) {
-  if (ticket.schedule == nullptr) return fail(status::argument, "the ticket names no schedule");
+  if (ticket.schedule == nullptr)
+    return fail(status::argument, "the ticket names no schedule: pass a ticket that a start has filled in");
   return guarded(kept_diagnostic(), [&] { return wait_on_stream(ticket, stream); });
 }
 

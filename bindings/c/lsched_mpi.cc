@@ -35,7 +35,7 @@ std::optional<failure> refuse_other_launcher() {
   if (!found) return found.error();
   if (!*found) return std::nullopt;
   return failure{status::unsupported, (*found)->text() + ", but it is alone in MPI_COMM_WORLD of " + mpi_library() +
-                                          ": start it with mpiexec of that MPI, or with `lsched run`, or set "
+                                          ": start it with mpiexec of the latter MPI, or with `lsched run`, or set "
                                           "LSCHED_WORLD=alone"};
 }
 

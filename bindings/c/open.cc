@@ -37,7 +37,7 @@ lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched
   return guarded(diagnostic, [&] {
     if (abi != LSCHED_ABI) return report(diagnostic, wrong_abi(abi));
     if (worlds == nullptr || ranks < 1)
-      return report(diagnostic, {status::argument, "a world needs at least one rank, and room for its handles"});
+      return report(diagnostic, {status::argument, "ranks is below 1, or worlds is null"});
     const auto options = read_config(config);
     if (!options) return report(diagnostic, options.error());
     auto made = open_threads(ranks, options->segment);

@@ -167,7 +167,7 @@ lsched_status deposit(lsched_schedule& schedule, std::span<const source_part> co
 }
 
 /// The error text for device memory, which is refused because the host copies contributions and results.
-constexpr const char k_on_device[] = "a partial schedule's data cannot be in device memory";
+constexpr const char k_on_device[] = "a partial schedule's data cannot be in device memory: pass host memory";
 constexpr const char k_no_bucket[] = "the pointer to a bucket with elements is null";
 
 /// Returns whether any bucket is in device memory. False if `buckets` is null, or the schedule is not partial.

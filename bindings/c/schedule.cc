@@ -231,9 +231,10 @@ lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
 }
 
 lsched_status lsched_test(lsched_ticket ticket) {
-  if (ticket.schedule == nullptr) return fail(status::argument, "the ticket names no schedule");
+  if (ticket.schedule == nullptr)
+    return fail(status::argument, "the ticket names no schedule: pass a ticket that a start has filled in");
   const awaited_round asked = round_of(ticket);
-  if (is_unstarted(asked)) return fail(status::state, "the round of the ticket was not started");
+  if (is_unstarted(asked)) return fail(status::state, "the round of the ticket was not started: start it first");
   if (asked.runs.finished.load() < asked.round) (void)ticket.schedule->world->process.driver().progress();
   const status outcome = outcome_of(asked);
   if (outcome == status::pending) return LSCHED_PENDING;
@@ -241,7 +242,9 @@ lsched_status lsched_test(lsched_ticket ticket) {
 }
 
 lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
-  if (ticket.schedule == nullptr) return report(diagnostic, {status::argument, "the ticket names no schedule"});
+  if (ticket.schedule == nullptr)
+    return report(diagnostic,
+                  {status::argument, "the ticket names no schedule: pass a ticket that a start has filled in"});
   const awaited_round asked = round_of(ticket);
   if (is_unstarted(asked))
     return report(diagnostic, {status::state, ticket.schedule->instance->label + ": round " +

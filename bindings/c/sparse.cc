@@ -53,7 +53,7 @@ result<creation> describe(lsched_world& world, const result<lsched_coo_desc>& de
   try {
     made->extras.coo = std::make_shared<coo_functions>(problem);
   } catch (const std::bad_alloc&) {
-    return failure{status::no_memory, "out of memory for the items of room and out_room"};
+    return failure{status::no_memory, "out of memory for lists of room and out_room items"};
   }
   made->request.options.local = made->extras.coo;
   return made;
@@ -175,7 +175,7 @@ lsched_status lsched_schedule_save(const lsched_schedule* schedule, lsched_state
   if (what == LSCHED_STATE_PENDING) return save_pending(schedule, room);
   if (what == LSCHED_STATE_SPARSE)
     return between_rounds(schedule, [&](sparse_state& state) { return save_sparse(*schedule, state, room); });
-  return fail(status::argument, "what is not an lsched_state");
+  return fail(status::argument, "the argument \"what\" is not a value of lsched_state");
 }
 
 }  // extern "C"

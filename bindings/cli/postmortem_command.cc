@@ -238,7 +238,7 @@ int report(const postmortem_options& options) {
 
 void add_postmortem_command(CLI::App& app, command_context& context) {
   CLI::App* command =
-      app.add_subcommand("postmortem", "Show where each rank is, or was when the rank ended or was killed");
+      app.add_subcommand("postmortem", "Show the schedule, round and op of each rank, also after its end or a kill -9");
   const auto options = std::make_shared<postmortem_options>();
   command
       ->add_option("SOURCE", options->source,
@@ -249,7 +249,7 @@ void add_postmortem_command(CLI::App& app, command_context& context) {
   group.add_file("--trace", options->trace, "Write the open waits as a trace, for https://ui.perfetto.dev")
       ->excludes(as_json);
   command->footer(
-      "A wait is recorded after 50 us to 1 ms. Ranks of other nodes have their own recording.\n"
+      "A wait is recorded when it has lasted 50 us to 1 ms. Each node has its own recording.\n"
       "Rank numbers are those of the launch, also in schedules of a split world, such as #1.3.\n"
       "Example:  LSCHED_RECORDER=/tmp/hello.rec lsched run -n 4 ./hello\n"
       "          lsched postmortem /tmp/hello.rec      # at any time, also after kill -9\n"

@@ -57,7 +57,7 @@ result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, std::span<const
 std::optional<failure> mpi_links::validate(std::span<const edge_spec> edges) const {
   for (const edge_spec& edge : edges) {
     if (edge.peer < 0 || static_cast<std::size_t>(edge.peer) >= streams_.size())
-      return failure{status::argument, "the peer of an edge is outside the world", edge.peer};
+      return failure{status::argument, "a message of the schedule has its peer outside the world", edge.peer};
     if (edge.capacity > k_most_bytes / 4) return failure{status::no_memory, "an edge is larger than memory", edge.peer};
   }
   std::vector<edge_spec> ordered(edges.begin(), edges.end());

@@ -136,7 +136,8 @@ result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::ve
     why = opened.error();
   }
   if (auto agreed = agree(node, why)) return *agreed;
-  if (!is_seen_by_all(**segment)) why = failure{status::transport, "a rank maps a different segment"};
+  if (!is_seen_by_all(**segment))
+    why = failure{status::transport, "a rank has mapped other shared memory than the first rank"};
   if (auto agreed = agree(node, why)) return *agreed;
   return near;
 }

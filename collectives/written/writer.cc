@@ -168,7 +168,7 @@ class written_part : ordered_part {
     }
     touched_ += static_cast<std::uint64_t>(last - first) + 1;
     if (touched_ > k_most_touched) {
-      refuse(place.at, "statements touch more than " + std::to_string(k_most_touched) + " chunks");
+      refuse(place.at, "the statements read and write more than " + std::to_string(k_most_touched) + " chunks");
       return {};
     }
     const auto begin = vector.begins[static_cast<std::size_t>(first)];
@@ -194,7 +194,8 @@ class written_part : ordered_part {
     if (peer < 0 || peer >= size() || peer == self())
       refuse(one.peer.at(), "rank " + std::to_string(peer) + (peer == self() ? " is this rank" : " does not exist"));
     else if (channel < 0 || channel >= channels_)
-      refuse(one.channel.at(), "there is no channel " + std::to_string(channel) + ": 'channels' sets their number");
+      refuse(one.channel.at(),
+             "there is no channel " + std::to_string(channel) + ": 'channels' sets the number of channels");
     if (is_refused_) return {};
     const auto to = static_cast<rank>(peer);
     std::uint32_t& number = messages_[{is_out, to, static_cast<std::uint32_t>(channel)}];

@@ -132,7 +132,7 @@ proof written_algorithm::proof_of(bool is_partial, rank size, const shape& data)
 proof written_algorithm::judged(const algorithm& how, rank size, const shape& data, const activation& starts) const {
   if (size > k_most_proved)
     return {failure{status::constraint, text_.name + " is proved for " + std::to_string(k_most_proved) +
-                                            " ranks at most, but there are " + std::to_string(size)}};
+                                            " ranks at most, but this world has " + std::to_string(size)}};
   const auto world = generate_world(how, size, data, starts);
   if (!world) return {world.error()};
   const verification answer =

@@ -179,8 +179,9 @@ void commitment::begin_proof(std::size_t members) {
 /// Proves the schedule. If only this rank runs out of memory, the record carries that error to the other ranks.
 void commitment::end_proof() {
   if (!fault_) try {
-      fault_ = texts_->texts().empty() ? failure{status::no_memory, "out of memory for the texts of the ranks"}
-                                       : find_fault(texts_->texts());
+      fault_ = texts_->texts().empty()
+                   ? failure{status::no_memory, "out of memory for the ranks' schedules, which the proof needs as text"}
+                   : find_fault(texts_->texts());
     } catch (const std::exception& error) {
       fault_ = failure{status::no_memory, std::string("the proof of the schedule was not completed: ") + error.what()};
     }
@@ -282,7 +283,7 @@ std::optional<failure> schedule_commit::conclude(const std::vector<commit_record
   for (std::size_t i = 0; i < count_; ++i) {
     std::ranges::transform(all, addresses.begin(), [i](const commit_record& one) { return one.addresses[i]; });
     if (const status answer = engine_.link(*made_[i], addresses); answer != status::ok)
-      return failure{answer, "the edges of " + made_[i]->label + " could not be connected"};
+      return failure{answer, "the ranks could not be connected for messages of " + made_[i]->label};
   }
   for (instance* const one : made()) engine_.open(*one);
   remove_orphans();

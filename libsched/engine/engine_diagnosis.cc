@@ -32,8 +32,8 @@ std::string describe_start(const instance& inst, rank* waits_for) {
   if (some.size() == 1)
     return " not started: waits for the call of rank " + std::to_string(some.front()) +
            (some.front() == self ? " (this rank)" : "");
-  std::string text = " not started: waits for " + std::to_string(number) + " of " + std::to_string(some.size()) +
-                     (candidates < size ? " drawn ranks to call:" : " ranks to call");
+  std::string text = " not started: waits for calls of " + std::to_string(number) + " of " +
+                     std::to_string(some.size()) + (candidates < size ? " drawn ranks:" : " ranks");
   for (std::size_t i = 0; candidates < size && i < some.size() && i < 8; ++i)
     text += (i == 0 ? " " : ",") + std::to_string(some[i]);
   if (candidates < size && some.size() > 8) text += ",…";

@@ -158,7 +158,7 @@ std::optional<failure> session::load_pending(std::span<const std::byte> image) {
   if (head.magic != pending_header::k_magic)
     return failure{status::argument, "this is not an image of pending contributions"};
   if (head.version != pending_header().version)
-    return failure{status::version, "the image of pending contributions has another version"};
+    return failure{status::version, "the image of pending contributions was saved in another version of the format"};
   if (head.type != static_cast<std::uint32_t>(data.type) || head.count != data.count)
     return failure{status::mismatch, "the image of pending contributions has another dtype or count"};
   if (image.size() != sizeof head + (head.offers == 0 ? 0 : data.bytes()))

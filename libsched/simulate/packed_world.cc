@@ -96,7 +96,7 @@ std::optional<failure> packed_world::add(const schedule_ptr& next) {
 }
 
 std::optional<failure> packed_world::finish() {
-  if (size_ < 1) return failure{status::argument, "a world has at least one rank"};
+  if (size_ < 1) return failure{status::argument, "the world has no ranks: a simulation needs at least one rank"};
   if (members_.size() != static_cast<std::size_t>(size_))
     return failure{status::argument, "rank " + std::to_string(members_.size()) + " has no schedule"};
   for (packed_shape& shape : shapes_) settle(shape);

@@ -427,7 +427,7 @@ class world_engine {
               "rank " + std::to_string(r) + " waits forever for a message of rank " + std::to_string(me.at(id).peer), r,
               id};
     }
-    return {status::state, "rank " + std::to_string(r) + " never reaches its exit", r};
+    return {status::state, "rank " + std::to_string(r) + " never ends the round", r};
   }
 
   const packed_world& world_;

@@ -238,7 +238,7 @@ class proof {
     constexpr std::array<entry, 5> k_entries{{{"messages", &cost::messages},
                                               {"bytes", &cost::bytes},
                                               {"signals", &cost::signals},
-                                              {"signals for a single call", &cost::signals_of_one},
+                                              {"signals if a single rank calls", &cost::signals_of_one},
                                               {"hops", &cost::hops}}};
     for (const auto& [name, field] : k_entries) {
       const std::uint64_t counted = answer_.round_cost.*field;

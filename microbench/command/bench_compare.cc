@@ -74,7 +74,8 @@ void add_compare(CLI::App& bench, command_context& context) {
   CLI::App* command = bench.add_subcommand(
       "compare", "Combine launches; for coll: libsched compared with the better MPI, a ratio per cell");
   const auto words = std::make_shared<compare_words>();
-  command->add_option("FILE", words->files, "Files of `lsched bench coll --json FILE`, or of overlap, one per launch")
+  command
+      ->add_option("FILE", words->files, "Files written by --json of `lsched bench coll` or `overlap`, one per launch")
       ->required();
   command->add_flag("--markdown", words->as_markdown, "Print the table as Markdown");
   command->footer("Example:  lsched bench compare mpich-*.json openmpi-*.json");

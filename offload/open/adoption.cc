@@ -59,7 +59,7 @@ result<std::shared_ptr<shm_segment>> adopt_segment(const launch& where) {
   if (const std::int32_t starter = find_user_above((*segment)->creator().number); starter != 0)
     return not_a_rank(where, starter);
   if (where.size != (*segment)->ranks())
-    return failure{status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"};
+    return failure{status::argument, "LSCHED_RUN_SIZE is not the number of ranks in the launcher's shared memory"};
   return segment;
 }
 

@@ -56,7 +56,7 @@ class segment_connector final : public connector {
 
   std::optional<failure> confirm() override {
     if (is_seen_by_all(**segment_)) return std::nullopt;
-    return failure{status::transport, "a rank maps a different segment"};
+    return failure{status::transport, "a rank has mapped other shared memory than the first rank"};
   }
 
   /// Returns this rank of the world. The rendezvous must have succeeded.

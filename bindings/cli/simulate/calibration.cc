@@ -181,7 +181,7 @@ std::string text(const char* format, double value) {
 std::string error_of(const calibration& found, double worst) {
   if (found.spread > k_most_spread)
     return text("a short round's time varied by %.0f%% of its median", 100 * found.spread) +
-           text(", more than %.0f%%", 100 * k_most_spread);
+           text(", more than %.0f%%: repeat on an idle machine", 100 * k_most_spread);
   if (worst > k_most_error)
     return text("a prediction is off by a factor of %.1f", 1 + worst) + text(", more than %.1f", 1 + k_most_error);
   return "";

@@ -142,8 +142,8 @@ class simulation_files {
       std::fprintf(stderr, "lsched: %s: %s\n", options_.trace.c_str(), context.note.c_str());
     }
     if (events.size() > context.most_events)
-      std::fprintf(stderr, "lsched: %s: the first %zu of %zu events\n", options_.trace.c_str(), context.most_events,
-                   events.size());
+      std::fprintf(stderr, "lsched: %s has only the first %zu of %zu events\n", options_.trace.c_str(),
+                   context.most_events, events.size());
     trace_->write(to_trace_json(events, context));
   }
 

@@ -380,7 +380,7 @@ void add_verify_command(CLI::App& app, command_context& context) {
            "Root of the collective in --promise (default: that of the schedule file)")
       ->check(whole_number(0, k_most_ranks - 1));
   group.add_flag("--require-promise", options->requires_promise,
-                 "Fail if there is no promise for the outputs of the file");
+                 "Fail if no collective is known whose result the file must compute");
   group.add_flag("--in-place", options->in_place,
                  "Inputs and outputs of the file share memory, as its collective defines");
   group.add("--algorithm", wish.algorithm, "Algorithm of the collective")->capture_default_str();

@@ -246,7 +246,7 @@ std::string text_of(const verify_case& world) {
   if (world.dense->of->is_rooted) text += ", root " + std::to_string(data.root);
   if (data.segment != 0) text += ", segments of " + std::to_string(data.segment);
   if (data.radix != 0) text += ", radix " + std::to_string(data.radix);
-  if (data.room != 0) text += ", lists of at most " + std::to_string(data.room);
+  if (data.room != 0) text += ", lists of at most " + std::to_string(data.room) + " items";
   if (!data.nodes.empty()) text += std::ranges::is_sorted(data.nodes) ? ", nodes of neighbours" : ", scattered nodes";
   if (!data.buckets.empty()) text += ", " + std::to_string(data.buckets.size()) + " buckets";
   if (data.is_mean) text += ", means";

@@ -66,7 +66,8 @@ std::vector<std::byte> sparse_state::save() const {
 std::optional<failure> sparse_state::validate(const header& that, std::span<const std::byte> image) const {
   const auto because = [](status code, const char* text) { return failure{.code = code, .text = text}; };
   const header now = current_header();
-  if (that.version != now.version) return because(status::version, "the sparse state has another version");
+  if (that.version != now.version)
+    return because(status::version, "the sparse state was saved in another version of the format");
   if (that.type != now.type) return because(status::mismatch, "the sparse state has another type");
   if (that.count != now.count) return because(status::mismatch, "the sparse state has another count");
   if (that.size != now.size) return because(status::mismatch, "the sparse state is of a world of another size");

@@ -27,7 +27,8 @@ result<std::unique_ptr<board>> shm_endpoint::open_board(std::size_t most) {
   reap();
   const std::uint64_t bytes = shm_board_words::bytes_for(most);
   std::byte* const memory = heap_.allocate(bytes);
-  if (memory == nullptr) return failure{status::no_memory, "the rank's shared region is full"};
+  if (memory == nullptr)
+    return failure{status::no_memory, "the rank's shared region is full: set a larger LSCHED_REGION"};
   std::memset(memory, 0, bytes);
   return std::unique_ptr<board>(make_board(*new (memory) shm_board_words{}));
 }
@@ -51,13 +52,14 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, std::span<co
   reap();
   for (const edge_spec& edge : edges)
     if (edge.peer < 0 || edge.peer >= segment_->ranks())
-      return failure{status::argument, "the peer of an edge is outside the world", edge.peer};
+      return failure{status::argument, "a message of the schedule has its peer outside the world", edge.peer};
 
   const std::uint64_t head_bytes = (shm_block::bytes_for(edges.size(), members.size()) + 63) / 64 * 64;
   std::uint64_t bytes = head_bytes;
   for (const edge_spec& edge : edges) bytes += own_bytes(edge);
   std::byte* const memory = heap_.allocate(bytes);
-  if (memory == nullptr) return failure{status::no_memory, "the rank's shared region is full"};
+  if (memory == nullptr)
+    return failure{status::no_memory, "the rank's shared region is full: set a larger LSCHED_REGION"};
   std::memset(static_cast<void*>(memory), 0, head_bytes);
   block region{.members = {members.begin(), members.end()}};
   region.head = new (memory) shm_block{.place_on_record = shm_record::k_places, .rows = edges.size()};
@@ -100,7 +102,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, std::span<co
   blocks_.emplace(id, std::move(region));
   if (out_of_memory) {
     detach(id);
-    return failure{status::no_memory, "the rank's shared region is full"};
+    return failure{status::no_memory, "the rank's shared region is full: set a larger LSCHED_REGION"};
   }
   return answer;
 }

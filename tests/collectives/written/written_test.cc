@@ -342,14 +342,13 @@ TEST(written, what_is_wrong_for_a_rank_says_with_which_values) {
       told("e7", "for s in 0 .. 2 ^ 60\nend\n"),
       "LSCHED_ERR_ARGUMENT: e7: line 4, column 1: with P = 3, r = 0, s = 4194303: this loop has more rounds than a "
       "schedule can have ops");
-  EXPECT_EQ(
-      told("e8", "send in to (r + 1) mod P channel 1\n"),
-      "LSCHED_ERR_ARGUMENT: e8: line 4, column 34: with P = 3, r = 0: there is no channel 1: 'channels' sets their "
-      "number");
+  EXPECT_EQ(told("e8", "send in to (r + 1) mod P channel 1\n"),
+            "LSCHED_ERR_ARGUMENT: e8: line 4, column 34: with P = 3, r = 0: there is no channel 1: 'channels' sets the "
+            "number of channels");
   EXPECT_EQ(
       told("e10", "chunks 65536\nfor s in 1 .. 257\n  out = op out in\nend\n"),
-      "LSCHED_ERR_ARGUMENT: e10: line 6, column 12: with P = 3, r = 0, s = 86: statements touch more than 16777216 "
-      "chunks");
+      "LSCHED_ERR_ARGUMENT: e10: line 6, column 12: with P = 3, r = 0, s = 86: the statements read and write more "
+      "than 16777216 chunks");
   EXPECT_EQ(told("e9", "chunks 0\n"),
             "LSCHED_ERR_CONSTRAINT: e9: line 4, column 8: with P = 3: 0 chunks: use 1 to 65536");
 }

@@ -103,7 +103,7 @@ TEST(segment_world, is_adopted_from_a_launcher) {
   };
   EXPECT_EQ(refused({.descriptor = descriptor, .self = 1, .size = k_ranks}).code, status::state);
   EXPECT_EQ(refused({.descriptor = descriptor, .self = 1, .size = 4}).text,
-            "LSCHED_RUN_SIZE does not fit the launcher's segment");
+            "LSCHED_RUN_SIZE is not the number of ranks in the launcher's shared memory");
   const failure closed = refused({.descriptor = 1 << 20, .self = 2, .size = k_ranks});
   EXPECT_EQ(closed.code, status::transport);
   EXPECT_EQ(closed.text,

@@ -306,7 +306,7 @@ class Group(ProcessGroup):
         expect_dtype(output, input.dtype)
         expect_apart(output, "gather_list")
         if any(each.nbytes != source.nbytes for each in output):
-            raise _bad("gather_list has tensors of other sizes than the tensor")
+            raise _bad("a tensor of gather_list differs in size from the input tensor")
         expect_together(source, output[0])
         flat = empty_bytes(source.nbytes * self._ranks, source.device)
         return self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
@@ -326,7 +326,7 @@ class Group(ProcessGroup):
             self._expect_one_each(input, "scatter_list")
             expect_dtype(input, output.dtype)
             if any(each.nbytes != flat.nbytes for each in input):
-                raise _bad("scatter_list has tensors of other sizes than the tensor")
+                raise _bad("a tensor of scatter_list differs in size from the output tensor")
             source = joined(input)
             expect_together(source, flat)
         return self._run(kind, 0 if source is None else source.data_ptr(), flat.data_ptr(), outputs, opts, finish,

@@ -51,7 +51,7 @@ def expect_writable(tensor: torch.Tensor) -> None:
     """Refuses an output whose elements share memory, such as an expanded tensor, because torch cannot write it."""
     if torch._debug_has_internal_overlap(tensor) == _OVERLAPS:
         raise _refused(f"elements of an output share memory: its shape is {tuple(tensor.shape)}, its strides are "
-                       f"{tensor.stride()}")
+                       f"{tensor.stride()}: pass a contiguous tensor")
 
 
 _OVERLAPS = 1  # a result of _debug_has_internal_overlap(); 0: no, 2: not known
