@@ -13,50 +13,25 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
 #include <vector>
+
+#include "collectives/algorithm/collective.h"
 
 namespace lsched::bench {
 
-/// The movement of blocks. Collectives with equal results share a pattern: allgatherv with equal counts has the pattern
-/// `allgather`.
-enum class pattern : std::uint8_t {
-  barrier,
-  bcast,
-  allreduce,
-  reduce,
-  reduce_scatter,
-  allgather,
-  alltoall,
-  gather,
-  scatter,
-  scan,
-  exscan
-};
+/// Returns all collectives that can be measured, in the order of reports: all whose results are exact and complete, and
+/// that need no list of neighbors.
+std::vector<const collective*> exercises();
 
-struct exercise_kind {
-  const char* name;  ///< name of the collective
-  pattern movement;
-  bool has_barriers;  ///< true: barriers separate the rounds, so that no rank runs ahead
-  bool can_be_in_place;
-  bool ours_can_be = true;  ///< libsched can be in place where MPI can
-};
-
-/// Returns all collectives that can be measured, in the order of reports.
-std::span<const exercise_kind> exercises();
-/// Returns the kind with this name. The kind must exist.
-const exercise_kind& exercise_named(std::string_view name);
-
-/// The part of one rank in a collective over blocks of `count` floats. Rank 0 is the root.
+/// The part of one rank in a collective over blocks of `count` floats. Rank 0 is the root. The sizes of the buffers and
+/// the expected output are those of the collective's description (collective.h).
 class exercise {
  public:
   /// Creates an exercise of the given size, a multiple of 4. The size of a reduce_scatter is rounded up to whole
   /// blocks.
-  exercise(const exercise_kind& kind, int rank, int size, std::uint64_t bytes);
+  exercise(const collective& kind, int rank, int size, std::uint64_t bytes);
 
-  const exercise_kind& kind() const { return *kind_; }
+  const collective& kind() const { return *kind_; }
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
@@ -64,25 +39,28 @@ class exercise {
   /// Returns the number of floats of the vector (allreduce, bcast, reduce, scan, exscan), or of one block (all others).
   std::uint64_t count() const { return count_; }
   /// Returns the number of floats that this rank reads. 0: the rank has no input.
-  std::uint64_t inputs() const;
+  std::uint64_t inputs() const { return buffers_.input.value_or(0); }
   /// Returns the number of floats that this rank writes. 0: the rank has no output.
-  std::uint64_t outputs() const;
+  std::uint64_t outputs() const { return buffers_.output.value_or(0); }
   /// Returns the offset of the input in the buffer of a round in place. That buffer is as long as the longer of input
   /// and output.
-  std::uint64_t input_offset() const;
+  std::uint64_t input_offset() const { return offset_ > 0 ? static_cast<std::uint64_t>(offset_) : 0; }
   /// Returns the offset of the output in the buffer of a round in place.
-  std::uint64_t output_offset() const;
+  std::uint64_t output_offset() const { return offset_ < 0 ? static_cast<std::uint64_t>(-offset_) : 0; }
 
   /// Writes this rank's input, which is different for each salt.
   void fill(float* input, std::uint64_t salt) const;
-  /// Returns the number of wrong elements of the output. Returns 0 for a rank without output, and for a barrier.
+  /// Returns the number of wrong elements of the output. Returns 0 for a rank whose output is undefined.
   std::uint64_t count_wrong(const float* output, std::uint64_t salt) const;
 
  private:
-  const exercise_kind* kind_;
+  const collective* kind_;
   int rank_;
   int size_;
   std::uint64_t count_;
+  extents buffers_{};
+  std::int64_t offset_ = 0;                 ///< as collective::aliasing_of
+  std::vector<promised_range> expected_{};  ///< the content of this rank's output
 };
 
 }  // namespace lsched::bench

@@ -102,9 +102,9 @@ room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/a
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives collectives/requests
   bindings bindings/cli/common)
 room(bindings/cli/doctor ops libsched/transport/shm offload bindings bindings/mpi bindings/c bindings/cli/common)
-room(microbench ops offload bindings bindings/c)
+room(microbench ops collectives/algorithm offload bindings bindings/c)
 room(microbench/lockstep ops ops/elementwise libsched/schedule collectives/sparse/steps)
-room(microbench/coll ops collectives collectives/requests bindings bindings/mpi microbench)
+room(microbench/coll ops collectives/algorithm collectives collectives/requests bindings bindings/mpi microbench)
 room(microbench/cuda ops ops/adasum ops/elementwise ops/sparse offload/cuda/driver offload/cuda/kernels bindings/c microbench)
 room(microbench/command ops collectives/baselines bindings bindings/cli/common bindings/cli/program microbench
   microbench/coll)

@@ -58,7 +58,7 @@ class contest {
         nodes_(nodes_of(ranks)),
         options_(options),
         count_(bytes / sizeof(float)),
-        sum_(exercise_named("allreduce"), ranks.rank(), ranks.size(), bytes) {
+        sum_(k_allreduce, ranks.rank(), ranks.size(), bytes) {
     heap_[0].resize(count_), heap_[1].resize(count_);
     for (shared_floats* each : {&shared_[0], &shared_[1]}) *each = allocate_shared(ranks.runtime(), count_);
     for (const bool in_place : {false, true}) {

@@ -13,7 +13,7 @@ constexpr double k_share_of_spinners = 0.4;  // maximum share of a collective's 
 constexpr double k_share_of_memory = 0.25;   // maximum share of the machine's memory for buffers
 
 /// Returns the number of bytes that the buffers of all local ranks need for one size.
-double bytes_needed(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
+double bytes_needed(const team& ranks, const collective& kind, std::uint64_t bytes) {
   const exercise root(kind, 0, ranks.size(), bytes);
   const exercise other(kind, ranks.size() - 1, ranks.size(), bytes);
   const auto floats = std::max(root.inputs() + root.outputs(), other.inputs() + other.outputs());
@@ -22,7 +22,7 @@ double bytes_needed(const team& ranks, const exercise_kind& kind, std::uint64_t 
 }
 
 /// Returns the reason why a size is not measured, or an empty string if the size is measured.
-std::string validate(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
+std::string validate(const team& ranks, const collective& kind, std::uint64_t bytes) {
   const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   const double needed = bytes_needed(ranks, kind, bytes);
   if (needed <= k_share_of_memory * machine) return {};
@@ -59,10 +59,10 @@ result comparison_of(std::span<const result> rows, const std::string& algorithm)
   return line;
 }
 
-std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_options& options, const std::string& mpi,
+std::vector<result> sweep(const collective& kind, team& ranks, const coll_options& options, const std::string& mpi,
                           reporter& out) {
-  const std::vector<std::uint64_t> sizes =
-      kind.movement == pattern::barrier ? std::vector<std::uint64_t>{0} : options.sizes;
+  const std::string name(kind.name);
+  const std::vector<std::uint64_t> sizes = kind.moves_data ? options.sizes : std::vector<std::uint64_t>{0};
   turn_limits left{.iterations = options.iterations,
                    .end = clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1e3)),
                    .spinners_ms = k_share_of_spinners * options.seconds * 1e3};
@@ -70,13 +70,13 @@ std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_opt
   std::size_t left_out = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (const std::string why = validate(ranks, kind, sizes[i]); !why.empty()) {
-      out.say("%s of %s is left out: %s", kind.name, size_text(sizes[i]).c_str(), why.c_str());
+      out.say("%s of %s is left out: %s", name.c_str(), size_text(sizes[i]).c_str(), why.c_str());
       continue;
     }
     cell_set set(ranks, options, kind, sizes[i], !mpi.empty());
     const double share_ms = std::max(ms_between(clock::now(), left.end), 0.0) / static_cast<double>(sizes.size() - i);
     left.cell_ms = std::min(options.cell_seconds * 1e3, share_ms / static_cast<double>(set.cells().size()));
-    take_turns(set.cells(), ranks, left, kind.name + (" " + size_text(sizes[i])), out);
+    take_turns(set.cells(), ranks, left, name + " " + size_text(sizes[i]), out);
     std::vector<result> rows;
     for (const cell& c : set.cells()) {
       left_out += c.is_left_out ? 1 : 0;
@@ -98,7 +98,7 @@ std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_opt
     set.end();
   }
   if (!options.compared.empty()) {
-    out.say("%s/%s compared with the best other algorithm:", kind.name, options.compared.c_str());
+    out.say("%s/%s compared with the best other algorithm:", name.c_str(), options.compared.c_str());
     constexpr std::array k_columns{column("size", "bytes"),        column("own us", "own_us", 2),
                                    column("best other", "best"),   column("us", "best_us", 2),
                                    column("own/best", "ratio", 2), column("auto takes", "auto")};
@@ -115,9 +115,10 @@ int run_coll(lsched_world* runtime, const coll_options& options) {
   reporter out("coll", options, ranks);
   const std::string mpi = mpi_if_measured(ranks, out);
   for (const std::string& name : options.collectives) {
-    if (!mpi.empty() && !has_form(mpi_form::persistent, exercise_named(name)))
+    const collective& kind = *find_collective(name);
+    if (!mpi.empty() && !has_form(mpi_form::persistent, kind))
       out.say("MPI rows: this MPI has no working persistent %s", name.c_str());
-    sweep(exercise_named(name), ranks, options, mpi, out);
+    sweep(kind, ranks, options, mpi, out);
     if (options.compared.empty())
       out.print({column("size", "bytes"), column(name.c_str(), "algorithm"), column("form", "form"),
                  column("in place", "in_place"), column("buffers", "buffers"), k_us_median,

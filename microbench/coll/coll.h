@@ -26,7 +26,7 @@ class cell_set {
  public:
   /// Collective. Algorithms that do not support the exercise are omitted. Throws `agreed` if no algorithm supports the
   /// exercise.
-  cell_set(team& ranks, const coll_options& options, const exercise_kind& kind, std::uint64_t bytes, bool with_mpi);
+  cell_set(team& ranks, const coll_options& options, const collective& kind, std::uint64_t bytes, bool with_mpi);
   cell_set(const cell_set&) = delete;
   cell_set& operator=(const cell_set&) = delete;
 
@@ -70,7 +70,7 @@ table overlap_table(std::span<const std::string> launches);
 /// Measures all sizes of one collective. Writes JSON, and returns a result for each cell. If the options name an
 /// algorithm to compare, prints the comparison. `mpi` is the name of the MPI implementation, empty if MPI is not
 /// measured. Collective.
-std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_options& options, const std::string& mpi,
+std::vector<result> sweep(const collective& kind, team& ranks, const coll_options& options, const std::string& mpi,
                           reporter& out);
 
 }  // namespace lsched::bench

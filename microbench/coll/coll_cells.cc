@@ -6,19 +6,18 @@
 namespace lsched::bench {
 namespace {
 
-bool wants_in_place(const coll_options& options, const exercise_kind& kind, bool in_place) {
-  return !in_place || (kind.can_be_in_place && options.has_in_place);
+/// A rank of a bcast has only one buffer.
+bool wants_in_place(const coll_options& options, const collective& kind, bool in_place) {
+  return !in_place || (options.has_in_place && kind.moves_data && &kind != &k_bcast);
 }
 
 /// Returns the algorithm that `--algorithm` names, or all algorithms of the collective for "all".
-std::vector<std::string> algorithms_for(const coll_options& options, const std::string& collective_name) {
-  const collective* const wanted = find_collective(collective_name);
-  if (wanted == nullptr) throw agreed("libsched has no collective " + collective_name);
+std::vector<std::string> algorithms_for(const coll_options& options, const collective& wanted) {
   if (options.algorithm != "all") return {options.algorithm};
   std::vector<std::string> names;
   for (const algorithm& each : algorithms())
-    if (each.of == wanted) names.emplace_back(each.name);
-  if (names.empty()) throw agreed("libsched has no algorithm for " + collective_name);
+    if (each.of == &wanted) names.emplace_back(each.name);
+  if (names.empty()) throw agreed("libsched has no algorithm for " + std::string(wanted.name));
   return names;
 }
 
@@ -26,11 +25,12 @@ std::vector<std::string> algorithms_for(const coll_options& options, const std::
 /// `agreed` for other errors.
 schedule_handle make_schedule(team& ranks, const exercise& task, const std::string& algorithm, const float* input,
                               float* output) {
-  const collective& kind = *find_collective(task.kind().name);
+  const collective& kind = task.kind();
+  const std::string name(kind.name);
   const std::vector<std::uint64_t> counts(static_cast<std::size_t>(task.size()), task.count());
   const bool has_counts = kind.has_counts || kind.has_blocks;
   const lsched_collective_desc desc{.struct_size = sizeof desc,
-                                    .collective = task.kind().name,
+                                    .collective = name.c_str(),
                                     .input = input,
                                     .output = output,
                                     .count = has_counts ? 0 : task.count(),
@@ -52,8 +52,8 @@ schedule_handle make_schedule(team& ranks, const exercise& task, const std::stri
 
 cell cell_of(const exercise& task, float* input, float* output, bool in_place) {
   cell made{.keys = {{"in_place", in_place}}, .in_place = in_place};
-  made.has_barriers = task.kind().has_barriers;
-  made.is_barrier = task.kind().movement == pattern::barrier;
+  made.has_barriers = !task.kind().is_synchronising;  // a rank could otherwise run ahead
+  made.is_barrier = !task.kind().moves_data;
   made.fill = [=, &task](std::uint64_t salt) {
     if (output != nullptr && !in_place) std::fill_n(output, task.outputs(), -1.0f);
     if (input != nullptr) task.fill(input, salt);
@@ -94,8 +94,7 @@ cell_set::buffers cell_set::in(buffers apart, bool in_place) const {
           task_.outputs() > 0 ? both + task_.output_offset() : nullptr};
 }
 
-cell_set::cell_set(team& ranks, const coll_options& options, const exercise_kind& kind, std::uint64_t bytes,
-                   bool with_mpi)
+cell_set::cell_set(team& ranks, const coll_options& options, const collective& kind, std::uint64_t bytes, bool with_mpi)
     : task_(kind, ranks.rank(), ranks.size(), bytes) {
   const auto heap = [&](std::uint64_t floats) { return heaps_.emplace_back(std::max<std::size_t>(floats, 1)).data(); };
   const auto shared = [&](std::uint64_t floats) {
@@ -103,8 +102,7 @@ cell_set::cell_set(team& ranks, const coll_options& options, const exercise_kind
   };
   const buffers apart{heap(task_.inputs()), heap(task_.outputs())};
   add_ours(ranks, options, "malloc", apart);
-  if (kind.movement != pattern::barrier)
-    add_ours(ranks, options, "lsched_alloc", {shared(task_.inputs()), shared(task_.outputs())});
+  if (kind.moves_data) add_ours(ranks, options, "lsched_alloc", {shared(task_.inputs()), shared(task_.outputs())});
   for (const bool in_place : {false, true}) {
     if (!with_mpi || !wants_in_place(options, kind, in_place)) continue;
     const buffers place = in(apart, in_place);
@@ -129,9 +127,9 @@ void cell_set::end() {
 void cell_set::add_ours(team& ranks, const coll_options& options, const char* memory, buffers apart) {
   const std::size_t before = cells_.size();
   for (const bool in_place : {false, true}) {
-    if (!wants_in_place(options, task_.kind(), in_place) || (in_place && !task_.kind().ours_can_be)) continue;
+    if (!wants_in_place(options, task_.kind(), in_place) || (in_place && task_.kind().has_blocks)) continue;
     const buffers place = in(apart, in_place);
-    for (const std::string& name : algorithms_for(options, task_.kind().name)) {
+    for (const std::string& name : algorithms_for(options, task_.kind())) {
       schedule_handle made = make_schedule(ranks, task_, name, place.input, place.output);
       if (made == nullptr) continue;
       cell ours = cell_of(task_, place.input, place.output, in_place);
@@ -141,8 +139,8 @@ void cell_set::add_ours(team& ranks, const coll_options& options, const char* me
     }
   }
   if (cells_.size() == before)
-    throw agreed(options.algorithm + " of " + task_.kind().name + " does not support " + std::to_string(task_.count()) +
-                 " floats");
+    throw agreed(options.algorithm + " of " + std::string(task_.kind().name) + " does not support " +
+                 std::to_string(task_.count()) + " floats");
 }
 
 void cell_set::add_forms(lsched_schedule* schedule, cell made) {

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <sstream>
 
-#include "microbench/exercise.h"
+#include "collectives/algorithm/collective.h"
 
 namespace lsched::bench {
 namespace {
 
 /// Returns the position of a collective in reports. Unknown collectives come last.
 std::size_t order_of(const std::string& collective) {
-  const auto all = exercises();
-  return static_cast<std::size_t>(std::ranges::find(all, collective, &exercise_kind::name) - all.begin());
+  const auto all = collectives();
+  return static_cast<std::size_t>(std::ranges::find(all, collective, &collective::name) - all.begin());
 }
 
 /// Returns the launch with the median `ratio`. If the number of launches is even, returns the launch with the higher of

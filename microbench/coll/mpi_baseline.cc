@@ -36,7 +36,7 @@ mpi_baseline::~mpi_baseline() = default;
 void mpi_baseline::run() {}
 void mpi_baseline::start() {}
 void mpi_baseline::finish() {}
-bool has_form(mpi_form, const exercise_kind&) { return false; }
+bool has_form(mpi_form, const collective&) { return false; }
 std::string why_no_mpi(int) { return "MPI is not in this build"; }
 std::string mpi_if_measured(const team&, reporter& out) {
   out.say("MPI rows: none, MPI is not in this build");
@@ -86,7 +86,7 @@ struct arguments {
 
 /// The three functions of a collective.
 struct calls {
-  const char* name;
+  std::string_view name;
   std::function<int(const arguments&)> blocking;
   std::function<int(const arguments&, MPI_Request*)> nonblocking;
   std::function<int(const arguments&, MPI_Info, MPI_Request*)> init;  ///< empty: no persistent form
@@ -183,9 +183,10 @@ const std::vector<calls>& all_calls() {
   return table;
 }
 
-const calls& calls_of(std::string_view collective) {
-  return *std::find_if(all_calls().begin(), all_calls().end(),
-                       [&](const calls& each) { return each.name == collective; });
+/// Returns nullptr if MPI has no such collective.
+const calls* calls_of(const collective& kind) {
+  const auto found = std::ranges::find(all_calls(), kind.name, &calls::name);
+  return found == all_calls().end() ? nullptr : &*found;
 }
 
 int as_int(std::uint64_t count) {
@@ -198,22 +199,25 @@ arguments arguments_of(const exercise& task, const float* input, float* output, 
   as_int(task.count() * static_cast<std::uint64_t>(task.size()));
   made.counts.assign(static_cast<std::size_t>(task.size()), made.count);
   for (int r = 0; r < task.size(); ++r) made.places.push_back(r * made.count);
+  const collective& kind = task.kind();
   // MPI_IN_PLACE replaces the root's receive buffer of a scatter, the root's send buffer of a gather or reduce, and
   // every rank's send buffer of all other collectives.
-  if (const pattern movement = task.kind().movement; in_place && movement == pattern::scatter) {
+  if (in_place && kind.input.at == holder::root) {
     if (task.is_root()) made.output = in_place_mark();
-  } else if (in_place && (task.is_root() || (movement != pattern::gather && movement != pattern::reduce))) {
+  } else if (in_place && (task.is_root() || kind.output.at == holder::everybody)) {
     made.input = in_place_mark();
   }
   // A broadcast has only one buffer. At the root this buffer is the input.
-  if (task.kind().movement == pattern::bcast && task.is_root()) made.output = const_cast<float*>(input);
+  if (&kind == &k_bcast && task.is_root()) made.output = const_cast<float*>(input);
   return made;
 }
 
 }  // namespace
 
-bool has_form(mpi_form form, const exercise_kind& kind) {
-  return (form != mpi_form::persistent && form != mpi_form::persistent_yield) || calls_of(kind.name).init != nullptr;
+bool has_form(mpi_form form, const collective& kind) {
+  const calls* const known = calls_of(kind);
+  if (known == nullptr) return false;
+  return (form != mpi_form::persistent && form != mpi_form::persistent_yield) || known->init != nullptr;
 }
 
 std::string why_no_mpi(int ranks) {
@@ -253,7 +257,7 @@ struct mpi_baseline::state {
 mpi_baseline::mpi_baseline(mpi_form form, const exercise& task, const float* input, float* output, bool in_place)
     : state_(std::make_unique<state>()) {
   state_->form = form;
-  state_->how = &calls_of(task.kind().name);
+  state_->how = calls_of(task.kind());
   state_->with = arguments_of(task, input, output, in_place);
   if (form != mpi_form::persistent && form != mpi_form::persistent_yield) return;
   if (state_->how->init == nullptr) throw failed("this MPI has no persistent " + std::string(task.kind().name));

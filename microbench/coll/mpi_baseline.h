@@ -28,7 +28,8 @@ inline bool yields(mpi_form form) { return form == mpi_form::yielding || form ==
 
 /// Returns true if this MPI implementation supports the form. MPI 4 introduced persistent collectives. Open MPI 4.1 has
 /// persistent collectives as an extension. The persistent scatter of MPICH 4.0 crashes, so false is returned for it.
-bool has_form(mpi_form form, const exercise_kind& kind);
+/// Returns false for a collective that MPI does not have.
+bool has_form(mpi_form form, const collective& kind);
 
 /// Returns the reason why MPI cannot be measured in this run. Returns an empty string if the ranks of MPI_COMM_WORLD
 /// are the `ranks` ranks of this benchmark.

@@ -160,7 +160,7 @@ void measure_pass(team& ranks, const overlap_options& options, const std::string
   const std::string mpi = mpi_if_measured(ranks, out);
   for (const std::uint64_t bytes : options.sizes) {
     const coll_options cells{.has_in_place = false};
-    cell_set set(ranks, cells, exercise_named("allreduce"), bytes, !mpi.empty());
+    cell_set set(ranks, cells, k_allreduce, bytes, !mpi.empty());
     std::vector<cell> phases;
     for (const std::string& device : options.devices)
       for (const cell& c : set.cells())

@@ -26,7 +26,7 @@ struct winner {
 
 /// Returns the fastest algorithms in ascending order of bytes. Only malloc'd buffers are considered, because most
 /// callers use such buffers. The time of an algorithm is the time of its faster form.
-std::vector<winner> winners_of(const exercise_kind& kind, int size, const std::vector<result>& rows) {
+std::vector<winner> winners_of(const collective& kind, int size, const std::vector<result>& rows) {
   std::vector<winner> best;
   for (const result& row : rows) {
     if (row.at("buffers") != "malloc" || row.at("wrong") > 0) continue;
@@ -106,7 +106,7 @@ int run_tune(lsched_world* runtime, const tune_options& options) {
   reporter out("tune", options.measured, ranks);
   std::vector<tuning_rule> rules;
   for (const std::string& name : options.measured.collectives) {
-    const exercise_kind& kind = exercise_named(name);
+    const collective& kind = *find_collective(name);
     const tuning_rule about{
         .collective = name, .ranks = ranks.size(), .is_near = options.is_near, .is_crowded = ranks.is_oversubscribed()};
     const std::vector<winner> best = winners_of(kind, ranks.size(), sweep(kind, ranks, options.measured, "", out));

@@ -70,16 +70,16 @@ void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes) {
 
 CLI::Option* add_collectives_option(CLI::App& command, std::vector<std::string>& collectives) {
   std::vector<std::string> names{"all"};
-  for (const bench::exercise_kind& kind : bench::exercises()) names.emplace_back(kind.name);
+  for (const collective* const kind : bench::exercises()) names.emplace_back(kind->name);
   return command
       .add_option_function<std::vector<std::string>>(
           "--collective",
           [&collectives](const std::vector<std::string>& words) {
             collectives.clear();
-            for (const bench::exercise_kind& kind : bench::exercises())
+            for (const collective* const kind : bench::exercises())
               if (std::find(words.begin(), words.end(), "all") != words.end() ||
-                  std::find(words.begin(), words.end(), kind.name) != words.end())
-                collectives.emplace_back(kind.name);
+                  std::find(words.begin(), words.end(), kind->name) != words.end())
+                collectives.emplace_back(kind->name);
           },
           "Collectives, or all [allreduce]")
       ->delimiter(',')

@@ -132,7 +132,7 @@ double ideal_of_draws(const std::vector<double>& rounds, int size) {
 }
 
 void measure_mpi(team& ranks, const fig9_options& options, std::uint64_t bytes, double seconds, reporter& out) {
-  const exercise task(exercise_named("allreduce"), 0, ranks.size(), bytes);
+  const exercise task(k_allreduce, 0, ranks.size(), bytes);
   std::vector<float> ones(task.count()), sum(task.count());
   mpi_baseline baseline(mpi_form::blocking, task, ones.data(), sum.data(), false);
   const auto check = [&] {

@@ -104,7 +104,7 @@ class contest {
 
   sparse_row run_mpi() {
     sparse_row row = row_of(options_, "mpi_allreduce", variants_of(options_, "topka").front());
-    const exercise sum(exercise_named("allreduce"), ranks_.rank(), ranks_.size(), options_.n * sizeof(float));
+    const exercise sum(k_allreduce, ranks_.rank(), ranks_.size(), options_.n * sizeof(float));
     mpi_baseline baseline(ranks_.is_oversubscribed() ? mpi_form::yielding : mpi_form::blocking, sum, gradient_.data(),
                           update_.data(), false);
     std::vector<double> us;
