@@ -311,10 +311,9 @@ def _samplers_of(batches: Any) -> Iterator[Any]:
 
 
 def make_partial(world: World, count: int, dtype: Any, *, collective: str | None = None,
-                 buckets: Sequence[int] | None = None, op: str | None = "sum", activation: str = "full", seed: int = 0,
-                 lag: str = "latest", history: int = 0, divisor: str | None = None, algorithm: str | None = None,
-                 averages_weights: bool = False, tensors: Sequence[tuple[int, int]] | None = None,
-                 sparse: Any = None) -> Partial:
+                 buckets: Sequence[int] | None = None, op: str | None = "sum", activation: str = "full",
+                 lag: str = "latest", divisor: str | None = None, algorithm: str | None = None,
+                 tensors: Sequence[tuple[int, int]] | None = None, sparse: Any = None, **numbers: Any) -> Partial:
     from ._sparse import request_of
 
     number, kind = dtype_number(dtype), dtype_kind(dtype)
@@ -322,15 +321,19 @@ def make_partial(world: World, count: int, dtype: Any, *, collective: str | None
     if sparse is not None:
         options = dict(sparse) if isinstance(sparse, dict) else {"k": sparse}
         wanted = request_of(**options)
-    count = whole_number(count, "count")
+    for name in numbers:
+        if name not in _core.LARGEST_PARTIAL:
+            raise TypeError(f"a partial collective has no option {name!r}")
+    numbers = {name: whole_number(given, name, 0, _core.LARGEST_PARTIAL[name])
+               for name, given in {"count": count, **numbers}.items()}
+    count = numbers["count"]
     sizes = [whole_number(each, "an entry of buckets") for each in buckets or ()]
     cuts = [whole_number(each, "an entry of tensors") for pair in tensors or () for each in pair]
     reduction = 0 if op is None else reduction_number(op, kind)
     start = text_of(activation, "activation") or ""
-    handle = _core.partial(world, text_of(collective, "collective"), count, sizes, number, reduction, start,
-                           whole_number(seed, "seed"), number_of(LAGS, lag, "lag"),
-                           whole_number(history, "history", 0, 2**32 - 1), number_of(DIVISORS, divisor, "divisor"),
-                           text_of(algorithm, "algorithm"), averages_weights, cuts, wanted, kind)
+    handle = _core.partial(world, text_of(collective, "collective"), sizes, number, reduction, start,
+                           number_of(LAGS, lag, "lag"), number_of(DIVISORS, divisor, "divisor"),
+                           text_of(algorithm, "algorithm"), cuts, wanted, kind, numbers)
     made = Partial(world, handle)
     made._dtype, made._kind = number, kind
     made._count = made._result_count = count

@@ -3,6 +3,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <limits>
+
 #include "bindings/python/src/handles.h"
 #include "bindings/python/src/interruptible.h"
 
@@ -12,31 +14,31 @@ namespace {
 using addresses = std::vector<address>;
 using limit = std::optional<double>;
 
-address create(const world& in, std::optional<std::string> collective, std::uint64_t count,
-               const std::vector<std::uint64_t>& buckets, int dtype, int reduction, const std::string& activation,
-               std::uint64_t seed, int lag, std::uint32_t history, int divisor, std::optional<std::string> algorithm,
-               bool averages_weights, const std::vector<std::uint64_t>& tensors, const sparse_request* sparse,
-               const std::string& elements) {
+/// `numbers` has the values of members of lsched_partial_desc that are numbers.
+address create(const world& in, std::optional<std::string> collective, const std::vector<std::uint64_t>& buckets,
+               int dtype, int reduction, const std::string& activation, int lag, int divisor,
+               std::optional<std::string> algorithm, const std::vector<std::uint64_t>& tensors,
+               const sparse_request* sparse, const std::string& elements, const nb::dict& numbers) {
   std::vector<lsched_tensor> table;
   for (std::size_t i = 0; i + 1 < tensors.size(); i += 2) table.push_back({tensors[i], tensors[i + 1]});
-  const lsched_partial_desc desc{.struct_size = sizeof desc,
-                                 .collective = collective ? collective->c_str() : nullptr,
-                                 .count = count,
-                                 .buckets = buckets.empty() ? nullptr : buckets.data(),
-                                 .bucket_count = static_cast<std::uint32_t>(buckets.size()),
-                                 .dtype = static_cast<lsched_dtype>(dtype),
-                                 .reduction = static_cast<lsched_reduction>(reduction),
-                                 .activation = activation.c_str(),
-                                 .seed = seed,
-                                 .lag = static_cast<lsched_lag>(lag),
-                                 .history = history,
-                                 .divisor = static_cast<lsched_divisor>(divisor),
-                                 .algorithm = algorithm ? algorithm->c_str() : nullptr,
-                                 .averages_weights = averages_weights ? 1 : 0,
-                                 .tensors = table.empty() ? nullptr : table.data(),
-                                 .tensor_count = table.size(),
-                                 .sparse = sparse,
-                                 .elements = elements.c_str()};
+  lsched_partial_desc desc{.struct_size = sizeof desc,
+                           .collective = collective ? collective->c_str() : nullptr,
+                           .buckets = buckets.empty() ? nullptr : buckets.data(),
+                           .bucket_count = static_cast<std::uint32_t>(buckets.size()),
+                           .dtype = static_cast<lsched_dtype>(dtype),
+                           .reduction = static_cast<lsched_reduction>(reduction),
+                           .activation = activation.c_str(),
+                           .lag = static_cast<lsched_lag>(lag),
+                           .divisor = static_cast<lsched_divisor>(divisor),
+                           .algorithm = algorithm ? algorithm->c_str() : nullptr,
+                           .tensors = table.empty() ? nullptr : table.data(),
+                           .tensor_count = table.size(),
+                           .sparse = sparse,
+                           .elements = elements.c_str()};
+#define LSCHED_NUMBER(name) \
+  if (numbers.contains(#name)) desc.name = nb::cast<decltype(desc.name)>(numbers[#name]);
+#include "lsched_partial_numbers.h"
+#undef LSCHED_NUMBER
   lsched_schedule* made = nullptr;
   blocking([&, all = committing(in)](lsched_diagnostic* why) { return lsched_partial_create(all, &desc, &made, why); });
   return adopted(made);
@@ -128,9 +130,13 @@ void carry(const schedule& of, const world& survivors) {
 }  // namespace
 
 void add_partial(nb::module_& module) {
+  nb::dict largest;
+#define LSCHED_NUMBER(name) largest[#name] = std::numeric_limits<decltype(lsched_partial_desc::name)>::max();
+#include "lsched_partial_numbers.h"
+#undef LSCHED_NUMBER
+  module.attr("LARGEST_PARTIAL") = largest;
   module.def("partial", create, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-             nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none(),
-             nb::arg());
+             nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
   module.def("offer", offer, nb::arg(), nb::arg().none());
   module.def("offer_bucket", [](const schedule& of, std::uint32_t index, address bucket) {
     expect(unlocked([&, one = of.get()] { return lsched_offer_bucket(one, index, at(bucket)); }));
