@@ -254,11 +254,18 @@ class _Waiter:
         self.__init__()  # type: ignore[misc]
 
     def stop(self) -> None:
-        """Ends the threads, once no work is in flight. Waits for callbacks, at most a second."""
+        """Ends the threads. Waits for callbacks, at most five seconds.
+
+        A thread that runs when the interpreter ends may abort the process, because Python ends threads by unwinding
+        their stacks, and torch's code between does not permit that.
+        """
         self._works.put(None)
-        until = time.monotonic() + 1
-        for thread in list(self._threads):
-            thread.join(max(0.0, until - time.monotonic()))
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            alive = [thread for thread in list(self._threads) if thread.is_alive()]  # a thread may have added another
+            if not alive:
+                return
+            alive[0].join(until - time.monotonic())
 
     def _ensure(self) -> None:
         with self._lock:
