@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import traceback
@@ -12,8 +13,9 @@ import traceback
 import pytest
 
 import libsched
+from waiting import EVENTS, LIMIT
 
-LIMIT = 30.0
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def as_threads(ranks: int, body, **options) -> list:
@@ -52,12 +54,14 @@ class Launched:
 
 
 def launch(ranks: int, source: str, timeout: float = 2 * LIMIT, **environment: str) -> Launched:
-    """Runs a program in `ranks` processes. The program can use os, sys, signal, time and libsched."""
-    begin = "import os, sys, signal, time, libsched\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    """Runs a program in `ranks` processes. The program can use os, sys, signal, time, libsched and waiting."""
+    begin = (f"import os, sys, signal, time, libsched\nsys.path.append({HERE!r})\nimport waiting\n"
+             "signal.signal(signal.SIGINT, signal.default_int_handler)\n")
     command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, "-u", "-c",
                begin + textwrap.dedent(source)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, text=True,
-                          env={**os.environ, **environment}, check=False)
+    with tempfile.TemporaryDirectory() as events:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, text=True,
+                              env={**os.environ, EVENTS: events, **environment}, check=False)
     print(done.stdout)
     return Launched(done.returncode, done.stdout)
 

@@ -11,6 +11,7 @@ import pytest
 import libsched
 from conftest import LIMIT, as_threads
 from libsched import _core
+from waiting import arrive_at, wait_until
 
 FULL = "LSCHED_TEST_FULL" in os.environ  # 120,000 rounds around short slices and short timeouts
 SHORT_SLICE, SLICE = 0.002, 0.1  # seconds; SLICE is the default
@@ -42,13 +43,8 @@ class Aim:
     def delay(self, number):
         if not self.is_late:
             return
-        until = time.monotonic() + LIMIT
-        while len(Aim.begins) <= number and time.monotonic() < until:
-            time.sleep(0)
-        due = Aim.begins[number] + self._seconds + self._random.uniform(-3e-4, 3e-4)
-        time.sleep(max(0.0, due - time.monotonic() - 1e-4))
-        while time.monotonic() < due:
-            pass
+        wait_until(lambda: len(Aim.begins) > number)
+        arrive_at(Aim.begins[number] + self._seconds + self._random.uniform(-3e-4, 3e-4))
 
     def meet(self):
         self._meeting.run(LIMIT)

@@ -1,5 +1,6 @@
 """Partial and sparse collectives, messages, builders, proofs and simulations."""
 
+import threading
 import time
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import libsched
 from conftest import LIMIT, as_threads
+from waiting import compute_for
 
 
 @pytest.mark.parametrize("activation", ["full", "solo", "majority", "quorum(2)"])
@@ -59,7 +61,7 @@ def test_a_loop_ends_with_the_same_round_on_all_ranks(activation, count):
         with world.partial(count, "f8", activation=activation, lag="accumulate") as sums:
             for _ in sums.rounds(range(7), until=30):
                 steps += 1
-                time.sleep(0.002 if world.rank == 1 else 0)
+                compute_for(0.002 if world.rank == 1 else 0)
                 ticket = sums.offer(np.ones(count))
                 assert ticket.round <= 30
                 add(sums.collect(ticket, result, LIMIT))
@@ -329,21 +331,24 @@ def test_proofs_and_simulations_need_no_world():
 
 
 def test_a_deadline_that_a_rank_chooses_itself():
-    """Steps take 50 ms. One rank is late by more than a second, and the other ranks wait about 10 ms for that rank."""
+    """Steps take 50 ms. One rank is late until the others have results, after they waited about 10 ms for that rank."""
+    have_results = threading.Barrier(3)
 
     def body(world):
         one, told = np.ones(4, "f4"), np.zeros(4, "f4")
         with world.partial(4, "f4", activation="deadline(auto)", lag="accumulate") as sums, world.barrier() as come:
             for _ in range(15):
                 come.run(LIMIT)
-                time.sleep(0.05)
+                compute_for(0.05)
                 assert sums.collect(sums.offer(one), told, LIMIT).ranks == world.size
             come.run(LIMIT)
             if world.rank == 2:
-                time.sleep(1.5)
+                have_results.wait(LIMIT)
             begin = time.monotonic()
             sums.collect(sums.offer(one), told, LIMIT)
             waited = time.monotonic() - begin
+            if world.rank != 2:
+                have_results.wait(LIMIT)
             come.run(LIMIT)
             sums.flush(told, LIMIT)
             return waited
@@ -358,6 +363,7 @@ def test_a_deadline():
     If a rank is late, the round ends after the deadline without that rank, and the contribution of the rank is in a
     later round.
     """
+    have_results = threading.Barrier(3)
 
     def body(world):
         one, told = np.ones(4, "f4"), np.zeros(4, "f4")
@@ -369,10 +375,12 @@ def test_a_deadline():
                 assert report.contributors == world.size and (told == world.size).all()
             all_in_time = time.monotonic() - begin
             if world.rank == 2:
-                time.sleep(1.5)
+                have_results.wait(LIMIT)
             begin = time.monotonic()
             report = sums.collect(sums.offer(one), told, LIMIT)
             waited = time.monotonic() - begin
+            if world.rank != 2:
+                have_results.wait(LIMIT)
             mine = report.mine
             come.run(LIMIT)
             report = sums.flush(told, LIMIT)

@@ -4,14 +4,14 @@ import gc
 import re
 import subprocess
 import sys
-import time
 import weakref
 
 import numpy as np
 import pytest
 
 import libsched
-from conftest import LIMIT, as_threads, launch
+from conftest import HERE, LIMIT, as_threads, launch
+from waiting import be_late, wait_until
 
 LOOP = """
     import numpy as np
@@ -24,6 +24,7 @@ LOOP = """
                     step.run(timeout=30)
         except libsched.Error as error:
             os.write(1, f"rank {world.rank}: {type(error).__name__} of rank {error.rank}\\n".encode())  # in one piece
+            waiting.SharedEvents().set(f"{world.rank} has heard")
             os._exit(7)
 """
 ENDS = {
@@ -75,7 +76,7 @@ def test_arrays_may_change_as_soon_as_a_wait_has_failed():
             try:
                 ticket = step.start()
                 if world.rank == trial % world.size:
-                    time.sleep(trial * 2e-5)
+                    be_late(trial * 2e-5)
                     step.cancel()
                 else:
                     ticket.wait(LIMIT)
@@ -89,14 +90,19 @@ def test_arrays_may_change_as_soon_as_a_wait_has_failed():
 
 
 def test_others_hear_of_a_rank_that_is_killed_while_its_children_live():
-    """The children are forked, like workers of a data loader, and inherit all open files and memory of the rank."""
+    """The children are forked, like workers of a data loader, and inherit all open files and memory of the rank.
+
+    A child lives until the others have heard, longer than their timeout.
+    """
     done = launch(3, LOOP + """
     world = libsched.init()
     def body(i):
         if i == 50 and world.rank == 1:
             if os.fork() == 0:
-                time.sleep(3)
-                os._exit(0)
+                try:
+                    waiting.SharedEvents().wait("0 has heard", "2 has heard", limit=40)
+                finally:
+                    os._exit(0)
             os.kill(os.getpid(), signal.SIGKILL)
     loop(world, body)
     """)
@@ -161,7 +167,9 @@ def test_the_interpreter_may_end_with_all_open(times):
 
 def test_ctrl_c_ends_a_wait():
     source = """
-import libsched, numpy as np, time, threading, os, signal
+import libsched, numpy as np, time, threading, os, signal, sys
+sys.path.append(sys.argv[1])
+from waiting import wait_until
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may have been started without
 worlds = libsched.open_threads(2, region_bytes=1 << 24)
 made = []
@@ -170,7 +178,7 @@ helper.start()
 step = worlds[0].allreduce(np.zeros(3))
 helper.join()
 def interrupt():
-    time.sleep(0.5)
+    wait_until(lambda: worlds[0].diagnose()[0] == 1)  # the round waits for rank 1
     interrupt.at = time.monotonic()
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=interrupt).start()
@@ -179,7 +187,7 @@ try:
 except KeyboardInterrupt:
     print("after", time.monotonic() - interrupt.at)
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", source], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", source, HERE], capture_output=True, text=True,
                           timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout.split()[1]) < 5  # seconds; a wait checks for signals ten times a second
@@ -348,7 +356,7 @@ def test_a_round_whose_ticket_was_dropped_has_its_memory():
             else:
                 step.start_with(first, second).wait(LIMIT)
             come.run(LIMIT)
-            time.sleep(0.2)
+            wait_until(lambda: world.stats()["rounds"] == 5)  # two rounds of `step`, and three of `come`
 
     as_threads(2, body)
 

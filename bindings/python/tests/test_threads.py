@@ -1,7 +1,6 @@
 """Objects that several threads call, and threads that outlive the interpreter."""
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 
 import libsched
 from conftest import LIMIT, as_threads, launch
+from waiting import compute_for, is_awaited, wait_until
 
 
 def beside(call):
@@ -38,7 +38,7 @@ def test_what_another_thread_waits_for_is_not_closed():
         with world.barrier() as step:
             if world.rank == 0:
                 thread, raised = beside(lambda: step.run(LIMIT))
-                time.sleep(0.2)
+                wait_until(lambda: world.diagnose()[0] == 1)  # the round waits for rank 1
                 for end in (step.close, world.close):
                     with pytest.raises(libsched.Busy):
                         end()
@@ -66,7 +66,7 @@ def test_closing_in_one_thread_while_others_run():
             def loop():
                 while True:
                     step.run(LIMIT)
-                    time.sleep(0.0001)
+                    compute_for(0.0001)
 
             thread, raised = beside(loop)
             while True:
@@ -90,7 +90,7 @@ def test_two_threads_wait_for_one_message():
                     message = box.receive(1, x, tag=i)
                     thread, raised = beside(lambda: message.wait(LIMIT))
                     if i % 2:
-                        time.sleep(0.001)
+                        wait_until(lambda: is_awaited(message))
                     assert not message.test()
                     come.run(LIMIT)
                     message.wait(LIMIT)
@@ -109,7 +109,7 @@ def test_both_threads_hear_that_a_message_was_too_long():
             if world.rank == 0:
                 message = box.receive(1, np.zeros(1))
                 thread, raised = beside(lambda: message.wait(LIMIT))
-                time.sleep(0.1)
+                wait_until(lambda: is_awaited(message))
                 with pytest.raises(libsched.Busy):
                     message.cancel()
                 with pytest.raises(libsched.Timeout):
@@ -131,23 +131,37 @@ def test_both_threads_hear_that_a_message_was_too_long():
     as_threads(2, body)
 
 
-@pytest.mark.parametrize("wait", ["late.run()", "box.receive(1 - world.rank, x).wait()", "busy()"])
-def test_a_daemon_thread_waits_when_the_interpreter_ends(wait):
+# For each wait: the code, and a condition that becomes true once a thread is in it.
+DAEMONS = {
+    "run": ("late.run()", "world.diagnose()[0] == 1"),
+    "message": ("made.append(box.receive(1, x)); made[0].wait()", "made and waiting.is_awaited(made[0])"),
+    "busy": ("busy()", "len(made) > 99"),
+}
+
+
+@pytest.mark.parametrize("name", DAEMONS)
+def test_a_daemon_thread_waits_when_the_interpreter_ends(name):
+    wait, is_waiting = DAEMONS[name]
     for _ in range(3):
         done = launch(2, f"""
         import threading, numpy as np
         world = libsched.init()
-        x = np.zeros(3)
+        x, made = np.zeros(3), []
         mine, late, box = world.barrier(), world.barrier(), world.mailbox()
         def busy():
             while True:
                 world.stats(), world.describe()
+                made.append(None)
         def wait():
             if world.rank == 0:
                 {wait}
         threading.Thread(target=wait, daemon=True).start()
         mine.run(30)
-        time.sleep(0.1)
+        events = waiting.SharedEvents()
+        if world.rank == 0:
+            waiting.wait_until(lambda: {is_waiting})
+            events.set("it waits")
+        events.wait("it waits")
         print("end", flush=True)
         """)
         assert done.status == 0 and done.output.count("end") == 2, done.output
@@ -164,28 +178,37 @@ WAITS = {
 
 @pytest.mark.parametrize("name", WAITS)
 def test_ctrl_c_ends_a_collective_call_that_nobody_else_makes(name):
-    """Rank 1 calls late or not at all. An object that the call creates after the signal is destroyed."""
+    """Rank 1 does not call, and ends after rank 0's wait. An object that the call creates later is destroyed."""
     done = launch(2, f"""
     import threading
     slow = int(os.environ["LSCHED_RUN_RANK"]) == 1
-    def interrupt():
-        time.sleep(1)
-        interrupt.at = time.monotonic()
-        os.kill(os.getpid(), signal.SIGINT)
+    events = waiting.SharedEvents()
+    def threads():
+        return set(os.listdir("/proc/self/task"))
+    def interrupt_later():
+        before = threads()
+        def interrupt():
+            known = before | {{str(threading.get_native_id())}}
+            waiting.wait_until(lambda: threads() - known)  # the library makes the call in a new thread
+            interrupt_later.at = time.monotonic()
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=interrupt).start()
+    def stay_away():
+        events.wait("verdict")
+        os._exit(0)
     if {name == "init"}:
         if slow:
-            time.sleep(3)
-            os._exit(0)
-        threading.Thread(target=interrupt).start()
+            stay_away()
+        interrupt_later()
     try:
         world = libsched.init(commit_timeout=20)
         if slow:
-            time.sleep(3)
-            os._exit(0)
-        threading.Thread(target=interrupt).start()
+            stay_away()
+        interrupt_later()
         {WAITS[name]}
     except KeyboardInterrupt:
-        os.write(1, f"after {{time.monotonic() - interrupt.at}}\\n".encode())
+        os.write(1, f"after {{time.monotonic() - interrupt_later.at}}\\n".encode())
+        events.set("verdict")
     """)
     after = [float(line.split()[1]) for line in done.output.splitlines() if line.startswith("after")]
     assert len(after) == 1 and after[0] < 1.5, done.output  # a wait checks for signals ten times a second
@@ -197,9 +220,8 @@ def test_an_exchange_that_raises_or_is_interrupted():
 
     def interrupted(_):
         signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may have been started without this handler
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(1)
-        return []
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("the signal was not heard")
 
     for exchange, error in ((raises, OSError), (interrupted, KeyboardInterrupt), (lambda mine: [], libsched.Error)):
         with pytest.raises(error):
@@ -378,8 +400,9 @@ def test_memory_does_not_make_a_world_that_is_in_use_end():
         view = world.empty(1024)
         if world.rank == 0:
             parts = []
+            calls = world._commits
             thread, raised = beside(lambda: parts.append(world.split(0)))
-            time.sleep(0.2)
+            wait_until(lambda: world._commits > calls)
             with pytest.raises(libsched.Busy):
                 world.close()
             is_refused.set()

@@ -10,6 +10,7 @@ of expectations; 1 if not; 2 if the ranks do not start. If a test passes that is
 """
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -23,7 +24,7 @@ import time
 import tomllib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GRACE = 5  # seconds that the other ranks have to finish a test once a rank has failed
+GRACE = 5  # seconds that ranks have to finish a test once a rank has failed, and to end once they were told to
 
 
 class RankDied(Exception):
@@ -73,9 +74,9 @@ class Rank:
             raise RankDied(self.rank, f"{end}\n{self.read_stacks()}process ended with status {self.process.wait()}")
         return json.loads(line)
 
-    def dump_stacks(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGUSR1)
+    def abort(self):
+        """Makes the process write the stacks of its threads, and end."""
+        self.process.send_signal(signal.SIGABRT)
 
     def read_stacks(self):
         if not os.path.exists(self.stacks):
@@ -181,8 +182,10 @@ class Ranks:
 
     def describe_hang(self, waiting):
         for member in waiting:
-            member.dump_stacks()
-        time.sleep(0.5)
+            member.abort()
+        for member in waiting:
+            with contextlib.suppress(subprocess.TimeoutExpired):  # the process is killed soon in any case
+                member.process.wait(GRACE)
         return [
             (member.rank, {"outcome": "timeout", "detail": member.read_stacks() + "no reply", "lost": True})
             for member in waiting

@@ -11,13 +11,15 @@ import importlib
 import json
 import os
 import random
-import signal
+import resource
 import socket
 import sys
-import time
 import traceback
 import unittest
 from datetime import timedelta
+
+import above  # noqa: F401
+from waiting import wait_until
 
 SEED = 1234
 SUITE = "torch.testing._internal.distributed.distributed_test"
@@ -80,7 +82,7 @@ class Meeting:
         self.store, self.rank, self.count = store, rank, 0
 
     def barrier(self, size, timeout, released_by_failure=True):
-        """Blocks until `size` ranks have come. Raises RuntimeError after `timeout` seconds.
+        """Blocks until `size` ranks have come. Raises TimeoutError after `timeout` seconds.
 
         With `released_by_failure`, also raises RuntimeError if a rank has failed.
         """
@@ -88,14 +90,15 @@ class Meeting:
         self.meet(f"barrier{self.count}", size, timeout, released_by_failure)
 
     def meet(self, key, size, timeout, released_by_failure):
-        self.store.add(key, 1)
-        deadline = time.monotonic() + timeout
-        while self.store.add(key, 0) < size:
+        def all_have_come():
+            if self.store.add(key, 0) >= size:
+                return True
             if released_by_failure and self.store.add("failed", 0):
                 raise RuntimeError("another rank failed before this barrier")
-            if time.monotonic() > deadline:
-                raise RuntimeError("barrier timeout")
-            time.sleep(0.002)
+            return False
+
+        self.store.add(key, 1)
+        wait_until(all_have_come, timeout)
 
     def fail(self):
         self.store.add("failed", 1)
@@ -205,7 +208,8 @@ def main():
     task = json.loads(lines.readline())
     rank, size, timeout = task["rank"], task["size"], task["timeout"]
     stacks = open(task["stacks"], "w")
-    faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
+    faulthandler.enable(stacks)  # also for SIGABRT, by which the driver ends a rank that hangs
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     suite, skipped = load_suite(task["backends"], task["gates"], task["modules"])
     import torch
     import torch.distributed as dist

@@ -6,17 +6,15 @@ Imported by programs of test_streams.py, before their first collective.
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import threading
 from ctypes import byref, c_uint, c_void_p
 
+import above  # noqa: F401
 import torch
+from device_memory import Device, call, cuda
 
 from libsched.torch import _device
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
-from device_memory import Device, call, cuda  # noqa: E402
 
 DEVICE = torch.device("cuda", 0)
 device = Device().__enter__()

@@ -9,12 +9,13 @@ import faulthandler
 import functools
 import os
 import sys
-import time
 import traceback
 from datetime import timedelta
 
+import above  # noqa: F401
 import torch
 import torch.distributed as dist
+from waiting import be_late
 
 import libsched.torch
 from libsched.torch._calls import Calls
@@ -243,7 +244,7 @@ class SlowRefusal:
 
         def slowly(calls):
             self.tell_all(calls)
-            time.sleep(DELAY)
+            be_late(DELAY)
 
         Calls._tell_all = slowly
 
@@ -261,7 +262,7 @@ def refused(name, number, good, bad, is_known, late_rank=None):
     for _ in range(5 if is_known else 0):
         good(at)
     if rank == late_rank:
-        time.sleep(DELAY)
+        be_late(DELAY)
     try:
         answer = (bad if rank == at else good)(at)
         if answer is not None and answer is not False:
@@ -310,6 +311,6 @@ if __name__ == "__main__":
         main(sys.argv[1:])
     except BaseException:
         traceback.print_exc()
-        time.sleep(0.2)
+        sys.stderr.flush()
         os._exit(1)
     os._exit(0)

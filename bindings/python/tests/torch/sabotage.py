@@ -2,7 +2,7 @@
 
 import os
 import signal
-import time
+import threading
 
 import delegate
 import torch.distributed as dist
@@ -26,5 +26,5 @@ def refuse(_):
 
 register("wrong", lambda tensors: tensors[0].add_(1))
 register("refuses", refuse)
-register("hangs", lambda _: time.sleep(3600))
+register("hangs", lambda _: threading.Event().wait(3600))
 register("dies", lambda _: os.kill(os.getpid(), signal.SIGKILL))

@@ -9,16 +9,17 @@ begin(), which opens a group and attaches its device.
 import gc
 import os
 import sys
-import time
 import weakref
 from datetime import timedelta
 from types import SimpleNamespace
 
+import above  # noqa: F401
 import cuda_double as double
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions
+from waiting import SharedEvents, wait_until  # noqa: F401
 
 COUNT = 1000
 FLOAT32 = 8  # LSCHED_F32
@@ -55,13 +56,6 @@ def is_all(target, value):
 def sum_of(offset):
     """Returns the sum over all ranks of rank + offset."""
     return float(sum(r + offset for r in range(dist.get_world_size())))
-
-
-def comes_true(condition):
-    end = time.monotonic() + 20
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()
 
 
 def check_rounds_over_one_memory_and_over_many_follow_the_stream(rank):
@@ -137,15 +131,15 @@ def check_what_is_left_to_do_is_done_once_in_the_first_stream_that_waits(rank):
     with double.stream(first):
         work.wait()
     with double.stream(second):
-        work.wait()  # after the first
-    assert comes_true(work.has_ended)
+        work.wait()  # `second` waits until `finish` has ended in `first`
+    wait_until(work.has_ended)
     assert done == [first] and kept.used_in == [first] and not work.is_completed()
     assert double.cuda.fake_cuda_pending(second.cuda_stream) == 1
     first.hold(False)
     second.synchronize()
     assert is_all(copy, sum_of(0)) and work.is_completed()
     work = allreduce(x, finish=finish)  # without a wait: is_completed() runs `finish`
-    assert comes_true(work.is_completed)
+    wait_until(work.is_completed)
     assert len(done) == 2 and is_all(copy, dist.get_world_size() * sum_of(0))
 
 
@@ -163,7 +157,7 @@ def check_memory_is_kept_until_the_round_has_ended(rank):
         stream.hold(False)
         stream.synchronize()
         # The watcher releases them without another call.
-        assert comes_true(lambda: all(each() is None for each in seen))
+        wait_until(lambda: all(each() is None for each in seen))
 
 
 def check_futures_are_completed_at_once_and_callbacks_come_behind_the_round(rank):

@@ -1,12 +1,20 @@
 """Errors that ranks of torch.distributed get if one of them dies, comes late or starts again. Ranks are processes."""
 
+import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 
+import above  # noqa: F401
+from waiting import EVENTS
+
 BEGIN = """
-import os, time, torch, torch.distributed as dist, libsched.torch
+import os, sys, time, torch, torch.distributed as dist, libsched.torch
 from datetime import timedelta
+sys.path.append("{above}")
+import waiting
+events = waiting.SharedEvents()
 dist.init_process_group("{backend}", timeout=timedelta(seconds={limit}))
 rank = dist.get_rank()
 def say(text):
@@ -14,13 +22,17 @@ def say(text):
 """
 
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
 def run(ranks, body, limit=30, backend="lsched", end=100):
-    """Returns the output of the ranks. Blocks for at most `end` seconds."""
-    program = BEGIN.format(limit=limit, backend=backend) + textwrap.dedent(body)
+    """Returns the output of the ranks, which share `events`. Blocks for at most `end` seconds."""
+    program = BEGIN.format(above=os.path.dirname(HERE), limit=limit, backend=backend) + textwrap.dedent(body)
     python = [sys.executable, "-W", "ignore", "-c", program]
     command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), *python]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=end, text=True,
-                          check=False)
+    with tempfile.TemporaryDirectory() as directory:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=end, text=True,
+                              check=False, env={**os.environ, EVENTS: directory})
     print(done.stdout)
     return done.stdout
 
@@ -51,13 +63,14 @@ def test_a_late_rank_writes_to_nobodys_memory():
             say("in vain: rank " + str(error.__cause__.rank))
         del late
         torch.zeros(3_000_000)
-        time.sleep(2)
+        events.set("in vain")
     else:
-        time.sleep(2)
+        events.wait("in vain")
         try:
             dist.all_reduce(torch.ones(500_000))
         except RuntimeError as error:
             say("given up by rank " + str(error.__cause__.rank))
+    events.meet(rank, 2)
     os._exit(0)
     """, limit=1)
     assert "in vain: rank 1" in said and "given up by rank 0" in said, said
@@ -84,11 +97,11 @@ def test_coalesced_work_fails_as_a_whole():
     for _ in range(4):  # as many schedules as a kind of call has: later calls create none
         dist.group.WORLD.allreduce_coalesced([torch.ones(3), torch.ones(4)]).wait()
     if rank == 1:
-        time.sleep(1)
+        events.wait("begun")
         os._exit(0)
     work = dist.group.WORLD.allreduce_coalesced([torch.ones(3), torch.ones(4)])
-    while not work.is_completed():
-        time.sleep(0.01)
+    events.set("begun")
+    waiting.wait_until(work.is_completed)
     try:
         work.wait()
     except RuntimeError as error:

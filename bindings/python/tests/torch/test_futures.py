@@ -10,7 +10,8 @@ def test_a_future_fails_after_the_time_of_its_operation():
             dist.all_reduce(torch.ones(3), async_op=True).get_future().wait()
         except Exception as error:
             say(f"in vain: {error}")
-    time.sleep(3)
+        events.set("verdict")
+    events.wait("verdict")
     """, limit=2)
     assert said.count("in vain") == 1 and "timeout" in said, said
 
@@ -106,8 +107,8 @@ def test_a_group_that_was_given_up_says_so_at_every_call():
                 say("went well")
             except RuntimeError as error:
                 say(f"refused: {error}")
-    else:
-        time.sleep(4)
+        events.set("verdict")
+    events.wait("verdict")
     """, limit=1)
     assert said.count("refused") == 6 and said.count("was given up") == 5 and "went well" not in said, said
 
@@ -145,12 +146,12 @@ def test_a_child_that_was_forked_off_has_futures_of_its_own():
             def wait(self, timeout): pass
             def test(self): return False
         future = Work(Ended(), [x], 5.0).get_future()
-        for _ in range(500):
-            if future.done():
-                say("done")
-                os._exit(0)
-            time.sleep(0.01)
-        os._exit(1)
+        try:
+            waiting.wait_until(future.done)
+            say("done")
+            os._exit(0)
+        finally:
+            os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     """)
     assert said.count("done") == 2, said
@@ -167,8 +168,8 @@ def test_refusals_are_errors_of_torch():
             except dist.DistBackendError as error:
                 say(f"refused {type(error.__cause__).__name__}")
         say(f"at once {time.monotonic() - begin < 0.5}")
-    else:
-        time.sleep(4)
+        events.set("verdict")
+    events.wait("verdict")
     """, limit=1)
     assert "refused Timeout" in said and said.count("refused Cancelled") == 2 and "at once True" in said, said
 
@@ -181,13 +182,14 @@ def test_a_daemon_thread_when_the_interpreter_ends():
         import threading
         import numpy
         world = libsched.torch.world_of()
-        step, x = world.allreduce(numpy.ones(4)), numpy.ones(4)
+        step, x, rounds = world.allreduce(numpy.ones(4)), numpy.ones(4), []
         def go():
             while True:
                 step.rebind(output=x)
                 step.run(1)
+                rounds.append(step)
         threading.Thread(target=go, daemon=True).start()
-        time.sleep(0.3)
+        waiting.wait_until(lambda: len(rounds) > 999)
         say("end")
         """)
         assert said.count("end") == 1 and "terminate" not in said, said

@@ -22,12 +22,8 @@ with open("{path}", "r+b") as file:
     shown = memoryview(mmap.mmap(file.fileno(), 16)).cast("d")  # the round, and when the first rank's wait began
 
 def arrive_late(number):
-    while shown[0] < number:
-        time.sleep(0)
-    due = shown[1] + slice_of_waits + draw.uniform(-3e-4, 3e-4)
-    time.sleep(max(0.0, due - time.monotonic() - 1e-4))
-    while time.monotonic() < due:
-        pass
+    waiting.wait_until(lambda: shown[0] >= number)
+    waiting.arrive_at(shown[1] + slice_of_waits + draw.uniform(-3e-4, 3e-4))
 
 for number in range(1, {rounds} + 1):
     dist.barrier()

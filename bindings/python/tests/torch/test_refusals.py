@@ -55,17 +55,17 @@ def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks(is_late):
     failed before its own round has begun.
     """
     said = run(3, """
-    import time
     for _ in range(5):
         dist.all_to_all_single(torch.zeros(3), torch.ones(3))
         dist.all_reduce(torch.ones(2))
     splits = [3, 0, 0] if rank == 1 else [1, 1, 1]
     if rank == 2 and %d:
-        time.sleep(0.3)
+        events.wait("failed")
     try:
         dist.all_to_all_single(torch.zeros(3), torch.ones(3), splits, splits)
     except RuntimeError as error:
         say(f"exchange: {error}")
+        events.set("failed")
     begun = time.monotonic()
     for _ in range(3):
         try:
@@ -74,7 +74,7 @@ def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks(is_late):
         except RuntimeError as error:
             say(f"next: {error}")
     say("in time" if time.monotonic() - begun < 10 else "late")
-    time.sleep(1)  # other ranks would hear of the end of this process
+    events.meet(rank, 3)  # other ranks would hear of the end of this process
     os._exit(0)
     """ % is_late)
     assert said.count("exchange: ") >= 1, said
@@ -87,7 +87,6 @@ def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks(is_late):
 def test_a_block_that_is_shorter_than_expected_is_an_error(asynchronous, dtype, sent):
     """Without the error the tensor of rank 2 would keep old elements. The other ranks raise at their next call."""
     said = run(3, """
-    import time
     dtype, sent, asynchronous = torch.%s, %d, %d
     for _ in range(5):
         dist.all_to_all_single(torch.zeros(6, dtype=dtype), torch.ones(6, dtype=dtype))
@@ -107,7 +106,7 @@ def test_a_block_that_is_shorter_than_expected_is_an_error(asynchronous, dtype, 
             say("went on")
         except RuntimeError as error:
             say(f"next: {error}")
-    time.sleep(1)  # other ranks would hear of the end of this process
+    events.meet(rank, 3)  # other ranks would hear of the end of this process
     os._exit(0)
     """ % (dtype, sent, asynchronous))
     assert said.count("exchange: right") == 2, said

@@ -6,9 +6,12 @@ Ranks are processes. test_cuda.py tests tensors of a GPU.
 import os
 import subprocess
 import sys
+import tempfile
 
+import above  # noqa: F401
 import pytest
 from test_failures import run
+from waiting import EVENTS
 
 import libsched
 
@@ -20,9 +23,10 @@ needs_the_fake = pytest.mark.skipif(not os.path.exists(os.path.join(FAKE, "libcu
 
 def launched(ranks, *program):
     """Runs a program in `ranks` processes. Returns their output."""
-    done = subprocess.run([sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, *program],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, text=True, check=False,
-                          env={**os.environ, "LD_LIBRARY_PATH": FAKE})
+    with tempfile.TemporaryDirectory() as directory:
+        done = subprocess.run([sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, *program],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, text=True, check=False,
+                              env={**os.environ, "LD_LIBRARY_PATH": FAKE, EVENTS: directory})
     print(done.stdout)
     return done.stdout
 
@@ -43,8 +47,9 @@ def test_a_round_whose_time_is_over_lets_its_stream_go_and_names_the_missing_ran
     said = in_streams(2, 2, """
 allreduce(x, is_async=False)
 double.current_stream().synchronize()
+events = SharedEvents()
 if rank == 1:
-    time.sleep(8)
+    events.wait("verdict")
     os._exit(0)
 work = allreduce(x, is_async=False)
 double.current_stream().synchronize()  # for ever, if nobody gave it up
@@ -59,6 +64,7 @@ try:
     work.wait()
 except RuntimeError as error:
     say("wait has raised")
+events.set("verdict")
 os._exit(0)
 """)
     assert said.count("heard") == 2 and "rank 1" in said and "was given up" in said, said

@@ -8,8 +8,8 @@ Functions whose names begin with check_ are the checks. A rank that fails ends a
 import contextlib
 import copy
 import itertools
-import time
 
+import above  # noqa: F401
 import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
@@ -18,15 +18,9 @@ from torch.nn.parallel import DistributedDataParallel
 import libsched
 import libsched.torch as lst
 from backend_program import main
+from waiting import compute_for, wait_until
 
 STEPS = 20
-
-
-def wait_until(is_so, seconds=60):
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, "the condition does not become true"
-        time.sleep(0.001)
 
 
 class Training:
@@ -165,7 +159,7 @@ def check_nothing_is_lost_without_waiting(its):
 
         opt = its.partial(model, activation=policy, lag="history", on_round=decay)
         for i in range(50):
-            time.sleep(0.002 if (i + its.rank) % 3 == 0 else 0)
+            compute_for(0.002 if (i + its.rank) % 3 == 0 else 0)
             its.train(model, opt, [i])
         opt.flush()
         assert are_alike(model), policy
@@ -198,7 +192,7 @@ def check_a_loop_by_rounds(its):
                     steps += 1
                     opt.zero_grad()
                     model(batch).square().mean().backward()
-                    time.sleep(0.005 if its.rank == 1 else 0)
+                    compute_for(0.005 if its.rank == 1 else 0)
                     opt.step()
                     assert opt.round <= until and opt.sums.statistics()["rounds"] <= until
                 assert opt.round == until + 1 and are_alike(model), (policy, opt.round)
@@ -223,7 +217,7 @@ def check_replicas_are_alike_after_a_loop_by_rounds(its):
         with its.partial(model, activation="solo", lag=lag if its.rank == 1 else "history") as opt:
             for i in opt.rounds(itertools.count(), until=200):
                 its.train(model, opt, [i])
-                time.sleep(pause if its.rank == 1 and i < 20 else 0)
+                compute_for(pause if its.rank == 1 and i < 20 else 0)
             assert are_alike(model) and opt.round in (201, 202), (lag, opt.round)
 
 
@@ -612,7 +606,7 @@ def check_a_hook_without_waiting(its):
     model, state = its.hooked(lst.PartialState, lst.partial_hook, activation="solo", lag="accumulate")
     opt = sgd(model)
     for i in range(50):
-        time.sleep(0.01 if its.rank == 1 else 0)
+        compute_for(0.01 if its.rank == 1 else 0)
         its.train(model, opt, [i])
         assert state.report.to >= i + 1
     state.close()
