@@ -57,14 +57,15 @@ class joined_world {
   /// Queues the commit of a mailbox. Any thread.
   std::shared_ptr<mailbox_commit> queue_mailbox();
 
-  /// Waits until all members agree on the mailbox. After the timeout, the commit fails on all members. Any thread.
+  /// Waits until all members agree on the mailbox. After the timeout, the commit fails as in await(queued_commit&). Any
+  /// thread.
   std::optional<failure> await(mailbox_commit& made);
 
   /// Destroys a mailbox. Returns BUSY if a message is in flight. Any thread.
   status remove(std::shared_ptr<mailbox_commit>& gone);
 
-  /// Waits until all members agree on the commit. After the timeout the commit fails on all members. If the commit
-  /// fails, removes the instances and returns the reason. Any thread.
+  /// Waits until all members agree on the commit. After the timeout the commit fails on this rank, and on all members
+  /// if they share memory. If the commit fails, removes the instances and returns the reason. Any thread.
   std::optional<failure> await(queued_commit& made);
 
   /// Splits the world, and waits until all members agree, as await() does. Returns the new world of this rank's colour,

@@ -1485,7 +1485,7 @@ typedef struct lsched_verification {
   uint64_t messages;            /* number of payload messages of all ranks in one round */
   uint64_t bytes;               /* payload bytes of all ranks in one round, if every rank contributes */
   uint64_t signals;             /* number of signals (messages without data) in a round if every rank calls */
-  uint64_t signals_of_one;      /* number of signals in a round if only one rank calls */
+  uint64_t signals_of_one;      /* number of signals if only as many ranks call as the round needs */
   uint64_t hops;                /* length of the longest chain of dependent messages and signals */
   uint64_t unexpected_messages; /* upper bound, valid for each rank, of the number of messages that arrive at the rank
                                    before their receives are posted */

@@ -235,11 +235,12 @@ class proof {
       const char* name;
       std::uint64_t cost::*field;
     };
-    constexpr std::array<entry, 5> k_entries{{{"messages", &cost::messages},
-                                              {"bytes", &cost::bytes},
-                                              {"signals", &cost::signals},
-                                              {"signals if a single rank calls", &cost::signals_of_one},
-                                              {"hops", &cost::hops}}};
+    constexpr std::array<entry, 5> k_entries{
+        {{"messages", &cost::messages},
+         {"bytes", &cost::bytes},
+         {"signals", &cost::signals},
+         {"signals if as few ranks call as the round needs", &cost::signals_of_one},
+         {"hops", &cost::hops}}};
     for (const auto& [name, field] : k_entries) {
       const std::uint64_t counted = answer_.round_cost.*field;
       const std::uint64_t declared = (*promise_.round_cost).*field;
