@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "build_options.h"
+#include "ops/number_text.h"
 
 #if LSCHED_HAVE_TBB
 #include "offload/tbb_lane.h"
-#include "ops/number_text.h"
 #endif
 
 namespace lsched {
