@@ -47,8 +47,8 @@ class progress_line {
     is_shown_ = on_terminal_;
   }
 
-  /// Erases the line. No line is printed while the caller holds the returned lock, so hold it while other output is
-  /// written.
+  /// Erases the line. No line is printed while the caller holds the returned lock, so hold the lock while other output
+  /// is written.
   [[nodiscard]] std::unique_lock<std::mutex> erase() {
     std::unique_lock held(lock_);
     if (is_shown_) std::fprintf(to_, "\r\033[K");

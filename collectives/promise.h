@@ -1,5 +1,5 @@
-// The postcondition that the schedules of a world must satisfy: that of the collective in the schedules' name, or of a
-// collective that the caller gives.
+// The postcondition that the schedules of a world must satisfy. The caller gives the collective, or the schedules' name
+// contains it.
 #pragma once
 
 #include <optional>
@@ -42,9 +42,9 @@ struct world_promise {
 /// operands may be combined in any order if the kernel commutes, and a partial round that one call starts must send P-1
 /// signals.
 ///
-/// `world` must not be empty. Returns ARGUMENT if the collective does not exist or needs values that cannot be derived,
-/// if a value that the caller gives does not apply to the collective, or if the caller gives a value but outputs may
-/// have any content.
+/// `world` must not be empty. Returns ARGUMENT if the collective does not exist or needs values that cannot be derived.
+/// Also returns ARGUMENT if the caller gives a value that does not apply to the collective, or gives a value although
+/// outputs may have any content.
 result<world_promise> promise_for(std::span<const schedule_ptr> world, const asked& by_caller = {});
 
 /// Returns "allreduce/tree of sum of 5 x f64" or "bcast of 5 x f64, root 2". `promise.of` must not be null.

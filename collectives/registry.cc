@@ -33,7 +33,7 @@ constexpr auto k_dense = addresses_of(
     k_reduce_scatter_block_halving, k_reduce_scatter_block_ring, k_reduce_scatter_block_circulant, k_scan_chain,
     k_scan_recursive_doubling, k_scatter_binomial, k_scatter_flat, k_scatterv_binomial, k_scatterv_flat);
 
-/// Inserts the partial algorithms before those of reduce.
+/// Inserts the partial algorithms before the algorithms of reduce.
 std::vector<algorithm> make_table() {
   std::vector<algorithm> all, partial;
   for (const algorithm* const dense : k_dense) {

@@ -30,7 +30,7 @@ void add_algorithm(const algorithm& more);
 /// Returns the algorithm with exactly this name, or nullptr.
 const algorithm* find(std::string_view collective, std::string_view name);
 
-/// Returns the schedules of all ranks, in rank order. Errors: those of the generator.
+/// Returns the schedules of all ranks, in rank order, or the error of the generator.
 result<std::vector<schedule_ptr>> generate_world(const algorithm& how, rank size, const shape& data,
                                                  const activation& starts = {});
 

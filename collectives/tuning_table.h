@@ -7,9 +7,9 @@
 //   allreduce ranks 2 near roomy bytes 0 4096 recursive_doubling
 //   allreduce ranks 2 near roomy bytes 4097 max direct segment 65536
 //
-// A rule applies to the given number of ranks, on one node (near) or on several nodes (far), with a core for each rank
-// (roomy) or with shared cores (crowded), and to blocks or vectors in the given range of bytes. If several rules apply,
-// the first is used.
+// A rule applies to the given number of ranks, and to blocks or vectors in the given range of bytes. The ranks are on
+// one node (near) or on several nodes (far), and have a core each (roomy) or share cores (crowded). If several rules
+// apply, the first is used.
 #pragma once
 
 #include <cstdint>

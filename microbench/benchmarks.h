@@ -26,9 +26,10 @@ struct output_options {
   std::string json{};       ///< path for JSON lines; "-": standard output; empty: no JSON
 };
 
-/// Latency of MPI_Allreduce, solo and majority under a linear skew: Fig. 8 and 9 of Li et al., PPoPP 2020.
+/// Latency of MPI_Allreduce and of solo and majority rounds, under a linear skew (Fig. 8 and 9 of Li et al., PPoPP
+/// 2020).
 struct fig9_options : output_options {
-  /// Iterations of solo and majority. Not set: 64, or fewer if they take too long.
+  /// Number of iterations of solo and majority. If not set: 64, or fewer if they take too long.
   std::optional<std::uint64_t> iterations;
   std::vector<std::uint64_t> sizes{64, 512, 4096, 32768, 262144, 4194304};  ///< bytes, multiples of 4
   std::string only;           ///< "mpi", "solo", "majority"; empty: all three
@@ -50,8 +51,8 @@ struct partial_options : output_options {
 std::span<const std::string_view> partial_skews();
 int run_partial(lsched_world* runtime, const partial_options& options);
 
-/// Costs of partial rounds without late ranks: rounds in step, offers alone, and processor time. Also the processor
-/// time of ranks that wait for a late rank.
+/// Costs of partial rounds without late ranks: latency of rounds, latency of lsched_offer alone, and processor time.
+/// Also the processor time of ranks that wait for a late rank.
 struct cost_options : output_options {
   std::vector<std::uint64_t> sizes{8, 1024, 8192, 32768, 65536, 262144, 1048576, 4194304, 16777216};  ///< in bytes
   double cell_seconds = 0.2;  ///< time for each kind of round
@@ -80,7 +81,7 @@ struct coll_options : output_options {
 };
 int run_coll(lsched_world* runtime, const coll_options& options);
 
-/// The adaptive sum, compared with the sums of this library and of MPI, and the expected extra cost of an adaptive sum.
+/// Latency of adaptive sums, of libsched's sums and of MPI's sums. Also the expected extra cost of an adaptive sum.
 struct adasum_options : output_options {
   std::vector<std::uint64_t> sizes{65536, 1048576, 16777216, 67108864};  ///< bytes, multiples of 4
   std::vector<std::uint32_t> tensors{1, 64};                             ///< number of tensors, of nearly equal lengths
@@ -146,7 +147,7 @@ struct overlap_pass {
   std::function<lsched_world*()> open;
   std::optional<unsigned> core{};  ///< core to which this rank's application thread is bound, from this pass on
 };
-/// Returns the devices: "core" computes on the core, "sleep" stands for a device that leaves the core free.
+/// Returns the devices: "core" computes on the core. "sleep" stands for a device that leaves the core free.
 std::span<const char* const> overlap_devices();
 int run_overlap(const overlap_options& options, std::span<const overlap_pass> passes);
 

@@ -19,8 +19,8 @@
 
 namespace lsched::bench {
 
-/// Returns all collectives that can be measured, in the order of reports: all whose results are exact and complete, and
-/// that need no list of neighbors.
+/// Returns all collectives that can be measured, in the order of reports. These collectives have exact and complete
+/// results, and need no list of neighbors.
 std::vector<const collective*> exercises();
 
 /// The part of one rank in a collective over blocks of `count` floats. Rank 0 is the root. The sizes of the buffers and
@@ -59,7 +59,7 @@ class exercise {
   int size_;
   std::uint64_t count_;
   extents buffers_{};
-  std::int64_t offset_ = 0;                 ///< as collective::aliasing_of
+  std::int64_t offset_ = 0;                 ///< result of collective::aliasing_of
   std::vector<promised_range> expected_{};  ///< the content of this rank's output
 };
 

@@ -102,7 +102,7 @@ void start_and_wait(lsched_schedule* schedule) {
 
 namespace {
 
-// Runs a round. The error text names the purpose.
+// Runs a round. The text of an error includes `purpose`.
 void run(const schedule_handle& schedule, const char* purpose) {
   auto why = fresh_diagnostic();
   expect_ok(lsched_run(schedule.get(), k_patience_ns, &why), purpose, why);
@@ -278,7 +278,7 @@ struct ping_pong {
 constexpr std::uint32_t k_batch = 500;
 constexpr std::uint32_t k_end = ~0u;
 
-// Waits until the word is `expected` or k_end, and returns the word. On a single core the other thread can only reply
+// Waits until the word is `expected` or k_end, and returns the word. On a single core, the other thread can reply only
 // if this thread yields.
 std::uint32_t await(const std::atomic<std::uint32_t>& word, std::uint32_t expected) {
   for (int spins = 0;; ++spins) {

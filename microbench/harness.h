@@ -101,9 +101,9 @@ class team {
   int local_ranks() const { return local_ranks_; }
   /// Returns the number of cores on which ranks of this machine could run when the team was created.
   int cores() const { return cores_; }
-  /// Returns the numbers of the cores() cores.
+  /// Returns the ids of the cores that cores() counts.
   const std::vector<unsigned>& core_list() const { return core_list_; }
-  /// Returns true if ranks share cores. A rank that spins while it waits then takes the core away from its peers.
+  /// Returns true if ranks share cores. In this case, a rank that spins takes the core away from its peers.
   bool is_oversubscribed() const { return local_ranks_ > cores_; }
 
   /// Returns when every rank has called this function.
@@ -152,8 +152,8 @@ void compute(std::uint64_t steps);
 /// Returns the number of steps of compute() that take `us` on the slowest rank while all ranks compute. Collective.
 std::uint64_t steps_for(team& ranks, double us);
 
-/// Separate cores for the application thread and the progress thread of a rank. The application thread gets a core of
-/// the first half of the cores that this process may use, the progress thread a core of the second half.
+/// Separate cores for the application thread and the progress thread of a rank. The application thread gets a core in
+/// the first half of this process's permitted cores. The progress thread gets a core in the second half.
 struct cores_apart {
   unsigned application, progress;
   int applications;  ///< number of cores in the first half

@@ -73,9 +73,9 @@ class reporter {
   /// Opens the files for a benchmark of one process. Throws `failed`.
   reporter(std::string_view name, const output_options& options);
 
-  /// Prints the first lines of a report: transport, ranks, cores, and the result of spin_probe_ns(), during which other
-  /// ranks sleep. These facts become keys of all results. With the option `pin`, binds the application thread of rank r
-  /// to the r-th core of its machine, round robin. Collective.
+  /// Prints the first lines of a report: transport, ranks, cores, and the result of spin_probe_ns(). Other ranks sleep
+  /// during the probe. These facts become keys of all results. With the option `pin`, binds the application thread of
+  /// rank r to the r-th core of its machine, round robin. Collective.
   void introduce(team& ranks);
 
   /// Writes a JSON line. Keeps the result for the next table, with the additional keys `for_table`. All ranks pass the
@@ -92,9 +92,9 @@ class reporter {
   [[gnu::format(printf, 2, 3)]] void progress(const char* format, ...);
 
   /// Draws the plot on rank 0 if the options request a plot: writes NAME.dat and NAME.gp next to the plot, and runs
-  /// gnuplot. `caveat` is a restriction that the reader must know. The plot shows it with ranks, machine and date. If
-  /// gnuplot rejects the script, the exit status becomes 1, but not if gnuplot is missing. Throws `failed` if the files
-  /// cannot be written.
+  /// gnuplot. `caveat` is a restriction that the reader must know. The plot shows the caveat with ranks, machine and
+  /// date. The exit status becomes 1 if gnuplot rejects the script, but not if gnuplot is missing. Throws `failed` if
+  /// the files cannot be written.
   void draw(const std::string& title, std::span<const plot_diagram> diagrams, const std::string& caveat);
 
   /// Returns the exit status. Prints a last line if a result was wrong.

@@ -88,8 +88,8 @@ void run_block(cell& c, team& ranks, const turn_limits& limits, std::uint64_t bl
   if (!c.in_place && c.count_wrong) c.wrong += c.count_wrong(block);
 }
 
-/// Runs a block or the warm-up of a cell. After all ranks have finished, adds the elapsed time on rank 0's clock to the
-/// cell's time.
+/// Runs a block or the warm-up of a cell. When all ranks have finished, adds the time on rank 0's clock to the cell's
+/// time.
 template <class Job>
 void charge(cell& c, team& ranks, turn_limits& limits, const Job& job) {
   const auto start = clock::now();

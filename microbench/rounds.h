@@ -1,8 +1,8 @@
 // Measures several variants of a round under the same conditions. A cell is one variant.
 //
 // The cells take turns in five blocks, so that a slow phase of the machine affects all cells. A block starts with a
-// barrier and new inputs. Then rounds follow each other. If a rank could run ahead, barriers separate the rounds. The
-// time of a round is the time of the slowest rank. Results are checked outside the timed part.
+// barrier and new inputs. Then the rounds run one after the other. If a rank could run ahead, barriers separate the
+// rounds. The time of a round is the time of the slowest rank. Results are checked outside the timed part.
 #pragma once
 
 #include <cstdint>

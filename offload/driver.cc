@@ -63,8 +63,8 @@ bool driver::announce_and_look() {
 
 // Releases the engine, and wakes a sleeping waiter if there is one. If no thread must be rung for messages, `polling`
 // stays set, because peers read this word with every message, and each change would move its cache line between cores.
-// If the caller is the progress thread, sets *nap to the time for which this thread may sleep. Otherwise `nap` must be
-// null. Then, if the transport cannot ring, this function wakes the progress thread, which polls periodically.
+// The progress thread passes `nap`, which is set to the time for which this thread may sleep. All other threads pass
+// null. For them, if the transport cannot ring, this function wakes the progress thread, which polls periodically.
 void driver::let_go(nanoseconds* nap) {
   for (int turns = 1;; ++turns) {
     int looks = 0;
@@ -169,7 +169,7 @@ void driver::check_peers(clock::time_point now) {
   if (engine_.take_published() && bell_.sleepers.load() != 0) ring(bell_, doorbell::waiter, INT_MAX);
 }
 
-// With a device, no thread sleeps for long, because a ring of the device may be lost.
+// With a device, no thread sleeps for long, because a ring of the device can be lost.
 driver::nanoseconds driver::longest_nap() const {
   return is_beside_device_.load() ? nanoseconds(k_liveness_period) : nanoseconds(1h);
 }
@@ -259,7 +259,7 @@ status driver::wait(const goal& what, clock::time_point deadline) {
 }
 
 // Runs the engine until the round is over, the deadline has passed, another thread requests the engine, or the thread
-// should sleep. Returns PENDING if another thread requests the engine, or after a sleep. Releases the engine.
+// should sleep. Then releases the engine. Returns PENDING if another thread requests the engine, or after a sleep.
 status driver::drive(const goal& what, clock::time_point deadline) {
   for (std::uint32_t polls = 0;; ++polls) {
     const bool moved = step();
@@ -341,7 +341,7 @@ void driver::wait_for_owner(const goal& what, clock::time_point deadline) {
   bell_.sleepers.fetch_sub(1);
 }
 
-// Polls once more, because peers may have rung this thread, instead of another thread, for their messages.
+// Polls once more, because peers may have rung the bell only for this thread and not for another thread.
 status driver::leave(const goal& what, status answer) {
   take_back_note(what);
   if (try_acquire()) {

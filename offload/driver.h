@@ -48,8 +48,8 @@ class driver {
   /// are outstanding. At most one thread at a time may call this function for an instance.
   status start_behind(instance& inst, void* stream, round_no* round);
 
-  /// Runs `job`, a short function that posts work to the engine and returns whether it has posted any. If no other
-  /// thread owns the engine, acquires the engine before `job`, so that peers that send during `job` need not wake the
+  /// Runs `job`, a short function that can post work to the engine. `job` returns true if it has posted work. If no
+  /// other thread owns the engine, acquires the engine before `job`. So peers that send during `job` need not wake the
   /// progress thread.
   template <class Job>
   void run_posting(const Job& job) {

@@ -28,9 +28,9 @@ struct gpu_choice {
 };
 
 /// Opens the GPU and loads the kernels, which can take seconds. Any thread. `net` provides the memory that peers read,
-/// and must outlive the device. Returns UNSUPPORTED if the build has no CUDA or no usable driver or GPU was found (the
-/// text names the cause), ARGUMENT if there is no GPU with this number, and NO_MEMORY or DEVICE for other errors of the
-/// driver.
+/// and must outlive the device. Returns UNSUPPORTED if this build has no CUDA, or if no usable driver or GPU was found;
+/// the text names the cause. Returns ARGUMENT if there is no GPU with this number, and NO_MEMORY or DEVICE for other
+/// errors of the driver.
 result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net);
 
 /// Returns true if the memory is on a GPU. May be called before open_gpu(). Any thread.

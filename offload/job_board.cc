@@ -77,7 +77,7 @@ void job_board::serve() {
 
 namespace {
 
-// Orders the owner's writes before a worker's reads. oneTBB already does this, but ThreadSanitizer cannot know it,
+// Orders the owner's writes before a worker's reads. oneTBB already does this, but ThreadSanitizer cannot detect that,
 // because oneTBB is not instrumented.
 std::atomic<std::uint64_t> g_calls{0};
 

@@ -79,18 +79,18 @@ class joined_world {
   result<new_world> split_ranks(std::span<const rank> ranks, std::int32_t tag);
 
   /// Creates a world of the remaining members: those that are not lost and have not closed this world. Every remaining
-  /// member must call this function. If any member does not remain, all schedules of this world end. Returns TIMEOUT,
-  /// with the rank of a live member, if that member does not call in time. Any thread, but one call at a time.
+  /// member must call this function. If any member does not remain, all schedules of this world end. If a live member
+  /// does not call in time, returns TIMEOUT with the rank of that member. Any thread, but one call at a time.
   result<new_world> shrink(driver::clock::time_point deadline);
 
-  /// Makes the request for the instances that continue a session.
+  /// Returns the request for a moved session's new instances.
   using request_maker = std::function<result<commit_request>()>;
 
-  /// Moves a session of the world `from`, which has lost ranks, to this world. The old instances fail and are removed,
-  /// and the new instances of the request `anew()` continue. All members of this world must call this function. If the
-  /// session has moved, sets `*made` to its new instances; if the old instances cannot be removed, also returns the
-  /// failure. ARGUMENT: a rank of this world is not in `from`, or the worlds are not two worlds of one process; the
-  /// other members are not informed. All other failures occur on all members. Any thread.
+  /// Moves a session of the world `from`, which has lost ranks, to this world. The old instances fail and are removed.
+  /// The instances of the request `anew()` replace them. All members of this world must call this function. If the
+  /// session has moved, sets `*made` to its new instances. If the old instances cannot be removed after that, also
+  /// returns this failure. Returns ARGUMENT, on this rank only, if a rank of this world is not in `from`, or if the
+  /// worlds are not two worlds of one process. All other failures occur on all members. Any thread.
   std::optional<failure> carry(session& moved, joined_world& from, const request_maker& anew, queued_commit* made);
 
   /// Cancels instances on all ranks (docs/reference/cancel.md); ignores null pointers. Then waits until the buffers of
@@ -108,8 +108,8 @@ class joined_world {
   /// Returns the number of lost members. Any thread.
   std::int32_t lost(std::span<rank> into) const;
 
-  /// Returns true if the instance has failed. This can be before instance::verdict has an error: as long as peers still
-  /// read this rank's memory, the verdict is not set.
+  /// Returns true if the instance has failed, even if instance::verdict has no error yet. As long as peers still read
+  /// this rank's memory, the verdict is not set.
   bool has_failed(const instance& one);
 
   /// Returns the labels of the instances and mailboxes that were queued and not removed. Does not use the engine or the

@@ -14,8 +14,8 @@ using rank = std::int32_t;
 /// Index of an op inside its schedule.
 using op_id = std::uint32_t;
 
-/// Number of a round: one execution of an instance (a schedule bound to memory). Numbers start at 1 and only grow. 0
-/// means that no round has started yet.
+/// Number of a round. A round is one execution of an instance (a schedule bound to memory). Numbers start at 1 and only
+/// grow. 0 means that no round has started yet.
 using round_no = std::uint64_t;
 
 inline constexpr op_id k_no_op = ~op_id{0};
@@ -29,9 +29,9 @@ struct world {
   friend bool operator==(const world&, const world&) = default;
 };
 
-/// Element types. f16 and bf16 are storage formats: arithmetic first converts their elements to f32 or f64. The item
-/// types store an index and a value: one element of a sparse vector in coordinate format (ops/sparse/sparse.h). No
-/// kernel computes with items elementwise.
+/// Element types. f16 and bf16 are storage formats: arithmetic first converts their elements to f32 or f64. An element
+/// of an item type has an index and a value: it is one element of a sparse vector in coordinate format
+/// (ops/sparse/sparse.h). No kernel computes with items elementwise.
 enum class dtype : std::uint8_t { i8, u8, i32, i64, u64, f16, bf16, f32, f64, item_f16, item_bf16, item_f32, item_f64 };
 
 /// The dtypes of numbers.

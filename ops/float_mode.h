@@ -1,7 +1,7 @@
 // The floating-point mode of a thread, and the mode in which this library computes.
 //
 // A mode determines how results are rounded, whether subnormals become zero, and which exceptions trap. The application
-// may change the mode of its threads at any time, by fesetround, or by a call of a library that flushes subnormals to
+// can change the mode of its threads at any time, by fesetround, or by a call of a library that flushes subnormals to
 // zero. A new thread inherits the mode of its creator. Equal operands give equal bits on all ranks only if the modes
 // are equal. So the library computes in the default mode: round to nearest even, keep subnormals, trap nothing.
 //

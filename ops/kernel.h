@@ -109,7 +109,7 @@ class parameter {
 using parameter_values = std::array<parameter, 2>;
 
 /// Defines the result of a kernel if an operand is null. An operand is null if all ranks that should have contributed
-/// to it were absent from the round.
+/// to this operand were absent from the round.
 enum class null_rule : std::uint8_t {
   either,   ///< the result is the operand that is not null; if both operands are null, the result is null
   keep,     ///< the result is null
@@ -213,7 +213,7 @@ constexpr kernel_row reduction(kernel what, std::string_view name, std::uint32_t
           .laws = laws};
 }
 
-/// Returns the row of `user`. The kernel is not elementwise, because the caller's reduction may work on units of
+/// Returns the row of `user`. The kernel is not elementwise, because the caller's reduction can work on units of
 /// several elements.
 constexpr kernel_row user_reduction() {
   kernel_row row = reduction(kernel::user, "user", k_numbers, k_no_law);

@@ -3,8 +3,8 @@
 //
 // The application owns the vectors `gradient` and `update`. The schedule owns the vector `residual`, the part of the
 // gradients that has not been sent yet. All three vectors are in device memory. Lists of items are in staging memory
-// and 4-byte aligned. An item's index is relative to the first element of the vectors. The results have the same bits
-// as those of the host's kernels (sparse.h).
+// and 4-byte aligned. An item's index is relative to the first element of the vectors. The results are bitwise equal to
+// the results of the host's kernels (sparse.h).
 #pragma once
 
 #include <cstdint>

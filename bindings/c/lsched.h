@@ -117,7 +117,7 @@ typedef struct lsched_diagnostic {
   size_t struct_size;
   lsched_status status;
   int32_t rank;   /* the rank that caused the failure, or that the call waited for; -1: none */
-  uint32_t op;    /* the op of the schedule that the failure concerns; UINT32_MAX: none */
+  uint32_t op;    /* number of the op that the failure concerns; UINT32_MAX: none */
   uint64_t round; /* 0: none */
   char text[512]; /* one line, always terminated */
 } lsched_diagnostic;
@@ -231,9 +231,8 @@ typedef struct lsched_config {
                                  operating system */
   int32_t lane;               /* an lsched_lane_mode, or the number of oneTBB workers for large computations */
   uint64_t region_bytes;      /* size of this rank's region, the address space for memory of lsched_alloc and of the
-                                 library; at least 1 MiB; 0: the size of the machine's memory, reduced so that the
-                                 regions of all ranks together have at most 64 TiB or, if `ulimit -v` is set, half of
-                                 that limit */
+                                 library; at least 1 MiB; 0: the size of the machine's memory, or less. With 0, all
+                                 regions together have at most 64 TiB or, if `ulimit -v` is set, half of that limit */
   uint64_t commit_timeout_ns; /* timeout of the collective create functions */
 } lsched_config;
 
@@ -320,8 +319,8 @@ LSCHED_CHECKED lsched_status lsched_split(lsched_world* world, int32_t color, in
  * Blocks: until all listed ranks have called, at most commit_timeout_ns.
  * Memory: as lsched_split.
  * Errors: PEER; NOMEM; ARGUMENT (no such rank, a rank is listed twice, or this rank is not listed); TIMEOUT (names a
- * rank that did not call with this list and tag; over MPI only the diagnostic of the first listed rank names one).
- * After TIMEOUT no world has been created, and a later call may succeed. */
+ * rank that did not call with this list and tag; over MPI only the diagnostic of the first listed rank names such a
+ * rank). After TIMEOUT no world has been created, and a later call may succeed. */
 LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int32_t count, int32_t tag,
                                                 lsched_world** made, lsched_diagnostic* diagnostic);
 
@@ -429,7 +428,7 @@ LSCHED_CHECKED lsched_status lsched_get_stats(lsched_world* world, lsched_stats*
 LSCHED_CHECKED lsched_status lsched_world_describe(lsched_world* world, char* text, size_t bytes);
 
 /** Describes the schedules of this rank that wait now or have failed. The text has one line for each of these
- * schedules, in the form of a timeout's or a failure's diagnostic. The text is empty if there is no such schedule.
+ * schedules. Each line reads like a diagnostic of a timeout or failure. The text is empty if there is no such schedule.
  * *rank (optional) receives the rank that causes the wait or the failure, or -1 if no rank is known. *needed (optional)
  * receives the size of the text with its terminator. At most `bytes` bytes are written, always terminated if bytes > 0.
  * Thread: any.
@@ -472,12 +471,12 @@ typedef enum lsched_setting {
   /** 1: each schedule is proved before it is committed. The default is 0, or 1 with LSCHED_VERIFY=1 in the environment.
    * Without a proof, a commit checks the schedule of each rank separately, and checks that sends and receives match.
    * With a proof, all ranks also exchange their schedules as text, and each rank proves all schedules as lsched_verify
-   * does: there is no deadlock and no race, and the outputs have the contents of the collective in the schedules' name
-   * ("allreduce/mine"). All ranks prove if one rank asks. If the proof fails, all ranks refuse the schedule, and the
-   * diagnostic names the reason, the rank and the op. The status is UNMATCHED (messages), CYCLE (ranks wait for each
-   * other) or ARGUMENT (all other reasons). The status is UNSUPPORTED if all texts together exceed 16 MiB.
-   * The proof takes as much time and memory as lsched_verify. Rounds of other schedules wait while a rank proves. A
-   * proof does not slow down the rounds of the schedule. */
+   * does: there is no deadlock and no race, and the outputs are those of the collective in the schedules' name
+   * ("allreduce/mine"). If the setting is 1 on any rank, all ranks prove. If the proof fails, all ranks refuse the
+   * schedule, and the diagnostic names the reason, the rank and the op. The status is UNMATCHED (messages), CYCLE
+   * (ranks wait for each other) or ARGUMENT (all other reasons). The status is UNSUPPORTED if all texts together exceed
+   * 16 MiB. The proof takes as much time and memory as lsched_verify. Rounds of other schedules wait while a rank
+   * proves. A proof does not slow down the rounds of the schedule. */
   LSCHED_PROVED
 } lsched_setting;
 
@@ -641,8 +640,8 @@ typedef struct lsched_counts {
                                          round ends; may be NULL */
 } lsched_counts;
 
-/** Starts the next round t over the memory that is passed. The call acts as lsched_rebind and lsched_start, except that
- * only round t - depth must have ended. The rounds may be waited for in any order.
+/** Starts the next round, t, over the memory that the caller passes. The call acts as lsched_rebind and lsched_start,
+ * except that only round t - depth must have ended. The rounds may be waited for in any order.
  * `inputs` and `outputs` are in the order of the slots. A collective has at most one of each. If both are NULL, the
  * round uses the memory of round t - depth. `counts` is NULL except for schedules with a capacity, whose rounds only
  * this function can start. No rank needs to know the counts of another rank, and counts may change in every round.
@@ -673,9 +672,9 @@ LSCHED_CHECKED lsched_status lsched_test(lsched_ticket ticket);
  * Thread: any number.
  * Blocks: at most timeout_ns.
  * Memory: after TIMEOUT the buffers still belong to the schedule. After OK the buffers belong to the caller. After an
- * error that has ended the round (PEER, CANCELLED, BOUNDS, TRANSPORT, DEVICE) the buffers also belong to the caller,
- * and no other rank reads or writes them. Over MPI the caller may overwrite buffers of more than 16 KiB after such an
- * error, but must not free them before the world is closed.
+ * error that has ended the round (PEER, CANCELLED, BOUNDS, TRANSPORT, DEVICE) the buffers also belong to the caller. No
+ * other rank reads or writes them. But over MPI, buffers of more than 16 KiB must not be freed after such an error
+ * before the world is closed. The caller may overwrite them.
  * Errors: TIMEOUT (the diagnostic names the schedule, the round of the ticket, the ops that have not started, and the
  * ranks that these ops wait for); STATE (the round was not started); BOUNDS and NOT_FINITE (the data of the round was
  * refused); and the error with which the schedule has failed. */
@@ -750,8 +749,8 @@ typedef enum lsched_state {
  * written only if `bytes` is at least that size. lsched_pending_load adds pending offers to a schedule, and
  * lsched_sparse_create continues from the state of a sparse allreduce.
  * A round may capture pending offers at any time, so the image has the offers that are pending at the moment of the
- * save. The images of the ranks of a sparse allreduce belong together only if no round runs from the first rank's save
- * to the last rank's save. For partial schedules see lsched_sparse_residual.
+ * save. The images of all ranks of a sparse allreduce belong together only if no round runs between the first save and
+ * the last save. For partial schedules see lsched_sparse_residual.
  * Thread: any. LSCHED_STATE_PENDING: as lsched_offer. LSCHED_STATE_SPARSE: not while a round runs.
  * Blocks: never. LSCHED_STATE_SPARSE: as lsched_sparse_residual, and for a copy from device memory.
  * Errors: ARGUMENT (too little room, or no sparse allreduce); DEVICE; STATE (an ordinary schedule has no pending
@@ -762,12 +761,12 @@ LSCHED_CHECKED lsched_status lsched_schedule_save(const lsched_schedule* schedul
 /* ---- Adaptive sums: non-finite tensors ----------------------------------------------------------------------- */
 
 /** Finds the non-finite tensors in the last result of an "adasum". is_non_finite[i] is 1 if tensor i is non-finite,
- * else 0, and *number (optional) is the number of such tensors. All ranks get the same result, and no
- * message is sent. A tensor is non-finite if
- *   - it is NaN, in a world of several ranks: some rank contributed a non-finite element, or an intermediate sum became
- *     non-finite (for f16, beyond 65504; docs/reference/adasum.md);
- *   - one of its elements is not finite, if the algorithm does not combine tensors. In a world of one rank, no
- *     algorithm combines tensors. In a world of one node, "two_level" combines none, because it returns the mean.
+ * else 0, and *number (optional) is the number of such tensors. All ranks get the same result, and no message is sent.
+ *   - If the algorithm combines tensors, a tensor is non-finite if it is NaN: some rank contributed a non-finite
+ *     element, or an intermediate sum became non-finite (for f16, beyond 65504; docs/reference/adasum.md).
+ *   - If the algorithm does not combine tensors, a tensor is non-finite if one of its elements is not finite. In a
+ *     world of one rank, no algorithm combines tensors. In a world of one node, "two_level" combines none, because it
+ *     returns the mean.
  * If an element overflows in the last combination, only this element is infinite, and its tensor does not count as
  * non-finite. The function reads one element of each tensor, or all elements in the second case. A schedule whose desc
  * has no tensors has one tensor. `is_non_finite` is an array of `tensor_count` values, the number of tensors of the
@@ -853,7 +852,7 @@ LSCHED_CHECKED lsched_status lsched_message_test(lsched_message** message, lsche
 LSCHED_CHECKED lsched_status lsched_message_cancel(lsched_message** message);
 
 /** Destroys a mailbox. NULL is OK. The call is local: from now on, ranks that use the mailbox to send to this rank, or
- * to receive from it, get PEER. Messages that no receive has taken are lost.
+ * to receive from this rank, get PEER. Messages that no receive has taken are lost.
  * Thread: any, with no other call on this mailbox.
  * Blocks: as lsched_send_post.
  * Errors: BUSY (a message is outstanding, its end was not reported yet, or the mailbox still transfers a message). */
@@ -865,9 +864,9 @@ LSCHED_CHECKED lsched_status lsched_mailbox_destroy(lsched_mailbox* mailbox);
  * region per rank. The owner of a region adds up all items in that region. */
 typedef enum lsched_capacity {
   LSCHED_STRICT = 0, /* capacity for all items: every rank sends exactly its k largest items */
-  LSCHED_DEFER       /* a rank sends each owner at most about k / P items, the largest items first. Other items stay in
-                        the rank's residual. With LSCHED_BALANCE_BY_COST or _ALWAYS a rank sends and receives at most
-                        6 k (P-1)/P words for any gradients, and 1 + log2 P more items if k is below some hundreds */
+  LSCHED_DEFER       /* a rank sends each owner at most about k / P items, the largest items first. The other items stay
+                        in the rank's residual. With LSCHED_BALANCE_BY_COST or _ALWAYS a rank sends and receives at most
+                        6 k (P-1)/P words for any gradients (if k is below some hundreds, 1 + log2 P more items) */
 } lsched_capacity;
 
 /** The method that sets the boundaries of the regions. */
@@ -899,9 +898,9 @@ typedef enum lsched_nan_policy {
 typedef enum lsched_selection {
   LSCHED_EXACT = 0, /* the k largest elements and sums, in every round */
   LSCHED_REUSED     /* as in the paper: the k largest in rounds 1, 1 + reuse, ... The k-th largest magnitude of such a
-                       round is the threshold of the following rounds. They select all elements and sums whose magnitude
-                       is not below the threshold, but at most 4 k elements of a rank. Rounds 1, 1 + reuse, ... gather
-                       all sums, and so exceed the bound of LSCHED_DEFER */
+                       round is the threshold of the following rounds. Those rounds select all elements and sums whose
+                       magnitude is not below the threshold, but at most 4 k elements of a rank. Rounds 1, 1 + reuse,
+                       ... gather all sums, and so exceed the bound of LSCHED_DEFER */
 } lsched_selection;
 
 typedef struct lsched_sparse_desc {
@@ -1049,9 +1048,9 @@ typedef struct lsched_coo_desc {
  * For lsched_rebind the inputs are indices, values and item_count. The outputs are out_indices, out_values, out_count
  * and, if not NULL, dense. lsched_sparse_get_stats returns the data sent and received. Collective.
  * Thread, Blocks: as lsched_collective_create.
- * Memory: as lsched_collective_create. Outputs must not overlap each other or the inputs. The schedule allocates
- * P * min(room, ceil(count / P)) items for received lists (about 2 * room items if balanced), at least 16 * room bytes
- * for this rank's items, and 3 * out_room items for sums. An item is an index and an f32 or f64 value.
+ * Memory: as lsched_collective_create. Outputs must not overlap each other or the inputs. The schedule allocates sums
+ * (3 * out_room items), received lists (P * min(room, ceil(count / P)) items, or about 2 * room items if balanced), and
+ * at least 16 * room bytes for this rank's items. An item is an index and an f32 or f64 value.
  * Errors: ARGUMENT; NOMEM; UNSUPPORTED (count exceeds P * 2^32, or 2^32 if balanced); CONSTRAINT (an integer dtype);
  * MISMATCH (the ranks differ in room, out_room, count, dtype or regions; dense is each rank's own choice); and as
  * lsched_collective_create. */
@@ -1073,17 +1072,18 @@ LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input
 
 /* ---- Partial collectives: wait-avoiding rounds ----------------------------------------------------------- */
 
-/* The activation decides what starts a round. Every rank has its part of a round, which begins when the round starts.
- * Ranks are drawn pseudo-randomly from `seed`, so that all ranks draw the same.
+/* The activation decides when a round starts. Each rank executes its own part of the round. Except for "full" and
+ * "deadline", the parts of all ranks begin when the round starts. All ranks draw the same random ranks from `seed`.
  *   "full"         each rank's own call starts only its own part, so that no rank is left out
- *   "solo"         the first call of a round starts it
- *   "majority"     the call of one rank, drawn for each round, starts it: on average half of the ranks have called then
- *   "first_of(M)"  the first call of M ranks that are drawn for each round starts it
- *   "all_of(M)"    the last call of M ranks that are drawn for each round starts it
- *   "quorum(K)"    the K-th call starts it
- *   "deadline(T)"  as "full". But if a rank is in lsched_collect T microseconds after its call, it starts the parts of
- *                  all ranks. If T is "auto", the limit is a fifth of the median time between successive calls among
- *                  the last 64 calls of the rank. Before there are 8 such times, there is no limit
+ *   "solo"         the first call for a round starts the round
+ *   "majority"     one rank is drawn for each round, and its call starts the round. By then, half of the ranks have
+ *                  called on average
+ *   "first_of(M)"  M ranks are drawn for each round, and the first of their calls starts the round
+ *   "all_of(M)"    M ranks are drawn for each round, and the last of their calls starts the round
+ *   "quorum(K)"    the K-th call for a round starts the round
+ *   "deadline(T)"  as "full". But if a rank is in lsched_collect T microseconds after its call, this rank starts the
+ *                  parts of all ranks. If T is "auto", the limit is a fifth of the median time between successive calls
+ *                  among the last 64 calls of the rank. Before there are 8 such times, there is no limit
  * "+every(T)" may follow: rounds T, 2T, … wait for every rank's call, so that no rank falls further behind. A rank that
  * has left is not drawn, and no round waits for its call. */
 
@@ -1208,9 +1208,9 @@ LSCHED_CHECKED lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint
  * functions lsched_offer, lsched_flush and lsched_model_sync return STATE. */
 LSCHED_CHECKED lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket);
 
-/** Skips calls: those rounds up to `last` that are over are treated as if this rank had called for them. The next
- * lsched_offer then calls for a later round. *skipped (optional) receives the number of these rounds. Contributions are
- * not affected.
+/** Skips calls: treats the rounds up to `last` that are over as if this rank had called for them. The next lsched_offer
+ * then calls for a later round. *skipped (optional) receives the number of these rounds. Contributions are not
+ * affected.
  * A loop that ends with round N skips up to N - 1 before each offer. A late rank then joins the open round and does not
  * call for rounds that are over. No rank calls for a round after N. A rank may flush once round N is over on that rank.
  * Thread: as lsched_offer. Blocks: never.
@@ -1273,9 +1273,9 @@ LSCHED_CHECKED lsched_status lsched_model_sync(lsched_schedule* schedule, void* 
  * Errors: STATE (an ordinary schedule). */
 LSCHED_CHECKED lsched_status lsched_leave(lsched_schedule* schedule);
 
-/** Moves a partial schedule into `survivors`, a world of some or all ranks of the schedule, such as lsched_shrink
- * makes. Ranks outside `survivors` no longer belong to the schedule, and all outstanding waits end with PEER. If
- * `survivors` has all ranks of the schedule, the schedule must have failed. The handle and its tickets stay valid.
+/** Moves a partial schedule into `survivors`, a world of some or all ranks of the schedule, such as the result of
+ * lsched_shrink. Ranks outside `survivors` no longer belong to the schedule, and all outstanding waits end with PEER.
+ * If `survivors` has all ranks of the schedule, the schedule must have failed. The handle and its tickets stay valid.
  * Repeat the waits that ended with an error. Collective over `survivors`, in the order of its creates.
  * Afterwards, every round that was over on any member is over on all members, with the same result. All other offers of
  * members are pending, and calls for rounds that are not over stay valid. A quorum or a number of drawn ranks that
@@ -1438,8 +1438,8 @@ LSCHED_CHECKED lsched_status lsched_builder_print(const lsched_builder* builder,
 /** Compiles, binds and connects a schedule from a text, such as lsched_schedule_print and `lsched show` write
  * (docs/reference/schedule_file.md). The text has the schedule of this rank, or the schedules of all ranks (`lsched
  * show --all`), from which each rank takes its own. Collective: ranks whose text is invalid must call, too.
- * An algorithm may have different schedules for memory in place and for separate memory, and a text does not state
- * whether it is for memory in place. If the bound memory is of the other kind, results may be wrong.
+ * Some algorithms have one schedule for memory in place and another schedule for separate memory. A text does not state
+ * its kind of memory. If the bound memory is of the other kind, results may be wrong.
  * Thread, Blocks: as lsched_builder_commit.
  * Memory: as lsched_builder_commit, with one pointer per `input` and per `output` buffer. `text` has `bytes` bytes,
  * needs no NUL, and is not kept.
@@ -1479,8 +1479,8 @@ typedef struct lsched_verification {
                                    string; NULL: contents were not checked */
   const char* algorithm;        /* name of the algorithm whose declared cost was checked, a static string; NULL: cost
                                    was not checked */
-  int32_t is_synchronising;     /* 1: no rank ends a round before every rank has begun it, whether or not the schedule
-                                   declares this */
+  int32_t is_synchronising;     /* 1: no rank ends a round before every rank has begun the round, even if the schedule
+                                   does not declare this */
   int32_t is_eager_safe;        /* 1: with unlimited buffers every round ends; 0 implies that `holds` is 0 */
   uint64_t messages;            /* number of payload messages of all ranks in one round */
   uint64_t bytes;               /* payload bytes of all ranks in one round, if every rank contributes */
@@ -1520,8 +1520,8 @@ typedef struct lsched_verify_desc {
   const char* text; /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order; NULL: none */
   uint64_t bytes;   /* size of `text`, which needs no NUL and is not needed after the call */
   /** A collective of `lsched list`. The outputs of a text must have the contents of this collective. NULL, for a text:
-   * the contents are checked against the collective after which the schedules are named ("allreduce/mine"), and the
-   * cost is checked if the schedules name a registered algorithm. If there is no such collective, contents are not
+   * the contents are checked against the collective after which the schedules are named ("allreduce/mine"). The cost is
+   * also checked if the schedules name a registered algorithm. If there is no such collective, contents are not
    * checked. So compare lsched_verification.collective with the collective that you expect, or require a check by
    * `required`. */
   const char* collective;
@@ -1534,8 +1534,8 @@ typedef struct lsched_verify_desc {
   lsched_dtype dtype;
   lsched_reduction reduction;
   const char* activation; /* for a partial collective; otherwise NULL */
-  uint32_t required; /* for a text: LSCHED_REQUIRE_… bits. For each bit, the outputs of the text are checked against
-                           that member of this desc. Other members are taken from the text. Without a text: 0 */
+  uint32_t required; /* for a text: LSCHED_REQUIRE_… bits. The outputs of the text are checked against the members of
+                           this desc that the bits name. Other members are taken from the text. Without a text: 0 */
   int32_t root;      /* used if LSCHED_REQUIRE_ROOT is set */
   uint64_t eager_bytes; /* maximum size of messages that may be sent into a buffer of the receiver. The send of a longer
                            message waits for its receive. 0: all sends wait or, if `slots` is not 0, every message may
@@ -1603,7 +1603,7 @@ typedef struct lsched_simulate_desc {
   int32_t reserved;          /* 0 */
   uint64_t round;            /* number of the round, at least 1; a sparse allreduce does more work in some rounds than
                                 in others */
-  const uint64_t* starts_ns; /* the time at which each rank begins the round, or calls for it; NULL: all times are 0 */
+  const uint64_t* starts_ns; /* the time at which each rank begins or calls for the round; NULL: all times are 0 */
   const lsched_machine* machine; /* the machine; NULL: LSCHED_DEFAULT_MACHINE */
 } lsched_simulate_desc;
 

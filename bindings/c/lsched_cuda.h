@@ -13,7 +13,7 @@
  *
  * Limits. Device memory causes LSCHED_ERR_UNSUPPORTED for
  *   - contributions and results of partial schedules,
- *   - lists with a capacity, and sparse vectors of lsched_coo_allreduce_create,
+ *   - buffers of schedules with a capacity, and sparse vectors of lsched_coo_allreduce_create,
  *   - vectors of a sparse allreduce with LSCHED_REUSED, and one vector of a sparse allreduce if the other is in host
  *     memory,
  *   - buffers that a user_op combines.
@@ -33,7 +33,7 @@
  * that needed this memory fails. As long as the driver refuses, schedules that are created later copy their messages
  * through host memory.
  *
- * No memory may be freed while a schedule is bound to it, as with host memory. A child process must not use the device
+ * As with host memory, do not free memory while a schedule is bound to it. A child process must not use the device
  * after a fork.
  */
 #ifndef LSCHED_CUDA_H
@@ -51,9 +51,9 @@ typedef enum lsched_cuda_peers {
   LSCHED_CUDA_PEERS_AUTO = 0,   /* memory of lsched_cuda_alloc, and device memory of the library */
   LSCHED_CUDA_PEERS_ALWAYS = 1, /* also other memory that CUDA can share between processes. If the owner frees the
                                    memory or dies while a rank reads, CUDA does not define the result. If the
-                                   application frees such memory, it remains allocated on the device until every rank
-                                   that has read it has destroyed the schedule, or has read other memory in a later
-                                   round of that schedule */
+                                   application frees such memory, the device keeps it allocated for each rank that has
+                                   read it: until that rank has destroyed the schedule, or has read other memory in a
+                                   later round of the schedule */
   LSCHED_CUDA_PEERS_NEVER = 2   /* none */
 } lsched_cuda_peers;
 
@@ -79,9 +79,9 @@ LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t
  * Thread: any, once for each world that was opened.
  * Blocks: while kernels are loaded (seconds, the first time).
  * Memory: the device stays attached until the last world is closed. Closing the last world waits for the device, a few
- * seconds at most. If any stream of the device, even one of the application, is busy for more than two seconds, the
- * library frees the device's memory, streams and kernels only when the process ends. lsched_world_close returns OK
- * nevertheless.
+ * seconds at most. If any stream of the device, even a stream of the application, is busy for more than two seconds,
+ * lsched_world_close still returns OK. The library then frees the device's memory, streams and kernels only when the
+ * process ends.
  * Errors: UNSUPPORTED (a build without CUDA, no driver, a driver that is too old, or no device); ARGUMENT (no such
  * device); STATE (a device is already attached); NOMEM; DEVICE. */
 LSCHED_CHECKED lsched_status lsched_cuda_attach(lsched_world* world, const lsched_cuda_config* config,
@@ -116,8 +116,8 @@ LSCHED_CHECKED lsched_status lsched_start_on_stream(lsched_schedule* schedule, v
  * lsched_start. If the round fails, the stream continues, and outputs are unspecified. So call lsched_test(ticket),
  * which returns the error, before the outputs are used.
  * Thread: any.
- * Blocks: as lsched_start_on_stream. But the call blocks until the round has ended if streams of the device cannot
- * wait, or if the process already has the maximum number of waiting streams. lsched_world_describe shows this maximum.
+ * Blocks: as lsched_start_on_stream. But if streams of the device cannot wait, or if the process already has the
+ * maximum number of waiting streams (lsched_world_describe shows it), the call blocks until the round has ended.
  * Errors: STATE (the round was not requested, or no device is attached); UNSUPPORTED (as lsched_start_on_stream);
  * CONSTRAINT; ARGUMENT; NOMEM; DEVICE. */
 LSCHED_CHECKED lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream);

@@ -45,8 +45,8 @@ typedef enum lsched_mpi_transport {
  * lsched_world_describe reports this. If all ranks share memory, any level suffices.
  *
  * Thread: only threads that may call MPI. This also applies to all collective functions and lsched_world_close. If
- * ranks communicate through MPI with a level below MPI_THREAD_MULTIPLE, it also applies to all functions that start,
- * wait or offer.
+ * ranks communicate through MPI with a level below MPI_THREAD_MULTIPLE, the restriction also applies to all functions
+ * that start, wait or offer.
  * Blocks: until all ranks of comm have called. After that, at most commit_timeout_ns.
  * Memory: close the world before MPI_Finalize. In a world whose ranks communicate through MPI, rounds and
  * lsched_world_close return STATE after MPI_Finalize. MPI forbids MPI_Finalize while another thread calls MPI. The

@@ -38,7 +38,7 @@ static inline lsched_diagnostic* lsched_why(void) {
 
 /** Returns if the status is LSCHED_OK or LSCHED_PENDING. Otherwise prints one line to standard error, such as
  *
- *     rank 2: LSCHED_ERR_TIMEOUT: allreduce/ring #0, round 1: unfired ops 1,3; waits for rank 1
+ *     rank 2: LSCHED_ERR_TIMEOUT: allreduce/ring #0, round 1: ops not started: 1,3; waits for rank 1
  *
  * and ends the program by exit(1). The rank is from the environment variable of a launcher, and is omitted without a
  * launcher. The text is from lsched_why(). For a call without a diagnostic the text is from lsched_last_failure(), or

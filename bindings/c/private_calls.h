@@ -1,5 +1,5 @@
 // The functions of libsched.so that libsched_mpi.so calls. These C++ functions have the same binary interface only in
-// libraries of the same build. So the first member is the name of the build in all builds.
+// libraries of the same build. So private_calls begins, in every build, with the name of the build.
 #pragma once
 
 #include "bindings/c/world.h"

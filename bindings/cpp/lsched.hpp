@@ -7,9 +7,9 @@
 //  - Objects own their handle, and can be moved but not copied. A moved-from object may only be destroyed or assigned
 //    to.
 //  - Destructors never throw. If a round is outstanding, or other ranks still use a partial schedule, the schedule's
-//    destructor cancels it on all ranks (lsched_cancel, at most 100 ms), so that no rank uses its buffers any more. To
-//    end a partial schedule without cancelling, call close() on all ranks. The destructor of a world does not close a
-//    world that still has schedules.
+//    destructor cancels it on all ranks (lsched_cancel, at most 100 ms). Afterwards no rank uses its buffers any more.
+//    To end a partial schedule without cancelling, call close() on all ranks. The destructor of a world does not close
+//    a world that still has schedules.
 //  - Buffers are spans. As in C, the caller owns them, and they must outlive the schedule.
 #ifndef LSCHED_HPP
 #define LSCHED_HPP
@@ -387,7 +387,7 @@ class [[nodiscard]] partial_collective : public partial_base {
   /// Offers a contribution whose buckets lie in separate memory. Number and sizes of the buckets must be as at create.
   ticket offer(std::span<const std::span<const T>> buckets) { return offered(pointers_to<const void>(buckets).data()); }
 
-  /// Calls for the next round without a contribution.
+  /// Makes this rank's call for the next round, but contributes nothing (lsched_offer with NULL).
   ticket offer_nothing() { return offered(nullptr); }
 
   /// Copies one bucket of a contribution. After all buckets have been copied, call offer_end() to offer the
@@ -413,8 +413,8 @@ class [[nodiscard]] partial_collective : public partial_base {
     return collected(which, pointers_to<void>(buckets).data(), limit);
   }
 
-  /// Like collect(), but without a copy. `result` refers to the result until the next collect, or is empty if there is
-  /// no result.
+  /// Acts as collect(), but does not copy. `result` becomes a view of the schedule's memory, and is empty if there is
+  /// no result. The view is valid until the next collect, flush or model_sync.
   report collect_view(ticket which, std::span<const T>& result, timeout limit = timeout::forever()) {
     const report told = collected(which, nullptr, limit);
     result = {static_cast<const T*>(told.result), told.result == nullptr ? 0 : result_};
@@ -707,8 +707,8 @@ class [[nodiscard]] world {
     throw std::invalid_argument("lsched: " + text);
   }
 
-  /// Asks for a proof of each schedule before the schedule is committed (LSCHED_PROVED). If one rank asks, all
-  /// ranks prove.
+  /// If `on` is true, each schedule is proved before it is committed (LSCHED_PROVED). If any rank sets this, all ranks
+  /// prove.
   void set_verify(bool on) { detail::expect(lsched_world_set(handle(), LSCHED_PROVED, on ? 1 : 0)); }
 
   static lsched_config default_config() {
@@ -1074,7 +1074,7 @@ struct text_promise {
   std::optional<lsched_dtype> dtype{};
   std::optional<std::uint64_t> count{};
   std::optional<std::int32_t> root{};
-  bool is_required = false;  ///< if true, ARGUMENT is thrown if contents cannot be checked
+  bool is_required = false;  ///< true: contents that cannot be checked cause ARGUMENT
 };
 
 /// The assumed buffers for messages whose receives are not posted yet (docs/reference/verify.md). By default, no

@@ -4,8 +4,8 @@
 
 namespace lsched {
 
-/// A board (libsched/transport/board.h) in shared memory if all members are on this node, else over MPI. For the board
-/// of all ranks, the constructor chooses; for other boards, join() or offer() chooses.
+/// A board (libsched/transport/board.h) in shared memory if all members are on this node, else over MPI. The
+/// constructor chooses between the two for the board of all ranks, and join() or offer() for other boards.
 class hybrid_board final : public board {
  public:
   hybrid_board(const hybrid_endpoint& of, std::unique_ptr<board> near, std::unique_ptr<board> far)
@@ -55,7 +55,7 @@ class hybrid_board final : public board {
   board& used() const { return near_ != nullptr ? *near_ : *far_; }
 
   const hybrid_endpoint& of_;
-  std::vector<rank> homes_{};  ///< ranks of the launch; set by meet() after a regroup
+  std::vector<rank> homes_{};  ///< the members as ranks of the launch; set by meet() after a regroup
   std::unique_ptr<board> near_, far_;
 };
 
@@ -73,7 +73,7 @@ std::unique_ptr<board> hybrid_endpoint::open_home_board() {
                                         is_one_node ? nullptr : far_->open_home_board());
 }
 
-/// Returns the indices in `members` of the members on this node.
+/// Returns the indices of those `members` that are on this node.
 std::vector<std::size_t> hybrid_endpoint::indices_here(std::span<const rank> members) const {
   std::vector<std::size_t> here;
   for (std::size_t m = 0; m < members.size(); ++m)
@@ -128,8 +128,8 @@ member_address hybrid_endpoint::address_of(std::uint32_t id) const {
   return {.near = near_->address_of(id).near, .far = far_->address_of(id).far};
 }
 
-// Even if the link over shared memory has failed, the instance is linked over MPI, because that result must be equal on
-// all ranks.
+// Even if the link over shared memory has failed, the instance is linked over MPI, because linking over MPI must have
+// equal results on all ranks.
 status hybrid_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   const auto& members = members_.at(id);
   if (all.size() != members.size()) return status::internal;
@@ -146,7 +146,7 @@ void hybrid_endpoint::detach(std::uint32_t id) {
   members_.erase(id);
 }
 
-// In shared memory, too, reason.who is a rank of the launch, because shared memory only stores the number.
+// In shared memory, too, reason.who is a rank of the launch, not a place, because shared memory does not interpret it.
 void hybrid_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   near_->cancel(id, reason);
   far_->cancel(id, reason);
@@ -168,8 +168,8 @@ status hybrid_endpoint::check_readers(std::uint32_t id, rank* reader) {
   return near == status::ok ? far_->check_readers(id, reader) : near;
 }
 
-// Passes cancellations from one transport to the other. MPI reports each cancellation only once, even if it came from
-// shared memory.
+// Passes cancellations from one transport to the other. MPI reports each cancellation only once, even if the
+// cancellation came from shared memory.
 void hybrid_endpoint::pass_on_cancellations() {
   while (const auto news = near_->take_cancellation()) {
     if (news->is_departure)

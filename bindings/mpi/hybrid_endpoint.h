@@ -2,8 +2,8 @@
 //
 // Each edge belongs to one of the two transports, depending on its peer. The lowest bit of a link id selects the
 // transport. The members of a world exchange records on a board (libsched/transport/board.h). A board is in shared
-// memory if all its members are on this node. The transports number ranks differently. This endpoint and MPI use ranks
-// of the launch, and shared memory uses places within the node.
+// memory if all its members are on this node. The two transports use different numbers for a rank. This endpoint and
+// MPI use ranks of the launch, and shared memory uses places within the node.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ class hybrid_endpoint final : public endpoint,
                               public endpoint_recorder,
                               public endpoint_liveness {
  public:
-  /// `node`: the ranks of the launch on this node, ascending. The index in `node` is the place in the shared segment.
+  /// `node`: the ranks of the launch on this node, ascending. A rank's index in `node` is its place in the segment.
   hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<mpi_endpoint> far, std::vector<rank> node)
       : endpoint(far->place(), "shm+mpi", {this, this, this, this, far->has_cancellation_points()}),
         near_(std::move(near)),
@@ -126,7 +126,7 @@ class hybrid_endpoint final : public endpoint,
   std::unique_ptr<shm_endpoint> near_;
   std::unique_ptr<mpi_endpoint> far_;
   std::vector<rank> node_;  ///< ranks of the launch on this node, ascending; indexed by place in the node
-  std::unordered_map<std::uint32_t, std::vector<rank>> members_;  ///< members of attached instances, by id
+  std::unordered_map<std::uint32_t, std::vector<rank>> members_;  ///< members, indexed by attached instance
   bool far_is_first_ = false;  ///< true if the next poll() polls MPI first; every call inverts this
 };
 

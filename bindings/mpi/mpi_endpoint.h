@@ -155,7 +155,7 @@ class mpi_endpoint final : public endpoint, public endpoint_liveness {
   mpi_requests requests_;
   std::size_t idle_receives_ = 0;  ///< number of receives posted for control records that may never arrive
   std::vector<link_id> due_;
-  std::size_t waiting_ = 0;  ///< number of links that wait for an event, including those in due_
+  std::size_t waiting_ = 0;  ///< number of links that wait for an event, including the links in due_
 
   mpi_boards boards_;
 };

@@ -36,7 +36,7 @@ struct header {
   std::uint64_t bytes;
   contributor_count tally;
   std::uint32_t null;
-  std::uint32_t instance;  ///< the receiver's number of the instance
+  std::uint32_t instance;  ///< number of the instance on the receiver
   std::uint32_t unused[6];
 };
 static_assert(sizeof(header) == 64);
@@ -72,19 +72,19 @@ constexpr bool receives_control_for(const edge_spec& edge, bool credits) {
 /// address.
 struct mpi_stream {
   struct control_record {
-    std::uint32_t instance;  ///< the receiver's number of the instance
+    std::uint32_t instance;  ///< number of the instance on the receiver
     std::uint32_t index;     ///< index among the control edges of the instance in this direction
     std::uint64_t value;
   };
   // Special values of `index`:
   static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< last record; `value`: number of all other messages
   static constexpr std::uint32_t k_cancelled = k_last - 1;    ///< the instance has ended; `value`: result of pack()
-  static constexpr std::uint32_t k_left = k_last - 2;         ///< round `value` is the last with a message on the edge
+  static constexpr std::uint32_t k_left = k_last - 2;         ///< `value` is the last round with a message on the edge
   /// Reply to k_cancelled: the sender of the reply no longer uses messages of the instance.
   static constexpr std::uint32_t k_answered = k_last - 3;
   static constexpr std::size_t k_batch_records = 64;
 
-  /// Returns the `value` for k_cancelled: the reason, and the sender's number of the instance.
+  /// Returns the `value` for k_cancelled: the reason, and the number of the instance on the sender.
   static constexpr std::uint64_t pack(const end_reason& reason, std::uint32_t own_instance) {
     return std::uint64_t{own_instance} << 32 | reason.packed();
   }
@@ -105,15 +105,15 @@ struct mpi_stream {
   std::uint64_t sent = 0;       ///< number of MPI messages to the peer, except control records
   std::uint64_t taken = 0;      ///< number of MPI messages from the peer, except control records
   std::uint64_t announced = 0;  ///< the peer's `sent`, according to its last record
-  std::unordered_map<std::uint32_t, std::vector<link_id>> receivers;  ///< target links, by instance and index
+  std::unordered_map<std::uint32_t, std::vector<link_id>> receivers;  ///< links, indexed by instance and index
   std::array<control_record, k_batch_records> outgoing;
   std::array<control_record, k_batch_records> incoming;
 
   /// Reserves capacity for `more` records beyond those in the table.
   void reserve(std::size_t more) { pending_.reserve(pending_.size() + more); }
 
-  /// Adds a record to the table, and returns its number. If record `number` is still in the table, only its value is
-  /// replaced.
+  /// Adds a record to the table, and returns its number. If record `number` is still in the table, replaces only the
+  /// value of that record.
   std::uint64_t put(const control_record& news, std::uint64_t number = 0);
 
   /// Moves records, as many as fit, from the table to `outgoing`, and returns their number.
@@ -129,7 +129,7 @@ struct mpi_link {
 
   edge_spec spec{};
   std::uint32_t own_instance = 0;
-  std::uint32_t instance = 0;  ///< the peer's number for the instance; set by link()
+  std::uint32_t instance = 0;  ///< number of the instance on the peer; set by link()
   bool credits = false;
   bool is_live = false;  ///< false after abandon or detach; MPI may still use the link's memory
   int tag = 0;
@@ -166,7 +166,7 @@ class mpi_links {
   mpi_stream& stream_to(rank peer);
   mpi_stream& stream_of(link_id link) { return *streams_[static_cast<std::size_t>(links_[link].spec.peer)]; }
 
-  /// Implement the functions of `endpoint` with the same names.
+  /// Functions that implement the functions of `endpoint` with the same names.
   result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                       std::span<const edge_spec> edges);
   member_address address_of(std::uint32_t id) const;
@@ -178,7 +178,7 @@ class mpi_links {
   bool is_unlinked(std::uint32_t id) const;
   std::size_t members_of(std::uint32_t id) const { return blocks_.at(id).members.size(); }
 
-  /// Links an instance: stores the peers' numbers of the instance, and the tags that the peers have chosen.
+  /// Links an instance: stores the number that the instance has on each peer, and the tags that the peers have chosen.
   void link(std::uint32_t id, std::span<const member_address> all);
 
   /// Returns, for each peer of an attached instance, one link to that peer.

@@ -52,7 +52,7 @@ class mpi_tags {
 
   const int first_, last_;
   int next_;
-  std::map<int, int> used_;  ///< number of tags of each used range, by first tag
+  std::map<int, int> used_;  ///< number of tags in a used range, indexed by its first tag
 };
 
 }  // namespace lsched

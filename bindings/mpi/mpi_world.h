@@ -1,9 +1,9 @@
 // Start-up under MPI: finds the ranks that share a node, and opens the suitable endpoint.
 //
-// MPI reports groups of ranks that may share memory. Each group tests whether its ranks can share memory: its first
-// rank creates a segment (a memory file without a name), the other ranks open its descriptor through /proc, and all
-// ranks map the segment and check that they can read each other's writes. If one rank fails, its whole group uses MPI,
-// and `found->description` contains the reason.
+// MPI reports groups of ranks that may share memory. Each group tests whether its ranks can share memory. The first
+// rank of the group creates a segment (a memory file without a name), and the other ranks open its descriptor through
+// /proc. All ranks map the segment, and check that they can read each other's writes. If one rank fails, its whole
+// group uses MPI, and `found->description` contains the reason.
 #pragma once
 
 #include <mpi.h>

@@ -20,8 +20,8 @@ op_id signal_on_any(builder& to, rank peer, std::span<const op_id> causes) {
   return on_any(to, to.signal_send(peer, k_activation_tag), causes);
 }
 
-// add_extra and add_core return the ops of which any starts the round on this rank: first the call op, then the
-// receives.
+// add_extra and add_core return the call op, followed by the receives. The round starts on this rank when any of these
+// ops completes.
 
 std::vector<op_id> add_extra(builder& to, const fold& folded, op_id call) {
   const rank proxy = folded.proxy_of(to.place().self);
@@ -30,8 +30,8 @@ std::vector<op_id> add_extra(builder& to, const fold& folded, op_id call) {
   return {call, heard};
 }
 
-/// Appends an activation that counts calls. The coordinator starts the round when it has counted enough calls; other
-/// ranks start it when their parents signal.
+/// Appends an activation that counts calls. The coordinator starts the round after enough calls. The other ranks start
+/// the round when their parents signal.
 std::vector<op_id> add_counted(builder& to, op_id call, rank arrivals) {
   const auto [self, size] = to.place();
   const knomial tree(size, 2);

@@ -1,4 +1,4 @@
-// The activation: signals by which calls for a round start the round on every rank. A rank is woken when a signal
+// The activation: when ranks call for a round, signals start the round on every rank. A rank is woken when a signal
 // starts its part of the round. An R op below waits for a signal, and an S op sends a signal. The gate of a rank is its
 // capture op, which captures the application's contribution. The collective begins after the gate.
 //
@@ -13,11 +13,11 @@
 //   extra       S     signals its proxy after the call;   R   receives from its proxy
 //   every rank  gate  captures the contribution, after any of: call, all R
 //
-// If one rank calls, exactly P-1 signals are sent: a rank whose virtual index differs from the caller's in the bits k1
-// < k2 < … is woken only along these dimensions, in this order. If more ranks call, more ops fire, so every set of
-// callers wakes every rank. The longest chain has L + 2 signals: extra to proxy, L dimensions, proxy to extra. At most
-// core * L + 2 * rem signals are sent, where `core` is the number of core ranks and proxies, and `rem` the number of
-// extras.
+// If one rank calls, exactly P-1 signals are sent. Let k1 < k2 < … be the bits in which the virtual indices of a rank
+// and of the caller differ. The rank is woken only along these dimensions, in this order. If more ranks call, more ops
+// fire, so every set of callers wakes every rank. The longest chain has L + 2 signals: extra to proxy, L dimensions,
+// proxy to extra. At most core * L + 2 * rem signals are sent, where `core` is the number of core ranks and proxies,
+// and `rem` the number of extras.
 //
 // If a round needs k > 1 calls, every rank that calls signals one rank, the coordinator. The coordinator counts the
 // calls, and then wakes the other ranks along a binomial tree:
@@ -31,14 +31,14 @@
 // At most P-1 signals go to the coordinator, and exactly P-1 signals down the tree. The longest chain has ceil(log2 P)
 // + 1 signals.
 //
-// A round that waits for all ranks has no signals: each gate waits only for its own rank's call, by a separate call op,
-// and the collective behind the gates waits for all gates. With policy deadline, every round begins like such a round.
-// A rank that has waited longer than the deadline wakes all ranks by the ops above.
+// A round that waits for all ranks has no signals. The gate of a rank waits only for the rank's own call, by a separate
+// call op, and the collective waits for all gates. With policy deadline, every round begins in this way. If a rank has
+// waited longer than the deadline, it wakes all ranks by the ops above.
 //
-// The number P-1 is exact until a rank ends the round. A faster rank may signal round t+1 to a rank that is still in
-// round t. The signal sets the receiver's register (op.h) to t+1, which also satisfies round t. So the receive op may
-// also complete in round t, and cause signals that no rank needs. The upper bound of core * L + 2 * rem signals always
-// holds.
+// The number P-1 is exact until a rank ends the round. A faster rank can signal round t+1 to a rank that is still in
+// round t. The signal sets the receiver's register (op.h) to t+1, which also satisfies round t. So the receive op can
+// complete in round t already, and cause signals that no rank needs. The upper bound of core * L + 2 * rem signals
+// always holds.
 #pragma once
 
 #include "collectives/algorithm/algorithm.h"

@@ -12,7 +12,7 @@ namespace {
 enum : std::uint32_t { k_fold_tag, k_fold_sums_tag, k_half_tag, k_unfold_tag, k_first_step_tag };
 std::uint32_t halving_tag(int j) { return k_first_step_tag + 2 * static_cast<std::uint32_t>(j); }
 std::uint32_t doubling_tag(int j) { return halving_tag(j) + 1; }
-/// Returns the tag of the exchange of sums across dimension i in step j.
+/// Returns the tag of messages with the sums that are exchanged across dimension i in step j.
 std::uint32_t sums_tag(int levels, int j, int i) {
   return halving_tag(levels) + static_cast<std::uint32_t>(j * (j + 1) / 2 + i);
 }
@@ -51,7 +51,7 @@ std::vector<tensor> crossing_tensors(const tensor_map& map, block_range block) {
 }
 
 /// Each block has `parts` parts, numbered over all blocks. parts_of() returns all parts of a block. same_part() returns
-/// the parts of `block` with the same positions in the block as `kept` has in its block.
+/// the parts that have the same positions in `block` as the parts `kept` have in their block.
 block_range parts_of(rank block, rank parts) { return {block * parts, (block + 1) * parts}; }
 block_range same_part(block_range kept, rank block, rank parts) {
   const rank first = kept.first % parts + block * parts;
@@ -126,7 +126,7 @@ void adasum_exchange::halve(place source) {
   }
 }
 
-/// Exchanges halves of `held`, a part of the vector in `source`, and writes the adaptive sum of `kept` to the output.
+/// Exchanges halves of `held`, which is in `source`, and writes the adaptive sum of the half `kept` to the output.
 void adasum_exchange::combine(rank partner, std::uint32_t tag, place source, block_range held, block_range kept,
                               const std::vector<sums_exchange>& exchanges, std::uint32_t of_blocks) {
   const bool is_upper = kept.first != held.first;
@@ -191,15 +191,15 @@ void adasum_exchange::add_sums(std::span<const tensor> tensors, const stretch& s
     add_blocks(t, home(t, exchanges.size()), kept, of_blocks, home(t, shared.size()));
 }
 
-/// Appends an op that writes zeros, which are the sums of no elements.
+/// Appends an op that sets `sums` to zero, the sums over no elements.
 void adasum_exchange::add_nothing(const stretch& sums) {
   const stretch all = parts_in(part_.given(), all_);
   const stretch none{all.at, 0, all.cell, 0};
   part_.dot_norms(none, none, sums);
 }
 
-/// Adds the sums of a tensor over the owners of its blocks, in the order of blocks. Only owners that combine a part of
-/// the tensor receive these sums.
+/// Adds up a tensor's sums from the owners of all blocks that contain a part of the tensor, in the order of blocks.
+/// Only owners that combine a part of the tensor receive these sums.
 void adasum_exchange::add_blocks(const tensor& t, const stretch& own, block_range kept, std::uint32_t tag,
                                  const stretch& into) {
   std::vector<rank> blocks;
@@ -238,9 +238,9 @@ std::uint32_t tags_of_exchange(rank nodes) {
 
 namespace {
 
-/// Returns the number of messages with sums between the owners of a node, each of which has kept parts `kept` of the
-/// `core` parts of its block. For every tensor, each owner whose block has a part of the tensor sends to all other
-/// owners that have kept a part of the tensor.
+/// Returns the number of messages with sums that the owners of a node send to each other. Each block has `core` parts,
+/// and its owner has kept the parts `kept`. For every tensor, each owner whose block has a part of the tensor sends to
+/// all other owners that have kept a part of the tensor.
 std::uint64_t messages_between_blocks(const tensor_map& map, rank owners, rank core, block_range kept) {
   std::uint64_t messages = 0;
   for (rank b = 0; b < owners; ++b) {
@@ -260,8 +260,8 @@ std::uint64_t messages_between_blocks(const tensor_map& map, rank owners, rank c
 
 }  // namespace
 
-// The vectors move as in Rabenseifner's allreduce. After i steps, the vector is divided into 2^i parts, and core / 2^i
-// peers have each part. In step i and all later steps, these peers exchange sums across dimension i, if any tensor is
+// The vectors move as in Rabenseifner's allreduce. After i steps, the vector is divided into 2^i parts, and each part
+// is on core / 2^i peers. In step i and all later steps, these peers exchange sums across dimension i, if any tensor is
 // shared. In step i-1, in which each owner keeps one of 2^i parts, the owners of a node exchange sums, too.
 cost cost_of_exchange(rank nodes, rank owners, const shape& data) {
   const fold folded(nodes);
@@ -309,8 +309,8 @@ cost cost_of_exchange(rank nodes, rank owners, const shape& data) {
 
 namespace {
 
-// The fragment may declare holding (builder::declare_holding): the reader of a payload waits only for sums of earlier
-// steps and, in place, for the sends of these steps.
+// The fragment satisfies the conditions of builder::declare_holding: the reader of a payload waits only for sums of
+// earlier steps and, in place, for the sends of these steps.
 fragment add_halving(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   const auto [self, size] = to.place();
   ownership own{.node = self, .peers = std::vector<rank>(wide(size)), .owners = {self}};

@@ -3,7 +3,7 @@
 // of nodes.
 //
 // Some ranks of every node, the owners, take part. Every node has the same number of owners, and the vector is divided
-// into as many blocks, one for each owner of a node. The owners of the same block, one on each node, are peers:
+// into one block for each owner of a node. The owners of the same block, one on each node, are peers:
 //
 //   fold       a proxy and its extra swap halves of the block and combine a half each; the extra sends its half back
 //   halve      step j: peers across dimension j exchange halves of their parts and combine the half that they keep
@@ -19,9 +19,9 @@
 // three tensors, with 24 bytes each. Two owners have at most one tensor in common. So a fused vector of many small
 // tensors costs hardly more than a vector of one tensor.
 //
-// All owners that combine a part of a tensor add its sums in the same order, up to the order of the two operands of an
-// addition. So all of them get the same bits and the same coefficients. Every element of the result is computed once.
-// Nodes are combined in the order of hypercube_tree.
+// All owners that combine a part of a tensor add the tensor's sums in the same order, except that the two operands of
+// an addition can be exchanged. So all of them get the same sums, bit for bit, and the same coefficients. Every element
+// of the result is computed once. Nodes are combined in the order of hypercube_tree.
 #pragma once
 
 #include <utility>
@@ -50,8 +50,8 @@ class adasum_exchange {
   /// The map of `part` must have the offsets that part_begins() returns. `part` must outlive this object.
   adasum_exchange(adasum_part& part, ownership own);
 
-  /// Appends the adaptive sum of the vectors at `source` of all peers. Every peer gets the result in its output. No
-  /// message is sent before `after` completes.
+  /// Appends the adaptive sum of the vectors that all peers have at `source`. Every peer gets the result in its output.
+  /// No message is sent before `after` completes.
   void write(adasum_part::place source, op_id after = k_no_op);
 
  private:

@@ -26,8 +26,8 @@ struct element_range {
 /// The division of a vector into cells.
 class tensor_map {
  public:
-  /// `blocks` has the offset of each block of the vector, ascending, and finally the end. Even an empty block has a
-  /// cell.
+  /// `blocks` has the offset of each block of the vector, ascending, and then the vector's end. Even an empty block has
+  /// a cell.
   tensor_map(const shape& data, std::vector<std::uint64_t> blocks);
 
   std::span<const tensor> tensors() const { return tensors_; }
@@ -39,10 +39,10 @@ class tensor_map {
   std::vector<element_range> runs_in(element_range part) const;
 
   std::uint64_t cells() const { return starts_.size(); }
-  /// Returns blocks [first, end) of the vector in buffer `in`. The vector's first cell is `cell`.
+  /// Returns blocks [first, end) of the vector in buffer `in`. `cell` is the number of the vector's first cell.
   stretch blocks(buffer_id in, std::uint32_t cell, std::uint64_t first, std::uint64_t end) const;
   element_range range(std::uint64_t first, std::uint64_t end) const { return {blocks_[first], blocks_[end]}; }
-  /// Returns the elements `part` of that vector. `part` must begin and end at bounds of tensors, gaps or blocks.
+  /// Returns the elements `part` of this vector. `part` must begin and end at bounds of tensors, gaps or blocks.
   stretch elements(buffer_id in, std::uint32_t cell, element_range part) const;
 
  private:
@@ -61,7 +61,7 @@ class adasum_part : public ordered_part {
     std::uint32_t cell = 0;
   };
 
-  /// `begins` has the offset of each block, and finally the end.
+  /// `begins` has the offset of each block, and then the end of the last block.
   adasum_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry,
               std::vector<std::uint64_t> begins)
       : ordered_part(to, data, input, output, entry), map_(data, std::move(begins)) {
@@ -90,13 +90,13 @@ class adasum_part : public ordered_part {
   const tensor_map map_;
 };
 
-/// Returns the location of the elements `part` of a vector. The first element of `payload` is element `from` of the
-/// vector.
+/// Returns the location in `payload` of the elements `part` of a vector. The first element of `payload` is element
+/// `from` of the vector.
 stretch part_of_payload(const stretch& payload, std::uint64_t from, element_range part);
 
 /// Return the expression (postcondition.h) of a tensor: proxies are first combined with their extras, and then
-/// neighbors on the hypercube are combined. The leaves are `leaves` in hypercube_tree(), and the contributions of
-/// `size` ranks in hypercube_expression().
+/// neighbors on the hypercube are combined. hypercube_tree() combines the expressions in `leaves`, and
+/// hypercube_expression() the contributions of `size` ranks.
 std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const tensor& part);
 std::uint64_t hypercube_expression(rank size, const shape& data, const tensor& part);
 

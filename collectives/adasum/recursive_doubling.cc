@@ -4,10 +4,10 @@
 //   step j    core ranks across dimension j exchange their vectors and combine them     j = 0 … L-1
 //   unfold    a proxy sends the result to its extra
 //
-// A rank that combines two vectors has all elements of both, so no sums are exchanged. The algorithm suits short
-// vectors: there are at most L + 2 steps, but each rank sends the vector L times and computes all dot products. All
-// ranks combine the same operands in the same order, that of the halving algorithm (hypercube_expression). So all ranks
-// have the same bits.
+// A rank that combines two vectors has all elements of both, so no dot products are exchanged. The algorithm suits
+// short vectors: there are at most L + 2 steps, but each rank sends the vector L times and computes all dot products.
+// All ranks combine the same operands in the same order as the halving algorithm (hypercube_expression). So all ranks
+// get the same result, bit for bit.
 #include <array>
 #include <utility>
 
@@ -25,7 +25,7 @@ class doubling : adasum_part {
   doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : adasum_part(to, data, input, output, entry, {0, data.count}) {}
 
-  // The fragment may declare holding (builder::declare_holding): the reader of a payload waits only for sends of
+  // The fragment satisfies the conditions of builder::declare_holding: the reader of a payload waits only for sends of
   // earlier steps. Exception: in place with one dimension, step 0 waits for its own send.
   fragment write() {
     if (folded_.levels() == 0) {

@@ -7,11 +7,11 @@
 //   exchange  the owners of a block combine the block (adasum_exchange.h)
 //   spread    every owner sends its block of the result to all others of its node
 //
-// A node sends and receives about two vectors, and m of its ranks share these messages. Only vectors of nodes are
-// multiplied and combined, not those of ranks. The nodes can be any partition of the ranks (shape::nodes), and all
+// A node sends and receives about two vectors, and m of its ranks share these messages. Only vectors of nodes, not
+// vectors of ranks, are multiplied and combined. The nodes can be any partition of the ranks (shape::nodes), and all
 // nodes have the same weight. With one node, the result is the mean, as the schedule's name indicates. "auto" never
 // chooses two_level, because its results differ from those of other algorithms: two_level takes means inside nodes,
-// where the others add orthogonal parts.
+// where the others compute adaptive sums.
 #include <vector>
 
 #include "collectives/adasum/adasum.h"
@@ -72,7 +72,7 @@ class adasum_two_level : adasum_part {
     return blocks(where, block * parts, (block + 1) * parts);
   }
 
-  // The sum uses separate memory, because in place, the owner's contribution may be a later operand of the sum.
+  // The sum uses separate memory, because in place, the sum must not overwrite the owner's contribution too early.
   void take_mean() {
     const stretch own = block_of(given(), own_.place);
     std::vector<stretch> operands(here().size(), own);

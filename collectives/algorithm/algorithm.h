@@ -34,11 +34,11 @@ inline constexpr std::uint32_t k_barrier_tag = 1;
 inline constexpr std::uint32_t k_arrival_tag = 2;
 inline constexpr std::uint32_t k_signal_tags = 3;  ///< number of these tags
 
-/// The requirements of a generator beyond those of its collective.
+/// The requirements of a generator, in addition to the requirements of its collective.
 struct constraints {
   bool needs_commutative = false;  ///< if false, operands are combined in rank order, so associativity suffices
   bool in_place = true;            ///< input and output may be the same memory
-  bool by_name_only = false;       ///< "auto" never chooses the algorithm, because results differ from others
+  bool by_name_only = false;       ///< "auto" never chooses the algorithm, because its results differ
   bool needs_everybody = false;    ///< no partial variant: messages combine contributions of several ranks
   bool moves_lists = false;        ///< each message contains one block, so that a block may be a list (shape::room)
   std::string_view summary;        ///< one line for users
@@ -65,14 +65,14 @@ class custom_generator {
   virtual cost cost_of(rank size, const shape& data) const = 0;
   /// Returns an error if this generator does not support the request, which must be valid.
   virtual std::optional<failure> validate(rank size, const shape& data) const = 0;
-  /// Returns the number of which every count must be a multiple.
+  /// Every count must be a multiple of the returned number.
   virtual std::uint64_t count_unit(rank size) const = 0;
   /// `how` is an algorithm (dense or partial) of this generator. Returns an error if the proof of `how` for the request
   /// failed, so that "auto" must not choose it.
   virtual std::optional<failure> doubt(const algorithm& how, rank size, const shape& data) const = 0;
 };
 
-/// The optional members of a shape that an algorithm uses. (true: the algorithm uses the member of this name.)
+/// Each member is true if the algorithm uses the optional member of the shape that has the same name.
 struct tunables {
   bool segment = false;
   bool radix = false;
@@ -93,7 +93,7 @@ struct algorithm {
   tunables looks_at{};
   /// Returns the expression (postcondition.h) of one tensor, for adaptive sums (collective::adapts).
   std::uint64_t (*expression_of)(rank size, const shape& data, const tensor& part) = nullptr;
-  bool combines_means = false;  ///< the expression may combine means over several ranks
+  bool combines_means = false;  ///< the expression can combine means over several ranks
   /// Maximum number of non-empty tensors in a world of several ranks.
   std::uint64_t most_tensors = std::numeric_limits<std::uint64_t>::max();
   /// Replaces `name` in names of schedules if all ranks share a node. Empty: `name` is used.
@@ -108,7 +108,7 @@ struct algorithm {
     return custom == nullptr ? cost_of(size, data) : custom->cost_of(size, data);
   }
 
-  /// Returns the schedule of compose() (collectives/compose.h).
+  /// Returns the schedule that compose() creates (collectives/compose.h).
   result<schedule_ptr> generate(world place, const shape& data, const activation& starts = {}) const;
 };
 
@@ -120,7 +120,7 @@ std::optional<failure> validate(const algorithm& how, world place, const shape& 
 /// one mean. Otherwise returns an empty text. The text is static.
 std::string_view node_warning(const algorithm& how, rank size, const shape& data);
 
-/// Returns the size in bytes of `count` elements, or the maximum size of `count` lists.
+/// Returns the size in bytes of `count` elements or, if blocks are lists, the maximum size of `count` lists.
 std::uint64_t bytes_of(std::uint64_t count, const shape& data);
 
 /// Returns the number of payload bytes if every rank sends its block once to every other rank.

@@ -31,8 +31,8 @@ std::vector<rank> ranks_with(const rank_buffer& buffer, rank size, const shape& 
   return ranks;
 }
 
-/// Returns the number of elements of a rank's buffer, or nothing if the rank has no such buffer. `end` selects whether
-/// the listed blocks are those that this rank sends or receives.
+/// Returns the number of elements of a rank's buffer, or nothing if the rank has no such buffer. `end` selects the
+/// listed blocks that this rank sends, or those that it receives.
 std::optional<std::uint64_t> count_of(const rank_buffer& buffer, world place, const shape& data,
                                       rank exchanged_block::*end) {
   if (!has(buffer, place, data)) return std::nullopt;
@@ -112,7 +112,7 @@ postcondition exchanged(const collective&, rank size, const shape& data) {
   return promise;
 }
 
-/// Leaves the expression of each tensor open, because the expression depends on the algorithm.
+/// Does not set the expression of a tensor, because the expression depends on the algorithm.
 postcondition adaptive_sum(const collective&, rank size, const shape& data) {
   postcondition promise;
   for (rank holder = 0; holder < size; ++holder)

@@ -1,4 +1,4 @@
-// Groups ranks by node (shape::nodes), and finds the place (the number) of a rank within its node.
+// Groups ranks by node (shape::nodes), and finds the place (the index) of a rank within its node.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 //   step k    rank r sends blocks r, r+1, …, r+2^k-1 to rank r-2^k, and receives the next 2^k blocks from rank r+2^k
 //
 // The last step sends only the missing blocks. Blocks are stored in scratch memory in the order of arrival, and then
-// copied to their final places by two copies. There are P ceil(log2 P) messages, and each rank receives each block
+// copied to their final places by two copy ops. There are P ceil(log2 P) messages, and each rank receives each block
 // once. The algorithm suits short blocks. It is synchronising: no rank ends before every rank has begun.
 #include <algorithm>
 
@@ -31,7 +31,7 @@ class dissemination : rank_part {
   }
 
  private:
-  /// Returns the number of elements of the `blocks` blocks that begin with this rank's block and wrap around.
+  /// Returns the number of elements of `blocks` adjacent blocks, from this rank's block on. Block 0 follows block P-1.
   std::uint64_t elements(rank blocks) const {
     const std::uint64_t begin = wide(self());
     const std::uint64_t end = begin + wide(blocks);
@@ -39,7 +39,7 @@ class dissemination : rank_part {
     return end <= ranks ? offsets_[end] - offsets_[begin] : offsets_[ranks] - offsets_[begin] + offsets_[end - ranks];
   }
 
-  /// Appends a step. `last` is the result of the previous step. Returns an op after which all blocks of this and
+  /// Appends a step. `last` is the op that the previous step returned. Returns an op after which all blocks of this and
   /// earlier steps have arrived.
   op_id step(rank distance, op_id last) {
     const auto tag = static_cast<std::uint32_t>(floor_log2(distance));

@@ -6,10 +6,10 @@
 //              2005)
 //
 // Each block moves once, from its place in the input to its place in the output. Long blocks are cut into segments. An
-// in-place alltoall first copies outgoing blocks to scratch memory, because the block that replaces an outgoing block
-// may arrive earlier. An alltoall(v) is synchronising, because a pair without a block, or with an empty block,
-// exchanges an empty message. If a pair has several blocks, they are matched by their order in the list
-// (shape::blocks).
+// in-place alltoall first copies outgoing blocks to scratch memory, because an incoming block might overwrite an
+// outgoing block before that block has been sent. An alltoall(v) is synchronising, because a pair without a block, or
+// with an empty block, exchanges an empty message. If a pair has several blocks, they are matched by their order in the
+// list (shape::blocks).
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -79,7 +79,7 @@ class exchange : rank_part {
   exchange(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry, const blocks_of_rank& blocks)
       : rank_part(to, data, input, output, entry), blocks_(blocks) {}
 
-  /// Exchanges blocks with at most `window` distances at a time.
+  /// Exchanges the blocks of all distances, at most `window` distances at a time.
   fragment write(rank window) {
     if (in_place()) stage();
     std::vector<op_id> over(wide(size()), k_no_op);
@@ -104,8 +104,8 @@ class exchange : rank_part {
     }
   }
 
-  /// Appends the messages of one distance, which wait for `when`. If `is_awaiting` is true, returns an op for a later
-  /// step to wait for, which completes after all these messages. Else returns k_no_op.
+  /// Appends the messages of one distance, which wait for `when`. If `is_awaiting` is true, returns an op that
+  /// completes after all these messages, so that a later step can wait for it. Else returns k_no_op.
   op_id step(rank distance, op_id when, bool is_awaiting) {
     const op_id over = is_awaiting ? nop({k_no_op}) : k_no_op;
     const auto add = [&](op_id message) { is_awaiting ? order(message, over) : end(message); };

@@ -76,7 +76,7 @@ class recursive_doubling : rank_part {
     return recv(extra, k_fold_tag, {output(), offsets_[wide(extra)]}, block_count(data(), extra));
   }
 
-  /// Exchanges blocks with the rank across dimension j. Op `all` must complete after the blocks to send are present.
+  /// Exchanges blocks with the rank across dimension j. All blocks to send must be present when op `all` completes.
   /// Returns an op after which twice as many blocks are present.
   op_id step(rank index, int j, op_id all) {
     const rank partner = folded_.across(self(), j);

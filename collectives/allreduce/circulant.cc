@@ -8,7 +8,7 @@
 // A phase has ceil(log2 P) rounds, in which each rank sends and receives P-1 blocks in total. Both numbers are minimal,
 // for every P. Block numbers wrap around at P, so in each round, t - s - 1 of the ranks send their message in two
 // parts. Operands are not in rank order, so the kernel must be commutative. Every block is combined by one expression,
-// so all ranks have the same bits.
+// so all ranks get the same result, bit for bit.
 #include <algorithm>
 #include <vector>
 
@@ -40,8 +40,8 @@ class circulant : ordered_part {
     set_blocks(spreads ? block_begins(data, wide(size())) : block_offsets(data, size()));
   }
 
-  // The fragment may declare holding (builder::declare_holding): the reduction that reads a payload waits only for
-  // earlier rounds and, in place, for the sends of these rounds.
+  // The fragment satisfies the conditions of builder::declare_holding: the reduction that reads a payload waits only
+  // for earlier rounds and, in place, for the sends of these rounds.
   fragment write() {
     if (size() == 1) {
       copy_alone(in_input({0, 1}), in_output({0, 1}));

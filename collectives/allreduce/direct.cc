@@ -3,18 +3,17 @@
 //   scatter   every rank sends block q of its input directly to rank q, which combines all blocks q in rank order
 //   spread    allreduce only: rank q sends the result of block q to all others
 //
-// In each phase, a rank sends P-1 messages of one block, in one hop. The number of bytes is that of any
-// bandwidth-optimal algorithm: each rank sends and receives (P-1)/P of the vector per phase. In shared memory, every
-// contribution is read once, without a copy. The arithmetic is divided evenly among ranks, and no rank waits for a
-// chain of ranks. Compare Thakur, Rabenseifner and Gropp, 2005, section 4 ("pairwise" and "linear"), and the
-// single-copy reductions of Jain, Kaleem, Balmana et al., "Framework for scalable intra-node collective operations
-// using shared memory", SC'18.
+// In each phase, a rank sends P-1 messages of one block, in one hop. The number of bytes is optimal: each rank sends
+// and receives (P-1)/P of the vector per phase. In shared memory, every contribution is read once, without a copy. The
+// arithmetic is divided evenly among ranks, and no rank waits for a chain of ranks. Compare Thakur, Rabenseifner and
+// Gropp, 2005, section 4 ("pairwise" and "linear"), and the single-copy reductions of Jain, Kaleem, Balmana et al.,
+// "Framework for scalable intra-node collective operations using shared memory", SC'18.
 //
 // The vector is processed in segments that fit into caches. If peers cannot read input and output (shape::is_visible),
 // a rank first copies outgoing data to scratch memory, a ring buffer of a few segments.
 //
-// Each element is computed once, by one expression in rank order. So all ranks have the same bits, and the kernel need
-// not be commutative.
+// Each element is computed once, by one expression in rank order. So all ranks get the same result, bit for bit, and
+// the kernel need not be commutative.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -43,9 +42,9 @@ class direct : grid_part {
   direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : grid_part(to, data, input, output, entry, spreads, grid_of(spreads, data, to.place().size)) {}
 
-  // The fragment may declare holding (builder::declare_holding): the reduction that reads a payload waits only for
-  // payloads of lower ranks in the same segment. If data is copied to scratch memory, the reduction also waits for the
-  // readers of an earlier segment.
+  // The fragment satisfies the conditions of builder::declare_holding: the reduction that reads a payload waits only
+  // for payloads of lower ranks in the same segment. If data is copied to scratch memory, the reduction also waits for
+  // the readers of an earlier segment.
   fragment write() {
     for (segment_ = 0; segment_ < grid().segments(); ++segment_) {
       scatter();

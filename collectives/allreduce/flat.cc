@@ -4,9 +4,9 @@
 //   combine   ((x0 op x1) op x2) … op x_{P-1}, each operand as soon as this and all lower operands have arrived
 //
 // There are P * (P-1) messages of `count` elements, so more bytes than in most other algorithms, but only one hop. The
-// algorithm suits short vectors on few ranks, where a hop may take long because the peer must first be scheduled. Every
-// rank evaluates the same expression in rank order. So all ranks have the same bits, and the kernel need not be
-// commutative.
+// algorithm suits short vectors on few ranks, where a hop can take long because the peer must first be scheduled. Every
+// rank evaluates the same expression in rank order. So all ranks get the same result, bit for bit, and the kernel need
+// not be commutative.
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/ordered_ops.h"
 
@@ -19,8 +19,8 @@ class all_to_all : ordered_part {
  public:
   using ordered_part::ordered_part;
 
-  // The fragment may declare holding (builder::declare_holding): a reader waits only for payloads of lower ranks, whose
-  // senders do not wait.
+  // The fragment satisfies the conditions of builder::declare_holding: the op that reads a payload waits only for
+  // payloads of lower ranks, whose senders do not wait.
   fragment write() {
     set_blocks({0, count()});
     const stretch own = in_input({0, 1}), result = in_output({0, 1});
@@ -30,7 +30,7 @@ class all_to_all : ordered_part {
     }
     for (rank distance = 1; distance < size(); ++distance) send(after(distance), k_tag, own);
     // In place, the sum is computed in scratch memory. A sum in the output would have to wait for the sends of the
-    // input, and holding could not be declared. Only the last copy waits for these sends.
+    // input, and builder::declare_holding would be wrong. Only the last copy waits for these sends.
     const stretch target = in_place() ? scratch(count()) : result;
     stretch sum{};
     for (rank r = 0; r < size(); ++r) {

@@ -12,7 +12,7 @@
 //                       kernel need not be commutative. In 2 log2 P steps, each core rank sends and receives 2
 //                       (P-1)/P of the vector, which is bandwidth-optimal if P is a power of two. For the fold and the
 //                       unfold, each proxy also receives 1 vector and sends 3/2 vectors. Every block is combined once,
-//                       so all ranks have the same bits.
+//                       so all ranks get the same result, bit for bit.
 //   recursive_halving   reduce_scatter. In log2 P steps, a core rank sends and receives (P-1)/P of all blocks. Both
 //                       numbers are minimal if P is a power of two. Distant ranks are combined first, not in rank
 //                       order, so the kernel must be commutative.
@@ -64,8 +64,8 @@ class halving_doubling : halving {
     sums_cell_ = output_cell();
   }
 
-  // declare_holding() is correct: the reduction that reads a payload waits only for earlier steps and, in place, for
-  // the sends of these steps.
+  // The fragment satisfies the conditions of builder::declare_holding: the reduction that reads a payload waits only
+  // for earlier steps and, in place, for the sends of these steps.
   fragment write() {
     if (folded_.levels() == 0) {
       copy_alone(in_input(all_), in_output(all_));
@@ -129,7 +129,7 @@ class scattering : halving {
     set_blocks(block_offsets(data, size()));
   }
 
-  // declare_holding() is correct: the reduction that reads a payload waits only for earlier steps.
+  // Satisfies builder::declare_holding: the reduction that reads a payload waits only for earlier steps.
   fragment write() {
     if (size() == 1) {
       copy_alone(in_input({0, 1}), own_output());

@@ -13,8 +13,8 @@
 // There are log_k P steps, and two more for a fold. In each step, a rank sends k-1 messages with the entire vector, so
 // a larger k gives fewer hops but more bytes. A larger k is faster for short vectors if a rank can send k-1 messages in
 // about the time of one message. The core has m * k^j ranks with m < k, so for example P = 8 with k = 4 needs no fold.
-// Operands are combined in rank order, and all ranks evaluate the same expression. So all ranks have the same bits, and
-// the kernel need not be commutative.
+// Operands are combined in rank order, and all ranks evaluate the same expression. So all ranks get the same result,
+// bit for bit, and the kernel need not be commutative.
 #pragma once
 
 #include <span>
@@ -36,7 +36,7 @@ struct members {
 };
 
 /// Appends an allreduce of `input` into `output` among some ranks. Uses fewer than 64 tags, beginning with `tag`.
-/// Returns true if payloads may be held (builder::declare_holding).
+/// Returns true if the conditions of builder::declare_holding are satisfied.
 bool add_multiplying(ordered_ops& to, const members& among, rank radix, std::uint32_t tag, const stretch& input,
                      const stretch& output);
 

@@ -1,15 +1,15 @@
 // Reductions around a ring: a rank exchanges messages only with its two neighbors, and every message is one block
 // (Patarasu and Yuan, 2009).
 //
-//   reduce   P-1 steps: in each step, a rank sends the partial result of a block to the next rank, receives that of
-//            another block from the previous rank, and combines the latter with its input; at the end, every rank has
-//            one block of the result
+//   reduce   P-1 steps: a rank sends the partial result of one block to the next rank, receives the partial result of
+//            another block from the previous rank, and combines the received partial result with its input; at the
+//            end, every rank has one block of the result
 //   spread   allreduce only: P-1 steps, in which each rank forwards to the next rank the block that it received last
 //
 // In each phase, a rank sends P-1 messages of one block, which is bandwidth-optimal for any P, but takes P-1 hops.
 // Blocks are sent in segments, so that a rank combines a segment while the next segment is in flight. The chain of each
 // block begins at a different rank, so operands are not in rank order, and the kernel must be commutative. Every block
-// is combined along one chain, so all ranks have the same bits.
+// is combined along one chain, so all ranks get the same result, bit for bit.
 #include <algorithm>
 #include <vector>
 
@@ -32,8 +32,8 @@ class ring : grid_part {
   ring(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : grid_part(to, data, input, output, entry, spreads, grid_of(spreads, data, to.place().size)) {}
 
-  // The fragment may declare holding (builder::declare_holding): the reduction that reads a payload waits only for
-  // earlier steps and their sends.
+  // The fragment satisfies the conditions of builder::declare_holding: the reduction that reads a payload waits only
+  // for earlier steps and their sends.
   fragment write() {
     if (size() == 1) {
       copy_alone(input_of(self(), 0), output_of(self(), 0));

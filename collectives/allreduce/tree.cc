@@ -5,8 +5,8 @@
 //
 // There are 2 * (P-1) messages of `count` elements, which is the minimum (recursive doubling has P log2 P), but twice
 // as many hops as in recursive doubling. The algorithm suits ranks that share cores, because every message may have to
-// wake its receiver. The sum is computed once, by one expression in rank order. So all ranks have the same bits, and
-// the kernel need not be commutative.
+// wake its receiver. The sum is computed once, by one expression in rank order. So all ranks get the same result, bit
+// for bit, and the kernel need not be commutative.
 #include <vector>
 
 #include "collectives/allreduce/allreduce.h"
@@ -22,8 +22,8 @@ class reduce_and_broadcast : ordered_part {
  public:
   using ordered_part::ordered_part;
 
-  // declare_holding() is correct: the reduction that reads a payload waits only for the payloads of other children, and
-  // no child waits for another child.
+  // The fragment satisfies the conditions of builder::declare_holding: the reduction that reads a payload waits only
+  // for the payloads of other children, and no child waits for another child.
   fragment write() {
     set_blocks({0, count()});
     const knomial tree(size(), k_tree_radix);

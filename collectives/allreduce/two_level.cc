@@ -9,7 +9,7 @@
 //
 // With N nodes, a node sends and receives about (k-1) log_k N vectors in total, and m of its ranks share these
 // messages. Inside a node, the algorithm is `direct`. The nodes can be any partition of the ranks (shape::nodes), so
-// the kernel must be commutative. Every block is combined by one expression, so all ranks have the same bits.
+// the kernel must be commutative. Every block is combined by one expression, so all ranks get bitwise equal results.
 #include <algorithm>
 #include <vector>
 
@@ -31,8 +31,8 @@ class two_level : ordered_part {
     set_blocks(block_begins(data, owners_));
   }
 
-  // The fragment may declare holding (builder::declare_holding): the reader of a payload waits only for lower ranks of
-  // the node, or for an earlier exchange step.
+  // The fragment satisfies the conditions of builder::declare_holding: the reader of a payload waits only for lower
+  // ranks of the node, or for an earlier exchange step.
   fragment write() {
     bool may_hold = true;
     for (std::size_t distance = 1; distance < here().size(); ++distance) {

@@ -12,10 +12,10 @@
 // rank merges its children in ascending order. So each sum combines two adjacent ranges of ranks, with the lower ranks
 // on the left.
 //
-// As published, a rank considers a value as sent if its index is in the result. But a value may be dropped on the way
+// As published, a rank considers a value as sent if its index is in the result. But a value can be dropped on the way
 // up, although values of other ranks later bring the same index into the result. Such a value is lost. `exact` tracks
-// each contribution instead. After each merge, in each list that a rank has added so far, the rank marks the items that
-// are still in its partial result. On the way down, the rank combines these marks with the bitmap for its own partial
+// each contribution instead. After each merge, a rank marks the items that are still in its partial result, in each
+// list that it has added so far. On the way down, the rank combines these marks with the bitmap for its own partial
 // result.
 #pragma once
 
@@ -33,7 +33,7 @@ enum class arrival_rule : std::uint8_t {
 };
 
 /// Appends the algorithm on the binomial tree for a valid `problem`. functions_of_gtopk returns the functions that the
-/// schedule calls. Synchronising.
+/// schedule calls. The algorithm is synchronising.
 fragment add_gtopk(builder& to, const sparse_problem& problem, const sparse_ends& ends, arrival_rule rule);
 std::shared_ptr<sparse_functions> functions_of_gtopk(const sparse_problem& problem, sparse_state& state,
                                                      arrival_rule rule);

@@ -1,5 +1,5 @@
 // Sparse allreduces of other papers, as baselines for Ok-Topk: topkdsa, gtopk and gtopk_published. In gtopk_published,
-// as in its paper, a value that is dropped on the way up may be missing from the residual, too.
+// as in its paper, a value that is dropped on the way up the tree can be missing from the residual, too.
 #pragma once
 
 namespace lsched {

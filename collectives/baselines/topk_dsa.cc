@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Sets values[index] = value. Values may be unaligned, because a block has the alignment of items, which is 1.
+/// Sets values[index] = value. Values can be unaligned, because a block has the alignment of items, which is 1.
 void put_values(const std::byte* items, std::uint64_t count, dtype type, std::byte* values) {
   for (std::uint64_t i = 0; i < count; ++i, items += item_size(type)) {
     const std::uint32_t index = index_at(type, items, 0);
@@ -119,7 +119,7 @@ namespace {
 /// The functions that the schedule calls, in the order of a round, as input → output.
 enum class topk_dsa_step : std::uint32_t {
   select,  ///< gradient → a list for each region
-  reduce,  ///< lists of all ranks, of this rank's region → their sum, as a block
+  reduce,  ///< all ranks' lists for this rank's region → their sum, as a block
   settle   ///< the blocks of all regions → the update
 };
 

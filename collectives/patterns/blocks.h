@@ -11,7 +11,7 @@
 namespace lsched {
 
 /// Cuts `count` elements of the shape's type into `parts` blocks. Long blocks begin at cache lines of the vector, so
-/// their lengths may differ by more than one element.
+/// their lengths can differ by more than one element.
 cut cut_into_blocks(const shape& data, std::uint64_t count, std::uint64_t parts);
 
 /// Returns the offset of each block of cut_into_blocks(data, data.count, parts), and finally the end of the last block.
@@ -35,7 +35,7 @@ class block_grid {
 
   std::uint64_t segments() const { return segments_; }
   std::uint64_t total() const { return offsets_.back(); }  ///< number of elements of all blocks
-  /// In each block, no piece is longer than that of segment 0.
+  /// In each block, no piece is longer than the piece of segment 0.
   piece at(rank block, std::uint64_t segment) const;
 
  private:

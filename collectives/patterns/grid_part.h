@@ -30,7 +30,7 @@ class grid_part : public ordered_part {
   }
 
   /// Returns the memory for the result of a segment of the rank's own block. An in-place reduce_scatter uses scratch
-  /// memory, because its output is the beginning of the input, where other blocks may not have been read yet.
+  /// memory, because its output is the beginning of the input, which can still contain unread blocks.
   stretch result_of(std::uint64_t segment) const {
     const stretch result = output_of(self(), segment);
     if (!is_set_aside()) return result;

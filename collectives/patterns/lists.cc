@@ -7,8 +7,8 @@
 
 namespace lsched {
 
-// Peers are divided into buckets (list_exchange::bucket). A rank sends the lists of a bucket after it has received
-// those of the previous bucket. This cannot deadlock, because a rank waits only for ranks in earlier buckets.
+// Peers are divided into buckets (list_exchange::bucket). A rank sends the lists of a bucket after it has received the
+// lists of the previous bucket. This cannot deadlock, because a rank waits only for ranks in earlier buckets.
 op_id add_list_exchange(builder& to, const list_exchange& all, op_id exit) {
   const auto [self, size] = to.place();
   const auto at = [](buffer_id buffer, rank element) { return region(buffer, wide(element)); };

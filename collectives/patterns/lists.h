@@ -18,7 +18,7 @@ struct list_exchange {
 /// have arrived. Makes op `exit` wait for all sends. Uses one tag.
 op_id add_list_exchange(builder& to, const list_exchange& all, op_id exit);
 
-/// Appends an allgather by dissemination, for any P, of lists whose lengths all ranks know. `mine` must contain only
+/// Appends an allgather of lists whose lengths all ranks know, by dissemination, for any P. `mine` must contain only
 /// this rank's list, and `lengths` the lengths of all ranks' lists (u64, in a scratch buffer). Both must not change
 /// after `entry` has completed. Returns a buffer of P packed lists in rank order, which is complete after op `done`. A
 /// list may have at most `layout.room` items, and all lists together at most `layout.total`. Uses fewer than 32 tags,

@@ -131,14 +131,14 @@ class ordered_part : public rank_call, public ordered_ops {
   std::uint32_t input_cell() const { return input_cell_; }
   std::uint32_t output_cell() const { return output_cell_; }
 
-  /// Creates a cell for each block of a vector. `begins` has the offset of each block, and finally the end.
+  /// Creates a cell for each block of a vector. `begins` has the offset of each block, and then the vector's end.
   void set_blocks(std::vector<std::uint64_t> begins);
   const std::vector<std::uint64_t>& begins() const { return begins_; }
   stretch blocks_in(buffer_id buffer, std::uint32_t cell, block_range blocks) const;
   stretch in_input(block_range blocks) const { return blocks_in(input(), input_cell_, blocks); }
   stretch in_output(block_range blocks) const { return blocks_in(output(), output_cell_, blocks); }
   /// Returns the output of a reduce_scatter, which is one block. This stretch covers the cells of all blocks, because
-  /// in place the output may overlap any block of the input.
+  /// in place the output can overlap any block of the input.
   stretch own_output() const;
 
   /// Appends a receive of `count` elements into a new scratch buffer, and returns the buffer.

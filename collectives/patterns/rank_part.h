@@ -57,7 +57,7 @@ class rank_part : public rank_call {
     return ordered(to_.reduce(data().what, lower, higher, target, count), when);
   }
   op_id signal_send(rank peer, std::uint32_t tag, deps when = {}) { return ordered(to_.signal_send(peer, tag), when); }
-  /// Appends a signal receive without deps, because the peer may set the receive's register (op.h) at any time.
+  /// Appends a signal receive without deps, because the peer can set the receive's register (op.h) at any time.
   op_id signal_recv(rank peer, std::uint32_t tag) { return to_.signal_recv(peer, tag); }
   op_id nop(deps when = {}) { return ordered(to_.nop(), when); }
 
@@ -117,7 +117,7 @@ constexpr std::uint32_t tag_of_piece(std::uint64_t i) { return static_cast<std::
 /// message has `data.segment` elements, or 128 KiB if that is 0, but there are at most 64 messages.
 std::uint64_t pieces_of(const shape& data, std::uint64_t count);
 
-/// Returns pieces_of() if `data.segment` is not 0, and otherwise 1, or 0 if `count` is 0.
+/// Returns pieces_of() if `data.segment` is not 0. Otherwise returns 1, or 0 if `count` is 0.
 std::uint64_t pieces_if_segmented(const shape& data, std::uint64_t count);
 
 /// The blocks of a vector. All blocks have the same number of pieces, so that piece i of every block can be sent before

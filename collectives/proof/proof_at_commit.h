@@ -17,7 +17,7 @@ std::string describe_part(const schedule& program, std::optional<std::int64_t> o
 
 /// Proves the world that consists of `parts`, indexed by rank. Returns the first fault, with the text of `lsched
 /// verify`: UNMATCHED (messages do not match), CYCLE (ranks wait for each other) or ARGUMENT (any other fault). The
-/// cost is not checked. `peer` and `op` of the failure are the rank and the op of the finding.
+/// cost is not checked. `peer` and `op` of the failure are the rank and the op of the fault.
 std::optional<failure> find_fault(std::span<const std::string> parts);
 
 }  // namespace lsched

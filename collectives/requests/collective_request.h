@@ -69,8 +69,8 @@ struct rank_request {
   std::size_t depth = 1;
 };
 
-/// Reads the dtype, the reduction and the count. `kind` must move data. Returns ARGUMENT with the name of the member
-/// for an invalid dtype or reduction, or a count that is too large. An adaptive sum needs no reduction.
+/// Reads the dtype, the reduction and the count. `kind` must move data. If a dtype or reduction is invalid, or a count
+/// is too large, returns ARGUMENT with the name of the member. An adaptive sum needs no reduction.
 result<shape> read_shape(const collective& kind, const collective_request& request);
 
 /// Returns ARGUMENT for a count that is too large.
@@ -79,7 +79,7 @@ std::optional<failure> validate_count(std::uint64_t count);
 /// Returns the name of the requested algorithm, or "auto".
 std::string_view algorithm_of(const collective_request& request);
 
-/// Returns the collective that implements `kind` if a request has a capacity. Its blocks are then lists, whose lengths
+/// Returns the collective that implements `kind` if a request has a capacity. The blocks are then lists, whose lengths
 /// may change in every round. Returns null if `kind` cannot have a capacity.
 const collective* collective_of_lists(const collective& kind);
 

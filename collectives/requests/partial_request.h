@@ -32,7 +32,7 @@ struct planned_partial {
   std::vector<companion> companions{};
 };
 
-/// A validated request of a partial schedule that is not sparse. It does not depend on the number of ranks.
+/// A validated request of a partial schedule that is not sparse. The plan does not depend on the number of ranks.
 struct partial_plan {
   const collective* kind = nullptr;
   std::string algorithm{};

@@ -39,8 +39,8 @@ struct planned_sparse : sparse_choice {
 /// Returns ARGUMENT if a member is out of range, or is set although the algorithm does not use it.
 result<sparse_choice> choose(const sparse_request& request);
 
-/// Makes the state, or loads it from the image. Does not look at the memory of gradient and update. Returns the
-/// failures of choose(), NOMEM, and the failures of sparse_state::load.
+/// Makes the state, or loads it from the image. Does not check the gradient and the update. Returns the failures of
+/// choose(), NOMEM, and the failures of sparse_state::load.
 result<planned_sparse> plan(const sparse_request& request);
 
 /// Returns ARGUMENT if the gradient or the update has elements but no memory, or if they overlap.

@@ -13,7 +13,7 @@ namespace lsched {
 /// The maximum numbers of ranks of worlds that are proved and simulated.
 inline constexpr rank k_most_proved = 1 << 20, k_most_simulated = 1 << 24;
 
-/// Returns ARGUMENT for a number of ranks below 1 or above `most`, which must be a power of two.
+/// Returns ARGUMENT for a number of ranks below 1 or above `most`. `most` must be a power of two.
 std::optional<failure> validate_ranks(rank ranks, rank most);
 
 /// An algorithm for a request, and the data from which the schedules are generated.
@@ -24,13 +24,13 @@ struct world_choice {
 };
 
 /// Chooses the algorithm for a request in a world of `ranks` ranks. Returns ARGUMENT for an unknown name, an invalid
-/// member, or a number of ranks that validate_ranks() refuses, and CONSTRAINT if the algorithm does not support the
+/// member, or a number of ranks that validate_ranks() refuses. Returns CONSTRAINT if the algorithm does not support the
 /// request.
 result<world_choice> choose_for_world(const collective_request& request, rank ranks, rank most_ranks, bool in_place);
 
-/// Returns a typical shape (sample_requests.h) of `request.count` elements, in which the nodes, root, divisor and
-/// tensors of `request` replace the typical values if the collective uses them. Other members are ignored. The type,
-/// the reduction, the divisor and the tensors must be valid.
+/// Returns a typical shape (sample_requests.h) of `request.count` elements. The nodes, root, divisor and tensors of
+/// `request` replace the typical values if the collective uses them. Other members are ignored. The type, the
+/// reduction, the divisor and the tensors must be valid.
 shape shape_of(const collective& of, rank ranks, const collective_request& request);
 
 /// Returns the node of each rank if every `ranks_per_node` consecutive ranks share a node.

@@ -9,7 +9,7 @@
 // In step j of a dissemination, j = 0 … ceil(log_k P) - 1, rank r signals ranks r + i k^j and waits for ranks r - i k^j
 // (mod P), i = 1 … k-1. A signal of step j means that the sender and the k^j - 1 ranks before it have entered. A rank
 // learns of these ranks by its receives in the steps m = 0 … j-1: the receives of step m cover the ranks at distances
-// k^m … k^(m+1) - 1. So it sends a signal of step j only after the receives of *all* earlier steps.
+// k^m … k^(m+1) - 1. So a rank sends a signal of step j only after the receives of *all* earlier steps.
 //
 // The tree needs 2 (P-1) signals, which is the minimum, and has 2 * depth hops. The tree suits ranks that share cores,
 // because every signal may have to wake its receiver.

@@ -79,8 +79,9 @@ spread_tree reduce_tree(rank size, const shape& data, bool is_flat) {
   return {size, data.root, radix_of(size, data, is_flat)};
 }
 
-/// Combines the values of children in the order of their distance. The fragment may declare holding: the reader of a
-/// payload waits only for payloads of nearer children, and no child waits for another child.
+/// Combines the values of children, the nearest first. The fragment satisfies the conditions of
+/// builder::declare_holding: the reader of a payload waits only for payloads of nearer children, which do not wait for
+/// each other.
 template <bool is_flat>
 fragment add_reduce(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   rank_part part(to, data, input, output, entry);

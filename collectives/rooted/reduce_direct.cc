@@ -20,8 +20,8 @@ block_pieces blocks_of(rank size, const shape& data) {
   return {data, wide(size), k_most_buffers / wide(size) + 1};
 }
 
-/// Writes the ops of one rank. The fragment may declare holding (builder::declare_holding): the reader of a payload
-/// waits only for other receives, which do not wait.
+/// Writes the ops of one rank. The fragment satisfies the conditions of builder::declare_holding: the reader of a
+/// payload waits only for other receives, which do not wait.
 class reduce_by_blocks : rank_part {
  public:
   using rank_part::rank_part;
@@ -58,8 +58,8 @@ class reduce_by_blocks : rank_part {
     return given;
   }
 
-  /// Combines the operands of the nearest ranks first. The operand of a lower rank is combined in front of the value so
-  /// far, and the operand of a higher rank behind it.
+  /// Combines the operands of the nearest ranks first. The operand of a lower rank is combined from the left, and the
+  /// operand of a higher rank from the right.
   void combine(std::uint64_t i) {
     const std::uint64_t from = begin(self(), i);
     const region target = is_root() ? region{output(), from} : region{sum_, from - begin(self(), 0)};

@@ -6,7 +6,7 @@
 
 namespace lsched {
 
-/// Appends a barrier by dissemination. On no rank does the exit complete before `entry` has completed on every rank.
+/// Appends a barrier by dissemination. The exit completes on a rank only after `entry` has completed on every rank.
 fragment add_barrier(builder& to, op_id entry, rank radix = 2);
 
 extern const algorithm k_barrier_dissemination, k_barrier_k_dissemination, k_barrier_tree;

@@ -17,10 +17,10 @@ namespace {
 
 // --- recursive doubling --------------------------------------------------------------------------------------
 
-/// The window of a rank is the interval of ranks, up to the rank itself, whose contributions the rank has combined:
-/// before step k, these are 2^k ranks or, if there are fewer, this and all lower ranks. The fragment may declare
-/// holding (builder::declare_holding): besides receives, the reader of a payload waits only for sends of earlier steps
-/// to higher ranks. Such waits never form a cycle.
+/// The window of a rank is the interval of ranks whose contributions the rank has combined. Before step k, the window
+/// has the 2^k ranks up to the rank itself or, if there are fewer, the rank and all lower ranks. The fragment satisfies
+/// the conditions of builder::declare_holding: besides receives, the reader of a payload waits only for sends of
+/// earlier steps to higher ranks. Such waits never form a cycle.
 class doubling : ordered_part {
  public:
   using ordered_part::ordered_part;

@@ -86,7 +86,7 @@ class coo_rank {
     return to_.lay_out({all, 0}, received_, {told});
   }
 
-  /// Exchanges the lengths of all sums, and the flaws of all ranks' items.
+  /// Exchanges the lengths of all sums, and the coo_flaw of each rank's items.
   void agree() {
     const buffer_id tally = to_.scratch(dtype::u64, k_coo_tally),
                     tallies = to_.scratch(dtype::u64, k_coo_tally * ranks_);

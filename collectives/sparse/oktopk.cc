@@ -7,13 +7,13 @@
 //   balance     redistributes the sums above the threshold in equal shares, if that reduces the traffic
 //   gather      gathers the shares by dissemination, in ceil(log2 P) messages
 //
-// With reused thresholds (selection_rule), there is no allreduce of counters, and the gathered sums are those of the
+// With reused thresholds (selection_rule), there is no allreduce of counters, and the same sums are gathered as in the
 // paper. In rounds that search for new thresholds, all sums are gathered. The schedule is the same in all rounds, and
 // its buffers have capacity for the largest round.
 //
 // The boundaries of the regions are recomputed every `period` rounds, by ops with a guard (a condition on rounds,
-// schedule.h). A rank sends and receives at most 6 k (P-1)/P words (an index or a value is a word), without counters
-// and lengths (docs/reference/sparse.md). The computations of a rank between messages are functions (oktopk_steps.h).
+// schedule.h). A rank sends and receives at most 6 k (P-1)/P words (an index or a value is a word), plus counters and
+// lengths (docs/reference/sparse.md). The computations of a rank between messages are functions (oktopk_steps.h).
 #include "collectives/allgather/allgather.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/lists.h"

@@ -51,7 +51,7 @@ constexpr std::array k_own{
 /// A tag that no sparse algorithm uses.
 constexpr std::uint32_t k_contributor_count_tag = 1u << 30;
 
-/// Appends an allreduce of which only the number of contributors is used, not the value.
+/// Appends an allreduce that counts the contributors. The value of its result is not used.
 void add_contributor_count(builder& to, sparse_ends& ends, op_id gate) {
   const buffer whole = to.at(ends.gradient);
   const shape first{.count = std::min<std::uint64_t>(1, whole.count), .type = whole.type, .what = kernel::sum};

@@ -20,9 +20,9 @@ struct sparse_cost {
 struct sparse_ends {
   buffer_id gradient = k_no_buffer;
   buffer_id update = k_no_buffer;
-  /// For a partial allreduce: the buffer `contributor_count`, and the op `counted` after which it is complete. The
-  /// buffer contains the sum of the first elements of all contributions. The lists that functions read do not determine
-  /// the contributors (functions.h), so the function that computes the update reads this buffer as operand b.
+  /// For a partial allreduce: the buffer `contributor_count`, and the op `counted` after which this buffer is complete.
+  /// The buffer contains the sum of the first elements of all contributions. The lists that functions read do not
+  /// determine the contributors (functions.h), so the function that computes the update reads this buffer as operand b.
   buffer_id contributor_count = k_no_buffer;
   op_id counted = k_no_op;
 };
@@ -32,7 +32,7 @@ struct sparse_algorithm {
   fragment (*add)(builder& to, const sparse_problem& problem, const sparse_ends& ends);
   /// Returns an estimate for gradients whose large elements are at different positions on each rank.
   sparse_cost (*cost_of)(const sparse_problem& problem);
-  /// Returns the functions that the schedule calls. `state` must outlive them. Throws std::bad_alloc.
+  /// Returns the functions that the schedule calls. `state` must outlive these functions. Throws std::bad_alloc.
   std::shared_ptr<sparse_functions> (*functions)(const sparse_problem& problem, sparse_state& state);
   std::string_view summary;  ///< one line for users
 
@@ -71,7 +71,7 @@ const sparse_algorithm& choose_sparse(const sparse_problem& problem);
 ///       gate ─┬─► collective: select ─► … ─► settle ─► exit
 ///             └─► allreduce of one element ────┘
 ///
-/// Errors: those of the generator of `how`, and ARGUMENT if the activation is not valid.
+/// Returns the errors of the generator of `how`, and ARGUMENT if the activation is not valid.
 result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
                                               const activation& starts);
 

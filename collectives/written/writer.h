@@ -6,7 +6,7 @@
 
 namespace lsched::written {
 
-/// Returns the number of chunks into which each block of data is cut. Errors: those of expression::value, and
+/// Returns the number of chunks into which each block of data is cut. Returns the errors of expression::value, and
 /// CONSTRAINT if the number is outside 1 to 2^16.
 result<std::int64_t> chunks_of(const algorithm_text& how, rank size, rank root);
 

@@ -1,6 +1,6 @@
 /* A sum in GPU memory. The ranks add up vectors of the host into device memory, and copy the maximum of all sums back
  * to the host. Both rounds run in the order of a CUDA stream. The program needs no header and no library of CUDA. Run
- * by: lsched run -n 3 ./device. Without a GPU it prints the reason, and exits with 77. */
+ * by: lsched run -n 3 ./device. Without a GPU the program prints the reason, and exits with 77. */
 #include <lsched_cuda.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
   while (has_gone_on(&it, lsched_flush(it.exchange, (void*[]){sum}, k_timeout_ns, &report, &why), "flush")) continue;
   if (report.has_result) descend(weights, sum, report.offers);
 
-  /* All ranks have applied the same results, but maybe with different sums per step. */
+  /* All ranks have applied the same contributions, possibly divided over different steps. */
   double least = 0, most = 0;
   const lsched_collective_desc lowest = {.struct_size = sizeof lowest,
                                          .collective = "allreduce",

@@ -1,7 +1,7 @@
 // Buffer swaps: the target of an op exchanges memory with an operand, which saves a copy.
 //
 // If one operand of a reduction is null (no contribution), the result is a copy of the other operand. If this operand
-// and the target are whole buffers in memory of the instance, the two buffers may exchange their memory instead. The
+// and the target are whole buffers in memory of the instance, the two buffers can exchange their memory instead. The
 // next op that writes the target then overwrites the operand's value. So that op must come after all ops that read this
 // value, and after all ops that read values which earlier swaps put into the same memory. If the deps of this rank do
 // not ensure this order, the buffers are not swapped.
@@ -20,9 +20,9 @@ struct buffer_swap {
   friend bool operator==(const buffer_swap&, const buffer_swap&) = default;
 };
 
-/// Returns the possible swaps, by op. The target may be an output, but an operand in an output is never swapped. For
-/// targets that are written more than once, time and memory grow with the square of the number of ops. So schedules
-/// with more than k_most_ordered_ops ops (order.h) have no swaps for such targets.
+/// Returns the possible swaps, indexed by op. The target can be an output, but an operand in an output is never
+/// swapped. For targets that are written more than once, time and memory grow with the square of the number of ops. So
+/// schedules with more than k_most_ordered_ops ops (order.h) have no swaps for such targets.
 std::vector<buffer_swap> buffer_swaps_of(const schedule& program, const segment_map& segments);
 
 }  // namespace lsched

@@ -7,9 +7,9 @@
 namespace lsched {
 namespace {
 
-/// Returns the number of columns before each op, and finally the number of all columns. Column x of row y is a bit: op
-/// x comes before op y. Every op has a row, from which the rows of its successors are computed. Nops that wait for all
-/// their deps have no column, because callers do not ask for their position.
+/// Returns the number of columns before each op, and as last entry the number of all columns. The bit in column x of
+/// row y is set if op x comes before op y. Every op has a row, from which the rows of its successors are computed. Nops
+/// that wait for all their deps have no column, because callers do not ask for their position.
 std::vector<std::uint32_t> columns_of(const schedule& program, const dep_table& deps) {
   std::vector<std::uint32_t> column(deps.size() + 1, 0);
   for (op_id id = 0; id < deps.size(); ++id) {
@@ -55,8 +55,8 @@ void local_order::add_all(op_id to) {
   }
 }
 
-/// Adds the ops that come before `to` in every execution. Op x does if `least` or more of the deps of `to` are x or
-/// come after x: every set of deps that lets `to` fire contains one of those deps.
+/// Adds the ops that come before `to` in every execution. Op x is such an op if at least `least` deps of `to` are x or
+/// come after x. Every set of deps that lets `to` fire then contains one of these deps.
 void local_order::add_some(op_id to, std::size_t least) {
   std::vector<std::uint32_t> times(column_[to], 0);
   for (const op_id dep : deps_[to]) {

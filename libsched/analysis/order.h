@@ -1,7 +1,7 @@
 // The order of a rank's ops that holds in every execution.
 //
-// An op that waits for all its deps comes after these deps and all their predecessors. An op that waits for only k of
-// its deps comes after another op x only if every choice of k deps includes x, or an op that comes after x.
+// An op that waits for all its deps comes after these deps and all their predecessors. If an op waits for k of its
+// deps, it comes after another op x only if every choice of k deps includes x, or an op that comes after x.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class dep_table {
   }
 
  private:
-  std::vector<std::uint32_t> first_;  ///< for each op: position in all_ of its first dep; then the length of all_
+  std::vector<std::uint32_t> first_;  ///< by op: position of its first dep in all_; last: length of all_
   std::vector<op_id> all_;
 };
 
@@ -41,8 +41,8 @@ class local_order {
   /// for such a nop, the result is always false.
   bool is_before(op_id x, op_id y) const { return has_column(x) && has_bit(y, column_[x]); }
 
-  /// Returns, by op, whether the op has fired in every round when the rank's round ends. The result is true for the
-  /// exit op, for ops that come before the exit op, and for ops that get enough tokens from such ops, because a round
+  /// Returns, for each op, whether the op has always fired when the rank's round ends. The result is true for the exit
+  /// op and for ops that come before it. It is also true for ops that get enough tokens from such ops, because a round
   /// does not end while an op is in flight. Signal receives are an exception, because they also wait for a signal.
   std::vector<bool> fired_by_end(const schedule& program) const;
 
@@ -61,7 +61,7 @@ class local_order {
   void add_some(op_id to, std::size_t least);
 
   dep_table deps_;
-  std::vector<std::uint32_t> column_;  ///< by op: number of columns of lower-numbered ops; last: of all ops
+  std::vector<std::uint32_t> column_;  ///< by op: number of columns of lower-numbered ops; last: number of all columns
   std::size_t words_ = 0;              ///< number of words of a row
   std::vector<std::uint64_t> before_;  ///< a row of bits for each op: the ops that come before this op
   bool waits_for_all_ = true;

@@ -2,8 +2,8 @@
 // contribution), or contains no null part.
 //
 // An op may use only a part of a buffer. A segment is a maximal range of a buffer that every op uses entirely or not at
-// all. For each segment, the engine stores a flag for null and the number of contributors. verify() proves that all
-// segments of an operand hold contributions of the same ranks, so the engine reads only the flag and the number of the
+// all. For each segment, the engine stores whether the segment is null, and the number of contributors. verify() proves
+// that all segments of an operand hold contributions of the same ranks, so the engine reads this data only for the
 // operand's first segment. An empty buffer has one segment. An empty operand in any other buffer has no segment and is
 // null. Outputs of functions, and lists, are never null (functions.h).
 #pragma once
@@ -45,7 +45,7 @@ class segment_map {
   segment_range segments_of(const schedule& program, const operand& part) const;
 
   std::vector<std::uint64_t> begin_;  ///< first element of each segment
-  std::vector<std::uint32_t> first_;  ///< first segment of each buffer; then the number of all segments
+  std::vector<std::uint32_t> first_;  ///< by buffer: number of its first segment; last: number of all segments
   std::vector<op_segments> ops_;
 };
 

@@ -1,7 +1,7 @@
 // A commit is a collective step by which all members of a world create an object, such as the instances of a schedule.
 // All members make the same commits in the same order. See docs/inside/worlds.md.
 //
-// Every rank first reserves its resources, because messages of faster ranks may arrive early. The rank then publishes a
+// Every rank first reserves its resources, because messages of faster ranks can arrive early. The rank then publishes a
 // record of the commit, gathers the records of all members, and proceeds only if all records agree. A rank with invalid
 // arguments publishes a record with its error, so that the other ranks do not wait for this rank.
 //
@@ -33,8 +33,8 @@
 
 namespace lsched {
 
-/// The record that a rank publishes to the other members. Plain bytes, because records cross process and node
-/// boundaries.
+/// The record that a rank publishes to the other members. It consists of plain bytes, because it crosses process and
+/// node boundaries.
 struct commit_record {
   std::uint64_t number;  ///< number of the commit in the world; detects ranks that commit in different orders
   std::int32_t code;     ///< this rank's own error, or OK
@@ -52,7 +52,7 @@ class commitment {
  public:
   virtual ~commitment() = default;
 
-  /// Abandons an unfinished commit. This rank no longer needs the outcome. Engine's owner only.
+  /// Abandons an unfinished commit whose outcome this rank no longer needs. Engine's owner only.
   virtual void abandon() = 0;
 
   commitment(const commitment&) = delete;

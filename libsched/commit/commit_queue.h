@@ -1,8 +1,8 @@
 // The queue of a world's commits, in the order in which the application made them. One commit is in progress at a time:
 // its record is posted, all records are gathered, and the commit is concluded.
 //
-// If a rank gives up a commit that is not yet the first in its queue, the commit later posts a record with an error, so
-// all ranks learn of the error and the world continues. If the record is already posted, the board (transport/board.h)
+// If a rank gives up a commit that is not yet the first in its queue, the commit later posts a record with an error. So
+// all ranks get the error and the world continues. If the record is already posted, the board (transport/board.h)
 // decides for all members at once whether the commit succeeds.
 #pragma once
 
@@ -62,7 +62,7 @@ class commit_queue final : public engine_task {
   std::vector<std::shared_ptr<commitment>> unsettled_;  ///< commits that failed on this rank but may succeed elsewhere
   bool is_posted_ = false;                              ///< the record of the first commit is posted
   std::uint64_t next_number_ = 0;
-  rank missing_ = k_no_rank;  ///< rank whose record the first commit waits for
+  rank missing_ = k_no_rank;  ///< rank for whose record the first commit waits
   rank lost_ = k_no_rank;     ///< a lost member; no commit can succeed without it
   std::vector<std::byte> records_;
 };

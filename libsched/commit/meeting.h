@@ -1,7 +1,7 @@
 // A meeting creates a world from some ranks of a parent world. The other ranks of the parent do not take part. There
-// are two kinds of meeting. In a meeting of listed ranks, each of these ranks has the list, and they find each other by
-// a key that is computed from the parent, the list and a tag (docs/inside/worlds.md). A meeting of survivors consists
-// of all ranks that remain in the parent after other ranks were lost (docs/reference/shrink.md).
+// are two kinds of meeting. In a meeting of listed ranks, each of these ranks has the list. They find each other by a
+// key that is computed from the parent, the list and a tag (docs/inside/worlds.md). A meeting of survivors consists of
+// all ranks that remain in the parent after other ranks were lost (docs/reference/shrink.md).
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ class meeting final : public engine_task {
   std::vector<rank> homes_;  ///< transport ranks of ranks_
   std::unique_ptr<board> board_;
   rank missing_ = k_no_rank;               ///< index in ranks_ of a rank whose offer is missing
-  std::optional<failure> gives_up_for_{};  ///< if set: error with which to end once the offer is withdrawn
+  std::optional<failure> gives_up_for_{};  ///< if set: error with which the meeting ends once the offer is withdrawn
   common_step progress_;
   failure why_{status::ok, {}};
   membership_ptr made_{};

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t k_page_bytes = board::record_bytes - sizeof(std::uint64_t);
 
-/// A record that carries one page of a text. Plain bytes, because records cross process and node boundaries.
+/// A record with one page of a text. It consists of plain bytes, because it crosses process and node boundaries.
 struct text_page {
-  std::uint64_t whole;  ///< bytes of the whole text
+  std::uint64_t whole;  ///< size of the whole text, in bytes
   char text[k_page_bytes];
 };
 static_assert(sizeof(text_page) == board::record_bytes);

@@ -15,7 +15,7 @@ struct list_binding {
   /// Inputs: lengths in items; null: all lists are empty. Outputs: capacities in items; null: the capacities of the
   /// layout.
   const std::uint64_t* counts = nullptr;
-  std::uint64_t* received = nullptr;  ///< outputs: numbers of items received, written before a round ends; may be null
+  std::uint64_t* received = nullptr;  ///< outputs: number of items in each list, set before a round ends; may be null
 };
 
 /// User memory for the schedule's inputs and outputs, in the builder's order. `input_lists` and `output_lists` have an

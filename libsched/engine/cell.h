@@ -7,9 +7,9 @@ namespace lsched {
 
 /// The memory of one symbolic buffer in the current round.
 struct cell {
-  std::byte* storage = nullptr;     ///< target of the next write; null if payloads stay in place
+  std::byte* storage = nullptr;     ///< target of the next write; null if received payloads always stay in place
   const std::byte* data = nullptr;  ///< location of the value: storage, a peer's memory, or another buffer
-  bool exchangeable = false;        ///< the engine owns the storage, and may exchange it with equally large storage
+  bool exchangeable = false;        ///< the engine owns the storage, and can exchange it for storage of the same size
 };
 
 }  // namespace lsched

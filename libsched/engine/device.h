@@ -23,13 +23,13 @@
 
 namespace lsched {
 
-/// A compute op, with operands in device memory or in host memory that the device can access. The sums that the op
-/// reads (operand s) are in host memory.
+/// A compute op for the device. The operands are in device memory, or in host memory that the device can access. The
+/// sums that the op reads (operand s) are in host memory.
 struct device_job {
   kernel what = kernel::none;
   dtype type = dtype::u8;
   kernel_call call{};
-  const sparse_job* sparse = nullptr;  ///< the device's part of a function (functions.h); else null
+  const sparse_job* sparse = nullptr;  ///< the device's part of a function call (functions.h); null: call a kernel
   std::uint64_t cookie = 0;            ///< returned by poll() when the job has ended
 };
 
@@ -50,7 +50,7 @@ class device {
   virtual status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) = 0;
 
   /// Reserves resources for `jobs` more concurrent jobs, each with operands of at most `most_elements` elements.
-  /// Returns DEVICE or NO_MEMORY on failure, without a change.
+  /// On failure, returns DEVICE or NO_MEMORY and reserves nothing.
   virtual status reserve(std::uint32_t jobs, std::uint64_t most_elements) = 0;
   virtual void unreserve(std::uint32_t jobs) = 0;
 
@@ -63,21 +63,21 @@ class device {
   virtual std::size_t poll(std::span<std::uint64_t> out) = 0;
 
   /// Makes the device ring this rank's doorbell when the next job in flight ends. If that job has already ended, the
-  /// doorbell may not ring, so the caller must call poll() once more after arm(). Returns false if the doorbell will
+  /// doorbell might not ring, so the caller must call poll() once more after arm(). Returns false if the doorbell will
   /// not ring: the caller must then keep polling.
   virtual bool arm() = 0;
 
-  /// Creates a gate (round_gate.h), by which rounds wait for streams of the device, and streams for rounds. Returns
-  /// null if no memory is left or the device has failed. Cold path.
+  /// Creates a gate (round_gate.h), with which rounds wait for streams of the device, and streams wait for rounds.
+  /// Returns null if no memory is left or the device has failed. Cold path.
   virtual std::unique_ptr<round_gate> make_gate() = 0;
 
   /// Returns OK, or DEVICE after a failure.
   virtual status health() const = 0;
-  /// Returns the text of the device's failure. Before a failure, returns why the device has refused the last request.
+  /// Returns the text of the device's failure. Before a failure, returns the reason for the last refused request.
   virtual std::string failure_words() const = 0;
 
-  /// Waits until every job has ended, but at most some seconds. A job that takes longer is assumed to hang; the memory
-  /// that it may write is then never freed. Called by the engine's destructor.
+  /// Waits until every job has ended, for some seconds at most. A job that takes longer is assumed to hang, and the
+  /// memory that it may still write is never freed. Called by the engine's destructor.
   virtual void drain() = 0;
 };
 

@@ -1,4 +1,4 @@
-// The state of an instance that uses a device, or whose rounds start in the order of a stream.
+// The state of an instance that uses a device, or whose rounds wait for streams.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@ namespace lsched {
 
 struct device_state {
   std::uint32_t most_jobs = 0;         ///< jobs reserved on the device; 0: no op runs on the device
-  bool has_left_jobs = false;          ///< jobs were left to the device: the memory is kept until these jobs end
+  bool has_left_jobs = false;          ///< the failure was published while jobs ran: these jobs still use the memory
   std::vector<std::byte*> owned{};     ///< device and staging memory
   std::unique_ptr<round_gate> gate{};  ///< gate that must be open when a round begins; null: rounds begin at once
-  bool is_at_gate = false;             ///< the next round was called for and waits for the gate
-  /// Locations of sources in device memory that peers read, by send; 0: the source is copied. Empty if peers cannot
-  /// read device memory.
+  bool is_at_gate = false;             ///< the application has called for the next round, which waits for the gate
+  /// For each send: location of the source in device memory, which the peer reads; 0: the source is copied. Empty if
+  /// peers cannot read device memory.
   std::vector<std::uint64_t> exposed{};
-  /// Flags, by op: the op is a copy that is skipped because peers read the source
+  /// For each op: true for a copy that is skipped because a peer reads its source
   std::vector<bool> is_left_out{};
-  std::vector<std::shared_ptr<const std::byte>> found{};  ///< device memory of peers that was read last, by receive
+  std::vector<std::shared_ptr<const std::byte>> found{};  ///< for each receive: last mapping of the peer's memory
   std::string failure_words{};                            ///< text of a device failure; written before the verdict
 };
 

@@ -88,7 +88,7 @@ engine::~engine() {
   if (device_jobs_ != 0) device_->drain();
   for (auto& inst : instances_)
     if (inst != nullptr) {
-      net_.detach(inst->id);  // before the memory is released: the transport may still copy unread messages out of it
+      net_.detach(inst->id);  // before the memory is released, because the transport may copy unread messages from it
       release_memory(*inst);
     }
 }
@@ -316,18 +316,18 @@ outcome engine::arrived(instance& inst, op_id id, const op& o, const arrival& ne
   return outcome::done;
 }
 
-// Completes a void op, whose guard is false. A list that the op would have received becomes empty. If the guard skips
-// empty lists, marks the op's target as not null. Releases the payloads that the op would have read.
+// Completes a void op (an op whose guard is false). Empties the list into which the op would have received. If the
+// guard skips empty lists, marks the op's target as not null. Releases the payloads that the op would have read.
 outcome engine::pass_over(instance& inst, op_id id, const op& o) {
   if (inst.program->guard_of(o)->skips_empty) set_segment_state(inst, id, {});
   if (o.kind == op_kind::recv && inst.lists != nullptr) inst.lists->clear_unreceived(o);
   return released(inst, o);
 }
 
-// Returns true if a payload may stay in the sender's or transport's memory until its reader has fired. Meanwhile the
-// sender waits for the release. So the reader must not wait for another op: if that op depended on the sender, this
+// Returns true if a payload may stay in the sender's or transport's memory until its reader has fired. Meanwhile, the
+// sender waits for the release. So the reader must not wait for another op, which might depend on the sender: this
 // would be a deadlock. No deadlock is possible if the receive's token is enough for the only reader to fire, or if the
-// schedule permits holding. A payload that a device has to read, but cannot access, never stays in place.
+// schedule permits holding. A payload never stays in place if a device has to read it but cannot access it.
 bool engine::may_stay(const instance& inst, op_id id, const op& o, const arrival& news) const {
   const auto [reader, readers] = inst.payloads[id];
   if (is_out_of_reach(inst, o, news)) return false;
@@ -378,7 +378,7 @@ outcome engine::compute_lists(instance& inst, op_id id, const op& o) {
   return combined(inst, o);
 }
 
-// Sets the contributors of the result of an op in a partial schedule. If null operands make a kernel call unnecessary,
+// In a partial schedule, sets the contributors of the op's result. If null operands make a kernel call unnecessary,
 // also produces the result.
 engine::null_operands engine::settle_nulls(instance& inst, op_id id, const op& o) {
   const bool is_binary = o.b.exists();
@@ -406,8 +406,8 @@ buffer_swap engine::may_swap(const instance& inst, op_id id) {
 }
 
 // Prepares for work that keeps the engine's owner busy for a while. Flushes the published messages, so that receivers
-// do not sleep meanwhile. Sets `polling`, so that senders need not wake another thread of this rank. This is safe even
-// if the owner was about to release the engine, because the owner polls once more before it does so (offload/driver.h).
+// do not sleep meanwhile. Sets `polling`, so that senders need not wake another thread of this rank. Even an owner that
+// is about to release the engine may set `polling`, because it polls once more before the release (offload/driver.h).
 void engine::begin_long() {
   net_.flush();
   std::atomic<std::uint32_t>& polling = net_.bell().polling;
@@ -441,9 +441,9 @@ outcome engine::released(instance& inst, const op& o) {
   return outcome::done;
 }
 
-// Sets the target to the value of the only operand that exists and is not null. If `may_swap` is true (buffer_swap.h),
-// avoids the copy where possible: operand and target exchange their memory, or the target points to a captured
-// contribution, which does not change during a round. Otherwise copies the data.
+// Sets the target to the value of operand `from`, the only operand that exists and is not null. If `may_swap` is true
+// (buffer_swap.h), avoids the copy where possible: operand and target exchange their memory, or the target points to a
+// captured contribution, which does not change during a round. Otherwise copies the data.
 void engine::select(instance& inst, const op& o, region from, op_id payload, bool may_swap) {
   cell& source = inst.cells[from.buffer()];
   cell& target = inst.cells[o.c.buffer()];

@@ -2,9 +2,10 @@
 // times.
 //
 // step() has a fixed order. First it handles the posts, which are requests of other threads. Then it polls the
-// endpoint, the lane, the device, the gates, the readers and the tasks. Finally it flushes the endpoint. Each of these
-// parts fires the ops that became ready (one FIFO queue per instance, no recursion) and publishes the rounds that have
-// finished. To run schedules, step() itself allocates nothing, locks nothing and makes no system call.
+// endpoint, the lane, the device, the gates, the peers that read memory of failed instances, and the tasks. Finally it
+// flushes the endpoint. Each of these parts fires the ops that became ready (one FIFO queue per instance, no recursion)
+// and publishes finished rounds. While schedules run, step() itself allocates nothing, takes no lock and makes no
+// system call.
 //
 // Thread safety: exactly one thread at a time owns the engine (offload/driver.h selects the thread). Only the owner may
 // call these functions, except those marked "any thread".
@@ -61,7 +62,7 @@ class engine {
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  /// Returns whether the device can read the device memory of any rank in `homes` (transport ranks), except this rank.
+  /// Returns whether the device can read the device memory of at least one other rank in `homes` (transport ranks).
   bool reads_device_memory_of(std::span<const rank> homes) const;
 
   /// Attaches a device, so that schedules over device memory can be added. Called at most once. The device must outlive
@@ -87,7 +88,7 @@ class engine {
   /// Fails the instance with `why`, because the commit has failed.
   void refuse(instance& inst, const failure& why);
 
-  /// Publishes the failure of an instance without waiting for its jobs, because device jobs may hang. If the instance
+  /// Publishes the failure of an instance without waiting for its jobs, because device jobs can hang. If the instance
   /// is then removed, it is freed when its last job ends. Does nothing unless the instance has failed, uses the device
   /// and has jobs in flight.
   void leave_to_device(instance& inst);
@@ -98,12 +99,12 @@ class engine {
   status bind(instance& inst, const binding& memory);
 
   /// Removes an instance. Returns BUSY while a round, a post or a job is outstanding, and for a partial instance until
-  /// it is closed. For a failed instance, returns BUSY while peers read this rank's memory. If the commit is unsettled,
-  /// or jobs were left to the device, returns OK, and the instance is freed later.
+  /// it is closed. For a failed instance, returns BUSY while peers read this rank's memory. If the commit has not
+  /// settled, or jobs were left to the device, returns OK, and the instance is freed later.
   status remove(instance& inst);
 
-  /// Cancels the instance on all ranks. It fails with CANCELLED, and its culprit is the first rank that has cancelled
-  /// it. Does nothing if the instance is closed.
+  /// Cancels the instance on all ranks. The instance fails with CANCELLED. Its culprit is the first rank that has
+  /// cancelled it. Does nothing if the instance is closed.
   void cancel(instance& inst);
 
   /// Returns OK if the caller may reuse the memory of a failed instance. No peer begins to read that memory after this
@@ -125,13 +126,13 @@ class engine {
   /// Makes one pass through the parts of the step. Returns whether anything progressed.
   bool step();
 
-  /// Returns whether progress may come from outside: from messages, jobs, tasks, streams, or peers that stop reading.
+  /// Returns whether progress can come from outside: from messages, jobs, tasks, streams, or peers that stop reading.
   bool is_listening() const {
     return jobs_ != 0 || !tasks_.empty() || !closing_.empty() || net_.is_listening() || is_any_at_gate();
   }
 
-  /// Returns whether progress needs polling, because no doorbell will ring: the transport cannot wake this rank, device
-  /// work is not armed, or peers still read this rank's memory for a failed instance.
+  /// Returns whether progress needs polling, because no doorbell will ring: the transport cannot wake this rank, the
+  /// doorbell is not armed for the device's work, or peers still read this rank's memory for a failed instance.
   bool is_time_driven() const {
     return net_.is_time_driven() || !closing_.empty() || (!is_armed_ && has_device_work());
   }
@@ -154,9 +155,9 @@ class engine {
   /// started are outstanding, and those callers will wait for them.
   bool has_only_called_rounds() const { return partial_ == 0 && gated_.empty() && tasks_.empty() && messages_ == 0; }
 
-  /// Returns true if anything for which threads may wait has ended since the last call.
+  /// Returns true if at least one operation for which threads can wait has ended since the last call.
   bool take_published() { return std::exchange(published_, false); }
-  /// Makes take_published() return true, because an operation has ended for which threads may wait.
+  /// Makes take_published() return true. Called when an operation for which threads can wait has ended.
   void publish() { published_ = true; }
 
   /// Advances the task in every step until the task is over. The caller keeps ownership.
@@ -178,15 +179,15 @@ class engine {
   void count_messages(int by) { messages_ += static_cast<std::uint64_t>(std::int64_t{by}); }
 
   /// Fails every instance and every sink with `why`. Waiters see the error only when neither jobs nor peers use the
-  /// memory of the instance or message any more. `culprit` is a transport rank, as `home` is below.
+  /// memory of the instance or message any more. `culprit` is a transport rank.
   void fail_all(status why, rank culprit);
 
-  /// Fails every instance of the worlds that contain the lost rank.
+  /// Fails every instance of the worlds that contain `home`, a lost transport rank.
   void lose(rank home);
-  /// Returns the member of a world that was lost first, or k_no_rank.
+  /// Returns the member that was lost first, or k_no_rank.
   rank first_lost_of(const membership& world) const;
-  /// Returns the member that a PEER error names after `missed` was found missing: the first lost member, because later
-  /// losses may follow from the first, or `missed` if no loss is known. All PEER errors follow this rule.
+  /// Returns the member that a PEER error names after `missed` was found missing. This is the first lost member,
+  /// because the first loss can cause others, or `missed` if no loss is known. All PEER errors follow this rule.
   rank culprit_of_loss(const membership& world, rank missed) const;
 
   /// Fails the instances of world `of`, because `member` has left that world for good.
@@ -201,8 +202,8 @@ class engine {
   /// Writes one line for each waiting or failed instance of a world. Sets `*waits_for` to the first member blamed.
   std::string describe_waits(const membership& of, rank* waits_for) const;
 
-  /// Describes why none of the members `awaited`, each of which could end a wait, has done so. Returns the rank to
-  /// blame: a stopped or ending member, else the last rank in the chain of waits from an awaited member.
+  /// Finds the rank to blame for a wait that each member of `awaited` could end, and describes the reason in `text`.
+  /// Returns a stopped or ending member, else the last rank in the chain of waits from an awaited member.
   rank find_late(const membership& of, std::span<const rank> awaited, std::string& text) const;
 
   /// Publishes to the other ranks what this rank waits for. `since_ns` is the time at which the wait began.
@@ -264,7 +265,7 @@ class engine {
   outcome compute(instance& inst, op_id id, const op& o);
   void begin_long();
   struct null_operands {
-    bool is_settled = false;  ///< the result was made without calling the kernel
+    bool is_settled = false;  ///< the result is complete without a call of the kernel
     bool a = false, b = false;
   };
   null_operands settle_nulls(instance& inst, op_id id, const op& o);
@@ -321,7 +322,7 @@ class engine {
   lsched::device* device_ = nullptr;
   bool has_cancellation_points_;    ///< steps may call MPI, a GPU's driver or user code
   const membership_ptr home_;       ///< the world of all ranks
-  const std::uint64_t long_bytes_;  ///< arithmetic of at least this size goes through is_taken_by_lane()
+  const std::uint64_t long_bytes_;  ///< is_taken_by_lane() is called for arithmetic of at least this size
   std::vector<std::unique_ptr<instance>> instances_;
   std::vector<std::uint32_t> free_places_;  ///< free indices of instances_
   std::size_t live_ = 0;

@@ -1,4 +1,4 @@
-// Handles failures, cancellations and lost ranks, which end instances early.
+// Handles failures, cancellations and lost ranks. Each of these ends instances early.
 #include <algorithm>
 #include <utility>
 
@@ -108,7 +108,7 @@ void engine::cancel(instance& inst) {
   step();
 }
 
-// Gives up a failed instance first, so that no peer begins to read this rank's memory.
+// Gives up a failed instance before the check, so that no peer begins to read this rank's memory.
 status engine::check_readers(instance& inst, rank* reader) {
   *reader = k_no_rank;
   if (inst.has_settled && !inst.is_linked) return status::ok;
@@ -151,8 +151,8 @@ rank engine::culprit_of_loss(const membership& world, rank missed) const {
   return first == k_no_rank ? missed : first;
 }
 
-// Notifies the tasks before the instances: if a commit has succeeded on other ranks, it must also succeed on this rank
-// before its instances fail.
+// Notifies the tasks before the instances: if a commit has succeeded on other ranks, it must succeed on this rank, too,
+// before the instances of the commit fail.
 void engine::lose(rank home) {
   if (std::ranges::find(lost_, home) == lost_.end()) lost_.push_back(home);
   for (std::size_t i = 0; i < tasks_.size(); ++i) tasks_[i]->lose(home);  // lose() may remove tasks

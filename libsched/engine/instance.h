@@ -30,7 +30,7 @@ enum class compute_way : std::uint8_t { kernel, lists, function, device, device_
 
 /// The kernel of a compute op, with properties from the kernel's row (kernel_row).
 struct bound_kernel {
-  kernel_fn run = nullptr;  ///< nullptr for a copy, and if the op does not call a kernel of the host
+  kernel_fn run = nullptr;  ///< nullptr for a copy, and for an op that calls no kernel of the host
   const parameter_values* with = nullptr;
   compute_way way = compute_way::kernel;
   null_rule null = null_rule::present;
@@ -58,8 +58,8 @@ struct instance_options {
   std::vector<tensor> tensors{};
   /// Functions that ops call. The instance shares ownership.
   std::shared_ptr<functions> local{};
-  /// A failed partial instance that the new instance continues, with contribution and result buffers of the same sizes;
-  /// null: none.
+  /// A failed partial instance that the new instance continues; null: none. The contribution and result buffers of both
+  /// instances must have the same sizes.
   instance* predecessor = nullptr;
 };
 
@@ -67,7 +67,7 @@ enum class phase : std::uint8_t {
   committing,  ///< the commit is in progress: calls are recorded, no round runs
   idle,        ///< committed, no round open
   running,     ///< a round is open (a partial instance: always)
-  closing,     ///< every rank has left; last signals are in flight
+  closing,     ///< every rank has left; final signals are in flight
   closed,      ///< no message will be sent or received any more
   failed,
 };
@@ -87,7 +87,7 @@ struct instance {
   std::uint32_t jobs = 0;
   status failed_with = status::ok;  ///< error that becomes the verdict when the memory is no longer in use
   bool exited = false;
-  bool is_given_up = false;  ///< all ranks were notified of the end
+  bool is_given_up = false;  ///< all ranks were notified that the instance has failed
   bool has_settled = false;  ///< the commit has ended, with success or failure
   bool is_linked = false;    ///< links are connected to the links of the other ranks
   bool is_orphan = false;    ///< removed before the commit settled, or before the device jobs of the instance ended
@@ -97,13 +97,13 @@ struct instance {
   std::uint32_t ready_head = 0;
   std::uint32_t ready_tail = 0;
   std::vector<cell> cells;
-  std::vector<traffic> moved;  ///< traffic, by buffer
+  std::vector<traffic> moved;  ///< traffic, indexed by buffer
   std::shared_ptr<functions> local;
-  std::vector<bound_kernel> kernels;  ///< kernels, by op
+  std::vector<bound_kernel> kernels;  ///< kernels, indexed by op
   user_kernel user;
-  std::vector<link_id> links;         ///< links of communication ops, by op
-  std::vector<payload_use> payloads;  ///< readers of payloads of in-place receives, by receive
-  /// Numbers of readers that still need the payload of an in-place receive, by receive
+  std::vector<link_id> links;         ///< links of communication ops, indexed by op
+  std::vector<payload_use> payloads;  ///< for each receive: the ops that read its payload, if it stays in place
+  /// For each receive: number of ops that still have to read its payload in place
   std::vector<std::uint32_t> pinned;
   std::vector<op_id> signal_receives;
   std::vector<std::byte*> owned;  ///< memory from the endpoint
@@ -116,7 +116,7 @@ struct instance {
   // --- parts that only some schedules have ---
   std::unique_ptr<partial_state> partial{};  ///< partial schedules
   std::unique_ptr<list_state> lists{};       ///< schedules with buffers of lists
-  std::unique_ptr<device_state> device{};    ///< schedules over device memory, and rounds in the order of a stream
+  std::unique_ptr<device_state> device{};    ///< schedules over device memory, and instances that wait for streams
 
   // --- variables that two threads access ---
   std::atomic<round_no> called{0};  ///< application → engine: last round called for; k_last_round after leave
@@ -126,14 +126,14 @@ struct instance {
   std::atomic<rank> culprit{k_no_rank};     ///< rank to blame for the error
   /// The reason why the commit has failed. Written before the verdict.
   std::optional<failure> refusal{};
-  std::atomic<bool> has_gate{false};  ///< whether device->gate is set, for other threads; changes once, between steps
+  std::atomic<bool> has_gate{false};  ///< whether device->gate is set; read by other threads; set once, between steps
 
   // --- the engine's list of posted instances (engine::post), which contains an instance at most once ---
   std::atomic<bool> posted{false};
   instance* next_posted = nullptr;
 };
 
-/// Returns the cookie of an op, which transports, the lane and the device return with completions.
+/// Returns the cookie of an op. Transports, the lane and the device return this cookie with the op's completion.
 inline std::uint64_t cookie_of(const instance& inst, op_id id) { return std::uint64_t{inst.index} << 32 | id; }
 
 /// Returns the atomic that a call op (is_call() in round.h) observes.
@@ -141,13 +141,13 @@ inline const std::atomic<round_no>& calls_heard(const instance& inst, const op& 
   return is_deadline_call(call, inst.program->starts()) ? inst.partial->hurried : inst.called;
 }
 
-/// Returns whether the next round was called for and waits for its gate (round_gate.h).
+/// Returns whether the application has called for the next round, and this round waits for its gate (round_gate.h).
 inline bool waits_at_gate(const instance& inst) {
   return inst.phase == phase::idle && inst.device != nullptr && inst.device->is_at_gate;
 }
 
-/// Returns whether no round runs, so that state which several rounds use may be read. A failed round is over. A partial
-/// instance always has an open round, but that round runs only after the capture of this rank's contribution.
+/// Returns whether no round runs. The caller may then read state that several rounds use. A failed round is over. A
+/// partial instance always has an open round, but that round runs only after the capture of this rank's contribution.
 inline bool is_between_rounds(const instance& inst) {
   if (inst.verdict.load() != status::ok) return true;
   const round_no finished = inst.finished.load();
@@ -193,7 +193,7 @@ inline bool uses_device(const instance& inst) { return inst.device != nullptr &&
 /// Returns true if jobs were left to the device.
 inline bool has_left_jobs(const instance& inst) { return inst.device != nullptr && inst.device->has_left_jobs; }
 
-/// Returns the location of the device memory that peers read instead of a sent payload; 0: the payload is sent.
+/// Returns the location of the device memory that the peer reads instead of a payload, or 0 if the payload is sent.
 inline std::uint64_t exposed_at(const instance& inst, op_id send) {
   return inst.device == nullptr || inst.device->exposed.empty() ? 0 : inst.device->exposed[send];
 }

@@ -52,7 +52,7 @@ class lane {
   virtual std::size_t poll(std::span<std::uint64_t> out) = 0;
 
   /// Computes a part of a job on the calling thread. A part takes about ten microseconds. Returns false if no part is
-  /// left to start: the caller may then sleep.
+  /// left to start: the caller can then sleep.
   virtual bool help() = 0;
 
   /// Waits until every job has ended. poll() still reports these jobs. Called by the engine's destructor.

@@ -22,13 +22,13 @@ class list_state {
   /// Returns an error if the binding does not have an element for each input and output of lists.
   static std::optional<failure> validate(const schedule& program, const binding& memory);
 
-  /// Reserves a table for each buffer of lists of the program, which must outlive the object.
+  /// Reserves a table for each of the program's buffers of lists. The program must outlive this object.
   explicit list_state(const schedule& program);
 
   /// Sets the user's arrays. The binding must be valid.
   void bind(const binding& memory);
 
-  /// Reads the lengths of the user's input lists at the begin of a round. Returns false if a list is longer than its
+  /// Reads the lengths of the user's input lists at the beginning of a round. Returns false if a list exceeds its
   /// capacity.
   bool read_lengths();
 
@@ -39,24 +39,24 @@ class list_state {
   list_table& at(region place) { return *tables_[place.buffer()]; }
   const list_table& at(region place) const { return *tables_[place.buffer()]; }
 
-  /// Sets the lengths of lists after a payload of `bytes` bytes has arrived. Returns false if the lengths were set
-  /// before (kernel lay_out) and the payload has another length, or if the lists exceed their capacity.
+  /// Sets the lengths of lists after a payload of `bytes` bytes has arrived. Returns false if the lists exceed their
+  /// capacity, or if the payload does not have the length that kernel lay_out has set before.
   bool set_lengths(const op& receive, std::uint64_t bytes);
 
-  /// Makes the list that a void receive would have received empty.
+  /// Empties the list into which a void receive would have written.
   void clear_unreceived(const op& receive);
 
   /// Returns true if the op computes with lists or with their lengths.
   bool concerns(const op& compute) const;
 
   /// Runs an op that concerns lists. Returns false if the lists exceed the capacity of the target, or if their lengths
-  /// differ from lengths that were set before (kernel lay_out).
+  /// are not those that kernel lay_out has set before.
   bool compute(const op& o, std::span<const cell> cells);
 
  private:
   bool copy(const op& o, std::span<const cell> cells);
 
-  /// The user's lists in a buffer, and the number of the buffer.
+  /// The index of a buffer, and the user's lists in this buffer.
   struct bound_lists {
     std::uint16_t buffer = k_no_buffer;
     list_binding at{};

@@ -59,7 +59,7 @@ mailbox::mailbox(engine& runs, membership_ptr members)
   }
 }
 
-// If the transport may still write a message that it fetches, the memory for that message is never freed.
+// If the transport may still write a message that is being fetched, the memory for that message is never freed.
 mailbox::~mailbox() {
   engine_.drop_sink(*this);
   if (why_) return;
@@ -252,7 +252,8 @@ bool mailbox::take_announced(rank peer, const arrival& news) {
   return true;
 }
 
-/// Delivers a fetched message. Searches for a matching receive again, because one may have been posted meanwhile.
+/// Delivers a fetched message. If no receive matched the message when it was announced, searches again, because the
+/// application may have posted a receive meanwhile.
 void mailbox::take_fetched(rank peer) {
   line& from = line_of(peer);
   from.is_fetching = false;
@@ -295,7 +296,7 @@ wait_note mailbox::note_of(const posted_message& one) const {
           .tag = static_cast<std::uint32_t>(one.tag)};
 }
 
-/// Returns the ranks that could end the wait for a message. Each of them alone could.
+/// Returns the ranks each of which could end the wait for a message.
 std::vector<rank> mailbox::ranks_awaited_by(const posted_message& one) const {
   if (one.peer != k_no_rank) return {one.peer};
   std::vector<rank> all;
@@ -359,7 +360,7 @@ void mailbox::end_receives_from_anybody(rank culprit, status verdict) {
   });
 }
 
-/// Handles messages that have arrived, but that poll() has not reported yet.
+/// Handles messages that have arrived but have not been reported by poll() yet.
 void mailbox::take_what_has_come(rank peer) {
   line& from = line_of(peer);
   if (from.in_verdict != status::ok || from.is_fetching || from.received == 0) return;
@@ -381,7 +382,7 @@ void mailbox::lose(rank member) {
   end_receives_from_anybody(member, status::peer);
 }
 
-// A member that leaves has sent all its messages. So receives from any sender stay posted as long as another member may
+// A member that leaves has sent all its messages. So receives from any sender stay posted as long as another member can
 // send.
 void mailbox::leave(rank member, std::optional<round_no> last) {
   line& with = line_of(member);

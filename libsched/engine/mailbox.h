@@ -10,7 +10,7 @@
 //     a message arrives ── announced (tag, length) ── matched, or kept in memory of the mailbox
 //
 // A receive matches the sender's first unmatched message with the receive's tag. A message without a matching receive
-// is unexpected. The mailbox copies it from the edge at once, because the application may post a receive for a later
+// is unexpected. The mailbox copies it from the edge at once, because the application can post a receive for a later
 // message on this edge.
 #pragma once
 
@@ -37,7 +37,7 @@ struct posted_message {
   bool is_sent = false;
   rank peer = k_no_rank;        ///< receiver of a send, or sender of a receive; k_no_rank: any sender
   std::int64_t tag = 0;         ///< k_any_tag: any tag
-  std::byte* memory = nullptr;  ///< for a send, only read
+  std::byte* memory = nullptr;  ///< message to send, which is only read, or receive buffer
   std::uint64_t bytes = 0;      ///< length of the message to send, or of the receive buffer
 
   // The following members are valid once the message has ended. If the received message was longer than `bytes`, the
@@ -60,8 +60,8 @@ class mailbox final : public message_sink {
   const std::optional<failure>& why() const { return why_; }
   member_address address() const { return net_.address_of(id_); }
 
-  /// Connects the mailbox to those of the other members, after the commit has succeeded. Starts the messages posted so
-  /// far.
+  /// Connects the mailbox to the other members' mailboxes, after the commit has succeeded. Starts the messages that
+  /// were posted earlier.
   status open(std::span<const member_address> all);
   /// Fails all messages that have been or will be posted. Called if the commit of the mailbox has failed.
   void refuse(const failure& why);
@@ -101,7 +101,7 @@ class mailbox final : public message_sink {
     bool is_lost = false;  ///< the message was dropped, because no memory was left
   };
 
-  /// The traffic between this rank and another member.
+  /// The edges to and from another member, with their messages.
   struct line {
     link_id out = k_no_link, in = k_no_link;
     round_no sent = 0, received = 0;
@@ -110,7 +110,7 @@ class mailbox final : public message_sink {
     bool is_fetching = false;          ///< the transport is copying the announced message
     posted_message* target = nullptr;  ///< receive that matches the announced message; null: the message is kept
     kept_message arriving{};
-    std::optional<round_no> last{};                            ///< number of the peer's last message; empty: not known
+    std::optional<round_no> last{};                            ///< number of the last message, once the peer has left
     status out_verdict = status::ok, in_verdict = status::ok;  ///< if not ok: the error that has ended this direction
   };
 

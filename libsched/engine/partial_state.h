@@ -33,7 +33,7 @@ struct segment_state {
   bool null = false;
 };
 
-/// A part of a partial schedule's result. Such a part is null as a whole, or not at all.
+/// A part of a partial schedule's result. Either the whole part is null, or no value in the part is null.
 struct result_block {
   std::uint32_t segment = 0;  ///< first segment; its state is the state of the block
   std::uint64_t begin = 0;    ///< offset in the result, in bytes
@@ -51,22 +51,22 @@ struct partial_state {
   instance* predecessor = nullptr;  ///< instance to take over from; null once this instance is open
   /// Rounds that predecessors have finished; the application's numbering includes them
   round_no rounds_before = 0;
-  /// Part of rounds_before: rounds that were not yet called for; written by the application
+  /// Part of rounds_before: rounds for which the application has not called yet; written by the application
   round_no calls_behind = 0;
   std::unique_ptr<contribution> offers;
   std::unique_ptr<delivery> results;
   std::unique_ptr<partial_stats> stats;
   segment_map segments;
-  std::vector<segment_state> segment_states;  ///< states, by segment
+  std::vector<segment_state> segment_states;  ///< states, indexed by segment
   std::vector<result_block> result_blocks;
-  std::vector<buffer_swap> buffer_swaps;  ///< permitted exchanges of storage, by op
+  std::vector<buffer_swap> buffer_swaps;  ///< permitted exchanges of storage, indexed by op
   std::optional<std::uint32_t> captured;  ///< buffer of the contribution that the open round has captured
   /// Call ops (is_call() in round.h): the normal op, and the op for rounds that wait for all ranks
   std::vector<op_id> calls;
   round_calls whose;  ///< rule that selects the ranks whose calls start this round
   std::uint16_t input_buffer = k_no_buffer;
   std::uint16_t output_buffer = k_no_buffer;
-  std::uint32_t last_signals = 0;    ///< incoming edges on which the last signal is missing
+  std::uint32_t last_signals = 0;    ///< number of incoming edges whose final signal is missing
   std::atomic<round_no> hurried{0};  ///< application → engine: last round whose deadline has passed on this rank
   std::atomic<round_no> gated{0};    ///< engine → application: the last round whose contribution was captured
 
@@ -82,8 +82,8 @@ struct partial_state {
   }
 };
 
-/// Returns the state of a partial schedule without contribution and result buffers, or ARGUMENT if the schedule has no
-/// call, capture or output.
+/// Returns the state for a partial schedule. The state has no contribution and result buffers yet. Returns ARGUMENT if
+/// the schedule has no call, capture or output.
 result<std::unique_ptr<partial_state>> make_partial_state(const schedule& program);
 
 /// The combiner of contributions, and the combiner of results that wait to be collected.

@@ -38,8 +38,8 @@ class round_gate {
   virtual status is_open(round_no round) = 0;
 
   /// Makes this rank's doorbell ring when the gate of the round opens. Only the first call for a round has an effect.
-  /// If the gate is already open, the doorbell may not ring, so the caller must call is_open() once more. Returns false
-  /// if the doorbell will not ring.
+  /// If the gate is already open, the doorbell might not ring, so the caller must call is_open() once more. Returns
+  /// false if the doorbell will not ring.
   virtual bool arm(round_no round) = 0;
 
   /// Resumes all streams that wait for `round` or an earlier round. Any thread.

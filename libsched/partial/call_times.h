@@ -1,9 +1,9 @@
-// The times at which the application called for its last rounds. The application writes these times and the engine
+// The times at which the application called for its latest rounds. The application writes these times and the engine
 // reads them, without locks.
 //
 // The times are in a ring buffer, and `last_` is the round of the newest time. The reader first loads a time and then
 // `last_`, which shows whether the writer may have overwritten this time. If the writer had already overwritten the
-// time of round t, release and acquire ensure that the reader sees a `last_` of at least t + k_kept - 1.
+// time of round t, the acquire and release operations ensure that the reader sees a `last_` of at least t + k_kept - 1.
 #pragma once
 
 #include <algorithm>

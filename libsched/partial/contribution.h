@@ -1,4 +1,4 @@
-// The two queues between an application and a partial instance: for contributions and for results.
+// The two queues between an application and a partial instance: one for contributions, and one for results.
 //
 // A place is an atomic that holds the index of a buffer, or "empty". A thread takes the buffer by an atomic exchange of
 // the place with "empty". So a buffer always has exactly one owner, and no thread waits for another thread:
@@ -6,9 +6,9 @@
 //     offer   (application)  adds the gradient to the pending contribution, in a spare buffer, and puts that buffer in
 //                            the place
 //     capture (engine)       takes the pending buffer for this round; if the place is empty, the contribution is null
-//     publish (engine)       puts the finished result behind the results that wait; if the queue is full, replaces
-//                            the last waiting result, or merges both results (lag_policy)
-//     collect (application)  takes the first result that waits; the buffer is spare again after the copy, or when the
+//     publish (engine)       puts the finished result behind the uncollected results; if the queue is full, replaces
+//                            the last uncollected result, or merges both results (lag_policy)
+//     collect (application)  takes the first uncollected result; the buffer is spare again after the copy, or when the
 //                            application takes the next result
 //
 // Three contribution buffers suffice: the captured buffer, the pending buffer, and the buffer that an offer fills.
@@ -84,7 +84,7 @@ struct combiner {
 template <class Byte>
 struct part {
   Byte* data = nullptr;
-  std::uint64_t count = 0;  ///< elements
+  std::uint64_t count = 0;  ///< number of elements
 };
 using source_part = part<const std::byte>;
 using target_part = part<std::byte>;
@@ -102,8 +102,8 @@ class contribution {
   contribution(combiner how, std::span<std::byte* const, k_buffers> memory)
       : how_(std::move(how)), buffers_{{memory[0]}, {memory[1]}, {memory[2]}} {}
 
-  /// Adds a gradient to the pending contribution. `call` is the round for which the application calls with this offer.
-  /// Application. Reads the gradient once, or twice if a capture takes the pending buffer meanwhile.
+  /// Application: adds a gradient to the pending contribution. `call` is the round for which the application calls with
+  /// this offer. Reads the gradient once, or twice if a capture takes the pending buffer meanwhile.
   void offer(std::span<const source_part> gradient, round_no call = 0);
   void offer(const std::byte* gradient, round_no call = 0) {
     const source_part whole{gradient, how_.count};
@@ -113,24 +113,24 @@ class contribution {
   /// Returns the buffers. The owner frees them after this object is destroyed.
   std::vector<std::byte*> memory() const;
 
-  /// Copies a part of a gradient to a spare buffer, from element `begin` on. After all parts, commit() adds the whole
-  /// gradient. Between the first prepare() and commit(), offer() must not be called. Application.
+  /// Application: copies a part of a gradient to a spare buffer, from element `begin` on. After all parts, commit()
+  /// adds the whole gradient. Between the first prepare() and commit(), offer() must not be called.
   void prepare(std::uint64_t begin, const source_part& one);
-  /// Adds the prepared gradient to the pending contribution. Application. A capture during this call may find nothing;
+  /// Application: adds the prepared gradient to the pending contribution. A capture during this call may find nothing;
   /// the next capture then finds the whole contribution.
   void commit(round_no call);
   bool is_prepared() const { return prepared_.has_value(); }
 
-  /// Discards the pending offers and the parts that were prepared. Application. Returns the number of pending offers.
+  /// Application: discards the pending offers and the prepared parts. Returns the number of pending offers.
   std::uint64_t withdraw();
 
-  /// Copies the pending contribution to `into`. Application. Returns the number of its offers, or 0 if nothing is
+  /// Application: copies the pending contribution to `into`. Returns the number of offers in it, or 0 if nothing is
   /// pending. Also returns 0, with unspecified content of `into`, if a capture takes the contribution meanwhile.
   std::uint64_t save(std::byte* into) const;
-  /// Adds a saved contribution, which stands for `offers` offers, as offer() does.
+  /// Application: adds a saved contribution, which contains `offers` offers, to the pending contribution.
   void load(const std::byte* saved, std::uint64_t offers, round_no call);
 
-  /// Records that no offer will follow. Application, after its last offer.
+  /// Application: records that no offer will follow. Called after the last offer.
   void leave() { has_left_.store(true); }
   bool has_left() const { return has_left_.load(); }
 
@@ -138,14 +138,14 @@ class contribution {
     std::optional<std::uint32_t> buffer;  ///< buffer of this round's contribution, or empty; see done()
     bool is_last = false;                 ///< no later capture will find a contribution, unless give_back() is called
   };
-  /// Takes the pending contribution for this round. Engine. `has_left_` must be loaded before the pending buffer.
-  /// Otherwise offer() and leave() could be called between the two loads: this capture would then miss the offer but
-  /// count as the last capture, and the offer might never be sent.
+  /// Engine: takes the pending contribution for this round. `has_left_` must be loaded before the pending buffer.
+  /// Otherwise offer() and leave() could be called between the two loads. This capture would then miss the offer, but
+  /// count as the last capture, so the offer might never be sent.
   captured capture() {
     const bool is_last = has_left_.load();
     return {pending_.take(), is_last};
   }
-  /// Makes a captured contribution pending again, as the earliest offer. Engine, while the application makes no calls.
+  /// Engine, while the application makes no calls: makes a captured contribution pending again, as the earliest offer.
   void give_back(std::uint32_t buffer);
 
   const pending& at(std::uint32_t buffer) const { return buffers_[buffer]; }
@@ -183,7 +183,7 @@ struct delivered {
 enum class lag_policy : std::uint8_t {
   latest,      ///< the next result replaces the uncollected result
   accumulate,  ///< the uncollected result is combined with the next result, so that no result is dropped
-  history,     ///< both results are kept; if there are more than `results`, the newest two are combined
+  history,     ///< both results are kept; if there are more than `results` results, the newest two are combined
 };
 
 struct lag_rule {

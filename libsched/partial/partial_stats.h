@@ -89,7 +89,7 @@ class partial_stats {
 
   const std::uint64_t ranks_;
   partial_figures figures_;
-  round_no counted_ = 0;  ///< calls for rounds up to this round have been counted
+  round_no counted_ = 0;  ///< last round whose call has been counted
   round_no entered_ = 0;
   bool is_in_time_ = false;  ///< the call for round entered_ came in time
   std::array<std::uint64_t, call_times::k_kept> gates_{};

@@ -3,8 +3,8 @@
 //
 // A compute with an operand in device memory runs on the device. All its operands must be in device memory or in
 // staging memory (pinned host memory). No other op accesses device memory, so messages from or to device memory pass
-// through staging memory, and placement adds the necessary copies as ordinary ops. Placement does not change messages,
-// so some ranks may use devices while others do not.
+// through staging memory. Placement adds the necessary copies as ordinary ops. It does not change messages, so some
+// ranks may use devices while others do not.
 //
 // Placement is a pure function. The result is an ordinary schedule, which satisfies the rules of op_rules.h and can be
 // verified.

@@ -1,5 +1,5 @@
-// Fingerprints of multisets. A fingerprint consists of the number of elements and of two sums, modulo 2^61-1, of random
-// weights of the elements.
+// Fingerprints of multisets. A fingerprint consists of the number of elements and two sums. Each sum adds a random
+// weight of every element, modulo 2^61-1.
 //
 // The number of elements saturates, so surplus elements are always detected. If the number is right but the elements
 // are wrong, the fingerprint misses this only if both sums of weights are equal by chance.
@@ -68,13 +68,13 @@ using products = fingerprint;
 /// of the vectors' expressions (postcondition.h).
 products products_of(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end);
 
-/// Returns the hash of the expression "adaptive sum of the vectors `lower` and `higher`", with the products `by`.
+/// Returns the hash of an adaptive sum of the vectors `lower` and `higher`. Its dot products contain the products `by`.
 std::uint64_t adaptive_tree(std::uint64_t lower, std::uint64_t higher, const products& by);
 
 // --- random numbers ------------------------------------------------------------------------------------------
 
 struct random_weights {
-  std::array<std::array<std::uint64_t, 2>, 2> leaf_keys;  ///< for each of a fingerprint's two sums: keys for leaves
+  std::array<std::array<std::uint64_t, 2>, 2> leaf_keys;  ///< for each of the two sums: keys for the weights of leaves
   std::uint64_t tree_key;                                 ///< key for the hashes of leaves (inputs of ranks)
   /// For each of the two sums: the factor by which the weight of an element changes if the element moves by one
   /// position. The factor generates the multiplicative group modulo 2^61-1, so different distances give different

@@ -38,7 +38,7 @@ struct promised_range {
   std::vector<rank> among{};      ///< reduced: ranks of the inputs, ascending; empty: all ranks
   kernel how = kernel::none;      ///< reduced: the kernel
   kernel merged = kernel::none;   ///< reduced: another kernel, by which late contributions of a rank may be merged
-  bool is_in_rank_order = false;  ///< reduced: in every operation, the first operand must contain the lower ranks
+  bool is_in_rank_order = false;  ///< reduced: in every operation, the first operand must be from lower ranks
   std::uint64_t tree = 0;         ///< reduced: hash of the expression (joined_tree); 0: any expression
   bool has_means = false;         ///< reduced: the expression contains divisions (means); then `tree` must not be 0
   std::uint64_t divisor = 0;      ///< reduced: divisor of the whole result, the only division; 0: no division
@@ -58,7 +58,7 @@ struct cost {
   friend bool operator==(const cost&, const cost&) = default;
 };
 
-/// Number of elements of a rank's first input and of its first output. Empty if there is no such buffer.
+/// Number of elements of a rank's first input and of its first output. A member is empty if there is no such buffer.
 struct extents {
   std::optional<std::uint64_t> input{};
   std::optional<std::uint64_t> output{};
@@ -82,8 +82,8 @@ struct postcondition {
   /// bits.
   bool is_same_everywhere = true;
   std::optional<cost> round_cost{};  ///< empty: any cost
-  /// Number of signals of a partial round if only as many ranks call as the round needs. Used only without
-  /// `round_cost`. Empty: any number.
+  /// Number of signals of a partial round if only as many ranks call as the round needs. Used only if `round_cost` is
+  /// empty. If this member is empty, too, any number is right.
   std::optional<std::uint64_t> signals_of_one{};
 };
 

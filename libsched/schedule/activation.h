@@ -1,6 +1,6 @@
-// Activation: the condition that starts a round of a partial collective, a collective that need not wait for all ranks.
-// The condition is a pair (m, k): k of m candidate ranks must have called. Only the policies majority, first_of and
-// all_of draw candidates, anew for each round. In addition, some rounds may wait for all ranks.
+// Activation: the condition that starts a round of a partial collective. A partial collective need not wait for all
+// ranks. The condition is a pair (m, k): k of m candidate ranks must have called. Only the policies majority, first_of
+// and all_of draw candidates, and they draw anew for each round. With +every(N), every N-th round waits for all ranks.
 //
 //   policy        m candidates                             k of these must call
 //   full          each rank starts its part when it calls; no signals
@@ -9,12 +9,12 @@
 //   first_of(M)   M                                        1
 //   all_of(M)     M                                        M
 //   quorum(K)     all                                      K
-//   deadline(T)   ranks whose call is at least T us old    1    other ranks start their parts when they call; T may be
+//   deadline(T)   ranks whose call is at least T us old    1    other ranks start their parts when they call; T can be
 //                                                               auto: each rank derives T from the times of its calls
 //
-// A rank that has left the world is not a candidate. If fewer than k ranks remain, all remaining ranks must call. Drawn
-// candidates depend only on the activation, the round and the remaining ranks, so every rank computes them without a
-// message.
+// A rank that has left the world is not a candidate. If fewer than k ranks remain, all remaining ranks must call. The
+// drawn candidates depend only on the activation, the round and the remaining ranks, so every rank computes them
+// without a message.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@
 namespace lsched {
 
 enum class activation_policy : std::uint8_t {
-  none,      ///< not a partial collective: each rank's caller starts each round
+  none,      ///< not a partial collective: the caller of each rank starts the round on that rank
   full,      ///< the call of each rank starts the part of that rank; no signals
   solo,      ///< the first call of any rank starts the round on all ranks
   majority,  ///< the call of one random rank starts the round; the rank is drawn again every round

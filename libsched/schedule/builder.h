@@ -1,4 +1,4 @@
-// The builder creates schedules: append ops, add deps (dependencies), and call compile().
+// The builder creates schedules. The caller appends ops, adds deps (dependencies), and calls compile().
 //
 // Not thread-safe. A builder stores its first error, so the caller needs to check for errors only once, at compile().
 // After an error, functions return k_no_op, which all functions accept as an id.
@@ -90,7 +90,7 @@ class builder {
   void set_need(op_id id, std::uint32_t need);
   void any(op_id id) { set_need(id, 1); }
 
-  /// Makes the op void in rounds in which the condition `when` is false: the op then moves and computes nothing.
+  /// Makes the op void in rounds in which the condition `when` is false. A void op moves no data and computes nothing.
   void set_guard(op_id id, const guard& when);
   /// Sets the guard of all payload ops and computes among the ops `first` … `end`-1.
   void set_guard(op_id first, op_id end, const guard& when);
@@ -98,8 +98,8 @@ class builder {
   /// Sets the line of the algorithm file for all ops that are appended from now on. Error texts contain this line.
   void set_line(std::uint32_t line) { line_ = line; }
 
-  /// Sets a number that is added to the payload tags of all ops that are appended from now on, so that independent
-  /// fragments do not share tags.
+  /// Sets a number that is added to the payload tags of all ops that are appended from now on. With different numbers,
+  /// independent fragments do not share tags.
   void set_first_tag(std::uint32_t tag) { first_tag_ = tag; }
 
   /// A bucket: one of several independent fragments that run concurrently. `number` is the index of the bucket, and

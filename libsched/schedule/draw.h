@@ -36,7 +36,7 @@ class drawn_ranks {
  public:
   explicit drawn_ranks(rank size = 0) : is_in_(static_cast<std::size_t>(size)) {}
 
-  /// Draws `number` ranks among `present`. Draws all ranks if `present` has fewer.
+  /// Draws `number` ranks from `present`. If `present` has fewer ranks, draws all of them.
   void draw(std::uint64_t seed, round_no round, std::span<const rank> present, rank number) {
     std::fill(is_in_.begin(), is_in_.end(), false);
     const std::size_t wanted = std::min(present.size(), static_cast<std::size_t>(number));
@@ -57,7 +57,7 @@ class drawn_ranks {
 
  private:
   static std::size_t index(rank r) { return static_cast<std::size_t>(r); }
-  std::vector<bool> is_in_;  ///< membership, by rank
+  std::vector<bool> is_in_;  ///< by rank: true if the rank is in the set
 };
 
 }  // namespace lsched

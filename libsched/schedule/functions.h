@@ -2,16 +2,16 @@
 // a function may depend on state in addition to the op's operands.
 //
 // An op whose kernel is split, fold, join or derive (is_function in ops/kernel.h) calls a function. The op identifies
-// the function by a number. The schedule contains only the buffers that the function reads and writes, and the kernel,
-// which shows how the function treats contributions. The verifier relies on this information. The generator of the
-// schedule and the functions must agree on the actual computation. Functions may keep state from round to round, so the
-// functions of an instance are never called concurrently, and are called in the same order in each round. The verifier
-// requires that the deps put all function ops of a rank into one order.
+// the function by a number. The schedule contains only the kernel and the buffers that the function reads and writes.
+// The kernel defines how the function treats contributions, and the verifier relies on this definition. The generator
+// of the schedule and the functions must agree on the actual computation. Functions may keep state from round to round.
+// So the functions of an instance are never called concurrently, and are called in the same order in each round. The
+// verifier requires that the deps put all function ops of a rank into one order.
 //
-// In a partial schedule (in which ranks may be absent), inputs of a function may be null. The output is never null,
-// because the function can compute the output from its state. Operand a does not show the contributors of the output,
-// because a message may contain lists of several ranks or may be left out. So the function that computes the result has
-// an operand b that contains all contributions, and the output gets the number of contributors of b
+// In a partial schedule (in which ranks may be absent), inputs of a function can be null. The output is never null,
+// because the function can compute the output from its state. Operand a does not determine the contributors of the
+// output, because a message can contain lists of several ranks, and can be left out. So the function that computes the
+// result has an operand b that contains all contributions. The output gets the number of contributors of b
 // (collectives/sparse/sparse_allreduce.h).
 #pragma once
 
@@ -92,13 +92,13 @@ class list_table {
   bool is_packed_;
   const std::uint64_t* begins_ = nullptr;
   const std::uint64_t* rooms_ = nullptr;
-  std::vector<std::uint64_t> numbers_;  ///< packed: start of each list, then the end of the last list; else lengths
+  std::vector<std::uint64_t> numbers_;  ///< packed: start of each list, and end of the last list; not packed: lengths
 };
 
 /// A buffer that a function reads, which contains elements or lists of items. Valid until the function returns.
 struct function_input {
   const std::byte* data = nullptr;    ///< nullptr: the operand is null (all contributors are absent)
-  std::uint64_t count = 0;            ///< elements, or lists
+  std::uint64_t count = 0;            ///< number of elements or lists
   const list_table* lists = nullptr;  ///< nullptr: the buffer contains elements
   std::size_t width = 1;              ///< bytes of one element or item
 
@@ -110,8 +110,8 @@ struct function_input {
   std::uint64_t length(std::uint64_t list) const { return lists->length(list); }
 };
 
-/// A buffer that a function writes. The members are those of function_input. If the buffer contains lists, the function
-/// must set their lengths.
+/// A buffer that a function writes. The members have the same meaning as in function_input. If the buffer contains
+/// lists, the function must set their lengths.
 struct function_output {
   std::byte* data = nullptr;
   std::uint64_t count = 0;

@@ -32,7 +32,7 @@ constexpr rank ring_before(rank self, rank distance, rank size) {
 }
 
 /// A division of `count` elements into `parts` consecutive runs. The elements are grouped into grains of `grain`
-/// elements. Only the last grain may be incomplete. A run consists of whole grains. The lengths of any two runs differ
+/// elements. Only the last grain can be incomplete. A run consists of whole grains. The lengths of any two runs differ
 /// by at most one grain, and no run is longer than an earlier run.
 ///
 ///   count = 10, parts = 3, grain = 2:   0 1 2 3 │ 4 5 6 7 │ 8 9
@@ -55,13 +55,13 @@ class cut {
  private:
   std::uint64_t count_, grain_;
   std::uint64_t least_;  ///< minimum number of grains of a run
-  std::uint64_t more_;   ///< number of runs that have one grain more
+  std::uint64_t more_;   ///< number of runs with least_ + 1 grains
 };
 
-/// A mapping (fold) of P ranks to a core of at most P ranks, so that hypercube patterns work for every P. By default,
-/// the size of the core is the largest power of two up to P.
+/// A mapping (fold) of N ranks to a core of at most N ranks, so that hypercube patterns work for every N. By default,
+/// the size of the core is the largest power of two up to N.
 ///
-///   P = 7:   rank      0   1   2   3   4   5   6
+///   N = 7:   rank      0   1   2   3   4   5   6
 ///            role      P─x     P─x     P─x     c        P proxy, x its extra, c neither
 ///            virtual   0       1       2       3        ranks of the core (P and c): 2^levels ranks
 ///
@@ -99,7 +99,7 @@ class fold {
 };
 
 /// Representation of the numbers 0 … core-1 by digits in base k. `core` is the largest number up to `size` that has the
-/// form m * k^j with m < k. So the base m of the highest digit may be smaller than k. size - core is less than k^j.
+/// form m * k^j with m < k. If m > 1, the highest digit has base m. size - core is less than k^j.
 ///
 ///   size = 14, k = 3:   core = 9, digits 3 3        size = 8, k = 4:   core = 8, digits 4 2
 ///

@@ -32,8 +32,8 @@ std::optional<failure> validate_op(const op& o, const op_context& in);
 /// Returns two ops, in ascending order, that have the same peer, kind and tag. Returns nullopt if no such ops exist.
 std::optional<std::pair<op_id, op_id>> find_tag_clash(std::span<const op> ops);
 
-/// Returns an error text if `buffers` has lists, or `guards` has guards, that a schedule with these properties must not
-/// contain. Else returns an empty text.
+/// Checks the lists in `buffers` and the guards of a schedule with these properties. Returns an error text, or an empty
+/// text if all are valid.
 std::string validate_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
                            bool is_partial);
 
@@ -42,8 +42,8 @@ std::string validate_lists(std::span<const buffer> buffers, std::span<const guar
 /// the payload or a part of it. Each of these computes must wait for the receive, and must read the payload exactly
 /// once, as operand `a` or `b`.
 ///
-/// For a send, releases_a is set if a copy produces the send's source only for this send: no other op writes the
-/// source, no other op reads it, and the send is the only successor of the copy.
+/// For a send, releases_a is set if a copy produces the send's source only for this send. This means that no other op
+/// writes or reads the source, and that the send is the only successor of the copy.
 void mark_in_place(schedule::parts& content);
 
 }  // namespace lsched

@@ -88,10 +88,10 @@ constexpr bool has_edge(const op& o, rank self) { return is_communication(o.kind
 /// Decides which calls have an effect in a round. A rank has a call op, and possibly another call op for rounds that
 /// wait for every rank.
 ///
-/// A rank that has left the world counts as having called in every round. Such calls must not start rounds, because the
-/// sequence of rounds would be endless. So they have an effect in two cases only: if the round waits for every rank, or
-/// if fewer ranks remain than the round needs calls. In the second case, all remaining ranks must call, and the lowest
-/// ranks that have left provide the missing calls.
+/// A rank that has left the world counts as having called in every round. Such calls must not start rounds, because
+/// rounds would then start without end. So they have an effect in two cases only: if the round waits for every rank, or
+/// if fewer ranks remain than the round needs calls. In the second case, all remaining ranks must call. The missing
+/// calls are those of the lowest-numbered ranks among the ranks that have left.
 class round_calls {
  public:
   explicit round_calls(const activation& starts = {}, rank size = 0)
@@ -210,7 +210,7 @@ class round_player {
 
   /// Continues an op that is armed or in flight. For a signal receive, `value` is the value of the register. For a
   /// receive, the message must have arrived, and take() returns an outcome as receive() does. Any other op must have
-  /// been executed, and completes.
+  /// been executed, and this function completes it.
   template <class Take>
   void resume(number id, round_no value, const Take& take) {
     const op_kind kind = interpreter_.at(id).kind;

@@ -42,7 +42,7 @@ struct buffer {
   buffer_role role = buffer_role::scratch;
   memory_space space = memory_space::host;
   dtype type = dtype::u8;
-  std::uint64_t count = 0;  ///< elements
+  std::uint64_t count = 0;  ///< number of elements
   list_layout lists{};
   bool has_lists() const { return lists.room != 0; }
   bool is_packed() const { return lists.total != 0; }
@@ -84,7 +84,7 @@ class schedule {
     std::string name;
     world place;
     std::vector<op> ops;
-    std::vector<std::uint32_t> first;  ///< by op: position in `next` of its first successor; then the length of `next`
+    std::vector<std::uint32_t> first;  ///< by op: position of its first successor in `next`; last: length of `next`
     std::vector<op_id> next;
     std::vector<op_id> roots;
     std::vector<buffer> buffers;
@@ -114,7 +114,6 @@ class schedule {
   std::span<const guard> guards() const { return parts_.guards; }
   /// Returns the op's guard, or nullptr if the op has no guard.
   const guard* guard_of(const op& o) const { return o.guard == 0 ? nullptr : &parts_.guards[o.guard - std::size_t{1}]; }
-  /// Returns the parameter values of all computes that have parameters.
   std::span<const parameter_values> parameters() const { return parts_.parameters; }
   /// Returns the parameter values of a compute. Returns zeros if the kernel has no parameters.
   const parameter_values& parameters_of(const op& o) const {
@@ -144,7 +143,7 @@ inline std::string words_for_line(std::uint32_t line) { return line == 0 ? "" : 
 /// operand, or 0 if the op has no operands.
 std::uint64_t most_bytes(const schedule& program, const op& o);
 
-/// Like most_bytes, but with lists of typical instead of maximum length.
+/// Like most_bytes, but assumes that each list has the typical length, not the maximum length.
 std::uint64_t typical_bytes(const schedule& program, const op& o);
 
 /// Returns the operands of an op. Operands of functions are whole buffers.

@@ -1,10 +1,10 @@
 // Writes and reads the text form of a schedule.
 //
 // The reader makes two passes over the words of a schedule. The first pass calls the builder with the data that the
-// builder needs, and compiles. The second pass calls to_text for the compiled schedule, in the version of the file,
-// compares the result with the file, and refuses any word that differs. So every word of a file is checked, and the
-// first pass may skip data that compile() can derive. Files are untrusted, so memory is never allocated according to a
-// size that a file declares.
+// builder needs, and compiles the schedule. The second pass calls to_text for the compiled schedule, in the version of
+// the file. It compares the result with the file, and refuses any word that differs. So every word of a file is
+// checked, and the first pass may skip data that compile() can derive. Files are untrusted, so memory is never
+// allocated according to a size that a file declares.
 #include <charconv>
 #include <concepts>
 #include <limits>

@@ -28,12 +28,12 @@ class carrying {
   std::optional<failure> validate(const membership& to) const;
 
   /// Makes the instances fail with PEER, unless they have failed before. The failure names the first member of the
-  /// session's world that is not in `to`. Returns STATE if the session cannot move, because its schedule has ended, or
-  /// did not fail. Engine's owner only.
+  /// session's world that is not in `to`. Returns STATE if the session cannot move, because its schedule has ended or
+  /// has not failed. Engine's owner only.
   std::optional<failure> begin(const membership& to);
 
-  /// Makes the first commit in the world `to`, in which the survivors copy the last result. `unable`: if set, the
-  /// reason why this rank cannot move the session; the commit then fails on all ranks. Engine's owner only.
+  /// Makes the first commit in the world `to`. In this commit, the survivors copy the last result. If `unable` is set,
+  /// it is the reason why this rank cannot move the session, and the commit fails on all ranks. Engine's owner only.
   std::shared_ptr<handover> hand_over(membership_ptr to, std::uint64_t number, const std::optional<failure>& unable);
 
   /// Completes the request for the second commit: its instances continue the session's instances.

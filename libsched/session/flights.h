@@ -1,8 +1,8 @@
 // The rounds of a schedule that may be in flight together.
 //
 // Outstanding rounds need separate instances. So a schedule of depth d has d instances, the flights, and the caller's
+// Outstanding rounds need separate instances. So a schedule of depth d has d instances, called flights. The caller's
 // round t is round (t - 1) / d + 1 of flight (t - 1) mod d. Rounds start in order and end in any order.
-//
 //     depth 3     flight 0   flight 1   flight 2
 //     round 1        1
 //           2                   1
@@ -28,7 +28,7 @@ namespace lsched {
 /// lists of blocks do not allocate.
 struct flight {
   instance* runs = nullptr;                                    ///< null: removed
-  binding memory{};                                            ///< the memory that was passed with a round last
+  binding memory{};                                            ///< memory that was passed most recently with a round
   std::vector<std::uint64_t> input_begins{}, output_begins{};  ///< displacements of blocks, computed if the caller
                                                                ///< passes none
 };
@@ -50,16 +50,16 @@ class flights {
   /// Returns whether the next flight has no memory yet. Only schedules of depth 1 use memory bound at creation.
   bool needs_memory() const { return depth() > 1 && all_[next_].runs->called.load() == 0; }
 
-  /// Counts the round that was started in the next flight, as round `round` of that flight, and moves on to the
-  /// following flight. Returns the caller's number of the round.
+  /// Counts the round that was started in the next flight as round `round` of that flight. The following flight then
+  /// becomes the next flight. Returns the caller's number of the round.
   round_no count_start(round_no round);
 
   /// Finds a round by the caller's number. Round 0 belongs to the first flight. If the instance of the round was
   /// removed, returns k_last_round of the first instance, because the schedule is being destroyed.
   awaited_round find(round_no round) const;
 
-  /// Returns whether any flight has an outstanding round and `has_failed` is false for its instance. Instances that
-  /// have published an error have no outstanding round.
+  /// Returns true if any flight has an outstanding round and `has_failed` returns false for its instance. Instances
+  /// that have published an error have no outstanding round.
   template <class HasFailed>
   bool has_outstanding(const HasFailed& has_failed) const {
     for (const flight& each : all_)

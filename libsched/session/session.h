@@ -2,13 +2,13 @@
 // collective calls.
 //
 // No function here waits. A call that would have to wait returns PENDING and the round for which it waits. The caller
-// waits for the end of that round and then calls again: the library waits in the driver (offload/driver.h), and tests
+// waits for the end of that round and then calls again. The library waits in the driver (offload/driver.h), and tests
 // step all ranks. A later call continues where the previous call stopped, even if the caller gave up the wait.
 //
 //     flush        agree on a round ── call for it ── wait ── collect the result ── wait until all ranks have collected
 //     model_sync   agree on a round ── call for it ── wait ── drop all results ── mean of the weights
 //
-// To agree on a round, the ranks run a round of the instance `agreement`, which waits for all remaining ranks and
+// To agree on a round, the ranks run a round of the instance `agreement`. This round waits for all remaining ranks and
 // computes the maximum of one u64. Each rank contributes the last round that it has called for, captured a contribution
 // for, or finished. The agreed round is the round after the maximum. When a rank enters the call, no rank has called or
 // captured for that round. So all earlier offers are in that round or an earlier round.
@@ -108,8 +108,8 @@ class session {
   status offer_prepared(round_no* round, bool* is_posted);
 
   /// save_pending() returns an image of the pending contribution, for machines of the same byte order. load_pending()
-  /// adds such an image to the pending contribution. load_pending() returns ARGUMENT, VERSION or MISMATCH for an image
-  /// that does not fit, and returns STATE whenever offer() would return STATE. After an error nothing has changed.
+  /// adds such an image to the pending contribution. It returns ARGUMENT, VERSION or MISMATCH for an image that does
+  /// not fit, and STATE whenever offer() would return STATE. After an error nothing has changed.
   std::vector<std::byte> save_pending() const;
   std::optional<failure> load_pending(std::span<const std::byte> image);
 
@@ -121,7 +121,7 @@ class session {
   /// Like collect(), but does not copy: sets `*result` to the memory of the result, or to null if there is no result.
   call_progress collect_view(round_no round, const std::byte** result, collect_report* report);
 
-  /// Discards the pending contribution and sets `*offers` to the number of its offers. Returns STATE while a flush or
+  /// Discards the pending contribution and sets `*offers` to the number of offers in it. Returns STATE while a flush or
   /// model_sync is incomplete.
   status withdraw(std::uint64_t* offers);
 

@@ -1,10 +1,11 @@
 // The event queue of the simulator. Pending events are stored in time windows of equal width.
 //
 // The lookahead (at most o + L) is the minimum time between an event at one rank and the events that it causes at other
-// ranks. The width of a window is at most the lookahead. So all events of a window can be removed together, and the
-// events of each rank are handled separately, in the order of time, source, kind and tag. A window is a linked list of
-// small chunks. When a window is removed, its events are sorted: first into blocks of ranks by a counting sort, then
-// inside each block. The next k_ring windows are stored in a ring buffer, and events in later windows in a heap.
+// ranks. A window is at most as wide as the lookahead, so its events cause no events of other ranks in the same window.
+// Therefore a window is removed as a whole. Its events are sorted, first into blocks of ranks by a counting sort, then
+// inside each block. The events of each rank are handled separately, in the order of time, source, kind and tag. A
+// window is a linked list of small chunks. The next k_ring windows are stored in a ring buffer, and events in later
+// windows in a heap.
 //
 // Ranks that share a NIC form a group. The events of a group are handled in one common order. A group consists of
 // consecutive ranks, and all groups have the same size.
@@ -27,7 +28,7 @@ namespace lsched {
 
 enum class event_kind : std::uint8_t { start, signal, data, request, grant, moved, deadline };
 
-/// The kind of an event, and the op of the rank to which the event belongs.
+/// The kind of an event, and the op to which the event belongs.
 struct label {
   event_kind kind = event_kind::start;
   op_id op = 0;
@@ -35,7 +36,7 @@ struct label {
 constexpr std::uint32_t number_of(const label& one) { return one.op << 3 | static_cast<std::uint32_t>(one.kind); }
 constexpr label label_of(std::uint32_t number) { return {static_cast<event_kind>(number & 7), number >> 3}; }
 
-/// Returns true if event x is handled before event y, when both arrive at rank `self` in the same picosecond. Events
+/// Returns true if event x is handled before event y. Both events arrive at rank `self` in the same picosecond. Events
 /// are ordered by the rank that caused them, then by kind, then by tag.
 inline bool is_before(const packed_world& world, rank self, const label& x, const label& y) {
   const auto [number, index] = world.member(self);
@@ -116,7 +117,7 @@ class event_queue {
   }
 
   /// Adds an event. The event must not be earlier than the window that take() returned last. If the event is in that
-  /// window, the next take() returns the same window, but only with the new events.
+  /// window, the next take() returns that window again, with only the new events.
   void push(const Time& time, rank r, const label& what) {
     const std::int64_t window = instant_of(time) >> code_.time_bits;
     const stored event = code_.pack(time, r, what);
@@ -150,7 +151,7 @@ class event_queue {
     return taken_;
   }
 
-  // Decode an event that the last take() returned.
+  // These functions decode an event that the last take() returned.
   Time time_of(const stored& event) const { return code_.time(event, base_ << code_.time_bits); }
   rank rank_of(const stored& event) const { return code_.who(event); }
   label label_of(const stored& event) const { return code_.what(event); }

@@ -4,9 +4,9 @@
 // (Alexandrov et al., 1995). A rank has a CPU and a network interface (NIC). A message of m bytes, with m <= S, costs
 //
 //   sender's CPU      o + (m-1) O
-//   sender's NIC      g + (m-1) G      before the next message may leave
+//   sender's NIC      g + (m-1) G      before the next message can leave
 //   wire              L
-//   receiver's NIC    g + (m-1) G      before the next message may come in
+//   receiver's NIC    g + (m-1) G      before the next message can come in
 //   receiver's CPU    o + (m-1) O      when the receive is matched
 //
 // and, without contention, the time is T(m) = 2o + L + (m-1) max(G, O). If m > S, a message is sent by rendezvous: the
@@ -64,7 +64,7 @@ struct loggops {
 struct machine_level {
   rank ranks = std::numeric_limits<rank>::max();
   loggops cost{};
-  bool shares_nic = false;  ///< a group shares a NIC for messages to other groups, but not for those inside
+  bool shares_nic = false;  ///< a group shares a NIC for messages to other groups, but not for messages in the group
 };
 
 /// The machine on which a schedule is simulated. The default numbers are those of LogGOPSim.
@@ -99,8 +99,8 @@ constexpr picoseconds time_of(std::uint64_t bytes, femtoseconds rate) {
 /// of the time with respect to the parameter of the same name.
 struct path_parts {
   std::int64_t L = 0, o = 0, g = 0;       ///< number of terms L, o and g
-  std::int64_t G_bytes = 0, O_bytes = 0;  ///< bytes
-  std::int64_t compute_bytes = 0;         ///< bytes
+  std::int64_t G_bytes = 0, O_bytes = 0;  ///< numbers of bytes that cost G and O
+  std::int64_t compute_bytes = 0;         ///< number of bytes that are reduced or copied
   picoseconds noise = 0;                  ///< noise of CPUs
   picoseconds start = 0;                  ///< time when the path's first rank began
   friend bool operator==(const path_parts&, const path_parts&) = default;
@@ -149,7 +149,7 @@ inline message_cost cost_of(const machine& where, std::size_t level, std::uint64
   return cost;
 }
 
-/// Stands for no op in traced_time::last_op.
+/// Value of traced_time::last_op if the path has no op.
 inline constexpr std::size_t k_no_recorded_op = std::numeric_limits<std::size_t>::max();
 
 /// A point in time (instant), with the longest path that leads to this instant.

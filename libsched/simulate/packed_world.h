@@ -1,10 +1,10 @@
 // The schedules of all ranks of a world, in compressed form.
 //
 // Ranks whose schedules have the same ops, deps, needs and guards share a *shape*, which is stored once. The peer, the
-// tag and the size of an op may differ between these ranks. Each of the three is a *column*: it is stored as an
-// expression, if one expression gives the right number for every rank of the shape, else as a table with a number for
-// each rank. Schedules are added one after the other, and each can be deleted after it was added. Recursive doubling
-// among 2^20 ranks needs the memory of one schedule and 8 bytes per rank.
+// tag and the size of an op may differ between these ranks. Each of the three is a *column*. If one expression gives
+// the right number for every rank of the shape, the column stores this expression, else a table with a number for each
+// rank. Schedules are added one after the other, and each can be deleted after it was added. Recursive doubling among
+// 2^20 ranks needs the memory of one schedule and 8 bytes per rank.
 #pragma once
 
 #include <algorithm>
@@ -147,8 +147,8 @@ class packed_world {
   std::uint64_t longest_ = 0;
 };
 
-/// The state of one round, for all ranks of a shape. Each op takes only as many bits as needed: a count of tokens,
-/// which saturates at `need` + 1, and for receives also four flags.
+/// The state of one round, for all ranks of a shape. The state of an op is a count of tokens, which saturates at `need`
+/// + 1, and for receives also four flags. It takes only as many bits as needed.
 class packed_state {
  public:
   enum flag : std::uint64_t {

@@ -26,8 +26,8 @@ class packed_world;
 struct simulated_round {
   machine where{};
   std::function<picoseconds(rank)> starts{};  ///< time when a rank begins; empty: 0 for all ranks
-  /// Returns the delay of a CPU charge (an interval of CPU time) of op `op` that lasts `cost` without delay. The result
-  /// must not depend on the order of the calls. Empty: no delays.
+  /// Returns the delay of a charge, which is an interval of CPU time of op `op`. Without the delay, the charge lasts
+  /// `cost`. The result must not depend on the order of the calls. Empty: no delays.
   std::function<picoseconds(rank, op_id op, picoseconds cost)> noise{};
   round_no instance = 1;
   rank initiator = 0;  ///< with policy `majority`: the only rank whose call has an effect
@@ -84,10 +84,10 @@ struct simulation_report {
 /// `majority`, only the call of `what.initiator` has an effect. If `trace` is true, the report and the record
 /// contain the critical path. A trace or a record makes the simulation slower, and needs several times the memory.
 ///
-/// Failures: ARGUMENT (the world is empty or its schedules do not belong together; the lookahead is not positive: L +
-/// o, or L if a message uses rendezvous; a start time is negative or too late; the activation is deadline(auto)),
-/// UNMATCHED (a message without a receive), UNSUPPORTED (the simulated time or the number of bytes is too large), STATE
-/// (a rank cannot end the round; the error text names the rank).
+/// Failures: ARGUMENT (the world is empty or its schedules do not belong together; the lookahead, which is L + o, or L
+/// if a message uses rendezvous, is not positive; a start time is negative or too late; the activation is
+/// deadline(auto)), UNMATCHED (a message without a receive), UNSUPPORTED (the simulated time or the number of bytes is
+/// too large), STATE (a rank cannot end the round; the error text names the rank).
 result<simulation_report> simulate_round(const packed_world& ranks, const simulated_round& what,
                                          simulation_record* record = nullptr, bool trace = false);
 

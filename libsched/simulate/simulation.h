@@ -28,13 +28,13 @@ struct simulation {
 result<simulation_report> simulate_schedules(const packed_world& ranks, const simulation& what,
                                              simulation_record* record = nullptr, bool trace = false);
 
-/// Packs the schedules, and simulates the round as above.
+/// Packs the schedules, and simulates the round like the previous function.
 result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks, const simulation& what,
                                              simulation_record* record = nullptr, bool trace = false);
 
-/// Returns a simulated round as the events of a trace, like those of a real run: one event for each op of the record,
-/// and one for the round of each rank below record.ranks. The schedule has number 0. Simulated times are rounded down
-/// to whole nanoseconds. `report` and `what` must belong to the simulation that filled the record.
+/// Returns a simulated round as the events of a trace, like those of a real run. There is one event for each op of the
+/// record, and one for the round of each rank below record.ranks. The schedule has number 0. Simulated times are
+/// rounded down to whole nanoseconds. `report` and `what` must belong to the simulation that filled the record.
 std::vector<trace_event> trace_of(const simulation_record& record, const simulation_report& report,
                                   const simulation& what);
 

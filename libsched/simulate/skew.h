@@ -17,7 +17,7 @@ enum class skew_kind : std::uint8_t {
   none,
   linear,     ///< rank r begins at r * `scale`
   rotating,   ///< as linear, but in each instance every rank takes the place of the next rank
-  lognormal,  ///< start times are lognormal with median `scale`, and `sigma`
+  lognormal,  ///< start times are lognormal: median `scale`, shape parameter `sigma`
   straggler,  ///< one rank, drawn anew for each instance, begins at `scale`; others at 0
 };
 
@@ -46,9 +46,9 @@ class start_times {
   std::uint64_t stream_;
 };
 
-/// CPU noise: every charge is longer by an exponential draw.
+/// CPU noise: every charge takes longer by a random time with an exponential distribution.
 struct cpu_noise {
-  picoseconds mean = 0;  ///< mean of the draws; 0: no noise
+  picoseconds mean = 0;  ///< mean of the random times; 0: no noise
   std::uint64_t seed = 1;
 };
 

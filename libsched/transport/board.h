@@ -5,8 +5,8 @@
 // members: a commit succeeds as soon as any member has gathered all records, and fails if a member gives up before
 // that. After a failed commit, the next commit may succeed (docs/inside/worlds.md).
 //
-// Thread safety: only the engine's owner thread calls a board. The endpoint's poll() advances exchanges. Ranks are
-// ranks of the world, except those called home ranks.
+// Thread safety: only the engine's owner thread calls a board. The endpoint's poll() advances exchanges. All rank
+// numbers are those of the world, except for home ranks (membership.h).
 //
 // Every implementation must pass tests/conformance/endpoint_exam.h.
 #pragma once
@@ -57,7 +57,7 @@ class board {
   virtual status meet(rank* missing) = 0;
 
   /// Withdraws the offer. Returns false if the offer has been accepted: meet() then returns OK, possibly later. A
-  /// transport without shared memory may withdraw an accepted offer; to the other members, this rank then leaves the
+  /// transport without shared memory may withdraw an accepted offer. For the other members, this rank has then left the
   /// new world.
   virtual bool withdraw() = 0;
 

@@ -22,8 +22,8 @@
 // One fence suffices for any number of messages and bells. So a sender first publishes all its messages, and then,
 // before it sleeps or releases the engine, executes one fence and checks the bells (`ringer`).
 //
-// A thread may withdraw its announcement without having slept, after the announcement has made a sender ring. So a
-// thread that decrements `sleepers` must poll once more, or ring the bell for another thread, before it continues.
+// A sender may ring for a thread that has announced its sleep, but does not sleep in the end. So a thread that
+// decrements `sleepers` must poll once more, or ring the bell for another thread, before it continues.
 //
 // Each word has a single writer or is changed by one atomic instruction, so a dying process never leaves a lock behind.
 #pragma once
@@ -40,7 +40,7 @@ struct alignas(64) doorbell {
   enum side : std::uint32_t { waiter = 0, auxiliary = 1 };
 
   std::atomic<std::uint32_t> word[2];   ///< futex words, which only grow
-  std::atomic<std::uint32_t> sleepers;  ///< application threads that sleep, or are about to
+  std::atomic<std::uint32_t> sleepers;  ///< number of application threads that sleep or are about to sleep
   std::atomic<std::uint32_t> wanted;   ///< 1: the progress thread must be woken for messages; set by the engine's owner
   std::atomic<std::uint32_t> polling;  ///< 1: the engine's owner polls for messages
 };
@@ -53,7 +53,7 @@ void ring_if_needed(doorbell& bell);
 /// The bells that a sender still has to check after it has published messages. One thread at a time.
 class ringer {
  public:
-  /// Peers are numbered from 0 to peers - 1.
+  /// Each peer has a number from 0 to peers - 1.
   explicit ringer(std::size_t peers) : is_owed_(peers) { owed_.reserve(peers); }
 
   /// Notes the bell of a peer. A message for that peer must have been published by a release store or stronger.
@@ -63,8 +63,8 @@ class ringer {
     owed_.push_back({&bell, peer});
   }
 
-  /// Executes one fence, and then checks every noted bell as ring_if_needed() does. Between the two, waits briefly for
-  /// peers that may soon begin to poll, because then no wake-up is needed.
+  /// Executes one fence, and then checks every noted bell as ring_if_needed() does. Before the checks, waits briefly
+  /// for peers that will probably poll soon, because a polling peer needs no wake-up.
   void settle();
   bool is_settled() const { return owed_.empty(); }
 

@@ -73,7 +73,7 @@ class endpoint {
   /// Opens the board of the world of all ranks. The board has joined already. Called once.
   virtual std::unique_ptr<board> open_home_board() = 0;
 
-  /// Reserves the edges of an instance of a world of these ranks. `id` must be new; it identifies the instance in all
+  /// Reserves the edges of an instance whose world has these members. `id` must be new; it identifies the instance in
   /// later calls. Every edge leads to a member, and no two edges agree in peer, tag, kind and direction. `credits`: the
   /// schedule is not synchronising, so the send of round t+2 waits until the message of round t was consumed. Returns
   /// one link per edge.
@@ -83,20 +83,20 @@ class endpoint {
   /// Returns the address that the other ranks need to link their ends of an attached instance.
   virtual member_address address_of(std::uint32_t id) const = 0;
 
-  /// Connects instance `id` to the instances at these addresses. `all` has one address per member, by rank in the
-  /// world. The preceding exchange of records ensures that every edge has an opposite edge at the peer (commit.h). A
-  /// transport that compares both ends returns UNMATCHED if an end is missing.
+  /// Connects instance `id` to the instances at these addresses. `all` has one address per member, indexed by rank of
+  /// the world. The preceding exchange of records ensures that every edge has an opposite edge at the peer (commit.h).
+  /// A transport that compares both ends returns UNMATCHED if an end is missing.
   virtual status link(std::uint32_t id, std::span<const member_address> all) = 0;
 
-  /// Frees the edges. No message may be in flight unless the instance was abandoned. An instance that was never linked
-  /// here must not be linked on any rank.
+  /// Frees the edges. Unless the instance was abandoned, no message may be in flight. If the instance was never linked
+  /// on this rank, it must not be linked on any rank.
   virtual void detach(std::uint32_t id) = 0;
 
   // --- cancellation (docs/reference/cancel.md) ------------------------------------------------------------------
 
   /// Ends an instance on all members. A transport that uses messages sends the cancellation to the peers with which
-  /// this rank shares an edge, and these ranks pass the cancellation on. So members that no chain of edges connects
-  /// with this rank do not receive the cancellation. The first reason is kept, and later calls have no effect. Each
+  /// this rank shares an edge, and these ranks pass the cancellation on. So a member does not receive the cancellation
+  /// unless a chain of edges leads to it from this rank. The first reason is kept, and later calls have no effect. Each
   /// rank that has attached the instance, this rank included, gets the reason once from take_cancellation().
   virtual void cancel(std::uint32_t id, const end_reason& reason) = 0;
 
@@ -140,20 +140,20 @@ class endpoint {
   // --- data path ----------------------------------------------------------------------------------------------
 
   /// Sends the message of `round`. The previous send of the link must have completed. Returns true if the send has
-  /// completed: no completion follows, and the source may change. Returns false if a completion follows: until then,
-  /// the source must not change.
+  /// completed at once: poll() then reports no completion, and the source may change. Returns false if poll() will
+  /// report the completion: until then, the source must not change.
   virtual bool send(link_id link, round_no round, const message& what) = 0;
 
-  /// Receives the message of `round` into `into`, or in place if the edge allows that. Returns true if `out` holds the
-  /// message, and false if a completion follows.
+  /// Receives the message of `round` into `into`, or in place if the edge allows that. Returns true if `out` contains
+  /// the message, and false if poll() will report the completion.
   virtual bool receive(link_id link, round_no round, message_target into, arrival& out) = 0;
 
-  /// Fetches the payload of a message on an announced edge, after receive has returned its tally and length without
-  /// data. The target must be large enough for the payload. Returns the same values as receive().
+  /// Fetches the payload of a message on an announced edge, after receive() has returned the message's tally and length
+  /// without data. The target must be large enough for the payload. Returns the same values as receive().
   virtual bool fetch(link_id link, round_no round, message_target into, arrival& out) = 0;
 
-  /// Announces that no message follows that of round `last` on the edge, so that the receiver gets a departure. Does
-  /// nothing if ranks of the transport detect departures anyway.
+  /// Announces that the message of round `last` is the last on the edge, so that the receiver learns of the departure
+  /// (cancellation). Does nothing if ranks of the transport detect departures anyway.
   virtual void end_edge(link_id link, round_no last) { static_cast<void>(link), static_cast<void>(last); }
 
   /// Ends the use of the in-place payload of `round`.
@@ -163,8 +163,8 @@ class endpoint {
   /// Never waits. The transport may merge signals into a later signal.
   virtual void signal(link_id link, round_no round) = 0;
 
-  /// Requests a completion for the moment when this rank's register of a signal edge holds at least `round`. Returns
-  /// true, and requests nothing, if the register already does. A later call replaces the requested round.
+  /// Requests a completion for the moment when this rank's register of a signal edge reaches `round`. If the register
+  /// has already reached `round`, requests nothing and returns true. A later call replaces the requested round.
   virtual bool arm(link_id link, round_no round) = 0;
 
   /// Withdraws the request of arm(). A transport may also stop waiting for a payload of the link. A completion that was
@@ -175,8 +175,8 @@ class endpoint {
   virtual std::size_t poll(std::span<completion> out) = 0;
 
   /// Wakes sleeping peers for which send, release, signal or poll has published anything since the last flush. Peers
-  /// that poll see the messages without a flush, but sleeping peers may not. The owner flushes when it has no more to
-  /// publish, before any long operation, and before it sleeps or releases the engine.
+  /// that poll see the messages without a flush. The owner flushes when it has no more to publish, before any long
+  /// operation, and before it sleeps or releases the engine.
   virtual void flush() {}
 
   /// Returns whether any posted or armed operation waits for a message.

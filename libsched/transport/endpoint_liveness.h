@@ -15,7 +15,7 @@ class endpoint_liveness {
 
   /// Returns OK, or the error that made the transport fail.
   virtual status health() const { return status::ok; }
-  /// Returns the rank whose message could not be read, if that has made the transport fail, or k_no_rank.
+  /// If an unreadable message has made the transport fail, returns the sender, else k_no_rank.
   virtual rank culprit() const { return k_no_rank; }
 
   /// Searches for peers that have died, or that have closed while this rank waits for them, and records them as lost.
@@ -29,8 +29,8 @@ class endpoint_liveness {
     return false;
   }
 
-  /// Returns the rank that was lost after `others` other ranks, in the order on record; k_no_rank if fewer losses are
-  /// on record. Any thread.
+  /// Returns the rank of recorded loss number `others`, counted from 0; k_no_rank if there is no such loss yet. Any
+  /// thread.
   virtual rank lost_after(rank others) const {
     static_cast<void>(others);
     return k_no_rank;

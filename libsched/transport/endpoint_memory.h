@@ -37,8 +37,8 @@ class endpoint_memory {
     return true;
   }
 
-  /// Returns the offset of a place in this rank's memory, by which other ranks find the place (memory_at()); 0: no rank
-  /// shares the memory.
+  /// Returns the offset of a place in this rank's memory; 0: no rank shares the memory. Other ranks pass the offset to
+  /// memory_at().
   virtual std::uint64_t offset_of(const std::byte* memory) const {
     static_cast<void>(memory);
     return 0;
@@ -57,8 +57,8 @@ class endpoint_memory {
     static_cast<void>(memory), static_cast<void>(bytes);
     return false;
   }
-  /// Returns the part that contains [place, place + bytes) and that any rank has announced, as mapped in this process;
-  /// empty if there is no such part. Cheap.
+  /// Returns the announced part of any rank that contains [place, place + bytes), at its address in this process. Empty
+  /// if there is no such part. Cheap.
   virtual std::span<const std::byte> kept_at(const std::byte* place, std::uint64_t bytes) const {
     static_cast<void>(place), static_cast<void>(bytes);
     return {};

@@ -36,20 +36,19 @@ class endpoint_recorder {
  public:
   virtual ~endpoint_recorder() = default;
 
-  /// Puts an attached instance on record under a number that is equal on all ranks, and a readable name. Returns the
-  /// word in which this rank publishes the last round that its application has called for; nullptr if no rank reads the
-  /// word.
+  /// Records an attached instance, with a readable name and a number that is equal on all ranks. Returns the word in
+  /// which this rank publishes the last round for which its application has called; nullptr if no rank reads the word.
   virtual std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) {
     static_cast<void>(id), static_cast<void>(number), static_cast<void>(label);
     return nullptr;
   }
-  /// Returns the last round of a linked instance that `who` has entered; nullopt if the transport cannot find out.
+  /// Returns the last round that rank `who` has entered in a linked instance; nullopt if the round is not known.
   virtual std::optional<round_no> entered_by(rank who, std::uint32_t id) const {
     static_cast<void>(who), static_cast<void>(id);
     return std::nullopt;
   }
 
-  /// Publishes what this rank has been waiting for, for diagnosis by other ranks. Round 0 withdraws the note.
+  /// Publishes a note about this rank's current wait, for diagnosis by other ranks. Round 0 withdraws the note.
   virtual void note_wait(const wait_note& what) { static_cast<void>(what); }
   virtual wait_note wait_of(rank who) const {
     static_cast<void>(who);

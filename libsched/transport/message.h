@@ -11,11 +11,11 @@
 namespace lsched {
 
 /// The contributors of a value. The count travels with the value and is merged wherever values are combined. At the end
-/// of an allreduce it is equal on all ranks, so the reports of the round are equal too.
+/// of an allreduce the count is equal on all ranks, so the reports of the round are equal too.
 struct contributor_count {
   std::uint32_t contributors = 0;  ///< ranks whose contribution the value contains
-  rank leaver = k_no_rank;         ///< highest rank whose departure the ranks have yet to agree on; or k_no_rank
-  std::uint64_t offers = 0;        ///< application calls in the value; for a mailbox message: the tag
+  rank leaver = k_no_rank;         ///< highest rank whose departure is not agreed upon yet; k_no_rank: none
+  std::uint64_t offers = 0;        ///< number of offers that the value contains; for a mailbox message: the tag
   friend bool operator==(const contributor_count&, const contributor_count&) = default;
 };
 

@@ -37,8 +37,8 @@ class activation_check {
   }
 
   /// Runs the ops before the captures for sets of callers that are just large enough to start a round. Larger sets need
-  /// no check, because additional callers only make more ops fire. If a round needs several calls, any ranks may call,
-  /// so it suffices to check one set for each first rank. With one caller less, the round must not start on any rank.
+  /// no check, because additional callers only make more ops fire. If a round needs several calls, all ranks' calls
+  /// count alike, so one set for each first rank suffices. With one caller less, the round must not start on any rank.
   std::shared_ptr<const wake_cost> check_calls(memo<wake_cost>* known) {
     const fingerprint key = known == nullptr ? fingerprint() : key_of_calls();
     if (known != nullptr)
@@ -70,8 +70,8 @@ class activation_check {
       check_signals(first, found.signals[static_cast<std::size_t>(first)], total);
   }
 
-  /// Checks rounds that wait for all ranks. Every rank's capture must follow from the rank's own call, and no op may
-  /// send before the captures, so that no other rank can cause a capture.
+  /// Checks rounds that wait for all ranks. Every rank's capture must follow from the rank's own call. No op may send
+  /// before the captures, so that no other rank can cause a capture.
   void check_full_round() {
     if (!starts_.has_full_call()) return;
     wake_.run({.is_full = true, .stops_at_captures = true});
@@ -90,7 +90,7 @@ class activation_check {
  private:
   bool calls(rank r, rank first, rank number) const { return (r - first + all_.size()) % all_.size() < number; }
 
-  /// Runs a round in which `number` consecutive ranks, beginning with `first`, call.
+  /// Runs a round with calls of `number` consecutive ranks, beginning with rank `first`.
   void call(rank first, rank number) {
     callers_.resize(static_cast<std::size_t>(all_.size()));
     for (rank r = 0; r < all_.size(); ++r) callers_[static_cast<std::size_t>(r)] = calls(r, first, number);

@@ -60,7 +60,7 @@ class assembly {
   void object(world_op id, const std::string& why, finding_list& out) const;
 
   std::span<const schedule_ptr> programs_;
-  std::vector<world_op> first_;  ///< first op of each rank; then the number of all ops
+  std::vector<world_op> first_;  ///< by rank: its first op; last: number of all ops
   std::vector<rank> owner_;
   std::vector<const op*> ops_;
   std::vector<bool> is_exit_;

@@ -13,7 +13,7 @@
 namespace lsched {
 
 struct causal_history {
-  /// For each rank, a rank that may not yet have entered when this rank's round ends, or k_no_rank.
+  /// For each rank r: a rank that has possibly not entered when the round of r ends, or k_no_rank.
   std::vector<rank> unheard{};
   /// For each op, true if the op is a receive that is certainly posted before its message is sent. Computed only for
   /// receives that are posted when their rank enters or begins the round.

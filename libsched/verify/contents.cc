@@ -272,8 +272,8 @@ void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
 }
 
 /// Returns true if lengths [begin, end) are the lengths of the lists in `list`. Lengths from the kernel measure must
-/// come from these lists. Lengths from the kernel derive match by index: element i is the length of part i of a split
-/// value, or of element i of a value that was not split.
+/// come from these lists. Lengths from the kernel derive match by index. Element i is then the length of part i of a
+/// split value, or of element i of a value that was not split.
 bool contents::lays_out(std::uint64_t begin, std::uint64_t end, const segment& length, const segment& list) const {
   const node &numbers = nodes_[length.what], &items = nodes_[list.what];
   if (numbers.is_derived && items.part != 0)

@@ -1,7 +1,7 @@
 // Contents: the symbolic execution of a world, which finds the contributions in every element.
 //
 // Memory consists of segments. A segment has a node (node_table.h) for the content of its elements, and the shift of
-// these elements.
+// its elements against the elements of the node.
 //
 // The dot products (sums of products) of an adaptive sum are nodes, too. Such a node records which products its sums
 // contain (fingerprint.h), and the expression of the adaptive sum includes these products. So the expression is right
@@ -123,10 +123,10 @@ class contents {
   std::vector<placement> placements_;      ///< locations of buffers, by rank and buffer
   std::vector<memory> memories_;
   std::vector<memory> layouts_;  ///< by memory: lengths that lay_out has set for packed lists; empty for other memories
-  /// Fingerprints of leaves, by input and contributors (empty: every rank)
+  /// Fingerprints of the leaves of a reduction, by input and contributors (empty: every rank)
   std::map<std::pair<std::uint32_t, std::vector<rank>>, fingerprint> reduced_;
   std::map<std::uint64_t, std::uint64_t> agreed_;  ///< by function: expression of operand b
-  /// First rank with a range of the postcondition, and its expression, by output, begin and end of the range
+  /// The first rank that has a range of the postcondition, and its expression, indexed by output, begin and end
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;
   std::vector<bool> has_received_;         ///< by op: true if the receive has completed
   std::map<world_op, memory> in_buffers_;  ///< by send: the message, if the send has completed before its receive

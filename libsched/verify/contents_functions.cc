@@ -66,8 +66,8 @@ std::uint64_t contents::joined_tree_of(kernel how, std::uint64_t tree, const mem
   return tree;
 }
 
-/// Checks operand b, which controls a function. The operand must be equal on all ranks that call the function, and
-/// combined only by sums.
+/// Checks operand b, which controls a function. The operand must be equal on all ranks that call the function. No
+/// kernel other than sum may have combined it.
 void contents::check_agreement(world_op id, const memory& steering) {
   const std::uint64_t tree = tree_of(steering);
   const auto [place, is_new] = agreed_.try_emplace(function_of(id), tree);
@@ -126,8 +126,8 @@ std::optional<segment> contents::folded(world_op id, const memory& source, const
 }
 
 /// Joins the parts of a split, in two cases. If each element of a node was split, and the source contains part q of
-/// each, in order, the result is element q of that node. If the source contains all elements of one node, the result is
-/// the value that was split into that node, or the node itself.
+/// every element, in order, the result is element q of that node. If the source contains all elements of one node, the
+/// result is the value that was split into that node, or the node itself.
 std::optional<segment> contents::joined_parts(world_op id, std::uint64_t tree, const memory& source) {
   if (source.empty()) return std::nullopt;
   const node& first = nodes_[source.front().what];

@@ -16,7 +16,7 @@ enum class property : std::uint8_t {
   form,           ///< each schedule alone: ids, regions, peers, deps, declarations
   matching,       ///< every send and signal has one receive of the same peer, tag, type and extent
   progress,       ///< with rendezvous sends, every payload and compute op fires, and every round ends
-  holding,        ///< as `progress`, but sends also wait for readers of their payloads, if schedules declare holding
+  holding,        ///< as `progress`; if schedules declare holding, sends also wait until their payloads are read
   activation,     ///< any sufficient set of calls starts the round on every rank, with the required number of signals
   hazard,         ///< conflicting accesses to memory are ordered
   contents,       ///< every output range has the required content, with each contribution once

@@ -7,7 +7,7 @@
 
 namespace lsched::symbolic {
 
-/// For a node, the largest value over all its parts counts (node_table::add).
+/// Returns how the kernel's result relates to contributions. node_table::add records the op with the largest value.
 making making_of(kernel what) {
   switch (row_of(what).symbol) {
     case symbolic_rule::sums:
@@ -55,7 +55,7 @@ node_id node_table::add(world_op id, node made, std::initializer_list<node_id> p
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
-/// Returns the op whose result has the larger value of making_of; x if both are equal.
+/// Returns the op with the larger value of making_of, or x if both values are equal.
 world_op node_table::least_of(world_op x, world_op y) const {
   if (x == k_no_world_op || y == k_no_world_op) return std::min(x, y);
   return making_of(all_.at(x).what) >= making_of(all_.at(y).what) ? x : y;
@@ -135,7 +135,7 @@ std::uint64_t node_table::tree_beside(const segment& lower, const segment& highe
   return joined_tree(kernel::copy, tree, static_cast<std::uint64_t>(lower.shift - higher.shift));
 }
 
-/// Adds the op's parameters to an expression, unless the op calls a function: such expressions have them already.
+/// Adds the op's parameters to an expression, unless the op calls a function, whose expression already contains them.
 std::uint64_t node_table::with_parameters(std::uint64_t tree, world_op id) const {
   const op& o = all_.at(id);
   const kernel_row& row = row_of(o.what);

@@ -54,7 +54,7 @@ struct node {
   std::uint32_t products = 0;          ///< index in products_ if the node holds sums; 0: no sums
   std::uint32_t kernels = 0;           ///< bit mask of the kernels of all joins
   std::uint32_t merges = 0;            ///< bit mask of the kernels by which captures may have merged late contributions
-  /// Contributors, if the node is a leaf, or a join of leaves of one input by an idempotent kernel
+  /// Contributors. Set only if the node is a leaf, or a join by an idempotent kernel of leaves of the same input
   rank_sets::id ranks = rank_sets::k_empty;
   bool is_flat = false;  ///< a leaf, or a join of leaves by one kernel in which order and grouping do not matter
   bool is_in_rank_order = true;

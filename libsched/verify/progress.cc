@@ -182,8 +182,8 @@ world_op progress::reader_of(world_op send) const {
   return each == readers_.end() || each->first != send ? k_no_world_op : each->second;
 }
 
-/// Frees the buffer slot of a payload that was received and read. The next send may use the slot only if the payloads
-/// of all earlier sends of the slot were received, even of sends that completed without the slot.
+/// Frees the buffer slot of a payload that was received and read. The next send can use the slot only if the payloads
+/// of all earlier sends of the slot were received and read. This includes sends that completed without the slot.
 void progress::clear_slot(world_op send) {
   while (send != k_no_world_op && !is_cleared(send)) {
     const bool is_received = has_completed(all_.partner(send)) && reader_of(send) == k_no_world_op;

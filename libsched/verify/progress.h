@@ -1,4 +1,4 @@
-// Progress: the ops that fire in one round of a world, and an order in which they may complete.
+// Progress: the ops that fire in one round of a world, and an order in which they can complete.
 //
 // The result is the least fixpoint of the round rule (round.h) and of the following rules for messages. This fixpoint
 // does not depend on the order of events, because firing is monotone: no op prevents another from firing. One linear
@@ -6,12 +6,12 @@
 //
 //   recv completes      when it and its send have fired
 //   send completes      eager: at once.  rendezvous: when its receive has completed.  held: when the ops that read the
-//                       payload in place have completed; as rendezvous if there are none, or if the receiving rank
+//                       payload in place have completed; as rendezvous without such ops, or if the receiving rank
 //                       does not declare holding
 //   signal_recv fires   when it has its tokens, and its signal_send has fired (call op: the application has called)
 //
 // If messages are buffered, a send that gets a slot (a buffer for one message) completes at once under rendezvous and
-// held, too. The slots from one rank to another are assigned in the order of op ids: with k slots, a send gets its slot
+// held, too. The slots from one rank to another are assigned in the order of op ids. With k slots, a send gets its slot
 // when the payloads of the k-th, 2k-th, … buffered send before it have been received and read. So this result does not
 // depend on the order of events, either.
 //

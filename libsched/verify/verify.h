@@ -1,8 +1,8 @@
 // The verifier, which proves that schedules meet a postcondition.
 //
-// verify() takes the schedules of a whole world and a postcondition, and proves that every execution meets the
-// postcondition: for any order of messages, any eager limit, any contents of lists and any sufficient set of callers.
-// One linear pass suffices, because firing is monotone: an op never prevents another op from firing, so all
+// verify() takes the schedules of a whole world and a postcondition. It proves that every execution meets the
+// postcondition, for any order of messages, any eager limit, any contents of lists and any sufficient set of callers.
+// One linear pass suffices, because firing is monotone: an op never prevents another op from firing. So all
 // interleavings fire the same payload and compute ops. Properties that depend on an order, such as conflicting accesses
 // to memory, are proved by the happens-before relation, not by one execution. docs/reference/verify.md describes the
 // proofs and their limits.
@@ -10,8 +10,8 @@
 // Thread safety: verify() is pure except for options.known. Any thread may call it.
 //
 // Time and memory are linear in the number of ops, with two exceptions. The check for hazards needs k^2 / 8 bytes for a
-// rank with k ops, one rank at a time; if that exceeds k_most_order_bytes, verify() reports a finding. Partial
-// schedules need one pass over the activation for each rank that may call first, unless options.known has the result of
+// rank with k ops, one rank at a time. If that exceeds k_most_order_bytes, verify() reports a finding. Partial
+// schedules need one pass over the activation for each rank that can call first, unless options.known has the result of
 // these passes.
 #pragma once
 
@@ -37,7 +37,7 @@ struct verify_options {
   verify_memo* known = nullptr;    ///< results of earlier proofs, which verify() uses and extends; may be null
 };
 
-/// An upper bound on the messages that may arrive at a rank before their receives are posted.
+/// An upper bound on the messages that can arrive at a rank before their receives are posted.
 struct unexpected_bound {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;

@@ -1,8 +1,8 @@
 // The key of a world: a hash that identifies the world up to a common factor of its numbers of elements.
 //
-// If all ops treat all elements in the same way, the numbers of elements may be scaled: multiply all numbers of
-// elements of a world and of its postcondition by the same factor. The new world meets the new postcondition if and
-// only if the old world meets the old postcondition. So such worlds have the same hash, and only one needs a proof.
+// If all ops treat all elements in the same way, a world can be scaled: all numbers of elements of the world and of its
+// postcondition are multiplied by the same factor. The new world meets the new postcondition if and only if the old
+// world meets the old postcondition. So such worlds have the same hash, and only one needs a proof.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Measures the adaptive sum, libsched's sum and MPI's sum of the same size, in one run on the same buffers.
 //
 //     adasum     the vector as one tensor, or as several tensors
-//     sum        lsched's allreduce with the algorithm of "auto"
+//     sum        libsched's allreduce with the algorithm that "auto" selects
 //     mpi        MPI_Allreduce with sums
 //
 // In addition to a sum, an adaptive sum computes dot products and norms, and exchanges them. So the run also measures
@@ -94,7 +94,7 @@ class contest {
   /// Adds comparisons to a row, where `time` is the median of the row, and `sum` is the median of libsched's sum on the
   /// same buffers:
   ///
-  ///     of_mpi       time / median of MPI's fastest sum with an equal in_place; not in rows of MPI or without MPI
+  ///     of_mpi       time / median of MPI's fastest sum with the same in_place; not in rows of MPI or without MPI
   ///     of_sum       time / sum; only in rows of adaptive sums
   ///     beyond_sum   (time - sum) / (dot + exchange); only in rows of adaptive sums
   static void compare(result& row, const std::vector<result>& all, double dot, double exchange) {
@@ -134,7 +134,7 @@ class contest {
     return cells_.emplace_back(cell{.keys = std::move(keys), .run = std::move(job)});
   }
 
-  /// Lets the cell fill its buffers before a block, and check its results with `errors`.
+  /// Makes the cell fill its buffers before each block, and count wrong results by `errors`.
   void bind(cell& made, const memory& buffers, std::function<double()> errors) {
     made.in_place = buffers.is_in_place();
     made.keys.update({{"in_place", made.in_place}, {"buffers", buffers.kind}});
@@ -146,7 +146,7 @@ class contest {
     made.count_wrong = [check = std::move(errors)](std::uint64_t) { return check(); };
   }
 
-  /// Lets the cell fill its buffers and check sums. In place, rounds after the first work on zeros.
+  /// Makes the cell fill its buffers and check sums. In place, rounds after the first sum zeros.
   void bind_sum(cell& made, const memory& buffers) {
     bind(made, buffers, [this, buffers] { return count_wrong(buffers.output, {0, count_}, sum_of(ranks_.size()), 0); });
     if (made.in_place) made.calm = [this, buffers] { std::fill_n(buffers.input, count_, 0.0f); };

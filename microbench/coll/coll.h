@@ -12,11 +12,11 @@
 
 namespace lsched::bench {
 
-/// Returns a cell for an exercise in these buffers. The caller must set its run function. A pointer is null if this
-/// rank has no such buffer.
+/// Returns a cell for an exercise in these buffers. The caller must set the run function of the cell. A pointer is null
+/// if this rank has no such buffer.
 cell cell_of(const exercise& task, float* input, float* output, bool in_place);
 
-/// Returns a cell for each supported form of MPI. The cells run baselines, which this function adds to `baselines`.
+/// Returns a cell for each form that MPI supports. The cells use the objects that this function adds to `baselines`.
 std::vector<cell> mpi_cells(const team& ranks, const exercise& task, float* input, float* output, bool in_place,
                             std::vector<std::unique_ptr<mpi_baseline>>& baselines);
 

@@ -9,8 +9,8 @@
 //     overlap % = 1 - (overlap - compute) / coll, at least 0
 //
 // The computation takes as long as the collective alone, or the time in the options. The device "core" computes a fixed
-// number of operations in registers, so that a thread that takes the core away prolongs the computation. The device
-// "sleep" stands for a device that computes while the core is free.
+// number of operations in registers, so a thread that takes the core away prolongs the computation. The device "sleep"
+// stands for a device that computes while the core is free.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -112,8 +112,8 @@ void add_phases(const cell& c, const std::function<void()>& blocking, const std:
   }
 }
 
-/// Returns the blocking call of the same implementation that waits in the same way. If there is no such call, returns a
-/// function that calls start and finish of the cell.
+/// Returns the blocking variant of the cell: the same implementation, buffers and kind of wait. If there is none,
+/// returns a function that calls start and finish of the cell.
 std::function<void()> blocking_form(const cell& c, std::span<const cell> all) {
   const auto found = std::ranges::find_if(all, [&](const cell& other) {
     return !other.start && other.spins == c.spins && other.keys.at("impl") == c.keys.at("impl") &&

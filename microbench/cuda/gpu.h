@@ -32,7 +32,7 @@ class gpu {
 
   const cuda_driver& cuda() const { return in_->driver(); }
   const cuda_context& context() const { return *in_; }
-  /// Returns true if the driver is the fake driver of the tests. Measurements then say nothing about a GPU.
+  /// Returns true if the driver is the fake driver of the tests, whose measurements are meaningless.
   bool is_fake() const;
   int attribute(CUdevice_attribute which) const;
 

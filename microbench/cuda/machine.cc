@@ -1,5 +1,4 @@
-// Describes the GPU, and measures its maximum rates of memory access. All other numbers are compared with these
-// ceilings.
+// Describes the GPU, and measures its maximum rates of memory access. Other numbers are compared with these maxima.
 #include <algorithm>
 #include <array>
 

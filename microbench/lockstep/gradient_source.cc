@@ -194,7 +194,7 @@ void gradient_source::shrink_all_but_region(std::span<float> to) const {
 }
 
 /// Raises and scales magnitudes so that they are in three disjoint ranges. In the owner's part, magnitudes are at least
-/// 64 at indices where only this rank is large, and at least 1 at all other indices. In all other parts magnitudes are
+/// 64 at this rank's indices (every P-th index), and at least 1 at all other indices. In all other parts magnitudes are
 /// below 1/128.
 void gradient_source::shape_for_one_owner(rank r, std::span<float> to) const {
   const auto ranks = static_cast<std::uint64_t>(options_.ranks);

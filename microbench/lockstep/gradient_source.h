@@ -2,8 +2,8 @@
 //
 // An element is a hash of its index, converted to f32 by additions, multiplications, divisions and bit operations only.
 // So all machines get the same bits, any element can be computed without the others, and compilers vectorise the loops.
-// The only exception are the scales of layers: they depend on exp() of the C library, whose last bit may differ between
-// machines.
+// The only exceptions are the scales of layers: they depend on exp() of the C library, whose last bit may differ
+// between machines.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ enum class gradient_kind : std::uint8_t {
   uniform,     ///< Laplace; all elements have the same scale, and ranks are independent
   layered,     ///< Laplace times the scale of one of 16 layers; half of the variance is common to all ranks
   one_region,  ///< Laplace in one 64th of the vector; elsewhere scaled by 1/1000
-  one_owner,   ///< the vector has P equal parts, and the largest elements of all ranks are in one part. Each index is
-               ///< large on one rank only. So all sent items have the same owner, and no two items are added
+  one_owner,   ///< the vector has P equal parts, and the largest elements of all ranks are in one part, at different
+               ///< indices on each rank. So all sent items have the same owner, and no two items are added
   ties,        ///< integers from -3 to 3
   zeros        ///< about one element in 64 is not zero; about every fourth rank has only zeros
 };

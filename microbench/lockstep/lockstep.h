@@ -19,7 +19,7 @@ class lockstep {
 
   /// Runs a round. `gradients` has P pointers, each to `count` elements or nullptr. `updates` is empty, or has P
   /// pointers, each to `count` elements or nullptr. Returns an INTERNAL failure if sent and received messages would not
-  /// match: ranks disagree on shares or on the length of a piece, or an owner does not keep the planned items.
+  /// match. This happens if ranks disagree on a share or a length, or if an owner does not keep the planned items.
   std::optional<failure> run(std::span<const void* const> gradients, std::span<void* const> updates = {});
 
   /// Runs the first part of a round, up to the result. The round is treated as failed unless settle() follows. Returns

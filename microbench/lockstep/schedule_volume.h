@@ -19,7 +19,7 @@ struct schedule_volume {
 };
 
 /// Returns the volume of a round in which every guard on the number of the round is true. Lists have their typical
-/// length, so that messages of lists that are typically empty are not counted.
+/// length, so messages of lists that are typically empty are not counted.
 schedule_volume volume_of(const schedule& program);
 
 }  // namespace lsched

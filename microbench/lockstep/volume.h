@@ -1,8 +1,8 @@
 // The volume of Ok-Topk: the published bound on the data that a rank sends and receives, and the data of a round.
 //
-// Payload is counted in items, without items that a rank keeps. There are three phases: `split` sends lists to the
-// owners of regions, `balance` moves items between owners, so that the shares of all owners have equal lengths, and
-// `gather` disseminates the shares. An item has item_size / 4 words of 4 bytes.
+// Payload is counted in items, without items that a rank keeps. There are three phases. `split` sends lists to the
+// owners of regions. `balance` moves items between owners until their shares have equal lengths. `gather` disseminates
+// the shares. An item has item_size / 4 words of 4 bytes.
 #pragma once
 
 #include <span>
@@ -17,15 +17,15 @@ constexpr double words_of(dtype type, std::uint64_t items) {
   return static_cast<double>(items) * static_cast<double>(item_size(type)) / 4;
 }
 
-/// Returns 3 k (P-1)/P rounded down. In a round, a rank sends at most so many items, and receives at most so many
-/// (published bound).
+/// Returns 3 k (P-1)/P rounded down. This is the published bound on the items that a rank sends in a round, and also on
+/// the items that it receives.
 std::uint64_t bound_items(const sparse_problem& problem);
 
 /// The volume of one phase of a round in items.
 struct phase_volume {
   std::uint64_t most_sent = 0;      ///< maximum over ranks
   std::uint64_t most_received = 0;  ///< maximum over ranks
-  std::uint64_t total = 0;          ///< number that all ranks together have sent
+  std::uint64_t total = 0;          ///< number of items that all ranks together have sent
 
   void add(item_traffic of_rank);
 };

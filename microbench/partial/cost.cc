@@ -8,9 +8,9 @@
 namespace lsched::bench {
 namespace {
 
-/// Measures the cost of waiting. All ranks except the last rank call and wait. The last rank sleeps outside the
-/// library. Meanwhile all progress threads serve the open round. The processor time of all ranks, divided by the
-/// elapsed time, is the number of cores that waiting keeps busy.
+/// Measures the cost of waiting. The last rank sleeps outside the library. All other ranks call and wait, and all
+/// progress threads serve the open round. The processor time of all ranks, divided by the elapsed time, is the number
+/// of cores that waiting keeps busy.
 void measure_idle(team& ranks, const cost_options& options, reporter& out) {
   constexpr std::uint64_t k_bytes = 4096;
   partial_call call(ranks.runtime(), "full", k_bytes);

@@ -6,9 +6,9 @@
 //     fresh     both together: the gradient is copied to the input, then lsched_run
 //     partial   lsched_offer, lsched_collect without a copy
 //
-// Only one schedule exists at a time, because the engine polls every open schedule, which makes rounds slower. With
-// solo and majority a rank may continue before all ranks have called. Therefore a barrier of the library separates the
-// rounds of solo and majority, outside the timed part, and late contributions are withdrawn. Ranks do not leave a
+// Only one schedule exists at a time, because the engine polls every open schedule, and this slows down the rounds.
+// With solo and majority a rank can continue before all ranks have called. Therefore a barrier of the library separates
+// the rounds of solo and majority, outside the timed part, and late contributions are withdrawn. Ranks do not leave a
 // barrier at the same moment. Therefore sync and fresh are measured both with and without barriers, and rows with
 // barriers are compared only with each other.
 #include <algorithm>
@@ -35,8 +35,7 @@ class contest {
     add_partial("majority", true);
   }
 
-  /// Returns a result for each variant of the partial allreduce, including the times of sync, copy and fresh.
-  /// Collective.
+  /// Returns a result for each variant of the partial allreduce, with the times of sync, copy and fresh. Collective.
   std::vector<result> measure(const cost_options& options, reporter& out) {
     turn_limits limits{.cell_ms = options.cell_seconds * 1e3};
     take_turns(cells_, ranks_, limits, "balanced " + size_text(bytes_), out);

@@ -29,8 +29,8 @@ lsched_stats stats_of(lsched_world* runtime) {
 /// Returns the number of messages and signals that this rank's engine has sent.
 double messages_of(const lsched_stats& stats) { return static_cast<double>(stats.messages_sent + stats.signals_sent); }
 
-/// The number of computed chunks of one rank in a period of time, and the work of the rank's engine. Rank 0 does not
-/// compute in periods in which it starts rounds.
+/// The number of chunks that one rank has computed in a period of time, and the work of the rank's engine. Rank 0 does
+/// not compute in periods in which it starts rounds.
 struct stretch {
   double wall_ns = 0, chunks = 0, engine_ns = 0, turns = 0, rounds = 0, messages = 0;
 

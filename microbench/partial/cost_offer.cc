@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t k_offers = 300;
 constexpr std::uint64_t k_warm_up = 5;
-constexpr auto k_arrival = 15us;  ///< time after which the other ranks wait
+constexpr auto k_arrival = 15us;  ///< time in which the other ranks reach their wait
 constexpr auto k_falling_asleep = 300us;
 constexpr auto k_sleep = 800us;
 

@@ -52,7 +52,7 @@ struct operation {
   std::function<observation()> check;
 };
 
-/// The numbers of one rank in a cell. Vectors have an element for each iteration.
+/// The measurements of one rank in a cell. Vectors have an element for each iteration.
 struct record {
   std::vector<double> latency_ms, wall_ms, contributors, rounds;
   double cpu = 0;

@@ -4,7 +4,7 @@
 //
 // With a barrier between rounds (Li et al., PPoPP 2020, Fig. 8), rounds are independent. Contributions are all ones,
 // and late contributions are withdrawn, so each element of a result is the number of ranks that were in time. Without a
-// barrier, ranks may fall behind and run ahead. Late contributions join a later round, and at the end every rank must
+// barrier, ranks can fall behind and run ahead. Late contributions join a later round, and at the end every rank must
 // have received every contribution exactly once.
 #include <algorithm>
 #include <cmath>
@@ -60,7 +60,7 @@ machine shared_memory() {
 
 // --- one policy ------------------------------------------------------------------------------------------------------
 
-/// The numbers of one rank with one policy. Vectors have an element for each round.
+/// The measurements of one rank with one policy. Vectors have an element for each round.
 struct record {
   std::vector<double> latency_ms, contributors;
   std::uint64_t staleness = 0;
@@ -140,8 +140,8 @@ class sweep {
     return seen;
   }
 
-  /// Runs rounds without barriers. At the end pending contributions are sent. Then every contribution must have arrived
-  /// exactly once.
+  /// Runs rounds without barriers. At the end pending contributions are sent. After that, every contribution must have
+  /// arrived exactly once.
   record play_freely(partial_call& call, const std::string& policy) {
     record seen;
     double delivered = 0;
@@ -162,7 +162,7 @@ class sweep {
     return seen;
   }
 
-  /// Combines the numbers of all ranks. Collective.
+  /// Combines the measurements of all ranks. Collective.
   result combine(const record& seen) {
     const auto sum = [](const std::vector<double>& all) { return std::accumulate(all.begin(), all.end(), 0.0); };
     const double least = seen.contributors.empty() ? 0 : *std::ranges::min_element(seen.contributors);

@@ -194,7 +194,7 @@ class contest {
   }
 
   /// Checks the sums in an additional round that is neither timed nor counted. The gradients of this round are
-  /// integers, so that sums do not depend on the order of additions, and each rank can compute the expected sums.
+  /// integers, so each rank can compute the expected sums, in any order of additions.
   void check_sums(sparse_row& row, const schedules& all) {
     if (ranks_.size() > k_exact_ranks) return;
     gradient_options integers = source_.options();

@@ -34,8 +34,8 @@ void count_by_region(item_list list, std::span<const std::uint64_t> boundaries, 
   }
 }
 
-/// Returns the words per round and rank that a rule moves to find its regions: allreduces of u64 counters by recursive
-/// doubling.
+/// Returns the words that a rank moves per round to find the regions of a rule. The words are u64 counters, which are
+/// combined by recursive doubling.
 double counter_words_of(region_rule rule, sparse_problem problem) {
   problem.boundaries = rule == averaged ? boundary_rule::averaged : boundary_rule::pooled;
   double counters = 0;
@@ -182,7 +182,7 @@ class balancing {
   }
 
   /// Adds the ratio of the words of the naive rule to the words of this rule. For the phase split the naive rule has
-  /// equal regions. For the phase gather, the naive rule has the same regions, and never balances shares.
+  /// equal regions. For the phase gather, the naive rule has the regions of this rule, and never balances shares.
   void compare(result& row) const {
     const bool is_split = row.at("phase") == "split";
     const result& naive = *std::ranges::find_if(rows_, [&](const result& other) {

@@ -19,7 +19,8 @@ struct sparse_variant {
   sparse_problem problem{};  ///< problem of rank 0
 };
 
-/// Returns true for the plain allreduces: "dense" reduces the whole vector at once, "denseovlp" bucket by bucket.
+/// Returns true for the plain allreduces: "dense" reduces the whole vector at once, and "denseovlp" reduces each
+/// bucket.
 inline bool is_dense(const std::string& algorithm) { return algorithm == "dense" || algorithm == "denseovlp"; }
 
 /// Returns the buckets of an algorithm. A bucket is empty only if the vector is empty.

@@ -1,5 +1,5 @@
 // A pool that allocates pieces of memory from larger areas. The pool gets areas from a source, such as the driver of a
-// GPU, and never returns them, because to free an area, the driver would wait for all work of the device. Used by one
+// GPU, and never returns them: the driver would wait for all work of the device before it frees an area. Used by one
 // thread at a time, except for functions that allow any thread.
 #pragma once
 

@@ -8,14 +8,14 @@
 
 namespace lsched {
 
-/// Allocates a little memory for comes_to_rest(). Must be called when the device is attached, because later no memory
-/// may be left.
+/// Allocates a little memory for comes_to_rest(). Must be called when the device is attached, because the device may
+/// run out of memory later.
 result<CUdeviceptr> reserve_for_rest(const cuda_context& in);
 
 /// Waits until no stream of this process has work in flight on the device. For this purpose, a new thread frees
-/// `reserved`. Returns false if the wait takes longer than `limit`, or if no thread can be started; the context must
-/// then never be destroyed, because the new thread may still use it. Also returns true if the device has failed (driver
-/// calls then do not block), or if `reserved` is 0.
+/// `reserved`. Returns true after the wait, and also if the device has failed (driver calls then do not block) or
+/// `reserved` is 0. Returns false if the wait takes longer than `limit`, or if no thread can be started. After false,
+/// the context must never be destroyed, because the new thread may still use it.
 bool comes_to_rest(const cuda_context& in, CUdeviceptr reserved, std::chrono::milliseconds limit);
 
 }  // namespace lsched

@@ -20,7 +20,7 @@ struct segment_options {
   std::string recorder{};                    ///< file for `lsched postmortem`; empty: none
   std::chrono::nanoseconds start_timeout{};  ///< timeout of the wait for all ranks to open the world
   shm_options shm{};
-  rank ranks_per_node = 0;  ///< size of the groups of neighbouring ranks that act as nodes; 0: real nodes
+  rank ranks_per_node = 0;  ///< number of consecutive ranks that are treated as a node, for tests; 0: real nodes
 };
 
 /// One rank's access to the transport of a new world.

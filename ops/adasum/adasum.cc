@@ -256,9 +256,8 @@ void scaled_add(double x, const void* a, double y, const void* b, void* c, std::
   sweep<double>(count, scaled_add_of<double, Format>{x, lower, y, upper, result, count});
 }
 
-/// Writes zeros if a or b is null. The result is not null even then: one message may carry the sums of several vectors,
-/// and only some of them may be null. The kernel adasum later checks its operands a and b to find which of them is
-/// null.
+/// Writes zeros if a or b is null. The result is never null, because one message can carry the sums of several vectors,
+/// of which only some are null. Later, the kernel adasum checks whether its own operands a and b are null.
 template <class Format>
 void call_dot_norms(const kernel_call& call) {
   const bool is_null = call.a == nullptr || call.b == nullptr;

@@ -22,7 +22,7 @@
 // lane e modulo 16. Then the 16 lanes are added as a balanced tree. k_dot_group consecutive blocks form a group. The
 // results of the blocks of a group are added from first to last, beginning with 0. Finally the results of the groups
 // are added, also from first to last, beginning with 0. So a device can compute the groups in parallel, and only the
-// short last sum is sequential. If a vector is split into halves, the sum of the dots of the halves may differ in its
+// short last sum is sequential. If a vector is split into halves, the sum of the dots of the halves can differ in its
 // last bits from the dot of the whole vector.
 //
 // For f32, f64 and bf16, products and sums are computed in f64. In f64, products of two f32 or bf16 numbers are exact.
@@ -67,10 +67,9 @@ adasum_coefficients adasum_coefficients_of(const double sums[3]);
 ///
 /// A coefficient is *moderate* if it is 0, or if its magnitude lies in [2^-100, 2^64] for f16, or in [2^-100, 2^9] for
 /// bf16. For f32 and f64, both products and their sum are rounded to f64, and then the sum is rounded to the element's
-/// type. f16 and bf16 are computed in this way, too, if a coefficient is not moderate. In this case, the error of a
-/// subnormal bf16 result may exceed the error of correct rounding by 2^-16 units in the last place. If both
-/// coefficients are moderate, f16 and bf16 round the coefficients, the products and the sum to f32, and the error of
-/// c[i] is at most
+/// type. If a coefficient is not moderate, f16 and bf16 are computed in the same way. The error of a subnormal bf16
+/// result can then exceed the error of correct rounding by 2^-16 units in the last place. If both coefficients are
+/// moderate, f16 and bf16 round the coefficients, the products and the sum to f32, and the error of c[i] is at most
 ///
 ///     2^-22 (|x a[i]| + |y b[i]|) + 0.52 units in the last place of c[i].
 ///

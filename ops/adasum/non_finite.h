@@ -11,7 +11,7 @@
 
 namespace lsched {
 
-/// Criterion for a tensor that is not finite.
+/// Rule by which a tensor counts as not finite.
 enum class non_finite_rule : std::uint8_t {
   any_element,        ///< an element is NaN or infinite
   first_element_nan,  ///< the first element is NaN; sufficient if every NaN spreads to the whole tensor (adasum.h)

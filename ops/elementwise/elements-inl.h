@@ -47,8 +47,8 @@ HWY_INLINE hn::VFromD<D> quiet_nan(D lanes) {
   return hn::BitCast(lanes, hn::Set(unsigned_lanes, static_cast<hn::TFromD<decltype(unsigned_lanes)>>(bits)));
 }
 
-/// Replaces every NaN by quiet_nan(). Otherwise, if both operands of an operation are NaN, the payload of the result
-/// would depend on the instruction and on the order of the operands, which compilers may change.
+/// Replaces every NaN by quiet_nan(). If both operands of an operation are NaN, the payload of the operation's result
+/// depends on the instruction and on the order of the operands, which compilers can change.
 template <class D, class V = hn::VFromD<D>>
 HWY_INLINE V canonical(D lanes, V value) {
   if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {

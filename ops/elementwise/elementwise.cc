@@ -1,8 +1,8 @@
 // The elementwise kernels, as templates for all operations and formats. Highway includes this file once for each SIMD
 // target. The dispatch to a target is at the end.
 //
-// Every target must give the same bits. So no result may depend on the width of a vector, on the NaN that an
-// instruction returns, or on which zero a minimum instruction returns for zeros of different sign. The code must not
+// Every target must give the same bits. So results must not depend on the width of a vector, on the NaN that an
+// instruction returns, or on the zero that a minimum instruction returns for zeros of different sign. The code must not
 // call the standard library at run time: the linker keeps only one copy of an inline function, and this copy might be
 // compiled for a target that the CPU does not support.
 #include "ops/elementwise/elementwise.h"
@@ -33,7 +33,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// Returns the minimum or maximum of floating lanes. Highway specifies neither which zero Min(-0, +0) returns nor the
 /// result for NaN. So the result is computed for both orders of the operands, and the bits of the two results are
-/// combined. So the minimum of zeros of different sign is -0, and the maximum is +0.
+/// combined. The minimum of zeros of different sign is -0, and the maximum is +0.
 template <kernel What, class D, class V = hn::VFromD<D>>
 HWY_INLINE V extreme_of_floats(D lanes, V a, V b) {
   const auto is_nan = hn::Or(hn::IsNaN(a), hn::IsNaN(b));
@@ -123,10 +123,10 @@ struct convert_step {
   }
 };
 
-/// Returns true if products in f32 give the same bits as products in f64. f32 takes half the time, but no product may
-/// lose a bit that could change the output. If the factor is a power of two, a product loses bits only if the product
-/// is a subnormal of f32. For f16 outputs, all such products round to zero. For f32 outputs, the product is the output,
-/// so it is rounded only once. For bf16 outputs, the factor must be at least 1, so no bit is lost.
+/// Returns true if products in f32 give the same bits as products in f64. f32 takes half the time, but is allowed only
+/// if no product loses a bit that could change the output. If the factor is a power of two, a product loses bits only
+/// if the product is a subnormal of f32. For f16 outputs, all such products round to zero. For f32 outputs, the product
+/// is the output, so it is rounded only once. For bf16 outputs, the factor must be at least 1, so no bit is lost.
 template <class To>
 bool is_narrow_enough(double factor) {
   const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(factor) >> 52 & 0x7FF) - 1023;

@@ -17,7 +17,7 @@ namespace lsched {
 /// be disjoint. The other rules of ops/kernel.h apply.
 using convert_fn = void (*)(const void* input, std::size_t count, double factor, void* output);
 
-/// Returns the conversion between two types, or nullptr if one of them is not a floating type.
+/// Returns the conversion between two types, or nullptr if either is not a floating type.
 convert_fn find_convert(dtype from, dtype to);
 
 /// Returns the function of kernel `what`, which must be divide, or a reduction other than `user`. find() (ops/kernel.h)

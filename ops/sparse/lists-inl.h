@@ -145,8 +145,8 @@ void scatter(const void* items, std::size_t count, std::uint64_t divisor, void* 
   }
 }
 
-/// Counts a magnitude if it lies in one of the bins. Usually either few or all magnitudes do, so the branch is well
-/// predicted.
+/// Counts a magnitude if it lies in one of the bins. Usually few or all magnitudes lie in the bins, so the branch is
+/// well predicted.
 HWY_INLINE void count_within(std::uint64_t magnitude, const magnitude_bins& where, std::uint64_t* bins) {
   const std::uint64_t bin = (magnitude - where.low) >> where.shift;
   if (bin < where.count) ++bins[bin];
@@ -340,8 +340,8 @@ HWY_INLINE void settle_item(typename Format::lane* residual, const item<Format>&
   residual[sent.index] = rest;
 }
 
-/// For each sent item that has arrived, removes the value from the residual. `common` collects pointers to these items.
-/// When it is full, one loop processes all of them, so that the loads from the residual overlap.
+/// For each sent item that has arrived, removes the item's value from the residual. `common` collects pointers to these
+/// items. When `common` is full, one loop processes all of them, so that the loads from the residual overlap.
 template <class Format>
 std::size_t settle(void* residual, const void* sent, std::size_t sent_count, const void* arrived,
                    std::size_t arrived_count) {

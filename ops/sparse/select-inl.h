@@ -173,7 +173,7 @@ class selecting_pass {
     items_.append(residual, index, places.begin(), places.count());
   }
 
-  /// Prefetches one word of the next block. The hardware prefetcher stops earlier, at the latest at the end of a page.
+  /// Prefetches one word of the next block. The hardware prefetcher would stop at the end of a page, or earlier.
   static HWY_INLINE void fetch(const lane* word) {
     constexpr std::size_t line = 64 / sizeof(lane);
     HWY_UNROLL(8)
@@ -258,8 +258,8 @@ class top_k_search {
         items_(items),
         room_(room) {}
 
-  /// Searches for the top k. The first pass selects the elements whose magnitude is not below `least`: the hint, as
-  /// bits of the items' type. If `least` is 0, there is no hint.
+  /// Searches for the top k. `least` is the hint, as bits of the items' type, or 0 if there is no hint. The first pass
+  /// selects the elements whose magnitude is not below the hint.
   top_k_list run(std::uint64_t least) {
     const bool is_blind = wanted_ == 0 || least == 0;
     const magnitude_range nothing{1, 0};
@@ -315,7 +315,7 @@ class top_k_search {
   }
 
   /// Selects all elements with greater magnitudes than `magnitude`, and the first `ties` elements with exactly this
-  /// magnitude. Works in chunks, because more elements than fit into `items_` may have this magnitude.
+  /// magnitude. Works in chunks, because more elements than fit into `items_` can have this magnitude.
   std::size_t select_with_ties(std::uint64_t magnitude, std::size_t ties) const {
     const magnitude_range above = from_on(magnitude + 1), all = from_on(magnitude);
     const magnitude_range* range = &all;

@@ -3,7 +3,7 @@
 // An *item* is a u32 index, followed by a value of type f16, bf16, f32 or f64. An item is 6, 6, 8 or 12 bytes long and
 // little-endian. It has no padding and may begin at any address. A *list* is an array of items, ascending by index,
 // without duplicate indices and without zeros of either sign. Indices are relative to a base element that the user of
-// the list stores elsewhere, so a vector may have more than 2^32 elements. A prefix of a list is a valid list. If lists
+// the list stores elsewhere, so a vector can have more than 2^32 elements. A prefix of a list is a valid list. If lists
 // cover consecutive regions of a vector, their concatenation in the order of the regions is a valid list.
 //
 // The *magnitude* of a number is its bits without the sign, as an unsigned integer (ops/magnitude.h). In the *order by
@@ -126,8 +126,8 @@ struct sparse_kernels {
   /// O(count), at memory bandwidth if few elements are selected.
   select_result (*accumulate_select)(const accumulation& from, magnitude_range range, void* items, std::size_t room);
 
-  /// Adds the gradient to the residual as described by `from`. Then writes the k elements that come first in the order
-  /// by magnitude to `items`. There they are ascending by index. Values are rounded to the items' type before they are
+  /// Adds the gradient to the residual as described by `from`. Then writes to `items`, ascending by index, the k
+  /// elements that come first in the order by magnitude. Values are rounded to the items' type before they are
   /// compared, and zeros are left out. The array `items` is also the workspace: all of it may be overwritten. `room`,
   /// the capacity of `items`, must be at least min(k, count).
   ///
@@ -135,11 +135,11 @@ struct sparse_kernels {
   /// magnitude of the previous call. If that call found fewer than k elements, the hint lets the first pass select all
   /// elements that are not zero. If `room` is two to four times k, no other pass is usually needed.
   ///
-  /// If there is no hint, or if the first pass finds more than `room` elements, or fewer than k although it has left
-  /// out smaller ones, histograms of magnitudes narrow down the k-th magnitude, 11 bits at a time, until all elements
-  /// that may belong to the result fit into `items`. Each histogram is a pass over the residual. Usually one histogram
-  /// is enough. At most 3 histograms are needed for f32, 2 for f16 and bf16, and 6 for f64. One more pass then selects
-  /// the elements.
+  /// Histograms are needed if there is no hint, if the first pass finds more than `room` elements, or if it finds fewer
+  /// than k and has left out smaller elements. They narrow down the k-th magnitude by 11 bits at a time, until all
+  /// elements that can belong to the result fit into `items`. Each histogram is a pass over the residual. Usually one
+  /// histogram is enough. At most 3 histograms are needed for f32, 2 for f16 and bf16, and 6 for f64. One more pass
+  /// then selects the elements.
   top_k_list (*top_k)(const accumulation& from, std::size_t k, nan_policy nans, void* items, std::size_t room,
                       top_k_hint& hint);
 
@@ -168,9 +168,9 @@ struct sparse_kernels {
 
   /// Writes to `items`, as a list, all elements of `sums` whose bit in `touched` is set. Then sets both arrays to zero.
   /// `region` is the number of elements of `sums`. Returns the length of the list. If scatter_add was called for lists
-  /// 0, 1, 2, …, the value of an item is 0 + v0 + v1 + v2 + …, added in this order in the residual's type and rounded
-  /// once to nearest even. Sums that round to zero are left out. The capacity of `items` must be at least the number of
-  /// set bits. O(set bits + region / 64).
+  /// 0, 1, 2, …, the value of an item is 0 + v0 + v1 + v2 + …. The values are added in this order in the residual's
+  /// type, and the sum is rounded once to nearest even. Sums that round to zero are left out. The capacity of `items`
+  /// must be at least the number of set bits. O(set bits + region / 64).
   std::size_t (*gather_touched)(void* sums, std::uint64_t* touched, std::size_t region, void* items);
 
   /// Removes from the residual the sent values that became part of the result. For each index that the lists `sent` and

@@ -1,5 +1,5 @@
 /* A rank whose thread is cancelled by pthread_cancel: cancelled_rank MODE, started by a launcher. The library has no
- * cancellation point, so that each call must return, and other threads can use the engine afterwards.
+ * cancellation point, so each call must return, and other threads can use the engine afterwards.
  *
  *   pending     the cancellation is pending while the thread makes calls of each kind
  *   arithmetic  the cancellation is pending, and the user-defined reduction has a cancellation point

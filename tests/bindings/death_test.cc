@@ -1,6 +1,6 @@
 // Tests with ranks as processes. One process, the victim, is killed at any moment.
 //
-// The victim is killed after a drawn number of rounds and a drawn number of spins, so that the death may happen at any
+// The victim is killed after a drawn number of rounds and a drawn number of spins, so that the death can happen at any
 // point of a call. Every survivor must get LSCHED_ERR_PEER with the rank of the victim, and must then be able to
 // destroy and close its handles.
 #include <fcntl.h>
@@ -74,7 +74,7 @@ lsched_world* join(const shm_segment& segment, rank self) {
   return runtime;
 }
 
-/// Imitates the launcher towards a rank: a pipe. When the launcher closes its end, the kernel sends SIGKILL to the
+/// Imitates the pipe between launcher and rank. When the launcher's end is closed, the kernel sends SIGKILL to the
 /// rank.
 class fake_launcher {
  public:
@@ -87,7 +87,7 @@ class fake_launcher {
   fake_launcher& operator=(const fake_launcher&) = delete;
   ~fake_launcher() {
     unsetenv("LSCHED_RUN_LAUNCHER");
-    for (const int end : ends_) close(end);  // the read end first: its owner gets the signal
+    for (const int end : ends_) close(end);  // the read end first, so that its owner gets no signal
   }
 
   void end() { close(std::exchange(ends_[1], -1)); }
@@ -152,7 +152,7 @@ TEST(death, programs_that_a_rank_executes_hold_nothing_of_the_world) {
   close(inherited);
 }
 
-constexpr std::size_t k_count = 2000;  // 16 kB: receivers read this size in the sender's memory
+constexpr std::size_t k_count = 2000;  // 16 kB: receivers read such messages from the sender's memory
 
 struct buffers {
   std::vector<double> input = std::vector<double>(k_count, 1), output = std::vector<double>(k_count);
@@ -189,7 +189,7 @@ lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsc
   if (what == work::allreduce) return lsched_run(schedule, k_limit_ns, why);
   lsched_ticket ticket{};
   const lsched_status answer = lsched_offer(schedule, one_bucket(memory.input.data()), &ticket);
-  if (answer == LSCHED_ERR_PEER) {  // the death was noticed in the background; a wait returns the dead rank
+  if (answer == LSCHED_ERR_PEER) {  // an offer has no diagnostic, but a wait names the dead rank
     ticket = {schedule, UINT64_MAX};
     return lsched_wait(ticket, k_limit_ns, why);
   }
@@ -307,8 +307,7 @@ int live_and_return(const shm_segment& segment, rank self, shared_board& common)
   return why.status == LSCHED_ERR_PEER ? 0 : 12;
 }
 
-/// Runs a world and kills one rank. Returns the number of survivors whose error names another rank than the killed
-/// rank.
+/// Runs a world and kills one rank. Returns the number of survivors whose error names a different rank.
 int count_false_names(rank ranks, std::uint64_t seed) {
   const std::uint64_t draw = mix(seed);
   const auto victim = static_cast<rank>(draw % static_cast<std::uint64_t>(ranks));
@@ -337,7 +336,7 @@ TEST(death_soak, survivors_that_end_at_once_all_name_the_rank_that_was_killed) {
 
 // --- ranks that are stopped ------------------------------------------------------------------------------------------
 
-/// A kind of schedule. `k_families` has one schedule for each kind of graph.
+/// A kind of schedule. `k_families` covers all kinds of communication graphs.
 struct family {
   const char* collective;
   const char* algorithm;

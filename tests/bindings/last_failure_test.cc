@@ -34,8 +34,7 @@ bool last_failure_says(const std::string& words) {
   EXPECT_EQ(lsched_last_failure()->status, code) << lsched_last_failure()->text; \
   EXPECT_TRUE(last_failure_says(words)) << "the text is: " << lsched_last_failure()->text
 
-/// Returns, for each function without a diagnostic parameter, a call that fails. The calls are ordered by the name of
-/// the function.
+/// Returns a failing call of each function without a diagnostic parameter. The calls are ordered by function name.
 std::map<std::string, refused_call> calls_with_null() {
   return {
       {"lsched_node_of", [] { return lsched_node_of(nullptr, 0, nullptr); }},

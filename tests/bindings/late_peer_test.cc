@@ -162,7 +162,7 @@ struct sparse : subject {
   double gradient[4] = {}, update[4] = {};
 };
 
-/// Runs a round. On early ranks the first wait has a short timeout, and on the late rank a long timeout.
+/// Runs a round. The first wait has a short timeout on early ranks, and a long timeout on the late rank.
 void play_round(subject& mine, aim& at, bool is_first, bool is_late, std::uint64_t round) {
   diagnostic why;
   mine.contribute(round);

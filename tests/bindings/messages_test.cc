@@ -35,7 +35,7 @@ TEST(messages, reach_processes_that_cannot_be_read) {
   unsetenv("LSCHED_READ_PEERS");
 }
 
-/// A rank's mailbox, by which it sends and receives such messages.
+/// A rank's mailbox, which sends and receives messages.
 struct box {
   explicit box(lsched_world* world) : created(lsched_mailbox_create(world, &its, &why)) {
     EXPECT_EQ(created, LSCHED_OK) << why.text;

@@ -29,8 +29,8 @@ lsched_partial_desc desc_of(std::uint64_t count) {
           .lag = LSCHED_ACCUMULATE};
 }
 
-/// The partial schedules of all ranks of a world in this process. One thread plays all ranks, and creates the schedules
-/// in non-blocking mode.
+/// The partial schedules of all ranks of a world in this process. One thread acts for all ranks, and creates the
+/// schedules in non-blocking mode.
 class partial_world {
  public:
   partial_world(int ranks, const lsched_partial_desc& desc)

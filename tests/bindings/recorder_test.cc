@@ -55,7 +55,7 @@ class recorder : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(idle, recorder, ::testing::Values("auto", "spin", "yield"),
                          [](const auto& it) { return std::string(it.param); });
 
-// Rank 0 is the root, which waits for rank 1, then for rank 2. The record must follow.
+// Rank 0 is the root, which waits for rank 1, then for rank 2. The record must name rank 1 first, and rank 2 later.
 TEST_P(recorder, follows_a_wait_that_moves_on) {
   const auto segment = *shm_segment::create(3, std::size_t{64} << 20);
   const testing::shared_object<std::atomic<rank>> last_to_run;

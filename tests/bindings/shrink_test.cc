@@ -46,7 +46,7 @@ class threads_world {
     for (std::thread& one : threads) one.join();
   }
 
-  /// Closes the world of one rank. Afterwards the other ranks miss this rank.
+  /// Closes the world of one rank. For the other ranks, this rank is then lost.
   void leave(std::size_t rank) { EXPECT_EQ(lsched_world_close(std::exchange(worlds_[rank], nullptr)), LSCHED_OK); }
 
  private:
@@ -317,7 +317,7 @@ TEST(shrink, is_answered_alike_on_all_ranks) {
       if (answers[r] == LSCHED_ERR_TIMEOUT) {
         EXPECT_NE(why.rank, static_cast<int>(r)) << why.text;
       }
-      while (answers[r] == LSCHED_ERR_TIMEOUT)  // repeats the call if another rank has timed out
+      while (answers[r] == LSCHED_ERR_TIMEOUT)  // repeats the call after a timeout
         answers[r] = lsched_shrink(w, k_limit_ns, &same, nullptr);
       EXPECT_EQ(lsched_world_close(same), LSCHED_OK);
     });

@@ -97,8 +97,7 @@ class early_end {
     }
   }
 
-  /// Checks the result of each rank whose round has finished, and overwrites the buffers of each rank whose round has
-  /// failed.
+  /// Checks the results of ranks whose round has finished. Overwrites the buffers of ranks whose round has failed.
   void look() {
     for (rank r = 0; r < size_; ++r) {
       if (has_ended_[index(r)]) continue;

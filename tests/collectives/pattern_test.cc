@@ -121,7 +121,8 @@ TEST(pattern, nothing_is_copied_on_the_way_of_these) {
     }
 }
 
-/// If a received payload is only an operand of a compute op, the transport may read the payload in the sender's memory.
+/// If a received payload is used only as an operand of a compute op, the transport may read the payload in the sender's
+/// memory.
 TEST(pattern, what_is_combined_is_read_in_place) {
   for (const auto& [collective, name] : std::vector<std::pair<const char*, const char*>>{
            {"reduce", "flat"}, {"reduce", "binomial"}, {"scan", "chain"}, {"scan", "recursive_doubling"}})

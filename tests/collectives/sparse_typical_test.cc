@@ -49,9 +49,9 @@ TEST(SparseTypical, shares_are_of_something) {
   EXPECT_EQ(typical_share(asked(3, 9, 1), 4), 2u);
 }
 
-/// Returns an upper bound of the bytes of counters that a rank of oktopk sends: the counters of each pass, in an
-/// allreduce, and the number of items of each owner. The allreduce has one more step if the number of ranks is not a
-/// power of two.
+/// Returns an upper bound of the bytes of counters that a rank of oktopk sends. An allreduce combines the counters of
+/// each pass. A rank also sends the numbers of items of all owners. The allreduce has one more step if the number of
+/// ranks is not a power of two.
 double counter_bytes(const sparse_problem& problem) {
   std::uint64_t counters = drift_bins(problem);
   for (unsigned pass = 0; pass < threshold_passes(problem.type); ++pass) counters += threshold_bins(problem.type, pass);
@@ -105,7 +105,7 @@ TEST(SparseTypical, a_tree_is_as_slow_as_it_is_deep) {
 }
 
 /// To find thresholds, a rank counts magnitudes in two lists: its selected items, and the sum of its region. The
-/// typical lengths must be the lengths of these lists.
+/// typical lengths must be the lengths of both lists.
 TEST(SparseTypical, owners_count_in_lists_as_long_as_they_are) {
   constexpr std::uint64_t k = 10'000;
   const sparse_problem problem = asked(8, 100'000, k);

@@ -114,7 +114,7 @@ schedule_ptr symbolic(const schedule& program) {
 
 using trees = std::vector<expressions::number>;
 
-/// A request to one algorithm.
+/// A request for one algorithm.
 struct request {
   const algorithm* how;
   rank size;

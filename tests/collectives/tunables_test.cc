@@ -1,6 +1,6 @@
 // Tests of tunables: the radix, the segment size, and the division into uneven blocks. For all values, the schedules of
-// every generator must meet the postcondition of their collective and the predicted cost. Generators ignore tunables
-// that they do not use.
+// every generator must meet the postcondition of their collective, and must have the predicted cost. Generators ignore
+// tunables that they do not use.
 #include <gtest/gtest.h>
 
 #include <algorithm>

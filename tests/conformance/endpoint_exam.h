@@ -34,8 +34,8 @@ inline void transfer(bench& b, round_no round, const std::vector<parcel>& what, 
   b.fence();
 }
 
-/// Returns the four kinds of payload routes of one capacity. The source is memory of the application or allocated by
-/// the endpoint, and the target is given with each receive or read in place.
+/// Returns the four kinds of payload routes of one capacity. In each kind, the application or the endpoint allocates
+/// the source memory, and the receiver either names a target or reads the payload in place.
 inline std::vector<route> kinds_of_route(std::uint64_t capacity) {
   std::vector<route> routes;
   for (const bool foreign : {false, true})
@@ -303,8 +303,8 @@ inline void edges_between_one_pair_are_told_apart_by_tag(bench& b) {
   }
 }
 
-/// Sends and receives of forty edges complete through calls of poll() that can return only one completion. No
-/// completion may be lost or repeated.
+/// Sends and receives of forty edges complete. Each call of poll() can return at most one completion, and no completion
+/// may be lost or repeated.
 inline void a_narrow_poll_loses_nothing(bench& b) {
   b.start(2);
   std::vector<route> routes;
@@ -546,8 +546,8 @@ inline void an_exchange_is_pending_while_a_record_is_missing(bench& b) {
 }
 
 /// Fails unless the commit was given up on all ranks because of rank `late`. If the transport does not decide at once
-/// (settles_at_once), the commit may also have succeeded. The next exchange must succeed, and the outcomes on all ranks
-/// must be equal.
+/// (settles_at_once), the commit may also succeed. In both cases, the next exchange must succeed, and the outcomes on
+/// all ranks must be equal.
 inline void demand_given_up(bench& b, rank late) {
   std::array<status, 3> verdicts{};
   for (rank r = 0; r < 3; ++r) {

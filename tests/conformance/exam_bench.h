@@ -1,9 +1,9 @@
 // The tools of the conformance tests in endpoint_exam.h: a world of endpoints, routes between the endpoints, and
 // parcels (messages) whose contents both ends can compute. A test that finds a fault throws a complaint.
 //
-// Either this process has all ranks, and one thread drives them, or several processes have some ranks each and all run
-// the same tests. With several processes, each process skips the operations of ranks in other processes, and fence()
-// keeps the processes in step. A wait that takes longer than exam_world::patience() throws a complaint.
+// If this process has all ranks, one thread drives them. Otherwise several processes have some ranks each, and all of
+// them run the same tests. Each process then skips the operations of ranks in other processes, and fence() keeps the
+// processes in step. A wait that takes longer than exam_world::patience() throws a complaint.
 #pragma once
 
 #include <algorithm>
@@ -67,7 +67,7 @@ void demand(bool holds, const Parts&... parts) {
   if (!holds) throw complaint{(in_words(parts) + ...)};
 }
 
-/// A one-way connection between two ranks, with one edge end on each rank. `source`: routes with the same number have
+/// A one-way connection between two ranks, with one edge end on each rank. Routes with the same number in `source` have
 /// the same source memory.
 struct route {
   rank from = 0;
@@ -202,7 +202,7 @@ class bench {
   void post_receive(std::size_t index, round_no round, std::uint64_t room = ~std::uint64_t{0});
   bool is_received(std::size_t index) const { return routes_[index].arrived.has_value(); }
   void verify(std::size_t index, const parcel& what) const;
-  /// Verifies the length and the tally of a received message, and that no byte was written to the target.
+  /// Verifies the length and the tally of a received message. Also verifies that no byte was written to the target.
   void verify_told(std::size_t index, const parcel& what) const;
   void fetch(std::size_t index);
   void release(std::size_t index);

@@ -1,6 +1,5 @@
-// Tests of the gradients that experiments draw. The same seed, rank and round must give the same gradient, other seeds,
-// ranks or rounds must give other gradients, and each kind of gradient must have the distribution that its name
-// promises.
+// Tests of the gradients that experiments draw. The same seed, rank and round must give the same gradient. Other seeds,
+// ranks or rounds must give other gradients. Each kind of gradient must have the distribution that its name promises.
 #include "microbench/lockstep/gradient_source.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Tests of the arrival times of calls relative to the start of the round: the median of one histogram, and the median
-// of two histograms, of calls before and after the start.
+// of a pair of histograms (calls before the start, and calls after the start).
 #include "microbench/partial/partial_arrivals.h"
 
 #include <gtest/gtest.h>

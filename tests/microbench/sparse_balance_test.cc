@@ -1,5 +1,5 @@
-// Tests of the counted figure of balanced regions. The numbers must be within bounds, and the same seed must give the
-// same numbers.
+// Tests of the word counts for balanced regions (Fig. 7 of the Ok-Topk paper). The counts must be within bounds, and
+// the same seed must give the same counts.
 #include "microbench/sparse/sparse_balance.h"
 
 #include <gtest/gtest.h>
@@ -58,8 +58,8 @@ TEST(SparseBalance, the_naive_way_is_never_the_better_one) {
   }
 }
 
-/// All large elements are in the region of one owner, which receives k items from every other rank. Only if regions
-/// move with the items, other owners share these items.
+/// All large elements are in the region of one owner, which receives k items from every other rank. Other owners share
+/// these items only if regions move with the items.
 TEST(SparseBalance, equal_regions_have_one_busy_owner_where_all_that_is_large_is_in_one) {
   balance_options options = small_balance();
   options.generator = "one-owner";

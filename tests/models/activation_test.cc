@@ -25,7 +25,7 @@ constexpr std::size_t k_most_ranks = 8;
 constexpr std::size_t k_most_ops = 16;  // maximum number of ops of an activation
 
 /// The changing state of a rank. Data that can no longer have any effect is removed from the state: tokens of an ended
-/// round, signal values that satisfy no future round, and calls for rounds that other ranks have started.
+/// round, signal values that satisfy no future round, and the application's call if another rank has started the round.
 struct rank_state {
   std::uint8_t round = 1;
   std::uint8_t called = 0;  ///< latest round that the application has called for; may be one round ahead
@@ -136,7 +136,7 @@ class activation_system final : public models::system {
     forced_.clear();
     forced_moves(forced_);
     if (!forced_.empty()) return {};
-    // In this state no move is possible except further calls. So all ranks must have entered every called round.
+    // In this state only calls are possible. So all ranks must have entered every round that was called for.
     const std::uint8_t called = std::ranges::max(ranks, {}, &rank_state::called).called;
     if (called > 0 && !all_have_entered(called))
       return "round " + std::to_string(called) + " was called, but a rank sleeps";

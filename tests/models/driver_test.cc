@@ -1,6 +1,6 @@
 // Tests the worlds of driver_worlds.cc: ownership of the engine, posts (requests to the engine) and the doorbell. The
-// explorer plays every order of the threads' accesses, with store buffers. A message or post that stays unhandled
-// because threads sleep or have left is a fault.
+// explorer executes every order of the threads' accesses, with store buffers. It is a fault if a message or post stays
+// unhandled because threads sleep or have left.
 #include <gtest/gtest.h>
 
 #include "tests/models/expect.h"

@@ -118,7 +118,7 @@ models::report two_waiters(const circumstances& around) {
   return all.explore();
 }
 
-/// The thread that would notice the message stops waiting.
+/// Two threads wait, and only one of them polls. The impatient thread stops waiting, even if it is the polling thread.
 models::report one_gives_up(const circumstances& around) {
   rank_model all(around, act::receives, act::receives);
   all.add_sender(0);
@@ -247,7 +247,7 @@ models::report end_of_lane(const circumstances& around) {
   return all.explore();
 }
 
-// Time-driven transport, which never rings: the thread that must poll for messages naps (sleeps with a short timeout).
+// A time-driven transport never rings. The thread that must poll for messages naps (sleeps with a short timeout).
 
 /// A message arrives for a waiting thread, which is the only thread of the rank.
 models::report nap_of_waiter(const circumstances& around) {

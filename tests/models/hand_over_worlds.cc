@@ -1,6 +1,6 @@
-// Worlds that test how threads share data in partial collectives (libsched/partial/contribution.{h,cc}, call_times.h):
-// an application offers contributions while the engine captures (takes) them, the engine delivers results while the
-// application collects them, and both use the times of calls. docs/inside/threading.md describes the threads.
+// Worlds that test how threads share data in partial collectives (libsched/partial/contribution.{h,cc}, call_times.h).
+// An application offers contributions while the engine captures (takes) them. The engine delivers results while the
+// application collects them. Both use the times of calls. docs/inside/threading.md describes the threads.
 //
 // Offers are decimal digits: offer k is 10^k, so a sum shows how often each offer is included. Other threads may run in
 // the middle of an arithmetic operation, and every reader reads twice. So the explorer always detects a buffer that two

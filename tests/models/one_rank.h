@@ -371,8 +371,8 @@ class rank_model {
   /// thread releases the engine, it rings a registered waiter.
   void limit_early_naps() { all.limit_early_naps(2); }
 
-  /// Explores the world. When no move is possible, both instances must have finished all called rounds, and only thread
-  /// `sleeper` may sleep.
+  /// Explores the world. When no move is possible, both instances must have finished all rounds that were called for,
+  /// and only thread `sleeper` may sleep.
   models::report explore(const std::string& sleeper = "") {
     all.expect([this, stays = sleeper + " sleeps"](bool is_last) {
       if (std::string wrong = rule_ ? rule_() : std::string(); !wrong.empty() || !is_last) return wrong;

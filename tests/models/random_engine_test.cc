@@ -194,7 +194,7 @@ class random_run {
     std::ranges::fill(output, 0);
     if (const auto what = its_[index(r)]->partial->results->collect(bytes_of(output))) {
       pending_[index(r)] -= what->mine;
-      for (std::size_t i = 0; i < output.size(); i += data_.count) sums_[index(r)] += output[i];  // one per block
+      for (std::size_t i = 0; i < output.size(); i += data_.count) sums_[index(r)] += output[i];  // one item per block
     }
   }
 

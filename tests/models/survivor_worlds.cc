@@ -1,7 +1,7 @@
 // Worlds in which ranks continue without a dead rank. The ranks form a new world by a roll call, and move a schedule
 // into the new world (carry) by two commits. The boards, by which ranks exchange records and agree, are those of
-// libsched/transport/shm/shm_board{,_roll}.cc. One rank may die before each of its accesses, and the other ranks may
-// notice the death at any time afterwards.
+// libsched/transport/shm/shm_board{,_roll}.cc. The death of one rank can precede any of its accesses, and the other
+// ranks notice the death at any time afterwards.
 #include "tests/models/explored_std.h"
 
 #include "libsched/transport/shm/shm_board.cc"

@@ -1,4 +1,4 @@
-// The scenarios that the explorer plays with its copy of the library. Tests explore each scenario with or without a
+// The scenarios that the explorer runs with its copy of the library. Tests explore each scenario with or without a
 // planted bug.
 #pragma once
 

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Idles once by the policy, after `idle_for` and `yields` yields. Returns false if the thread should now sleep.
+/// Idles once, after a thread has idled for `idle_for` and yielded `yields` times. Returns false if it should sleep.
 bool idles_on(const idle_policy& policy, std::chrono::nanoseconds idle_for, std::uint32_t yields) {
   return idle_once(policy, idle_for, yields);
 }

@@ -1,4 +1,4 @@
-// Tests of rounds that streams start: how the driver counts them.
+// Tests how the driver counts rounds that streams start.
 #include <gtest/gtest.h>
 
 #include "offload/driver.h"

@@ -62,8 +62,8 @@ inline double decode(const binary_format& format, std::uint64_t bits) {
   return sign * std::ldexp(significand, format.least_exponent + std::max(exponent, 1) - 1 - format.fraction_bits);
 }
 
-/// Returns the bits of a value that is rounded to the format. The rounding unit is the last place of the value's
-/// binade. If rounding carries into the next binade, the bits are correct there, too.
+/// Rounds a value to the format, and returns the bits. The rounding unit is the last place of the value's binade. If
+/// rounding carries into the next binade, the bits are still correct.
 inline std::uint64_t encode(const binary_format& format, double value) {
   const auto top = static_cast<std::uint64_t>(format.greatest_exponent - format.least_exponent + 2);
   const std::uint64_t infinity = top << format.fraction_bits;
@@ -176,7 +176,7 @@ inline void write_element(std::byte* to, std::size_t index, dtype type, std::uin
   std::memcpy(to + index * size_of(type), &bits, size_of(type));
 }
 
-/// Returns values for which incorrect arithmetic is likely to show: limits of ranges, zeros, infinities, NaNs of all
+/// Returns values that are likely to reveal incorrect arithmetic: limits of ranges, zeros, infinities, NaNs of all
 /// kinds, and subnormals.
 inline std::vector<std::uint64_t> hard_values(dtype type) {
   const auto width = static_cast<int>(8 * size_of(type));

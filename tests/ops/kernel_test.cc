@@ -386,8 +386,8 @@ std::uint64_t quotient_of_integers(dtype type, std::uint64_t bits, std::uint64_t
   return low_bytes(static_cast<std::uint64_t>(below + (twice > by || (twice == by && below % 2 != 0) ? 1 : 0)), type);
 }
 
-/// Divisors near two kinds of limits: the largest integers that f32 and f64 represent exactly, and the divisors up to
-/// which f16 and bf16 quotients are rounded correctly.
+/// Divisors near two kinds of limits. Up to the first limit, f32 and f64 represent all integers exactly. Up to the
+/// second limit, f16 and bf16 quotients are rounded correctly.
 constexpr std::uint64_t k_divisors[] = {1,
                                         2,
                                         3,

@@ -50,7 +50,7 @@ class vectors {
   std::size_t width_;
 };
 
-/// All triples of hard elements, as three vectors. For types of one byte, only a part of the triples.
+/// All triples of hard elements, as three vectors. For types of one byte, the vectors have only some triples.
 struct triples {
   vectors::memory a, b, c;
 };

@@ -67,7 +67,7 @@ inline std::uint64_t rounded(dtype type, std::uint64_t residual) {
 
 // ---- memory
 
-/// Memory without alignment: `bytes` bytes, with canaries before and behind, and then an inaccessible page.
+/// Unaligned memory of `bytes` bytes, with canaries before and behind, followed by an inaccessible page.
 class fenced_bytes {
  public:
   fenced_bytes(std::size_t bytes, std::size_t behind) : bytes_(bytes), behind_(behind) {
@@ -152,7 +152,7 @@ struct pattern {
   elements values;
 };
 
-/// Returns vectors for which incorrect sorts, counts and thresholds are likely to show.
+/// Returns vectors that are likely to reveal incorrect sorts, counts and thresholds.
 inline std::vector<pattern> patterns(dtype type, std::size_t count, std::uint64_t seed) {
   std::mt19937_64 draw(seed);
   const auto of = [&](const char* name, const auto& at) {

@@ -100,10 +100,9 @@ void run_kind(lsched::world& mine, const trial& how) {
   }
 }
 
-/// Runs a trial on this rank. Sets `by` to the rank that an error names. After a timeout, the round may still end
-/// before its schedule is destroyed. The rank that timed out then leaves the schedule instead of cancelling it. Ranks
-/// that wait for this rank in the next round get LSCHED_ERR_PEER and give up too, so LSCHED_ERR_PEER counts as a
-/// timeout.
+/// Runs a trial on this rank. Sets `by` to the rank that an error names. If a round ends after the timeout of a call
+/// but before the destruction of its schedule, this rank leaves the schedule and cancels nothing. Ranks that wait for
+/// this rank in the next round get LSCHED_ERR_PEER and give up too, so LSCHED_ERR_PEER counts as a timeout.
 trial_end come_out(lsched::world& mine, const trial& how, std::int32_t& by) {
   try {
     run_kind(mine, how);
@@ -134,7 +133,7 @@ void run_cancel_trials(lsched::world& mine, std::uint64_t trials, std::size_t mo
     expect_all(all_sum, sum_of_ranks(mine.size()));
     expect_all(reused, 42.0);
     expect_all(too, 43.0);
-    if (by == -1 && (mine_is != trial_end::was_told || how.is_partial())) continue;  // offers may name no rank
+    if (by == -1 && (mine_is != trial_end::was_told || how.is_partial())) continue;  // offers can fail without a rank
     ASSERT_TRUE(by >= 0 && by < mine.size()) << "trial " << i;
     ASSERT_EQ(board.look(i, by), trial_end::timed_out) << "trial " << i << ", rank " << by;
   }

@@ -12,10 +12,10 @@ namespace lsched::testing {
 /// The way in which a trial ended on one rank. `was_told`: another rank has cancelled.
 enum class trial_end : std::uint8_t { unknown, finished, timed_out, was_told };
 
-/// The ends of trials, shared by all ranks.
+/// A store for the ends of trials, which all ranks share.
 struct trial_board {
-  std::function<void(std::uint64_t trial, trial_end mine)> put;            ///< stores the end of this rank; all ranks
-                                                                           ///< call it in each trial
+  std::function<void(std::uint64_t trial, trial_end mine)> put;            ///< stores the end on this rank; called by
+                                                                           ///< all ranks in each trial
   std::function<trial_end(std::uint64_t trial, std::int32_t other)> look;  ///< returns the end that rank `other` has
                                                                            ///< stored; called after all ranks have
                                                                            ///< called `put`

@@ -24,7 +24,7 @@ constexpr std::size_t k_schedules = 2;
 constexpr int k_offers = 6;  ///< number of contributions of each rank to each schedule
 constexpr std::uint64_t k_most_steps = 400'000;
 
-/// The choices of a trial that all ranks must make in the same way.
+/// The choices that all ranks of a trial must make in the same way.
 struct common_choices {
   explicit common_choices(std::uint64_t from) : seed(from), size(std::array<rank, 6>{3, 5, 4, 6, 7, 8}[mix(from) % 6]) {
     starts.policy = std::array{activation_policy::full, activation_policy::solo, activation_policy::full,
@@ -63,8 +63,8 @@ struct carried {
   bool has_offered = false;  ///< this rank has contributed in the current step of training
 };
 
-/// A rank that runs a training loop without blocking calls. Each act() makes the next call or polls the call that has
-/// not ended.
+/// A rank that runs a training loop without blocking calls. Each act() makes the next call, or polls the call that is
+/// still pending.
 class stepped_rank {
  public:
   stepped_rank(const common_choices& common, const std::shared_ptr<shm_segment>& segment, rank self)
@@ -160,7 +160,7 @@ class stepped_rank {
                          : lag_rule(lag_policy::history, 1 + static_cast<std::uint32_t>(draw >> 8) % 4);
   }
 
-  /// Commits the current schedule, and the agreement that a flush of this schedule needs.
+  /// Commits the current schedule and its companion, a schedule by which ranks agree in a flush.
   void commit(small_world& in) {
     const world place = in.members->place();
     commit_request wanted{"carried " + std::to_string(current_),
@@ -383,7 +383,7 @@ class stepped_rank {
   std::shared_ptr<schedule_commit> commit_{};
   std::vector<instance*> made_{};  ///< instances that commit_ has made
   std::unique_ptr<meeting> meets_{};
-  std::optional<carrying> move_{};  ///< move of the current schedule
+  std::optional<carrying> move_{};  ///< the move of the current schedule into the new world
   std::shared_ptr<handover> hand_over_{};
   std::uint64_t recoveries_ = 0, resumed_in_ = 0, adopted_ = 0, rounds_before_ = 0;
   std::string fault_;
@@ -435,8 +435,8 @@ class stepped_trial {
     if (outcome_.recovery == 0 && has_recovered()) outcome_.recovery = step;
   }
 
-  /// Returns a random live rank, or the live rank that has ended the largest number of rounds. The latter may be the
-  /// only rank that has ended its last round.
+  /// Returns either a random live rank or the live rank that has ended the largest number of rounds. The latter is
+  /// sometimes the only rank that has ended its last round.
   std::size_t draw_victim() {
     std::size_t victim = draw(ranks_.size());
     while (is_dead_[victim]) victim = (victim + 1) % ranks_.size();
@@ -446,7 +446,7 @@ class stepped_trial {
     return victim;
   }
 
-  /// Stops a rank. The other ranks notice after a random number of steps.
+  /// Stops a rank. The other ranks notice its death after a random number of steps.
   void die() {
     const std::size_t victim = draw_victim();
     is_dead_[victim] = true;

@@ -61,7 +61,7 @@ void inproc_world::state::tick() {
   }
 }
 
-// Messages of one edge arrive in the order of departure. The order between edges is random.
+// Messages of one edge arrive in the order of departure. Messages of different edges arrive in random order.
 void inproc_world::state::depart(edge& on, enum flight::kind kind, round_no round) {
   std::uint64_t& last = kind == flight::kind::credit ? on.last_credit : on.last_arrival;
   last = std::max(last, now + 1 + draw() % options.max_delay_steps);
@@ -150,7 +150,7 @@ bool inproc_world::state::connect(std::span<const rank> members, std::span<const
   return true;
 }
 
-// Adds one end of an edge. A rank that has died after the attachment counts as a peer that has detached.
+// Adds one end of an edge. A rank that died after it had attached counts as a peer that has detached.
 void inproc_world::state::add_end(const edge_name& name, const inproc::attachment& of, std::size_t index) {
   const edge_spec& spec = of.edges[index];
   inproc_endpoint* const user = user_of(spec.outgoing ? name.source : name.target);

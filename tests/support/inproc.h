@@ -9,7 +9,7 @@
 //   * the payload is copied when the message is sent,
 //   * the receiver claims the payload while the message is in flight, and reads it from the sender's memory on arrival,
 //     or
-//   * the receiver reads the payload in the sender's memory until it releases the payload.
+//   * the receiver reads the payload in the sender's memory, and releases the payload later.
 // After a sender has withdrawn its memory from readers (close_to_readers), only payloads that were copied or claimed
 // are still read. Because of the three ways, some sends complete at once and others later, so a schedule that
 // overwrites a source too early is detected. Released memory and new memory are filled with a pattern.
@@ -28,8 +28,8 @@
 namespace lsched {
 
 struct inproc_options {
-  std::uint32_t max_delay_steps = 0;  ///< maximum number of steps from the departure of a message to its arrival; 0: 3
-                                      ///< * ranks
+  std::uint32_t max_delay_steps = 0;  ///< maximum number of steps from the departure of a message to its arrival; 0
+                                      ///< selects 3 * ranks
   bool late_sends = true;             ///< false: payloads are copied and sends complete at once
   bool stays_open = false;  ///< planted fault: peers still read the memory of ranks that have closed to readers
 };
@@ -62,7 +62,7 @@ class inproc_world {
   /// Returns the number of edges that belong to linked instances and still have an attached end.
   std::size_t edges() const;
 
-  /// Returns the first broken invariant of a caller, or an empty string.
+  /// Returns a description of the first invariant that a caller has broken, or an empty string.
   const std::string& first_fault() const;
 
  private:

@@ -25,8 +25,8 @@ constexpr int k_fresh_pattern = 0xcd;
 
 // --- commit ----------------------------------------------------------------------------------------------
 
-// The attachments of this rank stay in the world. So another rank that links the same instance later finds a dead peer,
-// not a missing peer.
+// The attachments of this rank stay in the world. If another rank links the same instance later, that rank finds a dead
+// peer instead of a missing peer.
 inproc_endpoint::~inproc_endpoint() {
   for (link_id link = 0; link < links_.size(); ++link)
     if (links_[link].on != nullptr) drop_link(link);
@@ -236,7 +236,7 @@ bool inproc_endpoint::send(link_id link, round_no round, const message& what) {
   return transmit(it, round, what);
 }
 
-// Sends a message. Returns true if the source may change at once.
+// Sends a message. Returns true if the caller may change the source at once.
 bool inproc_endpoint::transmit(link_state& from, round_no round, const message& what) {
   edge& on = *from.on;
   on.sent = round;
@@ -279,7 +279,7 @@ void inproc_endpoint::credit_arrived(edge& on, round_no round) {
   }
 }
 
-// The value of a signal only grows, and at most two values are in flight on an edge. If one value is in flight, a
+// The value of a signal never decreases, and at most two values are in flight on an edge. If one value is in flight, a
 // random draw decides whether the new value replaces it. If two are in flight, the new value replaces the newer of
 // them.
 void inproc_endpoint::signal(link_id link, round_no round) {

@@ -22,7 +22,7 @@
 namespace lsched {
 namespace inproc {
 
-/// Identifies the end of an instance at one rank. Each rank has its own number `id` for the instance.
+/// Identifies one rank's end of an instance. Each rank has its own number `id` for the instance.
 struct end_name {
   rank who;
   std::uint32_t id;
@@ -44,12 +44,12 @@ struct attachment {
   std::vector<edge_spec> edges;
   std::vector<link_id> links;  ///< links of `edges`, in the same order
   std::shared_ptr<instance> of = std::make_shared<instance>();
-  bool is_told = false;  ///< the end of the instance was reported to the rank
+  bool is_told = false;  ///< the rank has received the report that the instance has ended
 };
 
 /// The name of an edge, equal at both ends. Signals and payloads have different edges.
 struct edge_name {
-  std::uint32_t instance;  ///< number of the instance at the target
+  std::uint32_t instance;  ///< number that the target rank has given to the instance
   rank source;
   rank target;
   std::uint32_t tag;
@@ -97,8 +97,8 @@ struct edge_end {
   bool is_live() const { return attached && !detached; }
 };
 
-/// A one-way connection between two ranks. For payloads, the edge has two landing slots: one for even and one for odd
-/// rounds. For signals, it has the value of the latest signal.
+/// A one-way connection between two ranks. An edge for payloads has two landing slots: one for even and one for odd
+/// rounds. An edge for signals has the value of the latest signal.
 class edge {
  public:
   explicit edge(const edge_name& its_name) : name(its_name) {}
@@ -116,8 +116,8 @@ class edge {
   std::unique_ptr<std::byte[]> memory;  ///< memory of both slots
   round_no sent = 0;                    ///< last round that departed
   round_no received = 0;                ///< last round that the receiver has requested
-  round_no consumed = 0;                ///< last consumed round, known to the receiver
-  round_no credited = 0;                ///< last consumed round, known to the sender
+  round_no consumed = 0;                ///< last round that the receiver has consumed
+  round_no credited = 0;                ///< last round whose credit has reached the sender
   message delayed{};                    ///< message that waits for a credit
 
   round_no raised = 0;  ///< value of the signal as the sender has raised it
@@ -133,7 +133,7 @@ class edge {
 struct flight {
   enum class kind : std::uint8_t { claim, payload, signal, credit };
   std::uint64_t due;
-  std::uint64_t number;  ///< number of the departure; orders flights that are due at the same time
+  std::uint64_t number;  ///< number of the departure; flights that are due at the same time arrive in this order
   edge* on;
   round_no round;
   enum kind kind;

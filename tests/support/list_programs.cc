@@ -68,7 +68,7 @@ struct program {
   std::uint64_t rounds = 0;
 };
 
-/// The blocks of one rank in a buffer: to each peer, or from each peer.
+/// The blocks that one rank sends or receives, in one buffer. There is a block for each peer.
 struct blocks {
   std::vector<std::int32_t> peers;
   std::vector<std::uint64_t> counts, begins;

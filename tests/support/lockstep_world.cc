@@ -133,7 +133,7 @@ void lockstep_world::remove(const std::vector<instance*>& its) {
   for (auto& known : committed_)
     if (known == its) known.clear();
   for (std::size_t r = 0; r < its.size(); ++r) {
-    // This step removes the instance's mailbox entry, if there is one. Messages for which no rank waits may still be in
+    // This step removes the instance's mailbox entry, if there is one. Messages that no rank awaits may still be in
     // flight.
     engines_[r]->step();
     EXPECT_EQ(engines_[r]->remove(*its[r]), status::ok) << "rank " << r << "; " << describe();

@@ -61,7 +61,7 @@ class lockstep_world {
   /// ranks.
   bool run_until(const std::function<bool()>& is_done, std::uint64_t most_steps = 0);
 
-  /// Steps until nothing has moved for longer than any message takes.
+  /// Steps until, for a long time, no engine has made progress and no message was in flight.
   void settle();
 
   /// Starts a round of an ordinary instance, as the driver does.
@@ -74,13 +74,13 @@ class lockstep_world {
   /// Removes an instance on all ranks. If an engine refuses, the test fails.
   void remove(const std::vector<instance*>& its);
 
-  /// Makes describe() ignore an instance that the test has removed itself.
+  /// Makes describe() ignore an instance that the test itself has removed.
   void forget(rank r, const instance* it);
 
   /// Kills a rank, which then takes no more steps.
   void kill(rank r);
 
-  /// Makes a rank step in one of `one_in` of its turns, on average.
+  /// Slows down a rank: on average, the rank steps in one of `one_in` of its turns.
   void set_pace(rank r, std::uint32_t one_in) { pace_[static_cast<std::size_t>(r)] = one_in; }
 
   std::uint64_t draw();

@@ -220,8 +220,8 @@ class rank_of_program {
     return fits ? std::string() : words + ": does not match the receive";
   }
 
-  /// Returns an error if a message was overtaken by a later message from the same rank. This is the case if a receive
-  /// got the later message although it matches both, and a receive that was posted afterwards got the earlier message.
+  /// Returns an error if a message was overtaken by a later message from the same rank: receive A, which matches both
+  /// messages, got the later one, and receive B, posted after A, got the earlier one.
   std::string find_overtaken(std::size_t phase) const {
     for (const auto& early : items_)
       for (const auto& late : items_) {

@@ -33,7 +33,7 @@ using value = std::int64_t;
 constexpr std::uint64_t k_limit_ns = 60'000'000'000;
 constexpr int k_rounds = 3;
 
-/// Numbers of rounds on all ranks together.
+/// Numbers of rounds by result, summed over all ranks.
 struct tally {
   std::atomic<std::uint64_t> finished, failed, wrong;
 };
@@ -145,8 +145,8 @@ class rank_of_collective {
 
 bool has_ended_early(lsched_status answer) { return answer == LSCHED_ERR_PEER || answer == LSCHED_ERR_CANCELLED; }
 
-/// Delays this rank until a round has failed on another rank, or for 50 ms. The other rank then reuses its buffers,
-/// although they may contain messages that this rank has not read yet.
+/// Delays this rank until a round has failed on another rank, but for at most 50 ms. The other rank then reuses its
+/// buffers, although these buffers may contain messages that this rank has not read yet.
 void come_late(const tally& all, std::uint64_t failed_before) {
   wait_until([&] { return all.failed != failed_before; }, std::chrono::milliseconds(50));
 }

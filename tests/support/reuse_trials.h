@@ -1,5 +1,5 @@
-// Trials of rounds that are cancelled, or in which a rank dies. Ranks on which such a round fails reuse their buffers
-// at once. If another rank finishes the same round with OK, the result of that rank must be correct
+// Trials of rounds that are cancelled, or in which a rank dies. If such a round fails on a rank, this rank reuses its
+// buffers at once. If another rank finishes the same round with OK, the result of that rank must be correct
 // (docs/reference/cancel.md).
 #pragma once
 

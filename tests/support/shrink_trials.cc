@@ -54,11 +54,11 @@ struct common_board {
 
 std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// The calls of a recovery that a rank may be about to make when its death is due.
+/// The steps of a recovery before which a planned death is due.
 enum class place_of_death : std::uint8_t { shrink, first_carry, last_carry, close, return_to_training };
 constexpr std::uint64_t k_places_of_death = 5;
 
-/// The time at which a rank dies. A timer sends SIGKILL, so the rank may die at any instruction after the planned
+/// The time at which a rank dies. A timer sends SIGKILL, so the rank can die at any instruction after the planned
 /// place.
 struct death {
   bool is_planned = false;

@@ -47,8 +47,8 @@ inline lsched_config test_config() {
   return config;
 }
 
-/// A world whose ranks are threads. The destructor closes the world. The test fails if the library refuses this, so the
-/// test must destroy all objects that it has created.
+/// A world whose ranks are threads. The destructor closes the world. If the library refuses to close the world, the
+/// test fails, so the test must destroy all objects that it has created.
 class world_of_threads {
  public:
   explicit world_of_threads(std::int32_t ranks, lsched_config config = test_config())

@@ -1,4 +1,4 @@
-// Waits of tests for something that another thread or process does.
+// Functions by which a test waits for an event in another thread or process.
 #pragma once
 
 #include <poll.h>

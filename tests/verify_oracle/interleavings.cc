@@ -19,13 +19,13 @@ namespace {
 
 constexpr round_no k_most_rounds = 12;  ///< maximum period of the guards, in rounds
 
-/// The conditions under which all orders are played.
+/// The conditions under which all orders of events are executed.
 struct scene {
   std::vector<bool> calls;     ///< whether each rank's application calls
   bool sends_wait = false;     ///< a send waits for its receive and, in schedules that hold payloads, for the readers
                                ///< of the payload
   bool delays_entries = true;  ///< true: ranks enter in every order; false: as early as possible
-  bool is_rest = false;        ///< too few ranks call in a partial round, so no rank may be woken
+  bool is_rest = false;        ///< too few ranks call in a partial round, so waking a rank is a fault
   bool is_full = false;        ///< the round waits for all ranks: a full round, or a round before any deadline
   round_no round = 1;          ///< round for which guards are evaluated
 };
@@ -91,7 +91,7 @@ class interleaving_player {
     whose_.open_scenario(scene_.is_full);
   }
 
-  /// Plays every order. Returns false after a fault, or if there are too many states.
+  /// Executes every order. Returns false after a fault, or if there are too many states.
   bool run() {
     std::vector<state> open{state(on_)};
     while (!open.empty() && fault_.empty() && seen_.size() <= options_.most_states) {
@@ -106,8 +106,8 @@ class interleaving_player {
   std::uint64_t states() const { return seen_.size(); }
 
  private:
-  /// Plays events up to the next choice or to the end of the round. At a choice, adds the state after each alternative
-  /// to `open`.
+  /// Executes events up to the next choice or to the end of the round. At a choice, adds the state after each
+  /// alternative to `open`.
   void play_on(state now, std::vector<state>& open) {
     while (play_safe_events(now)) {
     }
@@ -124,7 +124,7 @@ class interleaving_player {
     }
   }
 
-  /// Plays the safe events (is_safe()), in one pass over all events. Returns whether an event was played.
+  /// Executes the safe events (is_safe()), in one pass over all events. Returns whether an event was executed.
   bool play_safe_events(state& now) {
     bool any = false;
     for (const event it : events_) {
@@ -176,8 +176,8 @@ class interleaving_player {
     return !on_.of(receive.owner).program->is_holding() || std::ranges::all_of(receive.readers, has_read);
   }
 
-  /// Returns whether the event is independent of all other events that may still come first, so that it can be played
-  /// at once.
+  /// Returns whether the event is independent of all other events that can still precede it. If so, the event can be
+  /// executed at once.
   bool is_safe(const state& now, event it) const {
     if (!options_.is_reduced) return false;
     const stage_part& part = on_.at(it.part);
@@ -376,8 +376,8 @@ class interleaving_player {
     for (std::uint64_t i = 0; i < into.count; ++i) now.cells[first_of(part.what->c) + i] = made;
   }
 
-  /// Checks that the new content of list i in a packed target has the length that the layout contains. `now_in_it` is
-  /// the new content.
+  /// Checks that the new content of list i in a packed target has the length that the layout gives for the list.
+  /// `now_in_it` is the new content.
   void check_length(const state& now, const stage_part& part, std::uint64_t i, term_id now_in_it) {
     const region target = part.what->c;
     if (!on_.of(part.owner).program->buffers()[target.buffer()].is_packed()) return;
@@ -478,7 +478,7 @@ class interleaving_player {
   std::string fault_;
 };
 
-/// Returns the scenes to play. interleavings.h explains why these scenes suffice.
+/// Returns the scenes to execute. interleavings.h explains why these scenes suffice.
 std::vector<scene> scenes_for(const stage& on, bool is_reduced) {
   const auto size = static_cast<std::size_t>(on.size());
   const activation& starts = on.of(0).program->starts();

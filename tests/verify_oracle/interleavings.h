@@ -1,21 +1,21 @@
 // Interleavings: a check that a small world fulfils its postcondition in every possible order of events. The check
-// plays (executes) all orders.
+// executes all orders.
 //
 // The only code that this check and verify() share is the firing rule and the aliasing of buffers. verify() reasons
-// about orders, and this check plays all orders. So each of them is a test of the other. If verify() accepts a mutant
-// (a world with a planted fault), the mutant is equivalent to the original only if this check accepts it, too.
+// about orders, and this check executes all orders. So each check tests the other. If verify() accepts a mutant (a
+// world with a planted fault), the mutant is equivalent to the original only if this check accepts the mutant, too.
 //
 // An event is the begin of a rank's round, the application's call, the arrival of a signal, or the completion of an op.
-// Each predecessor of an op gives the op a token, and the op fires at once when it has enough tokens. The check plays
-// two kinds of scenes:
+// Each predecessor of an op gives the op a token, and the op fires at once when it has enough tokens. The check
+// executes two kinds of scenes:
 //   * Safety (no memory hazard, no rank leaves a round before all ranks have entered, no wrong result): every order,
 //     with eager sends and calls of all ranks.
 //   * Progress: one scene for every single call that may start the round. Sends wait for their receives. If the
 //     schedule declares so, sends also wait for the ops that read their payloads in place.
 //
-// The orders are reduced by persistent sets (Godefroid, 1996). If the deps (dependencies) of a rank imply that no event
-// that may still come first can influence an event of the rank, the latter is played at once, as the only choice.
-// States are stored only where several events must be tried.
+// The orders are reduced by persistent sets (Godefroid, 1996). Consider a possible event of a rank. Other events can
+// precede it. If the rank's deps (dependencies) imply that none of them can influence it, it is executed at once, as
+// the only choice. States are stored only where several events must be tried.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ enum class conclusion : std::uint8_t { holds, fails, undecided };
 
 struct interleaving_options {
   aliasing in_place{};     ///< inputs and outputs that share memory
-  bool is_reduced = true;  ///< false: plays every order of every scene without reduction, for very small worlds
+  bool is_reduced = true;  ///< false: executes every order of every scene, for very small worlds
   std::uint64_t most_states = 100'000;  ///< maximum number of stored states; the result is undecided if there are more
   bool has_foreign_functions = false;   ///< the ops call functions other than kernels, whose results no postcondition
                                         ///< accepts
@@ -44,10 +44,10 @@ struct interleaving_verdict {
   std::uint64_t states = 0;
 };
 
-/// Plays a world in which rank r runs world[r]. Costs in the postcondition are ignored. The result is undecided if
+/// Executes a world in which rank r runs world[r]. Costs in the postcondition are ignored. The result is undecided if
 /// guards (conditions on the rounds in which ops run) have long periods, if ops call functions, or if there are too
-/// many states. Guards that skip empty lists are played as if no list were empty, because moving an empty list does not
-/// change any checked property.
+/// many states. The check treats all lists as non-empty for guards that skip empty lists, because moving an empty list
+/// does not change any checked property.
 interleaving_verdict play(std::span<const schedule_ptr> world, const postcondition& promise,
                           const interleaving_options& options = {});
 

@@ -203,7 +203,7 @@ std::vector<request> all_requests() {
       for (const bool in_place : {false, true})
         if (!in_place || (it.of->moves_data && it.needs.in_place)) all.push_back({&it, {}, in_place});
   }
-  // Each rank has two call ops, which may fire in every order. There are many orders, so only one algorithm is tested.
+  // Each rank has two call ops, which may fire in either order. There are many orders, so only one algorithm is tested.
   all.push_back({find("partial_allreduce", "tree"), *read_activation("deadline(1000)"), false});
   return all;
 }

@@ -27,11 +27,11 @@ enum class mutation : std::uint8_t {
   change_kernel,   ///< a reduction or a capture's merge has another kernel, or a division has another divisor; a
                    ///< compute of whole buffers calls a function
   exchange_order,  ///< the operands of a reduction, or two ops of which one waits for the other, are exchanged
-  change_need,     ///< an op fires after one predecessor, after all, or after one predecessor more or fewer
+  change_need,     ///< an op fires after one predecessor, after all, or after one more or one fewer than before
   lose_signal,     ///< a signal is not sent, not awaited, or not triggered
   change_guard,    ///< an op is skipped in other rounds than before, or in no round
   insert_op,       ///< an inserted op changes the result of another op, or an output after the round has ended
-  multiply,  ///< an op's result is multiplied so often that verify()'s sums of weights wrap around, or also its counts
+  multiply,        ///< a result has a factor that is 1 in verify()'s modular weights, or also in its modular counts
 };
 
 inline constexpr std::array<mutation, 13> k_all_mutations{

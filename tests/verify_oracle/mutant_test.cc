@@ -248,8 +248,8 @@ TEST(mutant_trial, another_kernel_is_killed) {
   EXPECT_FALSE(verdict.why.empty());
 }
 
-/// Mutants have found this error in an earlier verify(). If no op waits for a signal receive, the round may end before
-/// the signal has arrived.
+/// Mutants have found this error in an earlier version of verify(): if no op waits for a signal receive, the round may
+/// end before the signal has arrived.
 TEST(mutant_trial, an_exit_that_does_not_wait_for_a_signal_is_killed) {
   const subject barrier = subjects_of(*find("barrier", "dissemination"), 2).front();
   const trial verdict = try_changed(barrier, 0, [](draft& it) {
@@ -260,7 +260,7 @@ TEST(mutant_trial, an_exit_that_does_not_wait_for_a_signal_is_killed) {
   EXPECT_NE(verdict.why.find("may end its round before rank 1 has entered it"), std::string::npos) << verdict.why;
 }
 
-/// Mutants have found this error in an earlier verify(), too.
+/// Mutants have found this error in an earlier version of verify(), too.
 TEST(mutant_trial, a_gate_that_does_not_wait_for_the_call_is_killed) {
   const subject full = subjects_of(*find("partial_allreduce", "tree"), 3).front();
   const trial verdict = try_changed(full, 2, [](draft& it) { it.head.ops[0] = {}; });
@@ -283,9 +283,9 @@ TEST(mutant_trial, what_breaks_the_promise_is_never_equivalent) {
   EXPECT_GT(broken, 20u);
 }
 
-/// Tries every `step`-th mutant in which ops are inserted or replaced by functions. Expects that verify() rejects those
-/// whose outputs have additional or repeated content. Returns the number of mutants that are wrong in at least one
-/// order of events.
+/// Tries every `step`-th mutant in which ops are inserted or replaced by functions. Expects that verify() rejects the
+/// mutants whose outputs have additional or repeated content. Returns the number of mutants that are wrong in at least
+/// one order of events.
 std::size_t expect_no_inserted_op_unseen(const std::vector<rank>& sizes, std::size_t step) {
   std::size_t wrong = 0, number = 0;
   for (const rank size : sizes)

@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Upper limit of the common period of guards. The limit exceeds all periods that are played, and the product of the
+/// Upper limit of the common period of guards. The limit exceeds all periods that are executed, and the product of the
 /// limit and the period of a guard does not overflow.
 constexpr round_no k_longest_played = round_no{1} << 40;
 
@@ -21,8 +21,8 @@ bool is_inside(const schedule& program, const operand& part) {
   return part.at.offset() <= count && part.count <= count - part.at.offset();
 }
 
-/// Returns, for each op, whether the op completes although op `withheld` never completes. All signals and messages
-/// arrive.
+/// Returns, for each op, whether the op completes although op `withheld` never completes. Assumes that all signals and
+/// messages arrive.
 std::vector<bool> completed_without(const schedule& program, op_id withheld) {
   std::vector<bool> done(program.ops().size(), false);
   std::vector<std::uint32_t> tokens(program.ops().size(), 0);

@@ -36,7 +36,7 @@ struct stage_rank {
   stage_op call = k_no_stage_op;
   stage_op full_call = k_no_stage_op;  ///< call op of rounds that wait for all ranks
   bool captures = false;
-  /// Data ops that the deps do not force to fire before the exit has completed and no op is in flight.
+  /// Data ops that need not have fired when the exit has completed and no op is in flight.
   std::vector<stage_op> loose{};
   bool calls_before_capture = true;    ///< deps ensure that the call precedes the capture
   std::vector<std::size_t> cells{};    ///< cell of the first element of each buffer
@@ -47,13 +47,13 @@ class stage {
  public:
   stage(std::span<const schedule_ptr> world, const aliasing& in_place);
 
-  /// Returns the reason why the world cannot be played (for example a region that exceeds its buffer), or an empty
+  /// Returns the reason why the world cannot be executed (for example a region that exceeds its buffer), or an empty
   /// string.
   const std::string& flaw() const { return flaw_; }
   /// Returns the common period of all guards, in rounds. (A guard selects the rounds in which an op runs.)
   round_no period() const { return period_; }
 
-  /// Returns whether ops call functions that split, fold or join their operands. Such functions are not played.
+  /// Returns whether ops call functions that split, fold or join their operands. Such functions are not executed.
   bool has_functions() const { return has_functions_; }
 
   std::size_t op_count() const { return parts_.size(); }

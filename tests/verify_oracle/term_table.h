@@ -48,8 +48,8 @@ class term_table {
   /// are not results of dot_norms, no postcondition accepts the term.
   term_id adasum(term_id lower, term_id higher, const std::array<term_id, k_dot_sums>& sums);
 
-  /// Checks whether `found` is the promised content of element `index` of a range. Does not compare the element with
-  /// the same element on other ranks. Returns a description of the wrong content, or an empty string.
+  /// Compares `found` with the required content of element `index` of a range. Does not compare the element with the
+  /// same element on other ranks. Returns a description of the wrong content, or an empty string.
   std::string validate(const promised_range& wanted, std::uint64_t index, term_id found) const;
   std::uint64_t tree(term_id which) const { return terms_[which].tree; }
 
@@ -61,7 +61,7 @@ class term_table {
     std::uint64_t index = 0;
     std::uint64_t tree = 0;
     rank lowest = 0, highest = 0;  ///< lowest and highest rank that contributes
-    kernel how = kernel::none;     ///< kernel that made this term; none: a leaf
+    kernel how = kernel::none;     ///< kernel that made this term; none: an element of an input
     bool is_uniform = true;        ///< all parts of the expression have the same kernel, input and index
     bool is_in_rank_order = true;  ///< everywhere in the expression, the operand of the lower ranks came first
     bool is_sum = false;           ///< the term is result `index` of dot_norms for the products `of`

@@ -2,8 +2,8 @@
 //
 // A subcommand adds its options to the parser. If the command line contains the subcommand, its callback sets an
 // action, which main() then runs. The parser throws usage errors (exit status 2). An action returns the exit status or
-// throws command_failure (errors.h). Only files that add options should include the parser's header, because it
-// compiles slowly.
+// throws command_failure (errors.h). Only files that add options should include the parser's header, because that
+// header compiles slowly.
 #pragma once
 
 #include <cstddef>

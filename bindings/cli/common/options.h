@@ -12,7 +12,7 @@
 namespace lsched::cli {
 
 /// Adds options to the group `name` of the help text, or to no group if `name` is null. The help text shows the default
-/// of options that have a check.
+/// values of options that have a validator.
 struct option_group {
   CLI::App& command;
   const char* name = nullptr;

@@ -12,13 +12,13 @@ namespace lsched::cli {
 /// from a damaged recording.
 std::string local_time(std::uint64_t monotonic_ns, std::int64_t wall_offset_ns);
 
-/// Returns the label of a schedule, with all bytes escaped that could harm a terminal. A damaged recording may contain
-/// such bytes.
+/// Returns the label of a schedule. Escapes all bytes that could harm a terminal, which a damaged recording may
+/// contain.
 std::string printable(const std::string& label);
 
 /// Returns a text about the wait of a rank, such as "in allreduce/ring #0, round 17, op 4 (recv, rank 1) since
-/// 2026-11-26 14:03:07.123456". For a rank that does not wait, the text lists the rank's schedules, each with the last
-/// round for which the rank has called, and may be empty.
+/// 2026-11-26 14:03:07.123456". For a rank that does not wait, the text lists the rank's schedules, if any, each with
+/// the last round for which the rank has called.
 std::string words_for_place(const recorded_rank& one, std::int64_t wall_offset_ns);
 
 }  // namespace lsched::cli

@@ -41,8 +41,8 @@ struct session_options {
 
 class session {
  public:
-  /// If the command was not started by a launcher and needs more than one rank, starts the command again as these
-  /// ranks, and returns the exit status of launch(). Otherwise returns nothing.
+  /// If a launcher started the command, or one rank is enough, returns nothing. Otherwise starts the command again as
+  /// the requested ranks, and returns the exit status of launch().
   static std::optional<int> relaunch(const command_context& context, const session_options& options);
 
   /// Joins the world. Blocks until all ranks have joined. Throws command_failure. The error is TRANSPORT if the

@@ -24,8 +24,8 @@ enum class goal_kind : std::uint8_t { send, recv, calc };
 inline constexpr std::uint32_t k_goal_any = 0xffffffff;
 
 struct goal_op {
-  std::uint64_t size = 0;  ///< size of the message in bytes; for a calc (calculation): its time in units, nanoseconds
-                           ///< by convention
+  std::uint64_t size = 0;  ///< size of the message in bytes; for a calc (calculation): its time, by convention in
+                           ///< nanoseconds
   std::uint32_t peer = 0;  ///< rank at the other end, or k_goal_any; 0 for a calc
   std::uint32_t tag = 0;   ///< 0 for a calc
   goal_kind kind = goal_kind::calc;
@@ -76,7 +76,7 @@ struct simulation_record;
 
 /// Parameters of the conversion that neither schedules nor GOAL programs contain.
 struct goal_scenario {
-  rank initiator = 0;        ///< first rank whose call starts the round, if it is a candidate
+  rank initiator = 0;        ///< rank that calls first; if it is no candidate, the next candidate calls first
   double ns_per_byte = 0.1;  ///< time of a compute op per byte written; above 0
 };
 
@@ -86,8 +86,8 @@ struct goal_export {
 };
 
 /// Exports round 1 of a world, in which rank r runs world[r]. Sends and receives stay sends and receives, of at least 1
-/// byte. Lists have their typical length. Compute ops become calcs. Nops, calls, captures (ops that take a rank's
-/// contribution) and ops that a guard skips become calcs of 0. A guard treats a list of typical length 0 as empty.
+/// byte. Lists have their typical length. Compute ops become calcs. Nops, calls, captures (which take a rank's
+/// contribution) and ops whose guard is false become calcs of 0. For a guard, a list of typical length 0 is empty.
 ///
 /// GOAL has no or-dependencies, no signals, and no ops that do not start. So the round is simulated first, and the
 /// program describes this execution. Only as many ranks call as the activation policy needs: the first candidates in
@@ -101,11 +101,11 @@ struct goal_export {
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& scenario = {});
 
 /// Exports round `what.instance`, which simulate_schedules(world, what, &record) has simulated. The deps whose tokens
-/// came first in the simulation become "requires". A guard skips the ops that it skipped in the simulation. Compute ops
-/// take the time of what.where.compute, and signals have the size of the simulation. If a rank begins late, or if its
-/// call made an op start, its program begins with a calc that lasts until that time. Noise affects only the order of
-/// tokens. `record` must cover all ranks. Failures: as the other export_goal, and `unmatched` if a message was sent but
-/// never received.
+/// came first in the simulation become "requires". Ops whose guard was false in the simulation become calcs of 0.
+/// Compute ops take the time of what.where.compute, and signals have the size of the simulation. If a rank begins late,
+/// or if its call made an op start, its program begins with a calc that lasts until that time. Noise affects only the
+/// order of tokens. `record` must cover all ranks. Failures: as the other export_goal, and `unmatched` if a message was
+/// sent but never received.
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record);
 

@@ -1,9 +1,9 @@
 // Conversion of MSCCL programs (XML that the MSCCL compiler writes for NCCL-like executors) to algorithm files.
 //
 // A program is for one number of ranks. The conversion keeps the dependencies of steps and the order of messages in
-// each channel, but not the thread blocks, so a schedule may execute more steps concurrently than the program. If an
-// earlier step reads the target memory of a message, the message is received into separate memory and then copied.
-// (MSCCL's channels have buffer slots for this.)
+// each channel. It does not keep the thread blocks, so a schedule can execute more steps concurrently than the program.
+// If an earlier step reads the target memory of a message, the message is received into separate memory and then
+// copied. (MSCCL's channels have buffer slots for this.)
 #pragma once
 
 #include <string>

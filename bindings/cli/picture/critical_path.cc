@@ -9,7 +9,7 @@ namespace {
 constexpr picoseconds k_ps = 1000;  ///< picoseconds in a nanosecond
 
 /// Finds the critical path in recorded events. A receive is assumed to wait for its send if the send began after the
-/// receive. Any other op is assumed to wait for the last op of its rank that ended before it began.
+/// receive. Any other op is assumed to wait for an earlier op of its rank: the last one to end before this op began.
 class recorded_walk {
  public:
   explicit recorded_walk(std::span<const trace_event> events) : events_(events), sends_(sends_of(events)) {
@@ -64,7 +64,7 @@ class recorded_walk {
 
   std::span<const trace_event> events_;
   std::map<message_key, std::size_t> sends_;
-  std::map<rank, std::vector<std::size_t>> of_rank_;  ///< by rank: indices of ops, sorted by the end of the op
+  std::map<rank, std::vector<std::size_t>> of_rank_;  ///< indices of a rank's ops, sorted by their ends
 };
 
 message_key key_of(std::uint32_t schedule, round_no round, rank who, rank peer, std::uint32_t tag, op_kind kind) {

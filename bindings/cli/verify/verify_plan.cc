@@ -58,8 +58,8 @@ bool has_quadratic_cost(const algorithm& how, rank size, const shape& data, cons
   return total.messages + total.signals >= wide(size) * wide(size) / 4;
 }
 
-/// Returns true if a round of a world of 1024 ranks has about P^2 messages, or if the input or output of a rank has
-/// about P blocks. Returns true for an algorithm from a file, because it may be quadratic.
+/// Returns true if, in a world of P = 1024 ranks, a round has about P^2 messages, or the input or output of a rank has
+/// about P blocks. Also returns true for an algorithm from a file, because its cost is unknown.
 bool is_quadratic(const algorithm& how) {
   constexpr rank k_size = 1024;
   const auto with = [&](std::uint64_t count) { return typical_shape(*how.of, k_size, count, dtype::f32, kernel::sum); };
@@ -83,8 +83,8 @@ std::vector<std::uint64_t> counts_for(const verify_wish& wish, const algorithm& 
   return distinct(given_or(wish.counts, std::move(usual)));
 }
 
-/// Returns the roots to verify: the first, a middle and the last rank of a small world, only a middle rank of a large
-/// world, and rank 0 if the collective has no root.
+/// Returns the roots to verify: the first, a middle and the last rank of a small world, but only a middle rank of a
+/// large world. Returns rank 0 if the collective has no root.
 std::vector<rank> roots_for(const algorithm& how, rank size) {
   constexpr rank k_small = 16;
   if (!how.of->is_rooted) return {0};

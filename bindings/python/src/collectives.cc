@@ -124,7 +124,7 @@ void pending_load(const schedule& of, const nb::bytes& image) {
   expect(unlocked([&, one = of.get()] { return lsched_pending_load(one, image.c_str(), image.size()); }));
 }
 
-/// Adds a member of the request, a number, to the Python class. Adds the maximum of the member's type to `largest`.
+/// Adds a numeric member of the request to the Python class. Adds the maximum of the member's type to `largest`.
 template <class Number>
 void add_number(nb::class_<request>& to, nb::dict& largest, const char* name, Number lsched_collective_desc::*member) {
   to.def_rw(name, member);

@@ -6,7 +6,7 @@
 
 namespace lsched::python {
 
-/// Waits at most slice_ns, and runs the question of the call if the call has asked one. Returns true if the call is
+/// Waits at most slice_ns. If the call has passed a function to ask(), runs that function. Returns true if the call is
 /// over.
 bool call_in_thread::wait_for_news() {
   const bool has_come = unlocked([this] {

@@ -14,7 +14,7 @@ namespace {
 using addresses = std::vector<address>;
 using limit = std::optional<double>;
 
-/// `numbers` has the values of members of lsched_partial_desc that are numbers.
+/// `numbers` has the values of the numeric members of lsched_partial_desc.
 address create(const world& in, std::optional<std::string> collective, const std::vector<std::uint64_t>& buckets,
                int dtype, int reduction, const std::string& activation, int lag, int divisor,
                std::optional<std::string> algorithm, const std::vector<std::uint64_t>& tensors,
@@ -53,7 +53,7 @@ ticket offered(nb::handle_t<schedule> self, Offer&& offer) {
   return made;
 }
 
-/// Offers the given buckets. nullopt: this rank calls without a contribution.
+/// Offers the given buckets. With nullopt, this rank makes its call, but contributes nothing.
 ticket offer(nb::handle_t<schedule> self, const std::optional<addresses>& buckets) {
   return offered(self, [&](lsched_schedule* one, lsched_ticket* round) {
     return lsched_offer(one, buckets ? reinterpret_cast<const void* const*>(buckets->data()) : nullptr, round);

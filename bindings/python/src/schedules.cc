@@ -75,7 +75,7 @@ ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& i
   return made;
 }
 
-/// Runs a round in slices (wait()). A slice calls lsched_run until a round was started, and lsched_wait afterwards. If
+/// Runs a round in slices (see wait()). Slices call lsched_run until a round was started, and then lsched_wait. If
 /// lsched_run returns TIMEOUT with the number of a round, that round was started. Without a number no round was
 /// started, because the ranks have not agreed upon the schedule in time.
 void run(const schedule& of, limit timeout) {

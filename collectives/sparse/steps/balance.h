@@ -1,13 +1,14 @@
 // The plan for the last part of a round, in which all ranks receive the items that the owners of regions (regions.h)
 // have kept for the result. All ranks compute the same plan, from the number of items that each owner keeps.
 //
-// Either the share of a rank is the list that it keeps as an owner, or the concatenation of the kept lists is first cut
-// into equal shares, so that no rank must send more than others:
+// The share of a rank is either the list that the rank keeps as an owner, or an equal part of the concatenation of all
+// kept lists. With equal shares, no rank must send more than others:
 //
 //     kept by owner   a a a a a a a│b│c c        share of rank   a a a│a a a│a b c c  (of 10 items, P = 3)
 //
 // Then the shares are gathered by dissemination, in ceil(log2 P) steps with distances d = 1, 2, 4, …. Rank r sends
-// min(d, P-d) shares, beginning with its own, to rank r-d, and receives as many, beginning with the share of rank r+d.
+// min(d, P-d) shares, beginning with its own, to rank r-d, and receives the same number, beginning with the share of
+// rank r+d.
 #pragma once
 
 #include <span>
@@ -25,8 +26,8 @@ struct item_traffic {
 
 /// The positions at which G items are cut into P equal shares. The share of rank q begins at item floor((q G + phase) /
 /// P). Any m consecutive shares have floor(m G / P) or ceil(m G / P) items. The phase is chosen so that for every m,
-/// the m shares that begin with that of rank `keeps_most` have only floor(m G / P) items. This rank keeps the most
-/// items, so it sends the most when shares are made equal. In return, it sends the minimum when shares are gathered.
+/// the m shares from the share of rank `keeps_most` on have only floor(m G / P) items. This rank keeps the most items,
+/// so it sends the most when shares are made equal. In return, it sends the minimum when shares are gathered.
 class equal_shares {
  public:
   equal_shares(std::uint64_t items, rank size, rank keeps_most)
@@ -44,7 +45,7 @@ class equal_shares {
 
 class balance_plan {
  public:
-  /// Allocates memory for worlds of `size` ranks. Before make(), the plan is that of a round without items.
+  /// Allocates memory for worlds of `size` ranks. Before make(), the plan is for a round without items.
   explicit balance_plan(rank size);
 
   /// Makes the plan. `kept` has the number of items that each of the P owners keeps, at most 2^32 together. Under

@@ -192,8 +192,8 @@ void coo_functions::add_up(std::byte* items) {
 
 // --- sum ------------------------------------------------------------------------------------------------------------
 
-/// Makes a heap of cursors, one for each list. The cursor with the lowest index is at the top; among equal indices,
-/// that of the lowest rank.
+/// Makes a heap of cursors, one for each list. The cursor with the lowest index is at the top. If indices are equal,
+/// the lowest rank comes first.
 void coo_functions::open(std::size_t width) {
   heap_.clear();
   for (std::uint32_t i = 0; i < lists_.size(); ++i) {
@@ -215,7 +215,7 @@ void coo_functions::advance(std::size_t width) {
 }
 
 /// Merges the lists and writes at most sum_room(problem) items of the sum. Returns the length of the whole sum, which
-/// may exceed this capacity.
+/// can exceed this capacity.
 template <class Sum>
 std::uint64_t coo_functions::merge(std::byte* items) {
   constexpr std::size_t width = sizeof(std::uint32_t) + sizeof(Sum);

@@ -34,7 +34,7 @@ enum class coo_step : std::uint32_t {
   sample,        ///< number of items → samples of the items' indices; only if regions are balanced
   take,          ///< number of items, and samples of all ranks if balanced → a list for each region
   sum,           ///< all ranks' lists for this rank's region → their sum
-  tally,         ///< the sum → number of its items, and the flaw of this rank's items
+  tally,         ///< the sum → number of its items, and the coo_flaw of this rank's items
   plan,          ///< the tallies of all ranks → number of items from each rank, or 0 if the round has a flaw
   keep,          ///< the sum, and all tallies → the same sum, or nothing if the round has a flaw
   give_indices,  ///< the sums of all regions → the user's indices

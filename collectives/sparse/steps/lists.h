@@ -65,9 +65,9 @@ class dense_update {
   /// Sets vector[index] = value / divisor, and all other elements to zero. Does nothing if `vector` is nullptr.
   void write(item_list result, std::uint64_t divisor, std::byte* vector);
 
-  /// Sets the vector to zero. If `vector` is the same as in the last call of clear, only the elements noted since that
-  /// call are set to zero, so no other code may have written to the vector since then. Any other vector is set to zero
-  /// entirely.
+  /// Sets the vector to zero. If `vector` is the same as in the last call of clear, sets only the elements noted since
+  /// that call to zero. The caller must ensure that no other code writes to the vector in between. Sets any other
+  /// vector to zero entirely.
   void clear(std::byte* vector);
   /// Notes that the element at `position` has been written since the last clear().
   void note(std::uint64_t position) { last_.push_back(position); }
@@ -82,8 +82,9 @@ class dense_update {
   std::vector<std::uint64_t> last_;  ///< positions noted since the last clear()
 };
 
-/// Returns the smallest magnitude of a residual element that is rounded to an infinite item. For 16-bit types, it is
-/// half a unit in the last place above the largest finite item. For other types, it is infinity.
+/// Returns the smallest magnitude of a residual element that is rounded to an infinite item. For 16-bit types, this
+/// magnitude is half a unit in the last place above the largest finite item. For other types, this magnitude is
+/// infinity.
 std::uint64_t least_infinite(dtype type);
 
 /// Refuses a round under nan_policy::error if the result has a value that is not finite.

@@ -67,8 +67,8 @@ std::uint64_t oktopk_steps::select_largest(const accumulation& from) {
   return found.count;
 }
 
-/// Rounding is monotone, so only elements above the largest number of the items' type below the threshold can be
-/// rounded to the threshold. The range begins just above that number. If the threshold is a NaN, the range contains all
+/// Let x be the largest number of the items' type below the threshold. Rounding is monotone, so only elements above x
+/// can be rounded to the threshold. The range begins just above x. If the threshold is a NaN, the range contains all
 /// NaNs, because all of them are rounded to the same NaN.
 magnitude_range oktopk_steps::range_from(std::uint64_t threshold) const {
   const std::uint64_t infinity = magnitude_in(residual_of(problem_.type), std::numeric_limits<double>::infinity());

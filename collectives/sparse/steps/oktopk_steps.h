@@ -8,7 +8,7 @@
 //
 // (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. Unlike in the paper, the
 // threshold is exact in every round, the boundaries of regions are quantiles of the items of all ranks, and the volume
-// is bounded for every input. With selection_rule::reused, thresholds are those of the paper.)
+// is bounded for every input. With selection_rule::reused, thresholds are chosen as in the paper.)
 //
 // The steps of a round must be called in that order, by one thread at a time. They do not block and do not allocate.
 // Indices of items are positions in the whole vector. Input lists may be in any memory, and are read only during the
@@ -63,8 +63,8 @@ constexpr guard looks_of(const sparse_problem& problem) {
 class oktopk_steps final : public sparse_functions, public round_end {
  public:
   /// The problem must be valid. The state must belong to the same problem and outlive this object. Allocates memory for
-  /// about 6 k items (9 k + gathered_room(problem) with reused thresholds), and for a dense vector and a bitmap, of
-  /// which only the rank's regions use pages. Throws std::bad_alloc.
+  /// about 6 k items (9 k + gathered_room(problem) with reused thresholds), for a dense vector and for a bitmap. In the
+  /// vector and the bitmap, only the rank's regions use pages. Throws std::bad_alloc.
   oktopk_steps(const sparse_problem& problem, sparse_state& state);
 
   /// Adds scale * gradient to the residual (sparse.h). Then returns the k elements of the residual with the largest
@@ -83,7 +83,7 @@ class oktopk_steps final : public sparse_functions, public round_end {
   /// ranks.
   void count_drift(std::span<std::uint64_t> bins);
   void follow_drift(std::span<const std::uint64_t> sums);
-  /// Returns the round's boundaries: P+1 positions. settle() stores them in the state.
+  /// Returns the round's boundaries: P+1 positions. settle() stores these positions in the state.
   std::span<const std::uint64_t> boundaries() const { return boundaries_; }
 
   /// Writes P lists to `items`, one for each region, in region order, and the P list lengths to `lengths`. Returns the
@@ -102,33 +102,33 @@ class oktopk_steps final : public sparse_functions, public round_end {
   void count_magnitudes(unsigned pass, item_list sums, std::span<const std::uint64_t> before,
                         std::span<std::uint64_t> bins);
 
-  /// Writes this rank's magnitude_tally: the number of its sums above the k-th largest sum of all ranks, and the number
-  /// equal to it. `last` must have the counters of the last pass, summed over all ranks. With reused thresholds, writes
-  /// the number of sums to gather, and then 0. In rounds that search for a threshold, all sums are gathered, and in
-  /// other rounds only those that are not below the last threshold.
+  /// Writes this rank's magnitude_tally: the numbers of its sums above and equal to the k-th largest sum of all ranks.
+  /// `last` must have the counters of the last pass, summed over all ranks. With reused thresholds, writes the number
+  /// of sums to gather, and then 0. In rounds that search for a threshold, all sums are gathered. In other rounds, only
+  /// the sums not below the last threshold are gathered.
   void tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers);
 
   /// Computes the number of items that each rank keeps, and their destinations, from the tallies of all ranks (2 P
-  /// numbers, in rank order). Of the items whose magnitude equals the k-th, those with the lowest indices are kept. The
-  /// lowest owners have these items. Writes P lengths to each output. `pieces`: number of kept items that this rank
-  /// sends to each rank. `sources`: number of items of this rank's share that come from each owner. `shares`: length of
-  /// each rank's share. `pieces` and `sources` include the items that stay on this rank.
+  /// numbers, in rank order). Of the items whose magnitude equals the k-th, those with the lowest indices are kept.
+  /// They belong to the owners with the lowest ranks. Writes P lengths to each output. `pieces`: number of kept items
+  /// that this rank sends to each rank. `sources`: number of items of this rank's share that come from each owner.
+  /// `shares`: length of each rank's share. `pieces` and `sources` include the items that stay on this rank.
   void plan(std::span<const std::uint64_t> tallies, std::span<std::uint64_t> pieces, std::span<std::uint64_t> sources,
             std::span<std::uint64_t> shares);
   const balance_plan& planned() const { return plan_; }
 
   /// Writes the sums that this rank keeps, ascending by index, and returns their number. `kept` then has the pieces for
-  /// ranks 0, 1, … one after the other (see plan()). `kept` must have capacity for them, and may be sums.items.
+  /// ranks 0, 1, … one after the other (see plan()). `kept` must have capacity for the pieces, and may be sums.items.
   std::uint64_t cut(item_list sums, std::byte* kept) const;
 
-  /// Returns the result of the round. `gathered` must contain all shares in rank order. The result is `gathered`,
-  /// except in rounds that search for a threshold to reuse: then it has only the k largest items, and is valid until
-  /// the next call of result_of.
+  /// Returns the result of the round. `gathered` must contain all shares in rank order. The result is usually
+  /// `gathered`. In rounds that search for a threshold to reuse, the result has only the k largest items, and is valid
+  /// until the next call of result_of.
   item_list result_of(item_list gathered);
 
   /// Ends the round. `gathered` must contain all shares in rank order. Sent items whose indices are in the result are
   /// removed from the residual. Returns the number of these items. `update` is described at round_end::settle. After a
-  /// refused round, the thresholds are not reused, because they may be those of non-finite values.
+  /// refused round, the thresholds are not reused, because they may be magnitudes of non-finite values.
   std::uint64_t settle(item_list gathered, void* update);
 
   status call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
@@ -164,7 +164,7 @@ class oktopk_steps final : public sparse_functions, public round_end {
   region_sum sum_;
   global_threshold threshold_;
   std::vector<std::uint64_t> kept_;  ///< number of items that each of the P owners keeps
-  std::uint64_t ties_ = 0;           ///< number of items equal to the k-th that this rank keeps
+  std::uint64_t ties_ = 0;           ///< number of items with the k-th magnitude that this rank keeps
   balance_plan plan_;
   top_k_hint hint_{};            ///< hint for rounds in which a threshold selects too many items
   bool looks_ = true;            ///< this round searches for thresholds

@@ -43,8 +43,8 @@ enum class balance_rule : std::uint8_t {
 /// Rule for the elements that a rank sends, and for the sums that form the result.
 enum class selection_rule : std::uint8_t {
   exact,  ///< the first k by magnitude, in every round
-  /// As in the paper: rounds 1, 1 + reuse, … work as with `exact`. Other rounds select all elements whose magnitude is
-  /// not below the k-th magnitude of the last such round.
+  /// As in the paper: rounds 1, 1 + reuse, … work as with `exact`, and find the k-th magnitude. All other rounds select
+  /// the elements whose magnitude is not below the k-th magnitude that was found last.
   reused
 };
 
@@ -89,7 +89,7 @@ std::uint64_t sent_room(const sparse_problem& problem);
 /// most `count`. An owner receives at most P * sent_room items, or at most k items with `defer`.
 std::uint64_t sum_room(const sparse_problem& problem);
 /// Returns the maximum number of items that all owners together keep for the result, which is k. With reused
-/// thresholds, it is the maximum number of items that all ranks send, so that no item is left out in any round.
+/// thresholds, returns the maximum number of items that all ranks send, so that no item is left out in any round.
 std::uint64_t gathered_room(const sparse_problem& problem);
 /// Returns the maximum number of items in the sum of all ranks' lists if no rank sends more than `sent`.
 constexpr std::uint64_t most_in_union(const sparse_problem& problem, std::uint64_t sent) {

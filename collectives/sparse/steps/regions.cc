@@ -37,7 +37,7 @@ std::uint64_t most_parts(std::span<const std::uint64_t> boundaries, std::uint64_
   return fitting;
 }
 
-/// The division of a region into parts (regions.h). The region is first divided into equal parts, and the first and the
+/// The division of a region into parts (regions.h). The region is first divided into equal parts. The first and the
 /// last of these are divided again: towards the ends of the region, each part is a quarter as long as its inner
 /// neighbor. Each end has a quarter of all parts, but at most 8, and no part is empty.
 class division {
@@ -176,7 +176,7 @@ std::uint64_t capacity_at(const sparse_problem& problem, rank distance, round_no
   if (size > 1 && k == 1) return round % size == place ? 1 : 0;
   if (place == 0) return each + (more > 0 ? 1 : 0);
   if (more < 2) return each;
-  // The other more - 1 additional items are assigned to consecutive distances, and in the next round to the following
+  // The other `more - 1` additional items are assigned to consecutive distances, and in the next round to the following
   // distances.
   const std::uint64_t others = size - 1, turns = more - 1, first = round % others * turns % others;
   return each + ((place - 1 + others - first) % others < turns ? 1 : 0);

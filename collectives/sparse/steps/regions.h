@@ -79,9 +79,9 @@ class region_parts {
 // ---- lists for owners
 
 /// With policy `defer`, returns the maximum number of items that rank r may send to rank r + distance (mod P). k is
-/// divided into P shares: floor(k/P) items each, and one additional item for k mod P of them. The rank's own share
+/// divided into P shares: floor(k/P) items each, and an additional item for k mod P of the shares. The rank's own share
 /// (distance 0) is the first to get an additional item. For the others, the additional items are assigned in turn, from
-/// round to round, so that every pair of ranks gets one sooner or later, even if k < P.
+/// round to round, so that every pair of ranks gets an additional item sooner or later, even if k < P.
 ///
 /// So a rank sends at most k - ceil(k/P) items to others, which is at most k (P-1)/P. Because the capacity depends only
 /// on distance and round, an owner receives at most the same number from others. Exception: if k = 1, all distances, 0
@@ -90,8 +90,8 @@ class region_parts {
 /// `round` must be equal on all ranks.
 std::uint64_t capacity_at(const sparse_problem& problem, rank distance, round_no round);
 
-/// Returns the number of items whose positions are below `position`. The items before item `from` must be among them.
-/// O(log(result - from)).
+/// Returns the number of items whose positions are below `position`. The positions of all items before item `from` must
+/// be below `position`. O(log(result - from)).
 std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::uint64_t position);
 
 /// Writes P lists to `items`, one for the owner of each region, in region order, and their lengths to `lengths`.

@@ -13,9 +13,9 @@ namespace lsched {
 /// The k-th largest magnitudes that selection_rule::reused has found. All members except `local` are equal on all
 /// ranks.
 struct reused_thresholds {
-  std::uint64_t local = 0;   ///< that of this rank's residual, as bits of the items' type; 0: fewer than k elements
-  std::uint64_t global = 0;  ///< that of all sums, as bits of the items' type; 0: fewer than k sums
-  std::uint64_t left = 0;    ///< number of rounds for which both remain valid; 0: the next round searches
+  std::uint64_t local = 0;   ///< k-th magnitude of this rank's residual, in the items' type; 0: fewer than k elements
+  std::uint64_t global = 0;  ///< k-th magnitude of the sums of all ranks, in the items' type; 0: fewer than k sums
+  std::uint64_t left = 0;    ///< number of rounds for which both remain valid; 0: the next round finds new thresholds
   friend bool operator==(const reused_thresholds&, const reused_thresholds&) = default;
 };
 
@@ -34,8 +34,8 @@ class sparse_state {
   void* residual() { return residual_.data(); }
   const void* residual() const { return residual_.data(); }
 
-  /// Declares that the residual is now in device memory. residual() then still has the initial content, until the
-  /// residual is fetched from the device.
+  /// Declares that the residual is now in device memory. Until the residual is fetched from the device, residual()
+  /// still has the initial content.
   void move_residual(std::byte* memory) { on_device_ = memory; }
   /// Returns the residual in device memory, or nullptr if the residual is in host memory.
   std::byte* residual_on_device() const { return on_device_; }
@@ -57,7 +57,7 @@ class sparse_state {
   top_k_hint hint{};
 
   /// Returns a hash of the values that must be equal on all ranks. The hash does not include the residual and other
-  /// values that may differ.
+  /// values that can differ.
   std::uint64_t common_hash() const;
 
   /// Returns the state as bytes, for a machine with the same byte order.

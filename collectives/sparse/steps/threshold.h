@@ -2,8 +2,8 @@
 //
 // Magnitudes are numbers of 15, 31 or 63 bits (sparse.h). Each pass determines the next few bits of the k-th magnitude,
 // beginning with the highest. For each value of these bits, a rank counts its items whose magnitude has this value in
-// these bits, and has the higher bits of the k-th magnitude. The sums of these counts over all ranks determine the
-// bits. After the last pass, all bits are known.
+// these bits, and agrees with the k-th magnitude in all higher bits. The sums of these counts over all ranks determine
+// the bits. After the last pass, all bits are known.
 //
 //     f16, bf16: 2 passes of 8 and 7 bits   f32: 4 passes, 3 of 8 bits and 1 of 7   f64: 8 passes, 7 of 8 and 1 of 7
 //
@@ -19,13 +19,13 @@ namespace lsched {
 
 /// Returns the number of passes, which are numbered from 0.
 unsigned threshold_passes(dtype type);
-/// Returns the number of passes for a problem. With reused thresholds, it is 0.
+/// Returns the number of passes for a problem, which is 0 with reused thresholds.
 unsigned threshold_passes(const sparse_problem& problem);
 /// Returns the number of bins (u64 counters) of a pass.
 std::uint64_t threshold_bins(dtype type, unsigned pass);
 
 /// The number of items of a list whose magnitude is above the k-th magnitude, and the number of items whose magnitude
-/// equals it.
+/// equals the k-th magnitude.
 struct magnitude_tally {
   std::uint64_t above = 0;
   std::uint64_t equal = 0;
@@ -44,7 +44,7 @@ class global_threshold {
   void count(unsigned pass, item_list list, std::span<const std::uint64_t> before, std::span<std::uint64_t> bins);
 
   /// Evaluates the last pass. If all ranks together have fewer than k items, the magnitude is 0, and all items are
-  /// above it. If k is 0, no item is above the magnitude.
+  /// above the magnitude. If k is 0, no item is above the magnitude.
   magnitude_tally finish(item_list list, std::span<const std::uint64_t> last);
 
   /// Returns the k-th magnitude. Valid after finish().

@@ -4,8 +4,8 @@
 //     for n in 2 4 8 16; do lsched run -n $n build/examples/adasum_fit; done
 //
 // A rank has one point per step, x from -x_max to x_max. All ranks begin with the same guess and make the same steps.
-// There is no noise, so a fit ends when the combined gradient is zero twice. The program reports the learning rates at
-// which the fit ends, and the number of steps.
+// There is no noise, so a fit ends when the combined gradient is zero in two successive steps. The program reports the
+// learning rates at which the fit ends, and the number of steps.
 #include <chrono>
 #include <cstdio>
 #include <exception>

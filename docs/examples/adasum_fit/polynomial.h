@@ -1,4 +1,4 @@
-// The problem: fit a polynomial to points. Computes the gradient of the squared error in the unknown coefficients.
+// The problem: fit a polynomial to points. Computes the gradient of the squared error with respect to the coefficients.
 //
 // The arithmetic is in float, in the order of the published example. A fit of the square ends with a gradient of
 // exactly zero, so rounding influences the number of steps.

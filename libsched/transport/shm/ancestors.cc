@@ -14,7 +14,7 @@
 namespace lsched {
 namespace {
 
-/// The process that has loaded the library. This process may be a forked child of that process.
+/// The id of the process that has loaded the library. The current process can be a forked child of that process.
 const std::int32_t k_loaded_in = static_cast<std::int32_t>(getpid());
 
 /// A line of /proc/PID/maps.

@@ -181,8 +181,8 @@ bool shm_board::has_offered(rank of) const {
   return offer_of(of, shm_offer::word_of(key_, shm_offer::offered)) != nullptr;
 }
 
-// Returns the same member as before while that member's offer is missing. That member is to blame, because other
-// members may have withdrawn only because its offer was missing.
+// Repeated calls return the same member until its offer has arrived. This member is to blame, because other members may
+// have withdrawn only because its offer was missing.
 rank shm_board::find_missing_offer() {
   const std::size_t members = offered_to_.size();
   for (std::size_t k = 0; k < members; ++k, missing_offer_ = (missing_offer_ + 1) % members)
@@ -190,7 +190,7 @@ rank shm_board::find_missing_offer() {
   return k_no_rank;
 }
 
-// Called only by the first member, which accepts the offers of all members, or no offer.
+// Called only by the first member. Accepts the offers of all members, or no offer.
 status shm_board::accept_all(rank* missing) {
   if ((*missing = find_missing_offer()) != k_no_rank) return state_of_missing(*missing);
   const std::uint64_t offered = shm_offer::word_of(key_, shm_offer::offered);

@@ -65,8 +65,8 @@ struct shm_board_words {
   alignas(64) std::atomic<std::uint64_t> answered;
   std::atomic<std::uint64_t> dismissed;
   std::atomic<std::uint64_t> fresh[2];
-  /// Outcomes of roll calls, packed by settlement() and indexed by the parity of the roll call's number. The outcome is
-  /// 2 plus the rank whose list of survivors is used, or, if k_given_up is set, 2 plus the missing rank. Used only in
+  /// Outcomes of roll calls, packed by settlement() and indexed by the parity of the roll call's number. If k_given_up
+  /// is set, the outcome is 2 plus the missing rank, else 2 plus the rank whose list of survivors is used. Used only in
   /// the words of the world's first rank.
   std::atomic<std::uint64_t> regrouped[2];
 
@@ -85,8 +85,8 @@ struct shm_board_words {
 
 class shm_board final : public board {
  public:
-  /// Creates the board of rank `self` of the segment. The caller owns the words `own`. `at_end` is called when this
-  /// board no longer uses the words.
+  /// Creates the board of rank `self` of the segment. The caller owns `own`, the words of this board. `at_end` is
+  /// called when this board no longer uses the words.
   shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_words& own,
             std::function<void(shm_board&)> at_end);
   ~shm_board() override;
@@ -108,7 +108,7 @@ class shm_board final : public board {
   shm_board_words& words() const { return own_; }
   /// Returns the words of the members, indexed by rank. Empty until the board has joined.
   std::span<shm_board_words* const> of_ranks() const { return of_ranks_; }
-  /// Returns the ranks (numbered as in the segment) for whose records or offers this board waits.
+  /// Returns the ranks of the segment for whose records or offers this board waits.
   std::vector<rank> awaited() const;
 
  private:
@@ -141,12 +141,12 @@ class shm_board final : public board {
 
   shm_segment& segment_;
   ringer& ringer_;
-  const rank self_;  ///< rank, numbered as in the segment
+  const rank self_;  ///< rank of the segment, not of the world
   shm_board_words& own_;
   const std::function<void(shm_board&)> at_end_;
   std::uint64_t key_ = 0;          ///< key of the offer; 0: no offer
   shm_offer* offer_ = nullptr;     ///< this rank's offer; null until a place for it is free
-  std::vector<rank> offered_to_;   ///< members to meet, as ranks of the segment
+  std::vector<rank> offered_to_;   ///< members of the new world, as ranks of the segment
   std::size_t missing_offer_ = 0;  ///< index in offered_to_ of a member whose offer is missing
   shm_board* former_ = nullptr;    ///< after regroup(): the board whose survivors meet; else null
   std::uint64_t roll_ = 0;         ///< number of the roll call

@@ -17,8 +17,8 @@ namespace lsched {
 inline constexpr std::uint64_t k_eager_bytes = 8192;
 
 /// Messages up to this size are never read from the sender's process. Such a read saves a copy, but needs a system
-/// call, and the sender has to wait. If both of two ranks send to each other from memory that peers do not map, such
-/// reads save time above k_eager_bytes. If only one of the two does, such reads save time above k_one_way_bytes.
+/// call, and the sender has to wait. If two ranks send to each other from memory that peers do not map, such reads save
+/// time above k_eager_bytes. If only one of the two ranks does so, such reads save time above k_one_way_bytes.
 inline constexpr std::uint64_t k_one_way_bytes = 4096;
 
 /// Location of a message's payload.
@@ -58,8 +58,8 @@ struct edge_row {
   std::uint64_t capacity;
   /// Incoming payload: size in bytes above which a payload outside of the segment is read from the sender's process.
   std::uint64_t read_above;
-  /// Offset in the segment. Incoming payload: the first cell. Outgoing payload: the `consumed` word, which the claim
-  /// follows if there is one. Incoming signal: the register.
+  /// Offset in the segment. Incoming payload: the first cell. Outgoing payload: the `consumed` word, followed by the
+  /// claim if the edge has one (has_claim). Incoming signal: the register.
   std::uint64_t offset;
 };
 
@@ -69,7 +69,7 @@ struct shm_block {
   end_word closed;
   std::uint32_t place_on_record;  ///< index in this rank's shm_record; k_places: the instance is not on record
   std::uint64_t rows;
-  std::atomic<std::uint64_t> entered;  ///< last round called for, if the instance is not on record
+  std::atomic<std::uint64_t> entered;  ///< last round for which the rank has called, if the instance is not on record
 
   /// Returns the byte of a member. A member that leaves the instance sets its byte, as its last store to this block.
   std::atomic<std::uint8_t>& left(std::size_t member) {

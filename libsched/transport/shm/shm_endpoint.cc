@@ -199,8 +199,8 @@ bool shm_endpoint::show(link_state& state, link_id link, round_no round, const m
   return false;
 }
 
-// Returns the location of the message in this rank's region: the source itself, or a staging copy, which another edge
-// may already have made. No peer reads the previous copy any more, because exposed sends complete only when consumed.
+// Returns the location of the message in this rank's region: the source itself, or a staging copy, which edges may
+// share. No peer reads the previous copy any more, because an exposed send completes only when its message is consumed.
 const std::byte* shm_endpoint::find_or_stage(link_state& state, round_no round, const message& what) {
   if (heap_.owns(what.data, what.bytes)) return what.data;
   staging_area& copy = *state.staging;

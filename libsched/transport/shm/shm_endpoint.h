@@ -5,10 +5,10 @@
 // cell contains the location of the payload. The receiver reads or reduces the payload at that location, and then
 // writes `consumed`.
 //
-// Peers map only the part of a sender's memory that is in the segment. A message outside of the segment is copied by
-// the receiver from the sender's process (peer_processes.h), if the receiver needs a copy anyway and the system permits
-// such reads. Otherwise the sender first copies the message to a staging area in the segment. Edges that send the same
-// bytes share one copy.
+// Peers map only the part of a sender's memory that is in the segment. For a message outside of the segment, there are
+// two ways. If the receiver needs a copy anyway and the system permits such reads, the receiver copies the message from
+// the sender's process (peer_processes.h). Otherwise the sender first copies the message to a staging area in the
+// segment. Edges that send the same bytes share one copy.
 //
 // A signal edge is one word in the receiver's region.
 //
@@ -145,7 +145,7 @@ class shm_endpoint final : public endpoint,
     const end_word* closed = nullptr;  ///< incoming: the peer's end_word
     staging_area* staging = nullptr;   ///< outgoing: null if peers map the source; owned by the block
     doorbell* peer_bell = nullptr;
-    std::uint64_t read_above = k_never;  ///< size in bytes above which the receiver reads the sender's process
+    std::uint64_t read_above = k_never;  ///< size in bytes above which the receiver reads from the sender's process
     round_no signalled = 0;              ///< outgoing: last value written to the peer's register
     message_target into{};               ///< incoming: target of the awaited message
     message delayed{};                   ///< outgoing: message that waits for a credit
@@ -163,7 +163,7 @@ class shm_endpoint final : public endpoint,
     bool is_reported = false;  ///< the cancellation has been reported
   };
 
-  /// Memory of a detached instance or a closed board. Other members may access this memory until they have left, too.
+  /// Memory of a detached instance or a closed board. Until all other members have left, they may access this memory.
   struct retired_piece {
     std::byte* memory = nullptr;
     const std::atomic<std::uint8_t>* left = nullptr;  ///< one byte per member
@@ -239,8 +239,8 @@ class shm_endpoint final : public endpoint,
   rank losses_seen_ = 0;         ///< number of recorded losses that have been reported
   std::uint64_t areas_shown_ = 0;
   status health_ = status::ok;
-  /// Time at which a message of culprit_ could not be read for the first time. The process of culprit_ may have been
-  /// about to end.
+  /// Time of the first failed attempt to read a message of culprit_. At that time, its process may have been about to
+  /// end.
   std::chrono::steady_clock::time_point culprit_since_{};
 
   std::thread watcher_;

@@ -31,7 +31,7 @@ bool shm_endpoint::has_ended(rank peer, bool is_awaited) const {
   return is_gone(process.number) || (is_awaited && state_of_process(process.number) == rank_state::ending);
 }
 
-/// Returns the next rank in the ring of all ranks that is not closed, not lost and not in this process, or this rank.
+/// Returns the next rank in the ring that is not closed, not lost and not in this process. If none, returns this rank.
 rank shm_endpoint::find_successor() const {
   for (rank i = 1; i < segment_->ranks(); ++i) {
     const rank peer = (self_ + i) % segment_->ranks();
@@ -42,7 +42,7 @@ rank shm_endpoint::find_successor() const {
   return self_;
 }
 
-// A rank counts as open only after its watcher thread holds the life word, if the system permits this. So the end of an
+// If the system permits it, the watcher thread holds the life word before the rank counts as open. So the end of an
 // open rank is detected even if the process calls exec and continues to exist.
 std::optional<failure> shm_endpoint::begin_to_watch() {
   watcher_ = start_quietly("lsched-watcher", [this] { watch_peers(); });
@@ -123,8 +123,7 @@ rank_state shm_endpoint::state_of(rank who) const {
   return has_visible_process(who) ? state_of_process(process.number) : rank_state::unknown;
 }
 
-// Returns the first recorded loss. Ranks that have detected this loss may have ended or closed since, but are not to
-// blame.
+// Returns the first recorded loss. Other ranks may have ended or closed because of this loss, but are not to blame.
 rank shm_endpoint::find_dead_peer() {
   if (const rank lost = find_lost_peer(); lost != k_no_rank) segment_->record_lost(lost);
   if (const rank first = segment_->lost_after(0); first != k_no_rank) return first;

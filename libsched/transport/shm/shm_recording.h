@@ -42,8 +42,8 @@ struct shm_record {
   char label[k_places][k_label_bytes];                       ///< name; empty: the instance was destroyed
 
   void note(const wait_note& what);
-  /// Returns the note of the current wait. Returns an empty note if the rank does not wait, or if the note has changed
-  /// meanwhile.
+  /// Returns the note of the current wait. Returns an empty note if the rank does not wait, or if the note changes
+  /// during this call.
   wait_note wait() const;
   void set_label(std::uint32_t place, std::string_view text);  ///< an empty `text` removes the label
 };

@@ -41,7 +41,7 @@ struct shm_page {
   std::atomic<std::uint32_t> state_of_rank;
   std::atomic<process_id> process;   ///< process of the rank
   std::atomic<std::uint64_t> probe;  ///< address of the rank's memory_probe in its process
-  std::atomic<std::int32_t> lost;    ///< page r has loss number r (from 0): the lost rank plus one; 0: no such loss
+  std::atomic<std::int32_t> lost;    ///< in page n: the rank of loss n (counted from 0) plus one; 0: no such loss
   /// Parts of the rank's region that are never freed. The length is written last. A length of 0 means unused.
   static constexpr std::size_t k_kept_parts = 16;
   struct {
@@ -60,8 +60,8 @@ class shm_segment {
   static result<std::shared_ptr<shm_segment>> create(rank ranks, std::size_t stride_bytes = 0, unsigned cores = 0,
                                                      const std::string& recorder = {});
 
-  /// Returns the default size of a region in address space: that of the machine's memory, or less, so that the segment
-  /// has at most `most` and at most k_most_reserved bytes. Pages are allocated at first access.
+  /// Returns the default size of a region in address space. This is the size of the machine's memory, or less if the
+  /// segment would exceed `most` or k_most_reserved bytes. Pages are allocated at first access.
   static std::uint64_t default_stride(rank ranks, std::uint64_t memory, std::uint64_t most);
   static constexpr std::uint64_t k_most_reserved = std::uint64_t{1} << 46;
 

@@ -32,7 +32,7 @@ constexpr device_symbol symbol_of(std::string_view what, std::string_view type, 
   return symbol;
 }
 
-/// Returns the kernel's name in the image. On a device, an adaptive sum gets its coefficients as arguments.
+/// Returns the kernel's name in the image. Devices compute adasum by scaled_add, with coefficients from the host.
 constexpr std::string_view device_name_of(kernel what) { return what == kernel::adasum ? "scaled_add" : name_of(what); }
 
 struct vector_step_name {

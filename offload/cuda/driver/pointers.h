@@ -14,7 +14,7 @@ namespace lsched {
 /// Returns whether [memory, memory + bytes) is host memory or memory of device `number`. Pinned memory, and managed
 /// memory that the host can read, count as host memory. Returns CONSTRAINT for memory of another device, and ARGUMENT
 /// if the first and the last byte are in memory of different kinds, or if the memory was freed. If the driver fails and
-/// the host cannot read the memory, returns the driver's error. Any thread. No context must be current.
+/// the host cannot read the memory, returns the driver's error. Any thread, with or without a current context.
 result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t number, const std::byte* memory,
                                    std::uint64_t bytes);
 

@@ -19,7 +19,7 @@ LSCHED_DEVICE double round_subnormal_brain(double value) {
   return bits_as<double>(bits_as<std::uint64_t>(rounded) | (bits_as<std::uint64_t>(value) & sign));
 }
 
-/// Returns true if f32 arithmetic gives the same bits as f64 arithmetic: no product may lose a bit that affects the
+/// Returns true if f32 arithmetic gives the same bits as f64 arithmetic, because no product loses bits that affect the
 /// output. The factor must be a power of two, so that a product loses bits only if it is subnormal in f32. For an f32
 /// output, this is the only rounding. For f16, such a product is rounded to zero in any case. For bf16, the factor must
 /// also be at least 1, so that no product loses bits.

@@ -103,7 +103,7 @@ struct bxor {
   }
 };
 
-/// True for bitwise operations, which may process several elements as one word.
+/// True for bitwise operations, which can process several elements as one word.
 template <class Operation>
 inline constexpr bool k_is_bitwise =
     std::is_same_v<Operation, band> || std::is_same_v<Operation, bor> || std::is_same_v<Operation, bxor>;

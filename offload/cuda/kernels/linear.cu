@@ -115,8 +115,8 @@ LSCHED_DEVICE double sum_of_lanes(const Lanes& lanes, std::uint32_t block) {
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
-/// The first pass: computes the sums of this thread block's groups. Barriers ensure that no thread writes lanes, or
-/// sums of blocks, of the next group before all threads have read those of this group.
+/// The first pass: computes the sums of this thread block's groups. Barriers ensure that all threads have read the
+/// lanes and block sums of a group before any thread overwrites them for the next group.
 template <class Format>
 LSCHED_DEVICE void add_groups(const device_arguments& with) {
   LSCHED_SHARED group_lanes<Format> lanes;
@@ -138,8 +138,8 @@ LSCHED_DEVICE void add_groups(const device_arguments& with) {
   }
 }
 
-/// The second pass: adds the sums of all groups, in one thread block. Three threads each add one of the three sums,
-/// from shared memory.
+/// The second pass: adds the sums of all groups, in one thread block. Each of three threads computes one of the three
+/// sums from shared memory.
 LSCHED_DEVICE void add_sums_of_groups(const device_arguments& with) {
   LSCHED_SHARED double sums[k_device_dots * LSCHED_MOST_THREADS];
   const std::uint64_t groups = groups_of(count_of(with));

@@ -38,7 +38,7 @@ LSCHED_DEVICE std::uint64_t magnitude_of(typename Format::number value, bool ign
   return static_cast<element_bits<Format>>(bits_as<element_bits<Format>>(Format::narrow(value)) & most);
 }
 
-/// Accesses items by words of 16 bits if values have 16 bits, else of 32 bits, because items are aligned only for such
+/// Accesses items in words of 16 bits if values have 16 bits, else in words of 32 bits. Items are aligned only for such
 /// words.
 template <class Format>
 struct item_words {
@@ -339,8 +339,8 @@ LSCHED_DEVICE void put(const device_arguments& with) {
   });
 }
 
-/// Subtracts each sent item from the residual, where only the item's rounding error stays. If the error is not finite,
-/// writes zero.
+/// Subtracts each sent item from the residual, so that only the item's rounding error remains. If the error is not
+/// finite, writes zero.
 template <class Format>
 LSCHED_DEVICE void leave(const device_arguments& with) {
   using number = typename Format::number;

@@ -86,7 +86,7 @@ CUresult get_on(const cuda_context& in, CUstream ours, CUevent end, clock::time_
   return answer == CUDA_SUCCESS && clock::now() > deadline ? CUDA_ERROR_NOT_READY : answer;
 }
 
-/// Releases the streams at time `when`, or earlier in the destructor.
+/// Releases the streams at time `when`, or in the destructor if that is earlier.
 class timed_release {
  public:
   timed_release(waiting_streams& others, clock::time_point when)

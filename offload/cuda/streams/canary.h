@@ -1,4 +1,4 @@
-// Finds how many streams may wait for a value in memory (cuStreamWaitValue64) at the same time. If streams share a
+// Finds how many streams can wait for a value in memory (cuStreamWaitValue64) at the same time. If streams share a
 // hardware queue of the device, a waiting stream blocks the others, possibly even the stream whose work would end the
 // wait (docs/inside/cuda.md, 6). The name comes from canaries in mines: a test stream shows the problem before it
 // occurs.
@@ -10,7 +10,7 @@ namespace lsched {
 
 /// The result of the test.
 struct canary_song {
-  std::size_t most_waiting = 0;    ///< last number of the series 1, 2, 4, … with which work proceeded; 0: none
+  std::size_t most_waiting = 0;    ///< highest tested number of waiting streams with which work proceeded; 0: none
   CUresult answer = CUDA_SUCCESS;  ///< result of the first driver call that failed
   bool hangs = false;              ///< work is still in flight although no stream waits any more
 };

@@ -1,8 +1,8 @@
 // A rank of a job in which one rank, the victim, ends or stops at a drawn moment: blame_rank FILE FAMILY END SEED,
 // started by `lsched run`. The rank makes the calls of its family until a call fails, and writes the error to the
-// shared memory (FILE, see blame_ground.h). If the victim has died, a survivor then ends at once, with or without
-// closing its handles. Other ranks must still blame the victim. If the victim has stopped, a survivor waits until all
-// survivors have reported.
+// shared memory (FILE, see blame_ground.h). If the victim has died, a survivor ends right after its report, with or
+// without closing its handles. The errors of the other ranks must still name the victim. If the victim has stopped, a
+// survivor waits until all survivors have reported.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -29,7 +29,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t k_count = 3000;  // about 24 kB: receivers read this size in the sender's memory
+constexpr std::uint64_t k_count = 3000;  // about 24 kB: receivers read such messages from the sender's memory
 
 struct job {
   std::string family, end;
@@ -92,7 +92,7 @@ class rank_of_job {
 
   const lsched_diagnostic& why() const { return why_; }
 
-  /// Destroys and closes no, some or all handles. The number `drawn` decides which.
+  /// Destroys and closes all, some or none of the handles, depending on the random number `drawn`.
   void leave(std::uint64_t drawn) {
     if (drawn % 4 == 0) return;
     if (schedule_ != nullptr) (void)lsched_schedule_destroy(schedule_, job_.timeout_ns(), nullptr);
@@ -183,7 +183,7 @@ class rank_of_job {
     const lsched_status answer = lsched_offer(schedule_, one_bucket(memory_.input.data()), &ticket);
     if (answer == LSCHED_OK)
       return lsched_collect(ticket, one_bucket(memory_.output.data()), job_.timeout_ns(), nullptr, &why_) == LSCHED_OK;
-    return lsched_wait({schedule_, UINT64_MAX}, job_.timeout_ns(), &why_) == LSCHED_OK;  // names the rank that has died
+    return lsched_wait({schedule_, UINT64_MAX}, job_.timeout_ns(), &why_) == LSCHED_OK;  // why_ names the dead rank
   }
 
   bool run_sparse() {

@@ -1,4 +1,4 @@
-// If one rank of a job ends or stops, at any moment, the errors of all other ranks name that rank.
+// Tests of blame: if one rank of a job ends or stops at any moment, the errors of all other ranks must name that rank.
 //
 // The jobs are started by `lsched run`, so that the launcher is tested, too. The program of the ranks is blame_rank.cc.
 #include <gtest/gtest.h>

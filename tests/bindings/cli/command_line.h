@@ -164,7 +164,7 @@ inline words lsched(words arguments) {
   return arguments;
 }
 
-/// Returns the command line of `lsched run`, with `options`, whose ranks run a shell script.
+/// Returns a command line of `lsched run` with `options`. Every rank runs the shell script.
 inline words shell_ranks(words options, const std::string& script) {
   words command{"run"};
   command.insert(command.end(), options.begin(), options.end());

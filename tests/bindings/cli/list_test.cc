@@ -91,8 +91,8 @@ lsched_status create(lsched_world* world, const request& of, const json& entry) 
   return answer;
 }
 
-/// Returns whether the test compares this entry of the list: the collective combines contributions by --op, or is a
-/// partial allgather. Other collectives ignore --op and --mean. Baselines are not compared.
+/// Returns whether the test compares this entry of the list. The test compares collectives that combine contributions
+/// by --op, and partial allgathers, but no baselines. All other collectives ignore --op and --mean.
 bool is_compared(const json& entry) {
   if (entry["constraints"]["summary"].get<std::string>().find("a baseline of") != std::string::npos) return false;
   for (const char* name : {"allreduce", "reduce", "scan"})

@@ -170,8 +170,8 @@ TEST(CommandWrapper, what_nobody_waits_for_has_time_to_end) {
   EXPECT_EQ(it.out, "late\nlate\n");
 }
 
-/// The parent of the script's grandchild ends, so that the launcher becomes the parent. While the launcher waits for
-/// ranks, the script checks whether the grandchild still exists.
+/// The parent of the script's grandchild ends, so the launcher becomes the grandchild's parent. While the launcher
+/// waits for ranks, the script checks whether the grandchild still exists.
 TEST(CommandWrapper, the_launcher_collects_orphans_and_takes_none_for_a_rank) {
   const outcome it = run(shell_ranks({"-n", "2"},
                                      "orphan=$(sh -c '(sleep 0.1; exit 5) >/dev/null & echo $!'); "

@@ -1,5 +1,5 @@
-// Tests of the C++ header as a user's program includes it. Of the library, this file includes only this header. A
-// helper runs ranks as threads.
+// Tests of the C++ header as a user's program includes it. This file includes no other header of the library. A helper
+// runs ranks as threads.
 #include "bindings/cpp/lsched.hpp"
 
 #include <gtest/gtest.h>

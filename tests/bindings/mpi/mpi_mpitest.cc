@@ -192,11 +192,11 @@ std::string examine(const exam::question& question, const mpi_options& options) 
     if (!world.leave() && wrong.empty()) wrong = "the shutdown was cut short";
     return wrong;
   } catch (const too_few_processes&) {
-    return {};  // only runs with more processes ask this question
+    return {};  // this question needs more processes
   }
 }
 
-// --- questions to MPI in particular ------------------------------------------------------------------------
+// --- questions for MPI only --------------------------------------------------------------------------------
 
 /// Sends messages with sizes near the limits of bounce buffers and of chunks, over every kind of route. For some
 /// messages the send is posted first, and for others the receive.
@@ -243,7 +243,7 @@ void crowds_of_signals_merge_and_outlive_their_instance(exam::bench& b) {
   }
 }
 
-/// Every rank sends to all other ranks at once, for more rounds than the credits allow without a receive.
+/// Every rank sends to all other ranks at once. There are more rounds than the credits allow without a receive.
 void everybody_sends_to_everybody(exam::bench& b, bool credits) {
   const rank size = std::min<rank>(g_run.size, 5);
   b.start(size);
@@ -329,7 +329,8 @@ void bounce_buffers_are_not_overwritten(exam::bench& b) {
   }
 }
 
-/// Questions that other transports forbid: three sends ahead of the receiver, and leaving while a message is in flight.
+/// Tests of behaviour that other transports forbid: three sends ahead of the receiver, and leaving while a message is
+/// in flight.
 constexpr exam::question k_mpi_only_questions[]{
     {"bounce_buffers_are_not_overwritten", bounce_buffers_are_not_overwritten},
     {"unreceived_messages_do_not_haunt_the_next_world", unreceived_messages_do_not_haunt_the_next_world},
@@ -480,8 +481,8 @@ std::string a_broken_message_is_noticed() {
   return {};
 }
 
-/// The shutdown of an endpoint must respect its time limit. Rank 0 closes after the other ranks, so that its neighbours
-/// in the ring wait until the limit for the last record of rank 0. A posted receive is cancelled. (UCX may warn at exit
+/// The shutdown of an endpoint must respect its time limit. Rank 0 closes after the other ranks, so its neighbours in
+/// the ring wait for the last record of rank 0 until the limit. A posted receive is cancelled. (UCX may warn at exit
 /// about requests that were never freed.)
 std::string a_shutdown_without_answer_is_bounded() {
   constexpr auto k_shutdown = 300ms;
@@ -546,8 +547,8 @@ class station {
     exam::demand(answer == status::ok, "remove: ", name_of(answer));
   }
 
-  /// Must be called on all ranks. Checks that the shutdown takes less than k_hasty, otherwise it has reached its time
-  /// limit.
+  /// Must be called on all ranks. Checks that the shutdown takes less than k_hasty. A longer shutdown has reached its
+  /// time limit.
   void close() {
     exam::demand(engine_->instance_count() == 0, "instances remain");
     exam::demand(net_->liveness().health() == status::ok, "the endpoint is not in good health");
@@ -705,7 +706,7 @@ void check_endpoints() {
     options.limits.chunk_bytes = 40000;
     const std::string prefix = std::string("exam.") + how.name + ".";
     for (const exam::question& it : k_mpi_questions) check(prefix + it.name, [&] { return examine(it, options); });
-    if (g_run.size > 3) continue;  // no question needs more than three ranks
+    if (g_run.size > 3) continue;  // the questions need at most three ranks
     for (const exam::question& it : exam::k_questions) check(prefix + it.name, [&] { return examine(it, options); });
   }
 }

@@ -37,7 +37,7 @@ std::uint64_t most_signals(rank size) {
 
 /// Runs one round for each element of `callers`. Every rank contributes to every round. Returns the first fault: an
 /// error of the world, a missing contribution, a wrong number of signals, or a rank that runs ahead. If rounds run one
-/// by one, a round with a single caller costs exactly P-1 signals.
+/// by one, a round with a single caller must cost exactly P-1 signals.
 std::string fault_of(const std::vector<schedule_ptr>& programs, const std::vector<std::vector<bool>>& callers,
                      circumstances around) {
   const std::vector<bool> everybody(programs.size(), true);
@@ -120,7 +120,7 @@ TEST(activation, nobody_is_further_away_than_log_p_plus_two) {
     EXPECT_LE(worst, bound) << "P=" << size;
     spared += worst < bound;
   }
-  EXPECT_LT(spared, world_sizes().size());  // the bound is reached somewhere
+  EXPECT_LT(spared, world_sizes().size());  // some world size reaches the bound
 }
 
 TEST(activation, without_a_caller_nothing_happens) {

@@ -1,4 +1,4 @@
-// Tests of read_lists: random memory of one rank, compared with a search through all pairs of elements.
+// Tests of read_lists on random memory of one rank, against a search through all pairs of elements.
 #include "collectives/requests/block_lists.h"
 
 #include <gtest/gtest.h>
@@ -44,13 +44,13 @@ struct round_of_lists {
   }
 };
 
-/// A fault of the search, planted to show that the trials are sharp enough.
+/// A fault that the test plants in the search. The trials must detect each fault.
 enum class planted { nothing, forgets_own_block, forgets_ranges, compares_begins };
 
 /// Returns whether a block is the block of the rank for itself.
 bool is_own(const side& one, std::size_t block, std::size_t self) { return one.counts.size() == 1 || block == self; }
 
-/// Returns whether a received element may overwrite an element that was not sent yet.
+/// Returns whether a received element can overwrite an element that was not sent yet.
 bool collide(const round_of_lists& of, planted fault) {
   const side &from = of.sent, &to = of.received;
   std::size_t first_sent = SIZE_MAX, last_sent = 0, first_received = SIZE_MAX, last_received = 0;

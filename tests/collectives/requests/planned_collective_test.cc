@@ -1,4 +1,4 @@
-// Tests of the choice of segments, and of the schedules that requests of one rank lead to.
+// Tests of the choice of segments, and of the schedules for requests of one rank.
 #include "collectives/requests/planned_collective.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ planned_collective planned(const collective_request& request, world place, const
 
 // --- segments ------------------------------------------------------------------------------------------------
 
-/// A fault of the rule, planted to show that the trials are sharp enough.
+/// A fault that the test plants in the rule. The trials must detect each fault.
 enum class planted { nothing, always_cuts, never_cuts, cuts_on_the_host };
 
 std::size_t sends_of_world(const algorithm& how, rank size, const shape& data) {
@@ -48,7 +48,8 @@ std::size_t sends_of_world(const algorithm& how, rank size, const shape& data) {
   return sends;
 }
 
-/// Returns the segment that the rule demands: 4 MiB on a device if the world then sends more messages.
+/// Returns the segment length that the rule demands, in elements. On a device, segments have 4 MiB if this changes the
+/// number of messages. In all other cases the length is 0 (no segments).
 std::uint64_t wanted_segment(const algorithm& how, rank size, shape data, bool is_on_device, planted fault) {
   const std::size_t whole = sends_of_world(how, size, data);
   data.segment = (std::uint64_t{4} << 20) / size_of(data.type);

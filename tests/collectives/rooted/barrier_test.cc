@@ -104,8 +104,8 @@ TEST(barrier_sabotage, every_dep_is_missed) {
   }
 }
 
-/// A send must wait for the signals of all earlier steps. A comment in barrier.cc warns of the mistake of this test, a
-/// wait for the signal of the previous step only.
+/// A send must wait for the signals of all earlier steps. A comment in barrier.cc warns of the mistake that this test
+/// plants: a wait for only the signal of the previous step.
 TEST(barrier_sabotage, waiting_for_the_last_receive_only_is_too_little) {
   auto programs = barriers(8);
   for (schedule_ptr& program : programs)

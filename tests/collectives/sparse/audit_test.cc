@@ -26,7 +26,7 @@ enum class published_rule {
   owner_first,       ///< the owner of a region adds its own values first, then r-1, r-2, … (V, L, B)
   unsorted_search,   ///< searches sent indices by bisection in a list that is sorted by magnitude (L, B)
   all_k_zeroed,      ///< TopkDSA: clears k elements of the residual, but sends only elements above the k-th (V, L, B)
-  tree_leak,         ///< gTopk: an index in the result has arrived, even if the value is from other ranks
+  tree_leak,         ///< gTopk: an item with an index in the result counts as arrived, also if its value was dropped
   rate_outside,      ///< applies the learning rate to the result instead of to the gradient (V, L, B)
 };
 
@@ -53,7 +53,7 @@ struct audited_round {
 
 // ---- invariants: each function returns 0 if its invariant holds
 
-/// I2: returns the number of result items that are not, bit for bit, the sum of the sent values in rank order.
+/// I2: returns the number of result items that differ from the sum of the sent values in rank order.
 double wrong_bits(const audited_round& round) {
   double wrong = 0;
   for (const auto& [index, value] : round.result) {
@@ -65,7 +65,7 @@ double wrong_bits(const audited_round& round) {
   return wrong;
 }
 
-/// I3: returns the sum of the magnitudes that are in neither the result nor the residuals, or in both, by index.
+/// I3: returns the total magnitude that is lost (in neither result nor residuals) or repeated (in both).
 double lost_or_repeated(const audited_round& round) {
   double sum = 0;
   for (std::size_t i = 0; i < round.before.front().size(); ++i) {
@@ -423,7 +423,7 @@ std::vector<std::int64_t> boundaries(std::uint64_t count, std::uint64_t ranks) {
   std::vector<std::int64_t> made;
   for (std::uint64_t i = 1; i < ranks; ++i) {
     Sum sum = 0;
-    for (std::uint64_t r = 0; r < ranks; ++r)  // wraps like two's complement
+    for (std::uint64_t r = 0; r < ranks; ++r)  // overflows wrap around
       sum = static_cast<Sum>(static_cast<std::uint64_t>(sum) + count * i / ranks + r);
     made.push_back(static_cast<std::int64_t>(std::floor(static_cast<double>(sum) / static_cast<double>(ranks))));
   }

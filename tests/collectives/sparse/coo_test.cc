@@ -308,7 +308,7 @@ TEST(coo, an_index_stays_if_its_sum_is_zero_and_nan_are_seen_by_all) {
   EXPECT_EQ(nan, 0x7FC00000u);
 }
 
-/// No buffer has a size proportional to `count`, so that `count` may be huge. An index in a message has 32 bits, but is
+/// No buffer has a size proportional to `count`, so `count` can be huge. An index in a message has 32 bits, but is
 /// relative to a region.
 TEST(coo, vectors_may_be_longer_than_an_index) {
   for (const rank size : sizes()) {
@@ -451,7 +451,7 @@ TEST(coo, one_owner_has_no_room_for_its_sum) {
   }
 }
 
-/// If regions are balanced, the items of a region never exceed the capacity of its owner, otherwise the round would
+/// If regions are balanced, the items of a region never exceed the capacity of its owner. If they did, the round would
 /// fail. Lists have all lengths up to `room`, and some lists hold only a few adjacent indices.
 TEST(coo, balanced_owners_never_get_more_than_twice_the_room_and_a_few) {
   std::mt19937_64 draw(3);

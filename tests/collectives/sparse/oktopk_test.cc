@@ -383,8 +383,8 @@ TEST(oktopk, reuses_thresholds_in_every_type) {
             }
 }
 
-/// Gradients grow tenfold in the second round, so that the number of items above the old threshold far exceeds the
-/// capacity of a list, 4 k.
+/// Gradients grow tenfold in the second round. The number of items above the old threshold far exceeds the capacity of
+/// a list, 4 k.
 TEST(oktopk, sends_four_k_where_a_threshold_selects_more) {
   for (const dtype type : k_floats)
     for (const rank size : {1, 3, 5}) {
@@ -458,8 +458,7 @@ TEST(oktopk, of_one_rank_is_its_top_k) {
   EXPECT_EQ(world.volume().payload.total, 0u);
 }
 
-/// Expects that the results and the residuals together hold all gradients. Gradients are integers, so that sums are
-/// exact.
+/// Expects that results and residuals together hold all gradients, which are integers, so that sums are exact.
 void expect_conserved(rank size, capacity_policy policy, selection_rule selection) {
   for (const std::uint64_t k : {1u, 3u, 30u, 200u}) {
     const sparse_problem of{
@@ -624,7 +623,7 @@ TEST(oktopk_volume, is_within_the_bound_for_every_input_if_items_are_deferred) {
       }
 }
 
-/// All ranks select the same element, so that the owner of this element receives an item from every rank. No choice of
+/// All ranks select the same element, so the owner of this element receives an item from every rank. No choice of
 /// regions can avoid this.
 TEST(oktopk_volume, is_beyond_the_bound_for_bad_inputs_if_they_are_not) {
   for (const rank size : {8, 12, 33}) {

@@ -95,7 +95,7 @@ class partial_sparse_world {
         [&] { return std::ranges::all_of(its_, [&](const instance* it) { return it->finished.load() >= round; }); });
   }
 
-  /// Runs a round that all present ranks call. Afterwards no offer is pending.
+  /// Runs a round for which all present ranks call. Afterwards no offer is pending.
   bool flush(round_no round) {
     world_.settle();
     for (const rank r : present_) call(r, round);
@@ -139,8 +139,8 @@ class partial_sparse_world {
         offered += ranks_[wide(r)].offered[i];
         left += static_cast<double>(residual(r)[i]);
       }
-      // The sums are integers. An update is a sum divided by the number of ranks and rounded, so that it is multiplied
-      // and rounded here.
+      // The sums are integers, but an update is a rounded quotient (sum / number of ranks). To restore the integer, the
+      // product of update and number of ranks is rounded here.
       most = std::max(most, std::abs(offered - std::round(ranks_[wide(account)].taken[i]) - left));
     }
     return most;
@@ -248,8 +248,8 @@ TEST(partial_sparse, every_algorithm_loses_nothing_and_counts_who_is_in_it) {
         }
 }
 
-/// Each rank collects after random rounds only. The update that a rank then gets is the sum of all updates since its
-/// last collect.
+/// Each rank collects after random rounds only. A collected update must be the sum of all updates since the rank's last
+/// collect.
 TEST(partial_sparse, updates_that_nobody_has_collected_are_added_up) {
   for (const rank size : k_sizes)
     for (const lag_rule lag : {lag_rule(lag_policy::accumulate), lag_rule(lag_policy::history, 2)}) {

@@ -95,7 +95,7 @@ TEST(region_parts, narrow_regions_leave_theirs_to_wide_ones) {
   }
 }
 
-/// Every element has an item, so that the number of items in a part is the width of the part.
+/// Every element has an item, so the number of items in a part is the width of the part.
 TEST(region_parts, are_those_of_all_regions_in_their_order) {
   const sparse_problem of = problem_of(3, 5000);
   const numbers boundaries{0, 3, 3, 5000};

@@ -340,7 +340,7 @@ TEST(sparse_world, refuses_nothing_that_is_not_sent_or_not_to_be_refused) {
 }
 
 /// Sets a gradient to NaN in round 2. Returns the round in which the NaN is refused. There are fewer items than ranks,
-/// so that a rank sends items to an owner only in some rounds.
+/// so a rank sends items to an owner only in some rounds.
 round_no round_of_refusal(std::size_t at) {
   const rank size = 7;
   const sparse_problem problem{.count = k_refusal_count,

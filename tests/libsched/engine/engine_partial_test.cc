@@ -105,7 +105,7 @@ class partial_bench {
   }
 
   /// Makes calls, offers and steps in random order until the round has ended on all ranks. One in `one_in` callers
-  /// makes no offer. Ranks that do not call sometimes make an offer.
+  /// makes no offer. Sometimes a rank makes an offer without a call.
   void run_round(round_no round, std::uint64_t one_in = 4) {
     const std::vector<bool> calls = draw_callers(round);
     for (rank r = 0; r < size(); ++r) {
@@ -115,7 +115,7 @@ class partial_bench {
       if (calls[static_cast<std::size_t>(r)]) call(r, round);
       for (std::uint64_t steps = world.draw_below(2 * static_cast<std::uint64_t>(size())); steps > 0; --steps)
         world.step();
-      if (is_here && world.draw_below(8) == 0) offer(r);  // perhaps after the capture, so for the next round
+      if (is_here && world.draw_below(8) == 0) offer(r);  // an offer after the capture is for the next round
     }
     run_until_round(round);
   }
@@ -296,7 +296,7 @@ TEST(partial, a_count_of_zero_works_like_any_other) {
     }
 }
 
-/// In the tree algorithm, the buffer is first sent to the root, which needs additional messages.
+/// In the tree algorithm, the buffer goes to the root first. This needs additional messages.
 TEST(partial, one_active_rank_of_32_moves_one_buffer_to_each_other_rank_and_hardly_more) {
   constexpr std::uint64_t count = 1000;
   for (rank run = 0; run < 14; ++run) {
@@ -787,7 +787,7 @@ TEST(partial, another_schedule_may_come_after_one_has_gone) {
   }
 }
 
-// A copy may take over the memory of its source. The memory of an output must not be taken over, because the result is
+// A copy may be replaced by a swap of memory. The memory of an output must not be swapped, because the result is
 // published in this memory.
 TEST(partial, a_result_that_is_used_again_is_not_lost) {
   lockstep_world world(1, 3);

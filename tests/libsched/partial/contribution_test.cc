@@ -24,8 +24,7 @@ combiner adds() { return {find_reduce(kernel::sum, dtype::u64), k_count, sizeof(
 
 std::byte* bytes_of(values& from) { return reinterpret_cast<std::byte*>(from.data()); }
 
-/// Returns a gradient whose elements all differ, so that the test detects swapped buffers, and buffers that mix two
-/// gradients.
+/// Returns a gradient whose elements all differ, so that tests detect swapped buffers and mixtures of gradients.
 values gradient_of(std::uint64_t number) {
   values made;
   for (std::uint64_t i = 0; i < k_count; ++i) made[i] = number * (i + 1) + i;

@@ -25,8 +25,7 @@ struct graph {
   std::array<std::uint32_t, k_most_ops> need{};
 };
 
-/// Visits all DAGs whose deps lead from lower to higher numbers. Any other DAG becomes one of these if its ops are
-/// numbered anew.
+/// Visits all DAGs whose deps lead from lower to higher numbers. Any other DAG is one of these with renumbered ops.
 void for_each_graph(graph& of, std::uint32_t next, const std::function<void(const graph&)>& visit) {
   if (next == of.size) return visit(of);
   for (op_set before = 0; before < op_set{1} << next; ++before) {

@@ -80,7 +80,7 @@ std::string fault(const std::string& text, int& accepted) {
   if (!again) return "its print is refused: " + again.error().text;
   for (std::size_t i = 0; i < made->size(); ++i)
     if (*(*made)[i] != *(*again)[i]) return "its print is another schedule";
-  const bool is_reordered = made->size() > 1;  // a file may list ranks in any order; they are printed in order
+  const bool is_reordered = made->size() > 1;  // a file can list ranks in any order, but the print is in order
   const words said = words_of(text);
   if (said[2] == "2") printed = to_text(*made->front(), 2);
   return is_reordered || stand_in(said, words_of(printed)) ? "" : "the file has words that its print lacks";

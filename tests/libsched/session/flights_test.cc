@@ -153,7 +153,7 @@ class flights_trial {
     return own.its.has_result() ? "has a result in memory that no round has used" : "";
   }
 
-  /// Removes all instances. Only the first instance may be left when the others are gone.
+  /// Removes all instances. The committed instance must be the last in the order of removal.
   std::string remove() {
     for (rank r = 0; r < size_; ++r) {
       const std::vector<instance**> all = at(r).its.in_order_of_removal();

@@ -2,8 +2,8 @@
 // the transport inproc. The ranks call offer, collect, withdraw, flush, model_sync and leave in random order. Calls
 // that have to wait are interrupted at random and resumed later.
 //
-// The oracle: rank 0, the witness, has a lag rule that keeps the result of every round separately (a history), and
-// collects all results whenever it takes a turn. The test computes the expected results of every rank from the results
+// The oracle: rank 0, the witness, has a lag rule that keeps the result of every round separately (a history). Whenever
+// rank 0 takes a turn, it collects all results. The test computes the expected results of every rank from the results
 // of rank 0, with the lag rule and the divisor of that rank. Contributions are integers, and the sum of all rounds must
 // be the sum of all offers that were not withdrawn.
 #include "libsched/session/session.h"
@@ -232,7 +232,7 @@ class session_bench {
     one.tickets.push_back(round);
   }
 
-  /// Skips rounds. The next offer must then call for a later round than those that were skipped.
+  /// Skips rounds. The next offer must call for a round after the skipped rounds.
   void skip(player& one) {
     const round_no finished = of(one).rounds().finished;
     const round_no last = world.draw_below(2) == 0 ? k_last_round : world.draw_below(finished + 2);
@@ -302,7 +302,7 @@ class session_bench {
     if (report.what.from == report.what.to) {
       EXPECT_TRUE(report.what.null);
       EXPECT_EQ(report.what.mine + report.what.offers + report.what.last_offers, 0u);
-      EXPECT_LE(report.what.to, one.given_up_to);  // lower if a collect has returned the result of a flush
+      EXPECT_LE(report.what.to, one.given_up_to);  // `to` is lower if a collect has returned the result of a flush
       return false;
     }
     EXPECT_EQ(report.what.from, one.given_up_to) << "rank " << one.self << ": a round is reported twice or left out";
@@ -499,7 +499,7 @@ class session_bench {
   }
 
   /// Checks the mean of a model_sync. If a rank has left meanwhile, the mean may contain weights that the test does not
-  /// know, and is not checked.
+  /// know. Such a mean is not checked.
   void check_mean(std::size_t epoch) {
     if (common_[epoch].empty()) return;  // all ranks have left earlier
     if (epoch < first_leave_) {

@@ -414,7 +414,7 @@ TEST(inproc, misses_a_closed_peer_only_when_something_waits_for_it) {
   EXPECT_EQ(it.receiver->liveness().find_dead_peer(), 0);
 }
 
-// The member has closed either its board or its endpoint.
+// The sender closes its board or its endpoint and posts no record. The receiver's gather must name the sender.
 TEST(inproc, hears_of_a_member_that_will_never_post_its_record) {
   for (const bool closes_all : {false, true}) {
     pair_of_ranks it(1);

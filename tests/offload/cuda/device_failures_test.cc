@@ -164,7 +164,7 @@ TEST_F(DeviceFailures, OneRanksFailureIsToldToTheOthersAtOnce) {
 TEST_F(DeviceFailures, ACopyThatHangs) { hang_in_a_round("cuMemcpyAsync:1:hang"); }
 TEST_F(DeviceFailures, AnEventThatNeverComes) { hang_in_a_round("cuEventQuery:1:hang"); }
 
-// lsched_schedule_destroy frees the schedule also if it returns DEVICE. The C++ object must not use the handle again.
+// lsched_schedule_destroy frees the schedule even if it returns DEVICE. The C++ object must not use the handle again.
 TEST_F(DeviceFailures, AScheduleOfTheCppApiIsFreedOnce) {
   life_of_a_world life(gpu());
   expect_ok(life.take(life_step::attach));
@@ -189,7 +189,7 @@ TEST_F(DeviceFailures, AScheduleOfTheCppApiIsFreedOnce) {
   end_hung(life);
 }
 
-// A sleeping rank is normally woken by a host function of the stream. This host function hangs, so that the rank must
+// A sleeping rank is normally woken by a host function of the stream. Here the host function hangs, so the rank must
 // poll.
 TEST_F(DeviceFailures, ABellThatHangs) {
   life_of_a_world life(gpu());

@@ -49,7 +49,7 @@ TEST_F(FakeMemory, HostThatTouchesDeviceMemoryDies) {
   EXPECT_EXIT(read_freed(), ::testing::KilledBySignal(SIGSEGV), "device memory is not for the host");
 }
 
-/// Matches text that does not contain `about`. Other libraries of the process may print text when it crashes.
+/// Matches text that does not contain `about`. When a process crashes, its other libraries may print text, too.
 class silence final : public ::testing::MatcherInterface<const std::string&> {
  public:
   explicit silence(std::string about) : about_(std::move(about)) {}

@@ -1,5 +1,5 @@
-// Tests of device memory that two processes share, under the fake driver. The fork precedes the loading of the driver
-// in both processes.
+// Tests of device memory that two processes share, under the fake driver. The test forks before either process loads
+// the driver.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>

@@ -183,9 +183,9 @@ class no_descriptors {
 
 constexpr const char* k_no_descriptors = "pidfd_getfd";
 
-/// Returns the calls that fail on rank 0, one at a time. Builds with sanitizers omit pidfd_getfd, which is made to fail
-/// by a lack of file descriptors. Without descriptors the undefined behaviour sanitizer cannot open the pipe by which
-/// it checks an object's type, and reports valid objects.
+/// Returns the calls of rank 0 that fail, one call in each run. A lack of file descriptors makes pidfd_getfd fail.
+/// Builds with sanitizers omit this call: without descriptors, the undefined behaviour sanitizer cannot open the pipe
+/// by which it checks an object's type, and reports valid objects.
 std::vector<const char*> calls_that_fail() {
   std::vector<const char*> calls = {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap",
                                     "cuMemSetAccess"};
@@ -195,8 +195,8 @@ std::vector<const char*> calls_that_fail() {
   return calls;
 }
 
-/// Rank 0 cannot open the memory of the other ranks: either once, or, if file descriptors are lacking, while `still`
-/// exists.
+/// Rank 0 cannot open the memory of the other ranks. If `call` is k_no_descriptors, this lasts as long as `still`
+/// exists. In all other cases, the call fails once.
 void fail_to_open(const fake_device& gpu, const std::string& call) {
   const rank_of_process mine(true);
   const bool is_first = lsched_rank(mine.world()) == 0;
@@ -278,12 +278,12 @@ TEST(CudaPeers, AttachToADeviceThatHangsShowsNothing) {
 
 constexpr std::size_t k_short = 100'000;  ///< number of elements, enough for the buffer to be read in place
 
-/// Returns how many allocations of applications in other processes this process has open.
+/// Returns the number of allocations that belong to applications in other processes and that this process has open.
 std::uint64_t open_imports(const fake_device& gpu) {
   return gpu.fake().calls("cuIpcOpenMemHandle") - gpu.fake().calls("cuIpcCloseMemHandle");
 }
 
-/// Returns how many areas of the library in other processes this process has mapped.
+/// Returns the number of areas that belong to the library in other processes and that this process has mapped.
 std::uint64_t mapped_imports(const fake_device& gpu) {
   return gpu.fake().calls("cuMemImportFromShareableHandle") - gpu.fake().calls("cuMemUnmap");
 }

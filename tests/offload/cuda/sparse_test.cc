@@ -198,7 +198,7 @@ TEST_F(CudaSparse, AllreducesHaveTheBitsOfHostMemory) {
     }
 }
 
-/// Every failure of the driver, in a create or in a round, must return a specific status. No call may hang or leak.
+/// Every failure of the driver, in a create or in a round, must lead to a specific status. No call may hang or leak.
 TEST_F(CudaSparse, FaultsHaveNames) {
   constexpr int k_sticky = 700;
   const auto is_named = [](lsched_status code) {

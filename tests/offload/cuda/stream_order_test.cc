@@ -271,7 +271,7 @@ TEST_F(WaitingStreams, AreCountedForAllRanksOfADevice) {
   {
     const waiting_rank first(gpu(), one.at(0)), second(gpu(), two.at(0));
     for (std::size_t i = 0; i < k_most; ++i) expect_to_wait((i < 3 ? first : second).wait_on(streams[i]));
-    expect_to_wait(second.wait_on(streams[0]));  // this stream already waits, so that it does not count again
+    expect_to_wait(second.wait_on(streams[0]));  // this stream already waits, so it does not count again
     auto one_more = second.wait_on(streams[k_most]);
     expect_host_to_wait(one_more);
     EXPECT_EQ(fake().calls("cuStreamWaitValue64") - before, k_most + 1);

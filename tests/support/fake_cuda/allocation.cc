@@ -1,5 +1,5 @@
-// Allocated and registered memory. As in a real driver, calls that free or unregister memory block until the device has
-// completed all work that was queued before.
+// Allocated and registered memory. As in a real driver, a call that frees or unregisters memory returns only after the
+// device has completed all work that was queued before.
 #include <sys/mman.h>
 
 #include "tests/support/fake_cuda/worker.h"

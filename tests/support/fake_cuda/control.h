@@ -18,7 +18,7 @@ using kernel_finder = const emulated_kernel* (*)(std::string_view name);
 
 // NAME(function, result, parameters). Any thread may call these functions, except inside a host function of a stream.
 //   fail          adds faults, written as in FAKE_CUDA_FAIL. The n-th call means the n-th call after this call of
-//   `fail`
+//                 `fail`
 //   reset         waits for running work, drops all queued work, and reads the environment again. Afterwards all
 //                 handles are invalid, all memory is freed, and the calling thread has no context
 //   calls         returns the number of calls of `function` since the start or the last reset
@@ -28,7 +28,7 @@ using kernel_finder = const emulated_kernel* (*)(std::string_view name);
 //   hold          stops all streams until go_on() or step(). Calls that wait for the device block during that time
 //   go_on         ends hold()
 //   step          while streams are held: runs one entry of `stream`, or of any stream if `any` is set. Returns 0 if no
-//   entry was ready
+//                 entry was ready
 //   hold_stream   `is_held` 1: stops `stream`; 0: lets `stream` continue
 //   pending       returns the number of incomplete entries of `stream`
 //   read, write   copy from or to device memory. They return 0 if the address is not in device memory

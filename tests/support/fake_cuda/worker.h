@@ -16,7 +16,7 @@ CUstream stream_of(process& p, CUstream handle);
 /// Adds work at the end of a stream. If the stream is in a capture, the work is dropped.
 CUresult enqueue(process& p, lock& held, CUstream stream, work what);
 
-/// Blocks until all work that the stream (or all streams of the device) contains at the call has completed. Also
+/// Blocks until the stream (or every stream of the device) has completed all work that it contained at the call. Also
 /// returns if the driver has failed for good.
 CUresult wait_for_stream(process& p, lock& held, CUstream stream);
 CUresult wait_for_device(process& p, lock& held, int device);

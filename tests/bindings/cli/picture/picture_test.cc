@@ -121,7 +121,7 @@ TEST(picture, boxes_of_a_lane_do_not_overlap) {
       EXPECT_LE(layout.boxes[i].y + layout.boxes[i].height, layout.lane_tops[lane + 1]);
       EXPECT_LE(layout.boxes[i].x + layout.boxes[i].width, layout.left + layout.width + 1e-6);
     }
-    layout.boxes[1] = layout.boxes[0];  // planted
+    layout.boxes[1] = layout.boxes[0];  // plants an overlap
     EXPECT_EQ(overlap_in(round.picture, layout), "boxes 0 and 1");
   }
 }
@@ -134,7 +134,7 @@ TEST(picture, a_critical_path_is_a_chain_as_long_as_the_round) {
     const auto step =
         std::ranges::find_if(path.begin() + 1, path.end() - 1, [](const path_step& it) { return it.begin < it.end; });
     ASSERT_LT(step, path.end() - 1);
-    step->end -= 1;  // planted
+    step->end -= 1;  // plants a gap
     EXPECT_EQ(flaw_of(path, round), "a gap");
     step->end += 1;
     path.erase(step);

@@ -81,9 +81,9 @@ TEST(goal_simulation, repeats_the_published_times_of_loggopsim) {
   EXPECT_EQ(finish_ns(dissemination(16)), times_ns(16, 22'000));
 }
 
-// Each rank sends two messages of 4000 bytes to the other. The NIC sends the second message 24,994 ns after the first,
-// so that the message ends 2o + L + 23,994 ns later. LogGOPSim's time is 58,988 ns, because there the bytes of the
-// first message occupy the receiver's CPU, and the second send waits for that CPU.
+// Each rank sends two messages of 4000 bytes to the other. The NIC sends the second message 24,994 ns after the first.
+// That message ends 2o + L + 23,994 ns later. LogGOPSim's time is 58,988 ns, because there the bytes of the first
+// message occupy the receiver's CPU, and the second send waits for that CPU.
 TEST(goal_simulation, differs_from_loggopsim_if_a_send_waits_for_the_cpu_of_a_receiver) {
   const auto rank_of = [](int self) {
     const std::string peer = std::to_string(1 - self);

@@ -277,7 +277,7 @@ TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
 
 constexpr std::uint64_t k_long = 100'000;  ///< size of a message that does not fit in a cell, in bytes
 
-/// Connects the routes after an exchange. So all ranks have joined, and their memory can be read.
+/// First connects without routes, so that all ranks have joined and their memory is readable. Then connects the routes.
 void connect_when_all_are_here(exam::bench& b, std::vector<exam::route> routes) {
   b.connect({});
   b.disconnect();
@@ -400,7 +400,7 @@ TEST(shm, wakes_whoever_sleeps_when_the_last_record_is_posted) {
     ASSERT_EQ(boards[static_cast<std::size_t>(r)]->post({}, &missing), status::ok);
     ends[static_cast<std::size_t>(r)]->flush();
     if (r != 1) {
-      EXPECT_EQ(rings(0) + rings(2), before) << "rank " << r;  // no rank could proceed
+      EXPECT_EQ(rings(0) + rings(2), before) << "rank " << r;  // no rank can proceed before the last record
     }
   }
   EXPECT_EQ(rings(0) + rings(2), before + 2);
@@ -421,8 +421,8 @@ TEST(shm, hears_of_a_member_that_has_left_without_posting_its_record) {
   EXPECT_EQ(missing, 1);
 }
 
-// Rank 1 notices that rank 2 is dead, and closes for that reason. Rank 0 waits for both ranks, and checks them
-// afterwards.
+// Rank 1 notices that rank 2 is dead, and therefore closes, too. Rank 0 waits for both ranks. When it looks for a dead
+// rank afterwards, it must find rank 2.
 TEST(shm, names_the_rank_that_was_missed_first_whoever_ends_because_of_it) {
   const auto segment = segment_for(3);
   const auto last = end_of(segment, 0);
@@ -490,7 +490,7 @@ TEST(shm, loses_no_message_between_threads_that_sleep) {
         sleep_until(
             b, self, [&] { return b.is_sent(mine); }, lost[mine]);
       }
-      b.at(self).flush();  // this thread polls no more
+      b.at(self).flush();  // because this thread does not poll again
     });
   };
   std::thread other(run, 1);

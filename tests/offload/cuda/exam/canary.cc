@@ -1,4 +1,4 @@
-// Measures how many streams may wait for a value in memory before other streams stall. The part tries 1 to 8 streams,
+// Measures how many streams can wait for a value in memory before other streams stall. The part tries 1 to 8 streams,
 // 16 and 31, for several numbers of hardware queues, with and without work behind the waits.
 #include <cstdlib>
 #include <cstring>

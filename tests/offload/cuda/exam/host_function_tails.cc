@@ -1,5 +1,5 @@
-// Measures the delay of host functions after pauses of several lengths. These measurements alternate with measurements
-// of a thread's wake-up, which are the baseline for the delays of the machine.
+// Measures the delay of host functions after pauses of several lengths. For comparison, every second measurement is the
+// delay of a thread's wake-up.
 #include <atomic>
 
 #include "tests/offload/cuda/exam/exam.h"

@@ -16,8 +16,8 @@ struct exchange {
   bool copies_up;
 };
 
-/// Index of the first of two words in shared memory, one word per side: the number of chunks that the side has sent,
-/// the number of chunks of the other side that the side has consumed, and the number of steps of the side.
+/// Each counter is two words in shared memory, one per side. Its value here is the index of the first word. `sent`:
+/// chunks sent by the side; `used`: chunks of the other side that the side has consumed; `step`: steps of the side.
 enum word_line : std::size_t { sent = 0, used = 2, step = 4 };
 
 class side {
