@@ -1,5 +1,5 @@
-// Access to environment variables of a process that opens a world. An empty variable counts as not set if its value is
-// a text. If its value is a number, an empty variable is an error, because a launcher should have set the number.
+// Access to environment variables of a process that opens a world. An empty variable counts as not set if a text is
+// expected. If a number is expected, an empty variable is an error, because a launcher should have set the number.
 #pragma once
 
 #include <unistd.h>
@@ -69,8 +69,8 @@ inline result<bool> choice_in_environment(const char* variable, std::string_view
   const char* const set = text_in_environment(variable);
   const std::string_view text = set == nullptr ? by_default : std::string_view(set);
   if (text == by_default || text == other) return text == by_default;
-  return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\", neither " +
-                                       std::string(by_default) + " nor " + std::string(other)};
+  return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\": set " +
+                                       std::string(by_default) + " or " + std::string(other)};
 }
 
 /// Returns true if `variable` is 1 or yes, and false if the variable is 0, no, or not set. Returns ARGUMENT for any
@@ -80,7 +80,7 @@ inline result<bool> switch_in_environment(const char* variable) {
   const std::string_view text = set == nullptr ? "0" : std::string_view(set);
   if (text == "1" || text == "yes") return true;
   if (text == "0" || text == "no") return false;
-  return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\", neither 1 nor 0"};
+  return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\": set 1 or 0 (yes or no)"};
 }
 
 inline result<std::optional<std::int32_t>> cuda_device_in_environment() {
@@ -93,8 +93,8 @@ inline result<bool> cuda_streams_in_environment() {
 }
 
 /// Returns the launch of this process, or nothing if no local launcher started the process. Returns ARGUMENT if only
-/// some of the launcher's variables are set, or if a value is invalid, because a world of one rank would then give
-/// wrong sums without an error.
+/// some of the launcher's variables are set, or if a value is invalid. A world of one rank would give wrong sums
+/// without an error in these cases.
 inline result<std::optional<launch>> find_launch() {
   launch found;
   const std::pair<const char*, std::int32_t*> contract[]{
@@ -105,7 +105,11 @@ inline result<std::optional<launch>> find_launch() {
   for (const auto& [variable, number] : contract) {
     const auto read = number_in_environment(variable);
     if (!read) return read.error();
-    if (!*read) return failure{status::argument, std::string(variable) + " is not set, but `lsched run` sets it"};
+    if (!*read)
+      return failure{
+          status::argument,
+          std::string(variable) +
+              " is not set, although other variables of `lsched run` are: start the program with `lsched run`"};
     *number = **read;
   }
   const auto launcher = number_in_environment(k_run_launcher);

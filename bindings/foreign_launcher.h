@@ -16,7 +16,8 @@ namespace lsched {
 inline result<bool> wants_world_of_one() {
   const char* const set = text_in_environment("LSCHED_WORLD");
   if (set == nullptr || set == std::string_view("alone")) return set != nullptr;
-  return failure{status::argument, std::string("LSCHED_WORLD is \"") + set + "\", not alone"};
+  return failure{status::argument, std::string("LSCHED_WORLD is \"") + set +
+                                       "\": the only value is alone, so unset the variable or set alone"};
 }
 
 /// A launcher that started this process as one of several.
@@ -29,15 +30,15 @@ struct foreign_launch {
 
   /// Returns a text such as "this process is one of 3 started by an MPI launcher (PMI_SIZE, as of MPICH)".
   std::string text() const {
-    return "this process is one of " + number + " started by " + std::string(launcher) + " (" + variable +
-           (mpi.empty() ? "" : ", as of " + std::string(mpi)) + ")";
+    return "this process is one of " + number + " processes started by " + std::string(launcher) + " (" + variable +
+           (mpi.empty() ? "" : ", set by " + std::string(mpi)) + ")";
   }
 };
 
 /// Searches for a foreign launcher in this order: PMI, Open MPI, torchrun, a step of Slurm, PMIx. Returns the first
 /// launcher that it finds, or nothing if no foreign launcher started several processes. (A batch script of Slurm is one
-/// process, even if its job has several tasks.) Returns ARGUMENT if a variable that holds a number of processes is not
-/// a number.
+/// process, even if its job has several tasks.) Returns ARGUMENT if the value of a variable should be a number of
+/// processes, but is not a number.
 inline result<std::optional<foreign_launch>> find_foreign_launch() {
   struct row {
     const char* size;    ///< the variable that holds the number of processes
@@ -73,7 +74,7 @@ inline std::optional<failure> refuse_foreign_launch() {
   if (!found) return found.error();
   if (!*found) return std::nullopt;
   return failure{status::unsupported, (*found)->text() + ": open the world with " + std::string((*found)->call) +
-                                          ", or start it with `lsched run`, or set LSCHED_WORLD=alone"};
+                                          ", start the program with `lsched run`, or set LSCHED_WORLD=alone"};
 }
 
 /// Returns the launch by `lsched run` whose world this process opens, or nothing if the process opens a world of one

@@ -98,8 +98,10 @@ class picture {
   /// Returns ARGUMENT if one of the three files cannot be written. Leaves no new files behind.
   std::optional<failure> validate() const {
     if (png_ == data_ || png_ == script_)
-      return failure{status::argument,
-                     png_.string() + ": a picture's name ends in .png; .dat and .gp are written beside it"};
+      return failure{
+          status::argument,
+          png_.string() +
+              ": the name of a picture must end in .png (.dat and .gp files are written to the same folder)"};
     for (const auto& path : {png_, data_, script_}) {
       const bool is_new = !std::filesystem::exists(path);
       if (!std::ofstream(path, std::ios::app))
@@ -230,12 +232,12 @@ class picture {
     if (error != 0)
       return failure{error == ENOENT ? status::unsupported : status::transport,
                      "gnuplot did not start (" + std::string(std::strerror(error)) +
-                         "): `apt-get install gnuplot-nox`, then `gnuplot " + argument + "`"};
+                         "): install gnuplot (`apt-get install gnuplot-nox`), then run `gnuplot " + argument + "`"};
     int ended = 0;
     while (waitpid(process, &ended, 0) < 0 && errno == EINTR) {
     }
     if (WIFEXITED(ended) && WEXITSTATUS(ended) == 0) return std::nullopt;
-    return failure{status::transport, "gnuplot refused " + argument};
+    return failure{status::transport, "gnuplot failed: run `gnuplot " + argument + "` to see the error"};
   }
 
   std::filesystem::path png_, data_, script_;

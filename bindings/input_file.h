@@ -44,7 +44,7 @@ inline result<std::string> content_of(const std::string& path, std::uint64_t mos
   if (content.starts_with("\xef\xbb\xbf")) content.erase(0, 3);
   if (content.size() <= most_bytes) return content;
   return failure{status::argument,
-                 path + ": exceeds the limit of " + std::to_string(most_bytes >> 20) + " MiB for a file"};
+                 path + ": the file exceeds the limit of " + std::to_string(most_bytes >> 20) + " MiB"};
 }
 
 }  // namespace lsched

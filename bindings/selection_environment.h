@@ -22,8 +22,8 @@ inline result<tuning_table> read_tuning(const std::string& path) {
   if (!table) return table.error();
   for (const tuning_rule& rule : table->rules)
     if (find(rule.collective, rule.algorithm) == nullptr)
-      return failure{status::argument, "line " + std::to_string(rule.line) + ": there is no " + rule.collective +
-                                           " algorithm " + rule.algorithm};
+      return failure{status::argument, "line " + std::to_string(rule.line) + ": " + rule.collective +
+                                           " has no algorithm " + rule.algorithm + ", see `lsched list`"};
   return table;
 }
 

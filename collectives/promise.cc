@@ -71,14 +71,14 @@ std::optional<failure> validate(const collective& of, rank size, const asked& wa
   const auto refuse = [&](const std::string& why) {
     return failure{status::argument, std::string(of.name) + " " + why};
   };
-  if (wanted.what && !of.reduces) return refuse("combines nothing, so that no reduction can be promised");
-  if (wanted.type && !of.moves_data) return refuse("moves no data, so that no dtype can be promised");
-  if (wanted.count && !of.moves_data) return refuse("moves no data, so that no count can be promised");
-  if (wanted.count && of.has_counts)
-    return refuse("has a count for each rank, so that no single count can be promised");
-  if (wanted.root && !of.is_rooted) return refuse("has no root");
+  if (wanted.what && !of.reduces) return refuse("has no reduction, so no reduction can be required");
+  if (wanted.type && !of.moves_data) return refuse("moves no data, so no dtype can be required");
+  if (wanted.count && !of.moves_data) return refuse("moves no data, so no count can be required");
+  if (wanted.count && of.has_counts) return refuse("has a count for each rank, so no single count can be required");
+  if (wanted.root && !of.is_rooted) return refuse("has no root, so no root can be required");
   if (wanted.root && (*wanted.root < 0 || *wanted.root >= size))
-    return refuse("has no root " + std::to_string(*wanted.root) + ": there are " + counted(wide(size), "rank"));
+    return refuse("cannot have the root " + std::to_string(*wanted.root) + ": the world has " +
+                  counted(wide(size), "rank"));
   return std::nullopt;
 }
 
@@ -135,21 +135,27 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
   const bool is_asked = by_caller.what || by_caller.type || by_caller.count || by_caller.root;
   if (!unknown.empty() && (is_asked || !wanted.empty()))
     return failure{status::argument,
-                   std::string(of->name) + ": " + std::string(unknown) + " cannot be derived from schedules"};
+                   std::string(of->name) + ": " + std::string(unknown) +
+                       " cannot be derived from schedules: require no collective, dtype, count, reduction or root"};
   if (of == nullptr && is_asked)
-    return failure{status::argument, "\"" + std::string(name) +
-                                         "\" names no collective whose outputs can be promised: name the collective"};
+    return failure{
+        status::argument,
+        "\"" + std::string(name) +
+            "\" does not begin with the name of a collective, whose outputs could be checked: name the collective"};
   if (of == nullptr || !unknown.empty()) return world_promise{};
   if (auto why = validate(*of, size, by_caller)) return std::move(*why);
   if (of->activates && first.starts().policy == activation_policy::none)
-    return failure{status::argument,
-                   std::string(of->name) + " is promised, but its schedules have no activation policy"};
+    return failure{
+        status::argument,
+        std::string(of->name) +
+            " is required, but the schedules have no activation policy: name a collective that is not partial"};
   if (!of->activates && first.starts().is_woken())
-    return failure{status::argument, std::string(of->name) + " is promised, but its schedules start by " +
-                                         words_for(first.starts()) + ", which leaves out late ranks"};
+    return failure{status::argument, std::string(of->name) + " is required, but the schedules start by " +
+                                         words_for(first.starts()) +
+                                         ", which omits late ranks: name the partial collective"};
   world_promise made{.of = of, .data = shape_of(*of, world, by_caller)};
   if (by_caller.what && !supports(made.data.what, made.data.type))
-    return failure{status::argument, std::string(name_of(made.data.what)) + " does not exist for " +
+    return failure{status::argument, std::string(name_of(made.data.what)) + " is not defined for " +
                                          std::string(name_of(made.data.type))};
   made.data.in_place = true;
   made.in_place = aliasing_of(*of, size, made.data);

@@ -153,7 +153,7 @@ std::uint64_t bytes_asked_for(const shape& data, rank size) {
 // --- the choice --------------------------------------------------------------------------------------------
 
 /// Returns the candidate with the shortest predicted time. If ranks share cores, predictions within k_model_precision
-/// count as equal, and the fewest hops decide, because a wait may cost more than the model predicts.
+/// count as equal. Then the fewest hops are preferred, because a wait may cost more than the model predicts.
 const candidate* fastest(const std::vector<candidate>& all, const topology& around) {
   const double precision = around.is_crowded() ? k_model_precision : 1;
   double least = std::numeric_limits<double>::infinity();
@@ -179,8 +179,8 @@ result<choice> named_by_environment(std::string_view collective, std::string_vie
                                     const activation& starts) {
   auto made = named(collective, name, place, data, starts, "named by the environment");
   if (made) return made;
-  return failure{made.error().code, "LSCHED_ALGORITHM names " + std::string(collective) + "=" + std::string(name) +
-                                        ": " + made.error().text};
+  return failure{made.error().code, "LSCHED_ALGORITHM requests " + std::string(collective) + "=" + std::string(name) +
+                                        ", which cannot be used: " + made.error().text};
 }
 
 std::optional<choice> ruled(const collective& of, world place, const shape& data, const activation& starts,
@@ -309,13 +309,14 @@ result<std::vector<std::pair<std::string, std::string>>> parse_named_algorithms(
     text.remove_prefix(std::min(end + 1, text.size()));
     const std::size_t equals = one.find('=');
     if (equals == std::string_view::npos)
-      return failure{status::argument, "\"" + std::string(one) + "\" is not of the form collective=algorithm"};
+      return failure{status::argument,
+                     "\"" + std::string(one) + "\" is not of the form collective=algorithm, such as allreduce=ring"};
     const std::string_view collective = one.substr(0, equals);
     const std::string_view name = one.substr(equals + 1);
     if (name == "auto" && find_collective(collective) != nullptr) continue;
     if (find(collective, name) == nullptr) return unknown_name(collective, name);
     if (std::ranges::any_of(pairs, [&](const auto& pair) { return pair.first == collective; }))
-      return failure{status::argument, std::string(collective) + " is named twice"};
+      return failure{status::argument, std::string(collective) + " is named twice: name each collective once"};
     pairs.emplace_back(collective, name);
   }
   return pairs;

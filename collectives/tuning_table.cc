@@ -74,7 +74,7 @@ tuning_rule read_rule(std::string_view collective, line_reader& words) {
   rule.least_bytes = words.whole_number(std::uint64_t{0}, k_endless);
   rule.most_bytes = words.whole_number(rule.least_bytes, k_endless);
   rule.algorithm = words.word();
-  if (rule.algorithm.empty()) words.fail("no algorithm");
+  if (rule.algorithm.empty()) words.fail("the name of an algorithm is missing");
   for (std::string_view option = words.word(); !option.empty() && !words.error(); option = words.word()) {
     if (option == "segment")
       rule.segment_bytes = words.whole_number(std::uint64_t{1}, k_endless - 1);

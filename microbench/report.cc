@@ -43,7 +43,7 @@ std::string text_of(const result& value, const result& row, const column& c) {
 
 void pin_application(const team& ranks, reporter& out) {
   const std::vector<unsigned>& cores = ranks.core_list();
-  if (cores.empty()) throw failed("--pin: the affinity mask cannot be read");
+  if (cores.empty()) throw failed("--pin: cannot read the affinity mask of this process");
   const unsigned core = cores[static_cast<std::size_t>(ranks.rank()) % cores.size()];
   if (!bind_this_thread(core)) throw failed("--pin: cannot bind the thread to core " + std::to_string(core));
   out.say("pinned: application thread of rank r on the r-th of %zu cores", cores.size());
@@ -239,14 +239,14 @@ void reporter::draw(const std::string& title, std::span<const plot_diagram> diag
   const auto why = picture(options_.plot).draw(title, diagrams, {caveat, words_for_machine(common_)});
   if (why && why->code == status::argument) throw failed(why->text);
   if (why)
-    say("no plot, %s", why->text.c_str());
+    say("no plot: %s", why->text.c_str());
   else
     say("plot: %s", options_.plot.c_str());
   is_drawn_ = !why || why->code == status::unsupported;
 }
 
 int reporter::finish() {
-  if (!is_right_) say("WRONG: results of libsched; see the table");
+  if (!is_right_) say("WRONG: libsched has returned wrong results, which the table marks");
   return is_right_ && is_drawn_ ? 0 : 1;
 }
 

@@ -27,7 +27,8 @@ std::optional<failure> joined_world::hand_over(carrying& move, const std::option
 std::optional<failure> joined_world::carry(session& moved, joined_world& from, const request_maker& anew,
                                            queued_commit* made) {
   if (&process_ != &from.process_ || &from == this)
-    return failure{status::argument, "a schedule moves only to another world of the same process"};
+    return failure{status::argument,
+                   "a schedule moves only to another world of the same process: pass a world from lsched_shrink"};
   carrying move(process_.engine(), moved);
   if (auto why = move.validate(members())) return why;
   std::vector<instance*> before = move.before();

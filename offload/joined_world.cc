@@ -17,11 +17,13 @@ std::optional<failure> validate_ranks(const world& place, std::span<const rank> 
   std::vector<rank> sorted(listed.begin(), listed.end());
   std::ranges::sort(sorted);
   if (!sorted.empty() && (sorted.front() < 0 || sorted.back() >= place.size))
-    return failure{status::argument, "ranks: a rank is not from 0 to " + std::to_string(place.size - 1)};
+    return failure{status::argument, "ranks: a listed rank is not from 0 to " + std::to_string(place.size - 1)};
   if (const auto twin = std::ranges::adjacent_find(sorted); twin != sorted.end())
-    return failure{status::argument, "ranks: rank " + std::to_string(*twin) + " is listed more than once", *twin};
+    return failure{status::argument,
+                   "ranks: rank " + std::to_string(*twin) + " is listed more than once: list each rank once", *twin};
   if (!std::ranges::binary_search(sorted, place.self))
-    return failure{status::argument, "ranks: this rank, " + std::to_string(place.self) + ", is not listed"};
+    return failure{status::argument, "ranks: this rank, " + std::to_string(place.self) +
+                                         ", is not listed: only the listed ranks make this call"};
   return std::nullopt;
 }
 
@@ -171,8 +173,11 @@ result<new_world> joined_world::await(std::unique_ptr<meeting> made, driver::clo
   result<new_world> answer = failure{status::internal};
   by.with_engine([&] {
     if (is_late && !made->give_up()) {  // in a shrink, give_up() always returns true
-      answer =
-          failure{status::timeout, "the first rank of the list did not complete its decision in time", made->first()};
+      answer = failure{
+          status::timeout,
+          "rank " + std::to_string(made->first()) +
+              ", the first listed rank, did not decide in time whether the new world exists: check that this rank runs",
+          made->first()};
       return process_.engine().adopt(std::move(made));
     }
     if (made->made() != nullptr)
@@ -213,16 +218,22 @@ std::optional<failure> joined_world::await_readers(instance& given_up) {
     if (answer == status::device)
       return failure{
           answer,
-          given_up.label + ": the device does not complete its work, and this rank's memory stays in use until then"};
+          given_up.label +
+              ": the device does not complete its work. Until then, do not free or write the memory of the schedule"};
     const bool is_own = answer == status::pending && reader == k_no_rank;
     if (is_own || !is_late) {
       std::this_thread::sleep_for(nap);
       continue;
     }
     if (answer == status::unsupported)
-      return failure{answer, given_up.label + ": MPI still transfers a long message from or to this rank's memory"};
-    return failure{status::busy, given_up.label + ": rank " + std::to_string(reader) + " reads this rank's memory",
-                   reader};
+      return failure{
+          answer,
+          given_up.label +
+              ": MPI still transfers a long message from or to this rank's memory: do not free or write this memory"};
+    return failure{
+        status::busy,
+        given_up.label + ": rank " + std::to_string(reader) + " still reads this rank's memory: call again later",
+        reader};
   }
 }
 
@@ -258,7 +269,7 @@ std::optional<failure> joined_world::remove(std::span<instance** const> gone) {
       if (*one == nullptr) continue;
       const std::string label = (*one)->label;
       if (const status answer = process_.engine().remove(**one); answer != status::ok) {
-        why = failure{answer, label + ": a round is outstanding: wait for it first"};
+        why = failure{answer, label + ": a round is outstanding: wait for that round first"};
         return;
       }
       open_.remove(std::exchange(*one, nullptr));

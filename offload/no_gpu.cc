@@ -4,7 +4,7 @@
 namespace lsched {
 
 result<std::unique_ptr<device>> open_gpu(const gpu_choice&, endpoint&) {
-  return failure{status::unsupported, "this build of libsched has no CUDA"};
+  return failure{status::unsupported, "this build of libsched has no CUDA: install a build with CUDA"};
 }
 
 bool is_gpu_memory(const void*, std::uint64_t) { return false; }

@@ -49,7 +49,8 @@ runtime::~runtime() {
 
 std::optional<failure> runtime::attach(gpu_choice which) {
   const std::lock_guard lock(attaching_);
-  if (device_ != nullptr) return failure{status::state, "this process's rank has a device already: " + device_->name()};
+  if (device_ != nullptr)
+    return failure{status::state, "this rank has a device already, and can attach only one: " + device_->name()};
   which.local_rank = static_cast<std::uint32_t>(net_->place().self) % std::max(local_ranks_, 1u);
   auto opened = open_gpu(which, *net_);
   if (!opened) return opened.error();
@@ -117,7 +118,8 @@ std::optional<failure> runtime::write_trace(const std::string& path) {
   const std::string text = to_trace_json(buffer->events(), buffer->context());
   if (text.size() > file_size_limit()) {
     std::fclose(file);
-    return trace_failure(status::transport, path, "is empty: the trace exceeds the file size limit (`ulimit -f`)");
+    return trace_failure(status::transport, path,
+                         "is empty, because the trace exceeds the file size limit: raise `ulimit -f`");
   }
   const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
   const int error = errno;

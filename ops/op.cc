@@ -8,7 +8,8 @@ std::string validate_kernel(const op& one, const parameter_values& with) {
   if (one.kind != op_kind::compute && one.kind != op_kind::capture) return {};
   const kernel_row& row = row_of(one.what);
   const bool fits = one.kind == op_kind::compute || row.is(trait::merges);
-  if (!fits || !row.supports(one.type)) return "the reduction is not defined for " + std::string(name_of(one.type));
+  if (!fits || !row.supports(one.type))
+    return "the reduction " + std::string(name_of(one.what)) + " is not defined for " + std::string(name_of(one.type));
   for (std::size_t i = 0; one.kind == op_kind::compute && i < with.size(); ++i) {
     const parameter_rule& rule = row.parameters[i];
     if (rule.type == parameter_type::real && !std::isfinite(with[i].real()))

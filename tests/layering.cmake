@@ -143,8 +143,8 @@ set(header_of_cuda  "^((cuda|nccl)[A-Za-z0-9_]*\\.h$|(cub|cuda|thrust|nv)/)")
 set(home_of_cuda    "^offload/cuda/.*$")
 set(header_of_nanobind "^nanobind/")
 set(home_of_nanobind   "^bindings/python/src/")
-# CMake generates build_options.h, which defines the third parties of this build. Objects of all other folders are the
-# same in each build.
+# CMake generates build_options.h, which states whether this build has each optional third party. Folders that may not
+# include it compile to the same objects in every build.
 set(header_of_build_options "^build_options\\.h$")
 set(home_of_build_options   "^(offload|bindings/cli|microbench)/[^.]*\\.cc$")
 
@@ -213,7 +213,7 @@ foreach(folder IN LISTS folders)
           elseif(header MATCHES "^std(int|def|bool)\\.h$" AND file MATCHES "^bindings/c/.*\\.h$")
             continue() # the public headers are C
           elseif(header STREQUAL "stdio.h" AND file STREQUAL "bindings/c/lsched_must.h")
-            continue() # its functions are compiled as part of the program, which may print
+            continue() # the program compiles the functions of this header, and a program may print
           elseif(NOT (header MATCHES "${system_header}" AND folder MATCHES "${system_users}"))
             complain(${file} ${number} "${here} may not include <${header}>")
           endif()

@@ -1,4 +1,4 @@
-"""limits.py LEAST COMMAND...: fails if a test has no limit of time, or one below LEAST seconds, and names these tests.
+"""limits.py LEAST COMMAND...: fails if tests have no time limit, or a limit below LEAST seconds, and names these tests.
 
 COMMAND prints the tests as `ctest --show-only=json-v1` does.
 """

@@ -67,7 +67,8 @@ result<question> read_text(const lsched_verify_desc& desc) {
   auto promise = promise_for(*world, *by_caller);
   if (!promise) return promise.error();
   if ((desc.required & LSCHED_REQUIRE_PROMISE) != 0 && promise->of == nullptr)
-    return argument("nothing is promised for the outputs of \"" + world->front()->name() + "\": name the collective");
+    return argument("LSCHED_REQUIRE_PROMISE is set, but the expected outputs of \"" + world->front()->name() +
+                    "\" are not known: set collective, or clear this bit");
   const aliasing in_place = desc.in_place != 0 ? promise->in_place : aliasing(false);
   return question{std::move(*world), std::move(*promise), in_place};
 }
@@ -130,7 +131,8 @@ result<machine> read_machine(const lsched_machine* given) {
   const lsched_machine from = given == nullptr ? lsched_machine LSCHED_DEFAULT_MACHINE : *given;
   const std::array times{from.L, from.o, from.g, from.G, from.O, from.compute};
   if (!std::ranges::all_of(times, [](double time) { return time >= 0 && time <= k_longest_ns; }))
-    return argument("L, o, g, G, O or compute is not from 0 to 1e12 ns");
+    return argument(
+        "a time of lsched_machine (L, o, g, G, O or compute) is not from 0 to 1e12 ns: set a time in this range");
   machine where{.S = from.S, .compute = rounded(from.compute * k_fs_per_ns)};
   where.levels.front().cost = {.L = rounded(from.L * k_ps_per_ns),
                                .o = rounded(from.o * k_ps_per_ns),
@@ -170,7 +172,9 @@ result<packed_world> world_of_sparse(const lsched_simulate_desc& desc) {
 result<packed_world> read_world(const lsched_simulate_desc& desc) {
   const std::array<const void*, 3> sources{desc.text, desc.collective, desc.sparse};
   if (std::ranges::count(sources, nullptr) != 2)
-    return argument("text, collective and sparse: set exactly one of them");
+    return argument(
+        "lsched_simulate_desc needs exactly one of text, collective and sparse: set one of these members, and leave "
+        "the others null");
   if (desc.text != nullptr) return world_of_text(desc);
   return desc.sparse != nullptr ? world_of_sparse(desc) : world_of_collective(desc);
 }
@@ -178,18 +182,22 @@ result<packed_world> read_world(const lsched_simulate_desc& desc) {
 std::optional<failure> validate_starts(const lsched_simulate_desc& desc, rank size) {
   for (rank r = 0; desc.starts_ns != nullptr && r < size; ++r)
     if (static_cast<double>(desc.starts_ns[r]) > k_longest_ns)
-      return argument("starts_ns[" + std::to_string(r) + "] is above 1e12");
+      return argument("starts_ns[" + std::to_string(r) + "] is above the latest start, 1e12 ns: use an earlier start");
   return std::nullopt;
 }
 
 result<simulation_report> simulated(const lsched_simulate_desc& desc) {
-  if (desc.reserved != 0) return failure{status::version, "lsched_simulate_desc.reserved is not zero"};
-  if (desc.round == 0 || desc.round >= k_last_round) return argument("round is 0, or too large");
+  if (desc.reserved != 0)
+    return failure{status::version, "lsched_simulate_desc.reserved is not zero: set this member to 0"};
+  if (desc.round == 0 || desc.round >= k_last_round)
+    return argument("round is " + std::to_string(desc.round) + ": use a number from 1 on");
   const auto where = read_machine(desc.machine);
   if (!where) return where.error();
   const auto world = read_world(desc);
   if (!world) return world.error();
-  if (desc.initiator < 0 || desc.initiator >= world->size()) return argument("initiator is not a rank");
+  if (desc.initiator < 0 || desc.initiator >= world->size())
+    return argument("initiator is " + std::to_string(desc.initiator) + ", not a rank of the world: use 0 to " +
+                    std::to_string(world->size() - 1));
   if (auto why = validate_starts(desc, world->size())) return std::move(*why);
   simulated_round round{.where = *where, .instance = desc.round, .initiator = desc.initiator};
   if (desc.starts_ns != nullptr)
@@ -214,7 +222,8 @@ lsched_status lsched_verify(const lsched_verify_desc* desc, lsched_verification*
     if (!known) return report(diagnostic, known.error());
     constexpr std::uint32_t k_all_required = LSCHED_REQUIRE_PROMISE * 2 - 1;
     if (known->required > (known->text == nullptr ? 0 : k_all_required))
-      return report(diagnostic, argument("required has undefined bits, or text is null"));
+      return report(diagnostic, argument("required has undefined bits, or is not 0 although text is null: use "
+                                         "LSCHED_REQUIRE_ bits, and only with a text"));
     if (!is_within(known->in_place, 0, 1)) return report(diagnostic, argument("in_place is neither 0 nor 1"));
     const auto posed = known->text != nullptr ? read_text(*known) : read_registered(*known);
     if (!posed) return report(diagnostic, posed.error());

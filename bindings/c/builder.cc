@@ -9,6 +9,7 @@
 #include "bindings/c/world.h"
 #include "collectives/written/written.h"
 #include "libsched/schedule/schedule_file.h"
+#include "ops/counted.h"
 
 struct lsched_builder {
   lsched::builder content;
@@ -41,7 +42,7 @@ result<buffer_role> read_use(lsched_slot_use use) {
     case LSCHED_OUTPUT: return buffer_role::output;
     case LSCHED_SCRATCH: return buffer_role::scratch;
   }
-  return argument("use is not an lsched_slot_use");
+  return argument("use is not an lsched_slot_use: choose LSCHED_INPUT, LSCHED_OUTPUT or LSCHED_SCRATCH");
 }
 
 /// Returns ARGUMENT for regions in a slot that does not exist, regions above the maximum count, and regions of
@@ -52,11 +53,13 @@ std::optional<failure> validate_regions(const lsched_builder& b, const char* who
   for (const lsched_region& one : regions) {
     if (one.slot.id >= slots)
       return argument("slot " + std::to_string(one.slot.id) + " of " + whose + " does not exist: this builder has " +
-                      std::to_string(slots));
+                      counted(slots, "slot") + ". Use a slot from lsched_add_slot");
     if (one.offset > k_max_count || one.count > k_max_count)
-      return argument(std::string("a region of ") + whose + " has 2^48 elements or more");
+      return argument(std::string("a region of ") + whose +
+                      " has an offset or a count above 2^48-1, the largest number of elements");
     if (one.count != regions.begin()->count)
-      return argument(std::string("the regions of ") + whose + " have different counts");
+      return argument(std::string("the regions of ") + whose +
+                      " have different counts: all regions of an op need the same count");
   }
   return std::nullopt;
 }
@@ -86,11 +89,13 @@ bool is_whole(const lsched_region& where, std::uint64_t unit) {
 const char* validate_user(const lsched_builder& b, dtype type, const user_kernel& user,
                           std::span<const lsched_region> regions) {
   const bool is_same = user.run == b.user.run && user.context == b.user.context && user.unit == b.user.unit;
-  if (b.user.run != nullptr && !is_same) return "all reduces of a schedule must use the same user_op";
+  if (b.user.run != nullptr && !is_same)
+    return "a reduce has another user_op than an earlier reduce: all reduces of a schedule must use the same user_op";
   for (const lsched_region& one : regions) {
     if (b.content.at(static_cast<std::uint16_t>(one.slot.id)).type != type)
-      return "a slot of a reduce has another dtype than its user_op";
-    if (!is_whole(one, user.unit)) return "a region of a reduce is not whole units of its user_op";
+      return "a slot of a reduce has another dtype than its user_op: add a slot with the dtype of the user_op";
+    if (!is_whole(one, user.unit))
+      return "a region of a reduce is not whole units of its user_op: use multiples of the unit as offset and count";
   }
   return nullptr;
 }
@@ -104,8 +109,7 @@ result<op_id> reduce_by_user(lsched_builder& to, lsched_reduction reduction, con
   if (!what) return what.error();
   const auto user = read_user_op(*what);
   if (!user) return user.error();
-  if (const char* why = validate_user(to, user->type, user->with, regions))
-    return failure{status::argument, why};
+  if (const char* why = validate_user(to, user->type, user->with, regions)) return failure{status::argument, why};
   to.user = user->with;
   const auto& [lower, higher, target] = regions;
   return to.content.reduce(kernel::user, packed(lower), packed(higher), packed(target), target.count);
@@ -119,15 +123,17 @@ std::optional<failure> validate_place(const world& of_builder, const world& of_w
   const auto words = [](const world& place) {
     return "rank " + std::to_string(place.self) + " of " + std::to_string(place.size);
   };
-  return argument("the builder is of " + words(of_builder) + ", but this is " + words(of_world));
+  return argument("the builder is of " + words(of_builder) + ", but the world is that of " + words(of_world) +
+                  ": create the builder with the rank and the size of the world");
 }
 
 result<schedule_ptr> read(const char* text, std::uint64_t bytes, world place) {
   if (text == nullptr) return failure{status::argument, "text is null"};
   auto program = parse_part({text, bytes}, place);
   if (program && (*program)->is_partial())
-    return failure{status::unsupported,
-                   "the text is of a partial schedule, which cannot be loaded: use lsched_partial_create"};
+    return failure{
+        status::unsupported,
+        "the text is of a partial schedule, which cannot be loaded: create the schedule with lsched_partial_create"};
   return program;
 }
 
@@ -185,7 +191,7 @@ lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, c
   return add_op(b, "a reduce", {lower, higher, target}, op, [&](lsched_builder& to) -> result<op_id> {
     if (user_op != nullptr) return reduce_by_user(to, reduction, *user_op, {lower, higher, target});
     const auto what = read_reduction(reduction);
-    if (!what) return argument(what.error().text + ", and user_op is null");
+    if (!what) return argument(what.error().text + ", and user_op is null: set one of the two");
     return to.content.reduce(*what, packed(lower), packed(higher), packed(target), target.count);
   });
 }
@@ -228,7 +234,9 @@ lsched_status lsched_builder_commit(lsched_builder* builder, lsched_world* world
   if (builder == nullptr) return report(diagnostic, {status::argument, "builder is null"});
   const std::unique_ptr<lsched_builder> owned(builder);
   if (world == nullptr)
-    return report(diagnostic, {status::argument, "a builder without a world cannot commit: load its text"});
+    return report(diagnostic, {status::argument,
+                               "a builder without a world cannot commit: pass a world, or load the text from "
+                               "lsched_builder_print into a world"});
   return create(world, schedule, diagnostic, [&](lsched_world& w) -> result<creation> {
     if (auto why = validate_place(owned->content.place(), w.place())) return *why;
     auto made = bind_program("hand-written schedule " + owned->name, compile(*owned), inputs, outputs);

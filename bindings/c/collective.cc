@@ -98,7 +98,7 @@ extern "C" {
 lsched_status lsched_refuse(lsched_world* world, lsched_status code, const char* text, lsched_diagnostic* diagnostic) {
   lsched_schedule* none = nullptr;
   return create(world, &none, diagnostic, [&](lsched_world&) -> result<creation> {
-    if (code >= LSCHED_OK || text == nullptr) return argument("code is not an error, or text is null");
+    if (code >= LSCHED_OK || text == nullptr) return argument("code is not an LSCHED_ERR_ status, or text is null");
     return failure{static_cast<status>(code), text};
   });
 }

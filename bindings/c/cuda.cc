@@ -26,15 +26,16 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
   if (known->device == k_misspelt_device)
     if (const auto said = cuda_device_in_environment(); !said) return said.error();
   if (known->device < -1)
-    return failure{status::argument,
-                   "device (lsched_cuda_config) is " + std::to_string(known->device) + ", not a number from 0 on"};
+    return failure{status::argument, "device (lsched_cuda_config) is " + std::to_string(known->device) +
+                                         ": use a number from 0 on, or -1 to choose automatically"};
   if (known->host_waits == k_misspelt_streams)
     if (const auto said = cuda_streams_in_environment(); !said) return said.error();
   if (known->host_waits != 0 && known->host_waits != 1)
     return failure{status::argument,
                    "host_waits (lsched_cuda_config) is " + std::to_string(known->host_waits) + ", neither 0 nor 1"};
   if (known->peers < LSCHED_CUDA_PEERS_AUTO || known->peers > LSCHED_CUDA_PEERS_NEVER)
-    return failure{status::argument, "peers (lsched_cuda_config) is not a value of lsched_cuda_peers"};
+    return failure{status::argument,
+                   "peers (lsched_cuda_config) is not an LSCHED_CUDA_PEERS_ value: use AUTO, ALWAYS or NEVER"};
   return gpu_choice{.number = known->device,
                     .peers = known->peers == LSCHED_CUDA_PEERS_AUTO     ? peer_reads::own
                              : known->peers == LSCHED_CUDA_PEERS_ALWAYS ? peer_reads::always
@@ -52,10 +53,13 @@ lsched_status may_use_streams(const lsched_schedule& schedule) {
     return fail(status::state, "no device is attached: call lsched_cuda_attach (in Python World.attach_cuda) first");
   const bool is_plain = !schedule.is_partial() && !schedule.is_started_with_memory();
   if (!schedule.world->process.has_thread())
-    return fail(status::unsupported, "rounds in the order of a stream need a progress thread");
+    return fail(status::unsupported,
+                "rounds in the order of a stream need a progress thread: open the world with LSCHED_PROGRESS_THREAD, "
+                "and MPI with MPI_THREAD_MULTIPLE");
   if (!is_plain)
     return fail(status::unsupported,
-                "partial schedules, and schedules whose rounds have memory of their own, cannot follow a stream");
+                "a partial schedule, or a schedule with a capacity or depth, cannot follow a stream: synchronise the "
+                "stream, and start the round from the host");
   return LSCHED_OK;
 }
 
@@ -80,9 +84,13 @@ void release_if_failed(const instance& runs) {
 lsched_status explain_gate(const lsched_schedule& schedule, status answer) {
   if (answer == status::busy)
     return fail(answer, "16 rounds of the schedule are outstanding: wait for one of them before the next start");
-  if (answer == status::constraint) return fail(answer, "the stream belongs to another device than the attached one");
+  if (answer == status::constraint)
+    return fail(answer,
+                "the stream belongs to another device than the attached device: pass a stream of the attached device");
   if (answer == status::unsupported)
-    return fail(answer, "the stream is being captured in a CUDA graph, which cannot contain rounds");
+    return fail(answer,
+                "the stream is being captured in a CUDA graph, which cannot contain rounds: start the round before or "
+                "after the capture");
   return explain_start(schedule, *schedule.instance, answer);
 }
 
@@ -140,7 +148,9 @@ lsched_status lsched_cuda_alloc(lsched_world* world, uint64_t bytes, void** memo
       return fail(status::state, "no device is attached: call lsched_cuda_attach first");
     void* const made = world->process.allocate_on_device(bytes);
     if (made == nullptr)
-      return fail(status::no_memory, "the device does not have enough free memory for lsched_cuda_alloc");
+      return fail(status::no_memory,
+                  "the device does not have enough free memory for lsched_cuda_alloc: request fewer bytes, or free "
+                  "device memory");
     *memory = made;
     return LSCHED_OK;
   });

@@ -16,7 +16,7 @@ namespace {
 result<open_options> read_options(lsched_mpi_transport transport, const lsched_config* config, lsched_world** world) {
   if (std::strcmp(lsched_private_calls.build, LSCHED_BUILD) != 0)
     return failure{status::version, std::string("libsched_mpi is of " LSCHED_BUILD ", but libsched is of ") +
-                                        lsched_private_calls.build};
+                                        lsched_private_calls.build + ": install both from the same build"};
   if (world == nullptr || (transport != LSCHED_MPI_AUTO && transport != LSCHED_MPI_ONLY))
     return failure{status::argument, "world is null, or transport is not an lsched_mpi_transport"};
   return lsched_private_calls.read_config(config);
@@ -35,7 +35,7 @@ std::optional<failure> refuse_other_launcher() {
   if (!found) return found.error();
   if (!*found) return std::nullopt;
   return failure{status::unsupported, (*found)->text() + ", but it is alone in MPI_COMM_WORLD of " + mpi_library() +
-                                          ": start it with mpiexec of the latter MPI, or with `lsched run`, or set "
+                                          ": start the program with mpiexec of that MPI or with `lsched run`, or set "
                                           "LSCHED_WORLD=alone"};
 }
 
@@ -73,7 +73,7 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
   if (!net) return report(diagnostic, net.error());
   if (!around.may_have_thread) {
     around.is_reduced = true;
-    around.description += "; no progress thread below MPI_THREAD_MULTIPLE";
+    around.description += "; no progress thread, because MPI was initialised below MPI_THREAD_MULTIPLE";
   }
   lsched_world* const opened = lsched_private_calls.open(std::move(*net), options, around);
   runtime& process = opened->process;  // outlives this world if other worlds were derived from it
@@ -98,7 +98,10 @@ extern "C" lsched_status lsched_world_open_mpi_abi(int abi, const char* mpi, MPI
                                                    lsched_world** world, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (abi != LSCHED_ABI)
-      return report(diagnostic, {status::version, "the caller was compiled for another ABI of libsched"});
+      return report(
+          diagnostic,
+          {status::version,
+           "the caller was compiled for another ABI of libsched: recompile with the lsched.h of this library"});
     // This check comes first, because a communicator of one MPI library must not be passed to another.
     if (const auto why = refuse_mixed_mpi(mpi == nullptr ? "" : mpi, LSCHED_MPI_HEADER, mpi_library()))
       return report(diagnostic, *why);

@@ -22,7 +22,9 @@ result<binding> read_pointers(const schedule& program, const void* const* inputs
     const void* const* const places = is_input ? inputs : outputs;
     const std::size_t i = is_input ? memory.inputs.size() : memory.outputs.size();
     const void* const place = places == nullptr ? nullptr : places[i];
-    if (place == nullptr && data.count > 0) return failure{status::argument, "an input or output has no memory"};
+    if (place == nullptr && data.count > 0)
+      return failure{status::argument, (is_input ? "input " : "output ") + std::to_string(i) +
+                                           " is null, but has elements: pass its memory"};
     if (is_input)
       memory.inputs.push_back(static_cast<const std::byte*>(place));
     else
@@ -75,7 +77,9 @@ result<binding> read_next_memory(const lsched_schedule& schedule, const void* co
     if (data.bytes() == 0 || (!wants_device && !is_on_device(place))) continue;
     const auto space = space_of(*schedule.world, place, data.bytes());
     if (!space) return space.error();
-    if (*space != data.space) return argument("device memory was given for host memory, or the other way round");
+    if (*space != data.space)
+      return argument("a buffer is in " + std::string(name_of(*space)) + " memory, but the schedule was created for " +
+                      std::string(name_of(data.space)) + " memory: create a schedule for the new memory");
   }
   return memory;
 }
@@ -83,7 +87,8 @@ result<binding> read_next_memory(const lsched_schedule& schedule, const void* co
 std::optional<failure> first_on_device(std::initializer_list<named_array> arrays) {
   for (const named_array& one : arrays)
     if (one.place != nullptr && is_gpu_memory(one.place, 1))
-      return argument(std::string(one.name) + ": the host reads this array, so it cannot be in device memory");
+      return argument(std::string(one.name) +
+                      " is in device memory, but the host reads this array: pass an array in host memory");
   return std::nullopt;
 }
 

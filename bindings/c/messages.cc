@@ -26,11 +26,18 @@ lsched_status post(lsched_mailbox* mailbox, const posted_message& wanted, bool i
   const bool is_rank = (wanted.peer >= 0 && wanted.peer < size) || (is_any_allowed && wanted.peer == LSCHED_ANY_RANK);
   const bool is_tag = wanted.tag >= 0 || (is_any_allowed && wanted.tag == k_any_tag);
   const bool is_too_long = wanted.is_sent && wanted.bytes > k_longest_message;
-  if (!is_rank) return fail(status::argument, "the peer is not a rank of the world");
-  if (!is_tag) return fail(status::argument, "the tag is negative");
-  if (is_too_long) return fail(status::argument, "the message is longer than 2^45 bytes");
+  if (!is_rank)
+    return report(kept_diagnostic(),
+                  argument("the peer is rank " + std::to_string(wanted.peer) +
+                           ", which is not a rank of the world: use 0 to " + std::to_string(size - 1)));
+  if (!is_tag)
+    return report(kept_diagnostic(),
+                  argument("the tag is negative, " + std::to_string(wanted.tag) + ": use 0 or more"));
+  if (is_too_long)
+    return fail(status::argument, "the message is longer than 2^45 bytes: send the data in several messages");
   if (wanted.memory == nullptr && wanted.bytes > 0)
-    return fail(status::argument, "the memory of a message with bytes is null");
+    return fail(status::argument,
+                "the memory of the message is null, but the message has bytes: pass memory, or 0 bytes");
   if (wanted.bytes > 0 && is_on_device(wanted.memory))
     return fail(status::unsupported, "messages cannot be in device memory: copy the data to the host first");
   return guarded(kept_diagnostic(), [&] {
@@ -69,7 +76,8 @@ std::string words_for(const posted_message& one) {
 }
 
 failure timeout_of(const lsched_mailbox& in, const posted_message& one) {
-  failure why{status::timeout, words_for(one) + (one.is_sent ? " was not received" : " did not arrive"), one.peer};
+  failure why{status::timeout, words_for(one) + (one.is_sent ? " was not received in time" : " did not arrive in time"),
+              one.peer};
   drives(in).with_engine([&] {
     if (!one.progress.has_ended()) why.text += in.commit->made().describe_wait(one, &why.peer);
   });
@@ -81,7 +89,9 @@ failure failure_of(const lsched_mailbox& in, const posted_message& one, status v
   const std::string words = words_for(one);
   const auto bytes = [](std::uint64_t number) { return std::to_string(number) + " bytes"; };
   if (verdict == status::bounds)
-    return {verdict, words + " has " + bytes(one.bytes_received) + ", but there is room for " + bytes(one.bytes),
+    return {verdict,
+            words + " has " + bytes(one.bytes_received) + ", but there is room for " + bytes(one.bytes) +
+                ": post a longer receive",
             one.source};
   if (verdict == status::peer)
     return {verdict, words + ": rank " + std::to_string(one.source) + " died, or has closed its world or mailbox",
@@ -184,7 +194,9 @@ lsched_status lsched_mailbox_destroy(lsched_mailbox* mailbox) {
     return fail(status::busy, "messages of the mailbox are outstanding: wait for each of them, or cancel them");
   return guarded(kept_diagnostic(), [&] {
     const status answer = mailbox->world->joined.remove(mailbox->commit);
-    if (answer != status::ok) return fail(answer, "the mailbox still transfers a message to or from a peer");
+    if (answer != status::ok)
+      return fail(answer,
+                  "the mailbox still transfers a message to or from a peer: call lsched_mailbox_destroy again later");
     delete mailbox;
     return LSCHED_OK;
   });

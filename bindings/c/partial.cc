@@ -8,6 +8,7 @@
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
 #include "collectives/requests/partial_request.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -18,10 +19,10 @@ namespace {
 result<activation> read_start(const lsched_world& world, const lsched_partial_desc& desc) {
   const auto starts = read_activation(desc.activation, desc.seed);
   if (starts && starts->is_woken() && world.process.wants_thread() && !world.process.has_thread())
-    return failure{status::unsupported,
-                   words_for(*starts) +
-                       " needs a progress thread that calls MPI, which requires MPI_THREAD_MULTIPLE; "
-                       "or set progress to LSCHED_PROGRESS_CALLER and drive the rounds by your own calls"};
+    return failure{status::unsupported, words_for(*starts) +
+                                            " needs a progress thread that calls MPI, which requires "
+                                            "MPI_THREAD_MULTIPLE. Initialise MPI with this level, "
+                                            "or set progress to LSCHED_PROGRESS_CALLER and call lsched_progress often"};
   return starts;
 }
 
@@ -112,8 +113,9 @@ lsched_status create_partial(lsched_world* world, const result<lsched_partial_de
 
 bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr && schedule->is_partial(); }
 
-constexpr const char k_no_ticket[] = "the ticket is not from a partial schedule";
-constexpr const char k_no_schedule[] = "the schedule is not partial";
+constexpr const char k_no_ticket[] = "the ticket is not from a partial schedule: pass a ticket from lsched_offer";
+constexpr const char k_no_schedule[] =
+    "the schedule is not partial: this call needs a schedule from lsched_partial_create";
 
 lsched_report report_of(const collect_report& report, const void* in_place) {
   const delivered& result = report.what;
@@ -156,7 +158,8 @@ lsched_status explain_offer(const lsched_schedule& schedule, status answer) {
 }
 
 lsched_status refuse_offer(const lsched_schedule* schedule) {
-  return refuse(schedule, "only partial schedules accept offers", kept_diagnostic());
+  return refuse(schedule, "only partial schedules accept offers: create the schedule with lsched_partial_create",
+                kept_diagnostic());
 }
 
 lsched_status deposit(lsched_schedule& schedule, std::span<const source_part> contribution, lsched_ticket* ticket) {
@@ -168,7 +171,8 @@ lsched_status deposit(lsched_schedule& schedule, std::span<const source_part> co
 
 /// The error text for device memory, which is refused because the host copies contributions and results.
 constexpr const char k_on_device[] = "a partial schedule's data cannot be in device memory: pass host memory";
-constexpr const char k_no_bucket[] = "the pointer to a bucket with elements is null";
+constexpr const char k_no_bucket[] =
+    "the pointer to a bucket is null, but the bucket has elements: pass the bucket's memory";
 
 /// Returns whether any bucket is in device memory. False if `buckets` is null, or the schedule is not partial.
 bool is_any_bucket_on_device(const lsched_schedule* schedule, const void* const* buckets) {
@@ -226,8 +230,10 @@ lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint32_t index, con
   if (is_on_device(bucket)) return report(kept_diagnostic(), {status::unsupported, k_on_device});
   const status answer = schedule->session->prepare(index, bucket);
   if (answer != status::argument) return explain_offer(*schedule, answer);
-  return report(kept_diagnostic(),
-                argument("bucket " + std::to_string(index) + " does not exist, or its memory is null"));
+  return report(
+      kept_diagnostic(),
+      argument("bucket " + std::to_string(index) + " does not exist, or its memory is null: the schedule has " +
+               counted(schedule->session->number_of_parts(), "bucket") + ", numbered from 0"));
 }
 
 lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket) {

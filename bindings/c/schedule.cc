@@ -36,18 +36,22 @@ lsched_status verdict_on(const lsched_schedule& schedule, round_no round) {
 failure failure_of(const coo_status& verdict, const coo_problem& problem) {
   const std::string culprit = "rank " + std::to_string(verdict.culprit);
   if (verdict.flaw == coo_flaw::many_items)
-    return {status::bounds, culprit + " contributes more than " + counted(problem.room, "item"), verdict.culprit};
+    return {status::bounds, culprit + " contributes more than " + counted(problem.room, "item") + ": set a larger room",
+            verdict.culprit};
   if (verdict.flaw == coo_flaw::large_index)
-    return {status::bounds, culprit + " has an index that is not below " + std::to_string(problem.count),
+    return {status::bounds,
+            culprit + " has an index that is not below " + std::to_string(problem.count) + ", the count of the vector",
             verdict.culprit};
   return {status::bounds, "the result has " + counted(verdict.items, "item") + ", but there is room for " +
-                              std::to_string(problem.result_room)};
+                              std::to_string(problem.result_room) + ": set a larger out_room"};
 }
 
 failure refusal_of(const lsched_schedule& schedule, round_no round) {
   if (const auto& coo = schedule.extras.coo) return failure_of(coo->status_of(round), coo->problem());
   const auto element = schedule.extras.sparse->non_finite_element_of(round);
-  return {status::not_finite, "element " + std::to_string(element.value_or(0)) + " of the sum is not finite"};
+  return {status::not_finite,
+          "element " + std::to_string(element.value_or(0)) +
+              " of the sum is not finite, and nans is LSCHED_NAN_ERROR: check the gradients of all ranks"};
 }
 
 lsched_status explain_refusal(const lsched_schedule& schedule, round_no round, lsched_diagnostic* diagnostic) {
@@ -190,7 +194,7 @@ namespace {
 lsched_status refuse_run(const lsched_schedule* schedule, lsched_diagnostic* diagnostic) {
   return refuse(schedule,
                 is_ordinary(schedule)
-                    ? "each round needs memory or counts of its own: call lsched_start_with"
+                    ? "each round needs its own memory or counts: call lsched_start_with"
                     : "a partial schedule has no rounds to start: call lsched_offer and lsched_collect",
                 diagnostic);
 }
@@ -247,8 +251,9 @@ lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diag
                   {status::argument, "the ticket names no schedule: pass a ticket that a start has filled in"});
   const awaited_round asked = round_of(ticket);
   if (is_unstarted(asked))
-    return report(diagnostic, {status::state, ticket.schedule->instance->label + ": round " +
-                                                  std::to_string(ticket.round) + " has not been started"});
+    return report(diagnostic,
+                  {status::state, ticket.schedule->instance->label + ": round " + std::to_string(ticket.round) +
+                                      " has not been started: start the round before you wait"});
   const status answer =
       ticket.schedule->world->process.driver().wait(asked.runs, asked.round, deadline_after(timeout_ns));
   return explain(*ticket.schedule, asked, answer, diagnostic);
@@ -259,7 +264,8 @@ lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_
   round_no round = 0;
   const status answer = schedule->world->process.driver().run(*schedule->instance, &round, deadline_after(timeout_ns));
   if (answer == status::state)
-    return report(diagnostic, {answer, schedule->instance->label + ": a round is outstanding: wait for it first"});
+    return report(diagnostic,
+                  {answer, schedule->instance->label + ": a round is outstanding: wait for that round first"});
   return explain(*schedule, {*schedule->instance, round, round}, answer, diagnostic);
 }
 
@@ -269,11 +275,11 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
   return guarded(why, [&] {
     const std::string& label = schedule->instance->label;
     if (!is_startable(schedule))
-      return report(why, {status::unsupported,
-                          label + (schedule->is_partial()
-                                       ? ": a partial schedule owns its memory, so no other memory can be bound"
-                                       : ": each round has memory of its own: call "
-                                         "lsched_start_with")});
+      return report(why,
+                    {status::unsupported,
+                     label + (schedule->is_partial() ? ": a partial schedule owns its memory, so no other memory can "
+                                                       "be bound: pass memory to lsched_offer"
+                                                     : ": each round has its own memory: call lsched_start_with")});
     if (const status failed = schedule->instance->verdict.load(); failed != status::ok)
       return explain_start(*schedule, *schedule->instance, failed);
     const auto memory = read_next_memory(*schedule, inputs, outputs);
@@ -314,7 +320,8 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
   }
   const auto has_failed = [schedule](const instance& one) { return schedule->world->joined.has_failed(one); };
   if (!schedule->session && schedule->flights.has_outstanding(has_failed))
-    return report(diagnostic, {status::busy, schedule->instance->label + ": a round is outstanding"});
+    return report(diagnostic,
+                  {status::busy, schedule->instance->label + ": a round is outstanding: wait for that round first"});
   return guarded(diagnostic, [&] {
     const auto why = schedule->world->joined.remove(instances_of(*schedule));
     if (!why || why->code == status::unsupported || why->code == status::device) delete schedule;
@@ -329,7 +336,10 @@ lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_prin
   if (!is_within(format, LSCHED_PRINT_TEXT, LSCHED_PRINT_STATS))
     return fail(status::argument, "format is not an lsched_print_format");
   if (format == LSCHED_PRINT_STATS && !schedule->is_partial())
-    return refuse(schedule, "only partial schedules have these statistics", kept_diagnostic());
+    return refuse(
+        schedule,
+        "only partial schedules have these statistics: see lsched_get_stats and lsched_sparse_get_stats for others",
+        kept_diagnostic());
   return guarded(kept_diagnostic(), [&] {
     const lsched::schedule& program = *schedule->instance->program;
     const std::string whole = format == LSCHED_PRINT_STATS ? stats_json_of(*schedule)
@@ -350,11 +360,16 @@ lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_
     return fail(status::unsupported, "only ordinary adaptive sums of depth 1 can be searched for non-finite tensors");
   if (schedule->extras.tensors.empty()) return fail(status::argument, "the schedule is not an adaptive sum");
   if (is_result_on_device(*schedule))
-    return fail(status::unsupported, "the result is in device memory, which the host cannot search");
+    return fail(status::unsupported,
+                "the result is in device memory, which the host cannot search: search a copy in host memory");
   if (is_non_finite != nullptr && tensor_count != schedule->extras.tensors.size())
-    return fail(status::argument, "tensor_count is not the number of tensors of the schedule");
+    return report(kept_diagnostic(),
+                  argument("tensor_count is " + std::to_string(tensor_count) + ", but the schedule has " +
+                           counted(schedule->extras.tensors.size(), "tensor")));
   if (!schedule->flights.has_result())
-    return fail(status::state, "there is no result: no round has ended in the bound memory, or a round is outstanding");
+    return fail(status::state,
+                "there is no result: no round has ended in the bound memory, or a round is outstanding. Wait for a "
+                "round first");
   const std::uint64_t found = find_in_result(*schedule, is_non_finite);
   if (number != nullptr) *number = found;
   return LSCHED_OK;
@@ -365,7 +380,7 @@ lsched_status lsched_convert(lsched_dtype from, const void* input, uint64_t coun
   if (count > 0 && (input == nullptr || output == nullptr)) return fail(status::argument, "input or output is null");
   const std::array<const void*, 2> buffers{input, output};
   if (count > 0 && is_any_on_device(buffers.data(), buffers.size()))
-    return fail(status::argument, "lsched_convert cannot read or write device memory");
+    return fail(status::argument, "lsched_convert cannot read or write device memory: pass host memory");
   return guarded(kept_diagnostic(), [&] {
     const auto source = read_dtype(from);
     const auto target = read_dtype(to);

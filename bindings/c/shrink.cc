@@ -11,9 +11,12 @@ namespace {
 std::optional<failure> carry(lsched_schedule& schedule, lsched_world& to) {
   const std::string& label = schedule.instance->label;
   if (!schedule.is_partial())
-    return failure{status::unsupported, label + " is an ordinary schedule: create it anew in the other world"};
+    return failure{status::unsupported, label +
+                                            " is an ordinary schedule, and only partial schedules can be carried: "
+                                            "create the schedule in the other world"};
   if (schedule.extras.anew == nullptr)
-    return failure{status::unsupported, label + " cannot be carried: only allreduce and adasum can"};
+    return failure{status::unsupported,
+                   label + " cannot be carried, only allreduce and adasum can: create the schedule in the other world"};
   const auto anew = [&]() -> result<commit_request> {
     auto made = schedule.extras.anew(to);
     if (!made) return made.error();

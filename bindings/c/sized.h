@@ -63,7 +63,8 @@ failure refusal_of(const Struct* to) {
   const auto [name, least] = published_as(to);
   if (to == nullptr) return {status::argument, std::string(name) + " is null"};
   return {status::argument, std::string(name) + ".struct_size is " + std::to_string(to->struct_size) +
-                                ": set it to sizeof(" + std::string(name) + "), at least " + std::to_string(least)};
+                                ": set struct_size to sizeof(" + std::string(name) + "), at least " +
+                                std::to_string(least)};
 }
 
 /// Returns a copy of a caller's struct. Members that the caller's header does not have get the values of `known`.
@@ -74,8 +75,10 @@ result<Struct> read_struct(const Struct* caller, Struct known = {}) {
   const std::span bytes(reinterpret_cast<const std::byte*>(caller), caller->struct_size);
   const auto is_set = [](std::byte one) { return one != std::byte{0}; };
   if (bytes.size() > sizeof known && std::ranges::any_of(bytes.subspan(sizeof known), is_set))
-    return failure{status::version,
-                   std::string(published_as(caller).name) + " has non-zero members that this library does not know"};
+    return failure{
+        status::version,
+        std::string(published_as(caller).name) +
+            " has non-zero members that this library does not know: set these to 0, or install a newer libsched"};
   std::memcpy(&known, caller, std::min(caller->struct_size, sizeof known));
   known.struct_size = sizeof known;
   return known;

@@ -36,7 +36,7 @@ result<creation> describe(lsched_world& world, const result<lsched_coo_desc>& de
   if (!type) return type.error();
   if (auto why = validate_count(desc->count)) return std::move(*why);
   if (!is_within(desc->regions, LSCHED_EQUAL_REGIONS, LSCHED_BALANCED_REGIONS))
-    return argument("regions is not an lsched_regions");
+    return argument("regions is not an lsched_regions: use LSCHED_EQUAL_REGIONS or LSCHED_BALANCED_REGIONS");
   const coo_problem problem{.count = desc->count,
                             .room = desc->room,
                             .result_room = desc->out_room,
@@ -49,11 +49,13 @@ result<creation> describe(lsched_world& world, const result<lsched_coo_desc>& de
   const std::array<void*, 4> outputs{desc->out_indices, desc->out_values, desc->out_count, desc->dense};
   auto made = bind_program(agreement_of(problem), coo_schedule(problem), inputs.data(), outputs.data());
   if (!made) return made;
-  if (made->extras.layout.in_place) return argument("an output overlaps with other memory");
+  if (made->extras.layout.in_place)
+    return argument("an output overlaps with other memory: pass separate memory for each input and output");
   try {
     made->extras.coo = std::make_shared<coo_functions>(problem);
   } catch (const std::bad_alloc&) {
-    return failure{status::no_memory, "out of memory for lists of room and out_room items"};
+    return failure{status::no_memory,
+                   "out of memory for lists of room and out_room items: set smaller values of room and out_room"};
   }
   made->request.options.local = made->extras.coo;
   return made;
@@ -91,7 +93,8 @@ status fetch_residual(const lsched_schedule& schedule, sparse_state& state) {
 template <class Look>
 lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
   if (schedule == nullptr || schedule->extras.residual == nullptr)
-    return fail(status::argument, "schedule is null or has no residual");
+    return fail(status::argument,
+                "schedule is null or has no residual: only schedules from lsched_sparse_create have a residual");
   const auto answer_of = [&] {
     if (!is_between_rounds(*schedule->instance))
       return fail(status::state, "a round is outstanding: wait for the round before you read the residual");
@@ -114,14 +117,17 @@ lsched_status copy_image(const std::vector<std::byte>& whole, const image_room& 
   if (room.needed != nullptr) *room.needed = whole.size();
   if (room.image == nullptr) return LSCHED_OK;
   if (room.bytes < whole.size())
-    return fail(status::argument, "the room for the image is too small: *needed has the size");
+    return fail(status::argument, "the memory for the image has too few bytes: *needed contains the required size");
   std::memcpy(room.image, whole.data(), whole.size());
   return LSCHED_OK;
 }
 
 lsched_status save_pending(const lsched_schedule* schedule, const image_room& room) {
   if (schedule == nullptr || !schedule->is_partial())
-    return refuse(schedule, "only partial schedules have pending offers", kept_diagnostic());
+    return refuse(
+        schedule,
+        "only partial schedules have pending offers: use LSCHED_STATE_PENDING only with lsched_partial_create",
+        kept_diagnostic());
   return guarded(kept_diagnostic(), [&] { return copy_image(schedule->session->save_pending(), room); });
 }
 
@@ -152,7 +158,9 @@ lsched_status lsched_coo_allreduce_create(lsched_world* world, const lsched_coo_
 lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats) {
   const bool has_items =
       schedule != nullptr && (schedule->extras.residual != nullptr || schedule->extras.coo != nullptr);
-  if (!has_items) return fail(status::argument, "schedule is null or not sparse");
+  if (!has_items)
+    return fail(status::argument,
+                "schedule is null or not sparse: only sparse and coo schedules have these statistics");
   if (!is_there(stats)) return report(kept_diagnostic(), refusal_of(stats));
   schedule->world->process.driver().with_engine([&] { write_struct(stats, stats_of(*schedule)); });
   return LSCHED_OK;
@@ -175,7 +183,8 @@ lsched_status lsched_schedule_save(const lsched_schedule* schedule, lsched_state
   if (what == LSCHED_STATE_PENDING) return save_pending(schedule, room);
   if (what == LSCHED_STATE_SPARSE)
     return between_rounds(schedule, [&](sparse_state& state) { return save_sparse(*schedule, state, room); });
-  return fail(status::argument, "the argument \"what\" is not a value of lsched_state");
+  return fail(status::argument,
+              "the argument \"what\" is not an lsched_state: use LSCHED_STATE_PENDING or LSCHED_STATE_SPARSE");
 }
 
 }  // extern "C"

@@ -30,7 +30,8 @@ std::optional<failure> read_round_of_lists(const schedule& program, flight& next
                               .received = known->received};
   if (auto why = read_lists(program, sent, received, {next.memory, next.input_begins, next.output_begins})) return why;
   if (is_any_on_device(inputs, next.memory.inputs.size()) || is_any_on_device(outputs, next.memory.outputs.size()))
-    return failure{status::unsupported, "lists cannot be in device memory"};
+    return failure{status::unsupported,
+                   "the buffers of a schedule with a capacity cannot be in device memory: pass host memory"};
   return std::nullopt;
 }
 
@@ -38,7 +39,7 @@ std::optional<failure> read_round(const lsched_schedule& schedule, flight& next,
                                   void* const* outputs, const lsched_counts* counts) {
   const lsched::schedule& program = *schedule.instance->program;
   if (schedule.extras.has_lists) return read_round_of_lists(program, next, inputs, outputs, counts);
-  if (counts != nullptr) return argument("a schedule without a capacity takes no counts");
+  if (counts != nullptr) return argument("a schedule without a capacity takes no counts: leave counts null");
   auto memory = read_next_memory(schedule, inputs, outputs);
   if (!memory) return memory.error();
   next.memory = std::move(*memory);
@@ -57,7 +58,8 @@ lsched_status start(lsched_schedule& schedule, const void* const* inputs, void* 
   if (answer != status::ok) return explain_start(schedule, *next.runs, answer);
   const bool is_as_before = inputs == nullptr && outputs == nullptr && counts == nullptr && !schedule.extras.has_lists;
   if (is_as_before && schedule.flights.needs_memory())
-    return refuse(&schedule, "the first rounds need inputs and outputs", kept_diagnostic());
+    return refuse(&schedule, "inputs and outputs are null, but the first rounds need inputs and outputs: pass both",
+                  kept_diagnostic());
   if (is_as_before) {
     answer = drives.start(*next.runs, &round);
   } else {

@@ -45,7 +45,7 @@ result<user_operation> read_user_op(const lsched_user_op& user_op) {
   const auto element = read_dtype(user_op.dtype);
   if (!element) return element.error();
   if (auto why =
-          first_broken({{user_op.combine == nullptr, "user_op has no function"},
+          first_broken({{user_op.combine == nullptr, "user_op has no function: set user_op.combine"},
                         {user_op.unit < 1 || user_op.unit > k_max_count, "user_op's unit is not from 1 to 2^48-1"},
                         {user_op.is_commutative != 0 && user_op.is_commutative != 1,
                          "user_op's is_commutative is neither 0 nor 1"}}))
@@ -54,14 +54,16 @@ result<user_operation> read_user_op(const lsched_user_op& user_op) {
 }
 
 result<std::vector<tensor>> read_tensors(const lsched_tensor* tensors, std::uint64_t number) {
-  if ((tensors == nullptr) != (number == 0)) return argument("tensors and tensor_count: set both, or none");
+  if ((tensors == nullptr) != (number == 0))
+    return argument("only one of tensors and tensor_count is set: set both, or none");
   std::vector<tensor> all;
   for (std::uint64_t i = 0; i < number; ++i) all.push_back({tensors[i].begin, tensors[i].count});
   return all;
 }
 
 result<std::vector<std::uint64_t>> read_buckets(const std::uint64_t* buckets, std::uint64_t number) {
-  if ((buckets == nullptr) != (number == 0)) return argument("buckets and bucket_count: set both, or none");
+  if ((buckets == nullptr) != (number == 0))
+    return argument("only one of buckets and bucket_count is set: set both, or none");
   return std::vector<std::uint64_t>(buckets, buckets + number);
 }
 

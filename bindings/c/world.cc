@@ -31,8 +31,8 @@ using namespace std::chrono_literals;
   LSCHED_TEXT_OF(major) "." LSCHED_TEXT_OF(minor) "." LSCHED_TEXT_OF(patch)
 constexpr char k_version[] = LSCHED_VERSION_TEXT(LSCHED_VERSION_MAJOR, LSCHED_VERSION_MINOR, LSCHED_VERSION_PATCH);
 
-/// Values that lsched_config_init writes for invalid environment variables, because it cannot fail. Opening a world
-/// with such a value fails.
+/// Values that lsched_config_init writes for invalid environment variables, because that function cannot fail. Opening
+/// a world with such a value fails.
 constexpr int k_misspelt = 99;
 constexpr int k_misspelt_lane = INT32_MIN;
 constexpr std::uint64_t k_misspelt_region = UINT64_MAX;
@@ -57,8 +57,8 @@ lsched_diagnostic* kept_diagnostic() {
 }
 
 failure wrong_abi(int abi) {
-  return {status::version, "the caller was compiled for ABI " + std::to_string(abi) + ", this library has ABI " +
-                               std::to_string(LSCHED_ABI)};
+  return {status::version, "the caller was compiled for ABI " + std::to_string(abi) + ", but this library has ABI " +
+                               std::to_string(LSCHED_ABI) + ": recompile with the lsched.h of this library"};
 }
 
 driver::clock::time_point deadline_after(std::uint64_t timeout_ns) {
@@ -124,7 +124,8 @@ std::optional<failure> validate_arithmetic(lane_choice choice) {
     return failure{status::argument, "lane (lsched_config or LSCHED_LANE) is not auto, inline, tbb or tbb:1 … tbb:" +
                                          std::to_string(k_most_lane_workers)};
   if (const status why = validate_lane(choice); why != status::ok)
-    return failure{why, "lane (lsched_config or LSCHED_LANE) is tbb, but oneTBB is not in this build"};
+    return failure{why,
+                   "lane (lsched_config or LSCHED_LANE) is tbb, but oneTBB is not in this build: use auto or inline"};
   return std::nullopt;
 }
 
@@ -152,8 +153,8 @@ result<open_options> read_config(const lsched_config* config) {
   if (!known) return known.error();
   const auto core = static_cast<unsigned>(known->progress_core);
   const bool has_core = known->progress_core >= 0;
-  const std::string no_core =
-      "progress_core " + std::to_string(known->progress_core) + " is not one of the cores this process may use";
+  const std::string no_core = "progress_core " + std::to_string(known->progress_core) +
+                              " is not one of the cores this process may use: see `taskset -p`, or set -1";
   if (auto why = first_broken(
           {{known->progress != LSCHED_PROGRESS_THREAD && known->progress != LSCHED_PROGRESS_CALLER,
             "progress (lsched_config or LSCHED_PROGRESS) is neither thread nor caller"},
@@ -229,10 +230,10 @@ selection chosen_by(const open_options& options, const neighbourhood& around) {
   return by;
 }
 
-/// Number of events that LSCHED_TRACE records: 48 MiB of address space, whose pages are used as the recording fills.
+/// The maximum number of events that LSCHED_TRACE records (48 MiB of address space, used as the recording grows).
 constexpr std::uint64_t k_traced_events = 1 << 20;
 
-/// Writes the trace that LSCHED_TRACE asks for. Closing a world returns no diagnostic, so a failure is logged.
+/// Writes the trace that LSCHED_TRACE requests. Closing a world returns no diagnostic, so a failure is logged.
 void write_trace_at_close(runtime& recorded, const std::string& prefix) noexcept {
   if (!recorded.is_traced() || !recorded.is_in_its_process()) return;
   const rank self = recorded.net().place().self;
@@ -244,8 +245,8 @@ void write_trace_at_close(runtime& recorded, const std::string& prefix) noexcept
   }
 }
 
-/// Starts a runtime. It ends when the last world that shares it is closed: the world that is opened here, and those
-/// made from it. Closing the last world also writes the trace of LSCHED_TRACE.
+/// Starts a runtime, which the opened world and all worlds made from it share. Closing the last of these worlds writes
+/// the trace of LSCHED_TRACE and ends the runtime.
 std::shared_ptr<runtime> open_runtime(std::unique_ptr<endpoint> net, const open_options& options,
                                       const neighbourhood& around) {
   auto opened = std::make_unique<runtime>(std::move(net), options.process, around);
@@ -467,7 +468,7 @@ lsched_status lsched_trace_write(lsched_world* world, const char* path, lsched_d
   return guarded(diagnostic, [&] {
     if (world == nullptr || path == nullptr) return report(diagnostic, {status::argument, "world or path is null"});
     if (!world->process.is_traced())
-      return report(diagnostic, {status::state, "nothing is being recorded: call lsched_trace_start first"});
+      return report(diagnostic, {status::state, "no trace is being recorded: call lsched_trace_start first"});
     const auto why = world->process.write_trace(path);
     return why ? report(diagnostic, *why) : LSCHED_OK;
   });

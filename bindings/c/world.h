@@ -129,8 +129,8 @@ std::optional<failure> first_on_device(std::initializer_list<named_array> arrays
 result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program,
                                       const commit_request& request);
 
-/// Returns the functions by which the commit can prove the schedules of a creation (commit_proof). Commit makes the
-/// proof if any rank asks for it.
+/// Returns the functions by which the commit can prove the schedules of a creation (commit_proof). The commit makes the
+/// proof if any rank requires it.
 commit_proof proof_of(const lsched_world& world, const creation& made);
 
 /// Completes a create function: commits, waits for the other ranks if creates of the world wait, and makes the handle.
@@ -138,8 +138,8 @@ commit_proof proof_of(const lsched_world& world, const creation& made);
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
-/// If the failing rank's number in the world that was opened differs from its number in `world`, adds the former to the
-/// text.
+/// A failure may name a rank whose number in `world` differs from its number in the opened world. If so, adds the
+/// number in the opened world to the text.
 failure in_both_numberings(const lsched_world& world, failure why);
 
 /// Turns the result `answer` of a wait into the caller's status, and reports why the wait failed. The diagnostic covers
@@ -151,8 +151,8 @@ lsched_status explain(const lsched_schedule& schedule, const awaited_round& awai
 /// the caller must repeat the call.
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic);
 
-/// Repeats a call of a partial schedule's session until it is done, has failed, or the timeout has expired. Reports
-/// failures.
+/// Repeats a call of a partial schedule's session until the call is done or has failed, or until the timeout has
+/// expired. Reports failures.
 template <class Call>
 lsched_status complete(const lsched_schedule& schedule, std::uint64_t timeout_ns, lsched_diagnostic* diagnostic,
                        const Call& call);
@@ -189,7 +189,8 @@ lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
   } catch (const std::system_error& error) {
     return report(diagnostic,
                   {status::no_memory,
-                   std::string("the system refuses a thread (`ulimit -u`) or random numbers: ") + error.what()});
+                   std::string("the system refused to start a thread (see `ulimit -u`) or to return random numbers: ") +
+                       error.what()});
   } catch (const std::exception& error) {
     return report(diagnostic, {status::internal, error.what()});
   }
@@ -225,7 +226,7 @@ struct lsched_world {
   lsched::joined_world joined;
   lsched::schedule_cache schedules_made;
   std::atomic<bool> creates_wait{true};
-  std::atomic<bool> proves_at_commit{false};  ///< true if this rank asks for proofs of its schedules
+  std::atomic<bool> proves_at_commit{false};  ///< true if this rank requires proofs of its schedules
 
   lsched::world place() const { return joined.place(); }
   /// Returns the node of each rank, as in shape::nodes.

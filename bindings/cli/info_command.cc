@@ -132,7 +132,7 @@ json describe_lane(unsigned ranks) {
     return {{"ranks", ranks},
             {"kind", nullptr},
             {"workers", 0},
-            {"why", "oneTBB is not in this build: opening a world fails"}};
+            {"why", "oneTBB is not in this build, so opening a world fails: unset LSCHED_LANE"}};
   const unsigned workers = lane_workers(choice, ranks, usable_cores());
   if (workers != 0) return {{"ranks", ranks}, {"kind", "tbb"}, {"workers", workers}, {"why", nullptr}};
   return {{"ranks", ranks}, {"kind", "inline"}, {"workers", 0}, {"why", why_inline(choice)}};
@@ -185,7 +185,7 @@ void add_info_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("info", "Show the build, the machine and the environment");
   const auto options = std::make_shared<info_options>();
   const option_group group{*command};
-  group.add("-n,--ranks", options->ranks, "Local ranks for which the idle policy is chosen",
+  group.add("-n,--ranks", options->ranks, "Number of local ranks for which the idle policy is shown",
             whole_number(1, k_most_ranks));
   group.add_json(options->json, "one object");
   command->footer("Example:  lsched info --ranks 4");

@@ -36,7 +36,7 @@ activation starts_of(const collective& of, const request_options& request) {
 /// ignore --mean.
 std::optional<std::string> objection_to_mean(const collective& of, const request_options& request) {
   if (!*request.what.is_mean || !of.reduces || of.has_means) return std::nullopt;
-  if (of.adapts || !of.activates) return std::string(of.name) + " has no means: leave --mean out";
+  if (of.adapts || !of.activates) return std::string(of.name) + " does not support means: leave --mean out";
   return *request.what.reduction == kernel::sum ? std::nullopt : std::optional<std::string>("--mean needs --op sum");
 }
 
@@ -128,10 +128,11 @@ void print_refused(const json& dense, const json& sparse) {
 }
 
 void print_sparse(const json& sparse, const request_options& request) {
-  std::printf("\nEstimates for the busiest rank, k = %llu: messages one after the other, words of 4 bytes.\n\n",
+  std::printf("\nEstimates for the busiest rank, k = %llu: sequential messages, and words of 4 bytes.\n\n",
               static_cast<unsigned long long>(problem_of(request).k));
   print(sparse, "estimate", {{"messages", 9}, {"words", 13}});
-  std::printf("\n%s has the same algorithms, with an activation.\n", std::string(k_partial_sparse_allreduce).c_str());
+  std::printf("\n%s has the same algorithms, and takes --activation.\n",
+              std::string(k_partial_sparse_allreduce).c_str());
 }
 
 void print(const json& dense, const json& sparse, const request_options& request) {
@@ -234,7 +235,7 @@ void add_list_command(CLI::App& app, command_context& context) {
   group.add("--tuning", options->tuning, "Tuning table (default: the file in LSCHED_TUNING)")->needs(explains);
   group
       .add("--ranks-per-core", options->ranks_per_core,
-           "Ranks that share a core (default: the minimum on this machine)")
+           "Ranks that share a core (default: as few as this machine permits)")
       ->check(whole_number(1, k_most_ranks))
       ->needs(explains);
   group.add_json(options->json, "an array");
@@ -249,7 +250,7 @@ void add_list_command(CLI::App& app, command_context& context) {
     expect_in_world(options->collective, request.activation, request.what.root, request.ranks);
     if (options->explains && is_sparse(options->collective))
       throw CLI::ValidationError(
-          "--explain", "applies only to dense collectives: " + options->collective + " leaves auto a single choice");
+          "--explain", "applies only to dense collectives: for " + options->collective + ", auto has a single choice");
     context.action = [options] { return list(*options); };
   });
 }

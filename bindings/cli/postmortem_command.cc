@@ -53,7 +53,7 @@ std::string content_from_process(const std::string& number) {
   const std::filesystem::path folder = "/proc/" + number + "/fd";
   std::error_code error;
   std::string why =
-      " has created no world: give the process that created the world, `lsched run` or the first rank of a node";
+      " has created no world: give the process number of `lsched run`, or of the first rank of a node under MPI";
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     std::error_code gone;
     if (std::filesystem::read_symlink(entry.path(), gone) != "/memfd:libsched (deleted)") continue;
@@ -72,7 +72,7 @@ std::string content_from_process(const std::string& number) {
 recording read_source(const std::string& source) {
   const bool is_process = !std::filesystem::exists(source) && whole_number_in(source);
   if (std::filesystem::exists(source) && !std::filesystem::is_regular_file(source))
-    throw command_failure(LSCHED_ERR_ARGUMENT, source + ": not a regular file, and so not a recording");
+    throw command_failure(LSCHED_ERR_ARGUMENT, source + ": not a recording, because the path is not a regular file");
   const std::string content = is_process ? content_from_process(source) : require(content_of(source, k_most_bytes));
   auto all = parse_recording(std::as_bytes(std::span(content)));
   if (!all) throw command_failure(LSCHED_ERR_VERSION, source + ": " + all.error().text);
@@ -146,7 +146,7 @@ void print(const recording& all) {
   for (const late_ranks& each : find_late(all)) {
     const std::string label = printable(each.label);
     if (!each.late.empty())
-      std::printf("%s, round %llu: %zu of %s have not called for it: %s\n", label.c_str(),
+      std::printf("%s, round %llu: %zu of %s have not entered this round: %s\n", label.c_str(),
                   static_cast<unsigned long long>(each.round), each.late.size(),
                   counted(each.is_of_all ? all.ranks.size() : each.ranks, "rank").c_str(),
                   listed(each.late, "rank").c_str());
@@ -242,14 +242,14 @@ void add_postmortem_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<postmortem_options>();
   command
       ->add_option("SOURCE", options->source,
-                   "A file that was written with LSCHED_RECORDER, or the process number of a running `lsched run`")
+                   "A file that LSCHED_RECORDER named, or the process number of a running `lsched run`")
       ->required();
   const option_group group{*command};
   auto* as_json = group.add_json(options->json, "one object; times are ns since 1970");
   group.add_file("--trace", options->trace, "Write the open waits as a trace, for https://ui.perfetto.dev")
       ->excludes(as_json);
   command->footer(
-      "A wait is recorded when it has lasted 50 us to 1 ms. Each node has its own recording.\n"
+      "A wait appears in the recording after 50 us to 1 ms. Each node has its own recording.\n"
       "Rank numbers are those of the launch, also in schedules of a split world, such as #1.3.\n"
       "Example:  LSCHED_RECORDER=/tmp/hello.rec lsched run -n 4 ./hello\n"
       "          lsched postmortem /tmp/hello.rec      # at any time, also after kill -9\n"

@@ -39,7 +39,8 @@ int run(const command_context& context, const run_options& options) {
   const int missing = find_executable(name, request.path);
   if (missing == 0) return launch(request);
   std::fprintf(stderr, "lsched: cannot run \"%s\": %s\n", name.c_str(),
-               missing == k_exit_not_found ? "no such program" : "the file is not executable");
+               missing == k_exit_not_found ? "no such program: give a path such as ./my_program, or change PATH"
+                                           : "the file is not executable: run `chmod +x` on the file");
   return missing;
 }
 
@@ -61,11 +62,11 @@ void add_run_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<run_options>();
   const option_group group{*command};
   group.add("-n,--ranks", options->ranks, "Number of ranks")->required()->check(whole_number(1, k_most_ranks));
-  group.add("--timeout", options->timeout_s, "Seconds after which the remaining ranks are ended")
+  group.add("--timeout", options->timeout_s, "Seconds after which `lsched run` ends all ranks that still run")
       ->check(number(0.001, k_longest_seconds));
   group
       .add("--start-timeout", options->start_timeout_s,
-           "Whole seconds for which a rank waits until all ranks have opened their world (default: 60)")
+           "Time in whole seconds that a rank waits for the others to open the world (default: 60)")
       ->check(whole_number(1, k_longest_start_s));
   group.add_flag("--pin", options->bind, "Pin rank r to the r-th core this process may use, round robin");
   group.add_flag("--prepend-rank", options->prepends_rank, "Begin each line that rank R writes with \"R: \"");

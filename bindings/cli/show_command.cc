@@ -12,6 +12,7 @@
 #include "bindings/cli/draw.h"
 #include "bindings/cli/goal/goal.h"
 #include "collectives/requests/sample_requests.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -109,7 +110,7 @@ int show_goal(const show_options& options) {
 
 /// Writes the text of an algorithm file. An MSCCL program is converted into an algorithm file.
 int show_algorithm_file(const show_options& options) {
-  const std::string text = algorithm_text_of(options.collective);  // first: the output may be the same file
+  const std::string text = algorithm_text_of(options.collective);  // first, because the output may be the same file
   print_to(options.algorithm_file);
   std::fputs(text.c_str(), stdout);
   return 0;
@@ -140,7 +141,9 @@ void take_file(const CLI::App& command, show_options& options) {
 }
 
 int show(const show_options& options) {
-  if (options.self >= options.request.ranks) throw CLI::ValidationError("--rank", "there is no such rank");
+  if (options.self >= options.request.ranks)
+    throw CLI::ValidationError("--rank", "rank " + std::to_string(options.self) + " does not exist in a world of " +
+                                             counted(options.request.ranks, "rank"));
   if (!options.goal.empty()) return show_goal(options);
   if (!options.svg.empty()) return draw_schedules(compile_world(options), options.scenario.initiator, options.svg);
   const rank first = options.all ? 0 : options.self;
@@ -184,8 +187,9 @@ void add_show_command(CLI::App& app, command_context& context) {
       ->excludes(json)
       ->excludes(goal)
       ->excludes(self);
-  group.add("--initiator", options->scenario.initiator, "GOAL, SVG: rank whose call starts the round", any_rank);
-  group.add("--compute", options->scenario.ns_per_byte, "GOAL: time of a reduction or copy, ns per byte",
+  group.add("--initiator", options->scenario.initiator, "Rank whose call starts the round, for --goal and --svg",
+            any_rank);
+  group.add("--compute", options->scenario.ns_per_byte, "Time of a reduction or copy in ns per byte, for --goal",
             number(1e-6, 1e6));
   command->footer(
       "Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot - | dot -Tsvg > allreduce.svg");

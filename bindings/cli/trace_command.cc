@@ -40,7 +40,7 @@ constexpr double k_largest_us = 0x1p52;
 
 bool is_time(const json& us) { return us.is_number() && std::abs(us.get<double>()) <= k_largest_us; }
 
-/// Returns the reason why a value is not an event of the Trace Event Format, or an empty text if it is.
+/// Returns the reason why a value is not an event of the Trace Event Format, or an empty text if the value is an event.
 std::string flaw_of(const json& event) {
   if (!event.is_object()) return "not an object";
   const auto has = [&](const char* key, bool (json::*is)() const noexcept) {
@@ -105,7 +105,7 @@ class trace_parser {
   /// Callback of the parser, which validates a value. Returns true if the parser must keep the value.
   bool see(int depth, json::parse_event_t event, const json& value) {
     using seen = json::parse_event_t;
-    if (depth > k_deepest) note("nested too deep");
+    if (depth > k_deepest) note("the JSON values are nested too deep for a trace file");
     if (depth == k_depth_of_events - 1 && event == seen::key) is_event_ = value == "traceEvents";
     const bool is_whole = event == seen::object_end || event == seen::array_end || event == seen::value;
     if (is_event_ && depth == k_depth_of_events && is_whole)
@@ -121,7 +121,8 @@ class trace_parser {
       return !other.contains(key) || other[key].is_number_unsigned();
     };
     if (!other.is_object() || !is_missing_or_number("lost") || !is_missing_or_number("cut"))
-      throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": is not a trace file");
+      throw command_failure(LSCHED_ERR_ARGUMENT,
+                            path_ + ": not a trace file: \"traceEvents\" or \"otherData\" is missing or malformed");
   }
 
   const std::string& path_;
@@ -252,8 +253,10 @@ std::string choose(recorded_run& run, const trace_options& options) {
   if (run.events.empty())
     throw command_failure(
         LSCHED_ERR_ARGUMENT,
-        options.paths.front() + (known.empty() ? ": no op of a schedule is recorded there"
-                                               : ": no such op is recorded there; schedules are " + known));
+        options.paths.front() +
+            (known.empty()
+                 ? ": the trace contains no op of a schedule"
+                 : ": the trace contains no op with this --schedule and --round. Its schedules are " + known));
   if (options.round) return "Round " + std::to_string(*options.round);
   if (run.events.size() <= k_most_drawn) return "All rounds";
   const trace_event last = *std::ranges::max_element(run.events, {}, &trace_event::end_ns);
@@ -292,9 +295,9 @@ void add_trace_command(CLI::App& app, command_context& context) {
   auto* svg = group.add_file("--svg", options->svg, "Draw the run as SVG instead");
   group
       .add("--schedule", options->schedule,
-           "SVG: rounds of this schedule, such as \"allreduce/ring\" or \"allreduce/ring #5\"")
+           "Draw only rounds of this schedule, such as \"allreduce/ring\" or \"allreduce/ring #5\"")
       ->needs(svg);
-  group.add("--round", options->round, "SVG: only this round (default: all rounds, or the last of many)")
+  group.add("--round", options->round, "Draw only this round (default: all rounds, or the last of many)")
       ->check(whole_number(0))
       ->needs(svg);
   command->footer(

@@ -29,11 +29,18 @@ bool is_mpi_running() {
 }
 
 std::optional<failure> validate_world(MPI_Comm comm) {
-  if (!is_mpi_running()) return failure{status::state, "MPI is not initialised, or finalised already"};
-  if (comm == MPI_COMM_NULL) return failure{status::argument, "MPI_COMM_NULL has no ranks"};
+  if (!is_mpi_running())
+    return failure{status::state,
+                   "MPI is not initialised, or already finalised: open the world between MPI_Init and MPI_Finalize"};
+  if (comm == MPI_COMM_NULL)
+    return failure{
+        status::argument,
+        "the communicator is MPI_COMM_NULL, which has no ranks: pass a communicator that contains this rank"};
   int is_inter = 0;
   if (MPI_Comm_test_inter(comm, &is_inter) == MPI_SUCCESS && is_inter == 0) return std::nullopt;
-  return failure{status::argument, "an intercommunicator is not a world"};
+  return failure{
+      status::argument,
+      "the communicator is an intercommunicator: pass an intracommunicator, for example of MPI_Intercomm_merge"};
 }
 
 int highest_tag_of(MPI_Comm comm, int wished) {
@@ -125,7 +132,7 @@ std::optional<failure> refuse_mixed_mpi(std::string_view program, std::string_vi
   if (differ(ours, library))
     return failure{status::unsupported, "libsched_mpi was compiled with mpi.h of " + std::string(ours) +
                                             ", but the MPI library that runs is " + std::string(library) +
-                                            ": link and start the program with one MPI"};
+                                            ": link and start the program with the same MPI"};
   return std::nullopt;
 }
 

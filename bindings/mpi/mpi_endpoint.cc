@@ -39,9 +39,11 @@ result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mp
   std::unique_ptr<mpi_endpoint> made(new mpi_endpoint(ours, {self, size}, bounded, level == MPI_THREAD_MULTIPLE));
 
   std::optional<failure> why;
-  if (!answers) why = failure{status::transport, "MPI cannot query a communicator"};
+  if (!answers)
+    why = failure{status::transport, "MPI failed to return the rank, the size or the thread level of the communicator"};
   if (limits.chunk_bytes == 0 || limits.chunk_bytes > static_cast<std::uint64_t>(std::numeric_limits<int>::max()))
-    why = failure{status::argument, "MPI messages have between 1 and 2^31-1 bytes"};
+    why = failure{status::argument, "chunk_bytes is " + std::to_string(limits.chunk_bytes) +
+                                        ": an MPI message has between 1 and 2^31-1 bytes"};
   if (auto agreed = agree(ours, why)) return *agreed;
   return made;
 }
@@ -148,8 +150,8 @@ bool mpi_endpoint::is_drained() const {
 }
 
 // Leaks the communicator and all memory that MPI may still access. Called if a peer died or never closed its endpoint,
-// or if MPI is finalised. To cancel the requests would not suffice, because a message may already be in flight. So MPI
-// may also write the rest of a large message to the caller's buffer.
+// or if MPI is finalised. Cancelling the requests would not suffice, because a message may already be in flight. Even
+// after the leak, MPI may write the rest of a large message to the caller's buffer.
 void mpi_endpoint::leak() {
   links_.abandon();
   for (mpi_edge::memory& held : orphans_) (void)held.release();
@@ -190,7 +192,8 @@ std::unique_ptr<board> mpi_endpoint::open_home_board() {
 
 result<std::vector<link_id>> mpi_endpoint::attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                                   std::span<const edge_spec> edges) {
-  if (health_ != status::ok) return failure{health_, "MPI has failed"};
+  if (health_ != status::ok)
+    return failure{health_, "an earlier call of MPI has failed, so this world cannot be used any more"};
   auto answer = links_.attach(id, members, credits, edges);
   requests_.reserve(links_.most_requests());
   due_.reserve(links_.size());
@@ -218,7 +221,7 @@ void mpi_endpoint::detach(std::uint32_t id) {
 
 //     sender whose instance ends              receiver
 //       E1 k_cancelled               ───►       E2 closes its links, so no message completes a receive
-//       E4 the verdict               ◄───       E3 k_answered
+//       E4 the outcome               ◄───       E3 k_answered
 //
 // Between E1 and E3, the receiver may end its round with a message that MPI still reads from the sender's memory. After
 // E3, MPI may continue to read this memory, but no rank uses the data.

@@ -50,20 +50,31 @@ result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, std::span<const
   blocks_.emplace(id, std::move(held));
   if (has_memory && tags) return answer;
   detach(id, true);
-  if (!tags) return failure{status::no_memory, "MPI has no tags left for more schedules between these ranks"};
-  return failure{status::no_memory, "no memory left for message buffers"};
+  if (!tags)
+    return failure{
+        status::no_memory,
+        "MPI has no free tags for another schedule between these ranks: destroy schedules that are not needed"};
+  return failure{status::no_memory, "out of memory for the message buffers of the schedule"};
 }
 
 std::optional<failure> mpi_links::validate(std::span<const edge_spec> edges) const {
   for (const edge_spec& edge : edges) {
     if (edge.peer < 0 || static_cast<std::size_t>(edge.peer) >= streams_.size())
-      return failure{status::argument, "a message of the schedule has its peer outside the world", edge.peer};
-    if (edge.capacity > k_most_bytes / 4) return failure{status::no_memory, "an edge is larger than memory", edge.peer};
+      return failure{
+          status::argument,
+          "the schedule has a message to or from rank " + std::to_string(edge.peer) + ", which does not exist",
+          edge.peer};
+    if (edge.capacity > k_most_bytes / 4)
+      return failure{
+          status::no_memory,
+          "the schedule has a message of " + std::to_string(edge.capacity) + " bytes, which is larger than memory",
+          edge.peer};
   }
   std::vector<edge_spec> ordered(edges.begin(), edges.end());
   std::ranges::sort(ordered, {}, order_of);
   const auto twin = std::ranges::adjacent_find(ordered, {}, order_of);
-  if (twin != ordered.end()) return failure{status::argument, "two edges have the same tag and direction", twin->peer};
+  if (twin != ordered.end())
+    return failure{status::argument, "two messages of the schedule have the same peer, tag and direction", twin->peer};
   return std::nullopt;
 }
 
@@ -116,8 +127,8 @@ bool mpi_links::reserve_memory(block& held) {
   return true;
 }
 
-// Both ranks of a pair number the payload edges of one direction in the same order, so both compute the same tags from
-// the receiver's first tag.
+// Both ranks of a pair enumerate the payload edges of one direction in the same order. So both compute the same tags
+// from the receiver's first tag.
 void mpi_links::assign_tags(const block& held, bool outgoing, const std::function<int(rank peer)>& first_tag_of) {
   std::unordered_map<rank, int> counted;
   for (const link_id link : sorted(held)) {
@@ -137,8 +148,8 @@ std::vector<link_id> mpi_links::sorted(const block& held) const {
   return ordered;
 }
 
-// Numbers the control edges of an instance, for each peer and direction. Both ranks compute the same numbers without a
-// message, so records can be handled as soon as this rank has attached the instance.
+// Assigns numbers to the control edges of an instance, separately for each peer and direction. Both ranks compute the
+// same numbers without a message, so records can be handled as soon as this rank has attached the instance.
 void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
   std::unordered_map<rank, std::uint32_t> sent;
   for (const link_id link : sorted(held)) {
@@ -158,8 +169,8 @@ void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
 
 std::size_t mpi_links::most_requests() const {
   const auto known = std::ranges::count_if(streams_, [](const auto& with) { return with != nullptr; });
-  // Each link has at most two requests for bounce buffers and one for a chunk, and each stream has one for a batch in
-  // each direction.
+  // Each link has at most three requests: two for bounce buffers and one for a chunk. Each stream has at most two, one
+  // for a batch in each direction.
   return 3 * links_.size() + 2 * static_cast<std::size_t>(known);
 }
 

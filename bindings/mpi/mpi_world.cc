@@ -38,9 +38,13 @@ std::optional<failure> validate(MPI_Comm all, const mpi_options& options) {
   std::array<std::int64_t, names.size()> first = own;
   if (!broadcast(first.data(), sizeof first, all, 0)) return mpi_failure("MPI_Ibcast");
   std::optional<failure> why;
-  if (options.ranks_per_node < 0) why = failure{status::argument, "the number of ranks per node is negative"};
+  if (options.ranks_per_node < 0)
+    why = failure{status::argument,
+                  "the number of ranks per node is " + std::to_string(options.ranks_per_node) + ": give 0 or more"};
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (own[i] != first[i]) why = failure{status::mismatch, std::string("the ranks disagree about ") + names[i]};
+    if (own[i] != first[i])
+      why = failure{status::mismatch,
+                    std::string("the ranks disagree about ") + names[i] + ": give the same value on all ranks"};
   return agree(all, why);
 }
 
@@ -119,7 +123,8 @@ result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::ve
   const auto size = static_cast<rank>(members.size());
   rank self = 0;
   if (MPI_Comm_rank(node, &self) != MPI_SUCCESS) return mpi_failure("MPI_Comm_rank");
-  result<std::shared_ptr<shm_segment>> segment(failure{status::transport, "the node's first rank has no segment"});
+  result<std::shared_ptr<shm_segment>> segment(
+      failure{status::transport, "the first rank of the node could not create the shared memory"});
   if (self == 0) segment = shm_segment::create(size, options.region_bytes, 0, recorder_of(options, members, all));
   segment_source source = segment ? source_of(**segment) : segment_source{};
   if (!broadcast(&source, static_cast<int>(sizeof source), node, 0)) return mpi_failure("MPI_Ibcast");
@@ -137,7 +142,7 @@ result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::ve
   }
   if (auto agreed = agree(node, why)) return *agreed;
   if (!is_seen_by_all(**segment))
-    why = failure{status::transport, "a rank has mapped other shared memory than the first rank"};
+    why = failure{status::transport, "a rank has mapped other shared memory than the first rank of the node"};
   if (auto agreed = agree(node, why)) return *agreed;
   return near;
 }
@@ -168,7 +173,7 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
   if (!near) {
     found.is_reduced = true;
     found.description =
-        "MPI with all ranks: " + counted(members->size(), "rank") + " cannot share memory, because of rank " +
+        "MPI with all ranks: " + counted(members->size(), "rank") + " cannot share memory because of rank " +
         std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) + ": " + near.error().text;
     return std::unique_ptr<endpoint>(std::move(far));
   }
@@ -199,11 +204,11 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
   if (!opened) return opened;  // MPI has failed
   if (!options.recorder.empty()) {
     const bool has_recording = (*opened)->name() != "mpi";
-    if (auto why =
-            agree(all, has_recording ? std::nullopt
-                                     : std::optional(failure{status::unsupported,
-                                                             "the recorder needs shared memory, but the transport is " +
-                                                                 discovered.description})))
+    if (auto why = agree(all, has_recording
+                                  ? std::nullopt
+                                  : std::optional(failure{status::unsupported,
+                                                          "LSCHED_RECORDER needs shared memory, but the transport is " +
+                                                              discovered.description + ": unset the variable"})))
       return *why;
   }
   if (auto why = find_nodes(all, place.size, lowest, discovered)) return *why;

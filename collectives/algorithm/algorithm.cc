@@ -28,12 +28,16 @@ std::optional<failure> validate_user(const algorithm& how, const shape& data) {
     if (data.unit == 1 && !data.commutes) return std::nullopt;
     return argument("only user-defined arithmetic can have a unit, or be declared commutative");
   }
-  if (data.unit == 0 || data.unit > k_max_count) return argument("a unit cannot have " + counted(data.unit, "element"));
+  if (data.unit == 0 || data.unit > k_max_count)
+    return argument("a unit cannot have " + counted(data.unit, "element") + ": use 1 to 2^48-1");
   const auto is_cut = [&](std::uint64_t count) { return count % data.unit != 0; };
   if (is_cut(data.count) || std::ranges::any_of(data.counts, is_cut))
-    return argument("a count is not a multiple of the unit of " + std::to_string(data.unit) + " elements");
+    return argument("a count is not a multiple of the unit of " + std::to_string(data.unit) +
+                    " elements: use counts of whole units");
   if (how.of->activates)
-    return constraint(name(how.of->name) + " merges late contributions in any order: choose a built-in reduction");
+    return constraint(
+        name(how.of->name) +
+        " does not support a user_op, because late contributions are merged in any order: choose a built-in reduction");
   if (how.needs.needs_commutative && !data.commutes)
     return constraint("algorithm " + name(how.name) +
                       " combines operands in any order, but the user_op does not commute: choose another algorithm, or "
@@ -43,11 +47,12 @@ std::optional<failure> validate_user(const algorithm& how, const shape& data) {
 
 std::optional<failure> validate_kernel(const collective& of, const shape& data) {
   if (!of.reduces && data.what != kernel::none)
-    return argument(name(of.name) + " combines nothing: set the kernel to none, not \"" + name(name_of(data.what)) +
+    return argument(name(of.name) + " has no reduction: set the kernel to none, not \"" + name(name_of(data.what)) +
                     "\"");
   if (data.is_mean && (!of.has_means || data.what != kernel::sum))
-    return argument(of.has_means ? "only sums are divided, not the results of \"" + name(name_of(data.what)) + "\""
-                                 : name(of.name) + " cannot be divided: choose no divisor");
+    return argument(of.has_means ? "only sums are divided, not the results of \"" + name(name_of(data.what)) +
+                                       "\": choose sum, or no divisor"
+                                 : "the result of " + name(of.name) + " cannot be divided: choose no divisor");
   if (!of.reduces) return std::nullopt;
   if (of.adapts) {
     if (data.what == kernel::adasum || data.what == kernel::sum) return std::nullopt;
@@ -65,42 +70,49 @@ std::optional<failure> validate_kernel(const collective& of, const shape& data) 
 std::optional<failure> validate_blocks(const collective& of, world place, const shape& data) {
   const auto ranks = static_cast<std::size_t>(place.size);
   if (of.has_counts ? data.counts.size() != ranks : !data.counts.empty())
-    return argument(name(of.name) + " takes " + (of.has_counts ? std::to_string(ranks) : "no") +
-                    " counts by rank, not " + std::to_string(data.counts.size()));
-  if (!of.has_blocks && !data.blocks.empty()) return argument(name(of.name) + " takes no list of blocks");
+    return argument(name(of.name) +
+                    (of.has_counts ? " needs " + std::to_string(ranks) + " counts, one for each rank, but has "
+                                   : " takes no list of counts, but has ") +
+                    std::to_string(data.counts.size()));
+  if (!of.has_blocks && !data.blocks.empty())
+    return argument(name(of.name) + " takes no list of blocks: leave the list empty");
   for (const auto& [from, to, count] : data.blocks)
     if (std::min(from, to) < 0 || std::max(from, to) >= place.size)
       return argument("a block from rank " + std::to_string(from) + " to rank " + std::to_string(to) +
-                      " is outside a world of " + std::to_string(place.size));
+                      " is outside the world: use ranks from 0 to " + std::to_string(place.size - 1));
   return std::nullopt;
 }
 
 std::optional<failure> validate_buckets(const collective& of, const shape& data) {
   if (data.buckets.empty()) return std::nullopt;
-  if (!of.has_buckets) return argument(name(of.name) + " has no buckets");
+  if (!of.has_buckets) return argument(name(of.name) + " has no buckets: pass none");
   std::uint64_t rest = data.count;
   for (const std::uint64_t count : data.buckets) {
-    if (count > rest) return argument("the buckets are longer than the vector of " + std::to_string(data.count));
+    if (count > rest)
+      return argument("the buckets have more elements than the vector of " + std::to_string(data.count) +
+                      ": use smaller buckets");
     rest -= count;
   }
   if (rest == 0) return std::nullopt;
-  return argument("the last bucket ends " + counted(rest, "element") + " before the vector");
+  return argument("the last bucket ends " + counted(rest, "element") +
+                  " before the vector: cover the vector with buckets");
 }
 
 std::optional<failure> validate_tensors(const collective& of, const shape& data) {
   if (of.adapts && !is_floating(data.type))
     return argument(name(of.name) + " combines floating types only, not " + name(name_of(data.type)));
   if (data.tensors.empty()) return std::nullopt;
-  if (!of.adapts) return argument(name(of.name) + " has no tensors");
+  if (!of.adapts) return argument(name(of.name) + " has no tensors: pass none");
   const auto gap = [&](std::uint64_t from, std::uint64_t to) {  // a gap is copied from one rank, which may be absent
     return argument("elements " + std::to_string(from) + " to " + std::to_string(to) + " of a " + name(of.name) +
-                    " are in no tensor");
+                    " are in no tensor: every element needs a tensor");
   };
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < data.tensors.size(); ++i) {
     const tensor& part = data.tensors[i];
     const std::string which = "tensor " + std::to_string(i);
-    if (part.begin < end) return argument(which + " begins before the previous tensor ends");
+    if (part.begin < end)
+      return argument(which + " begins before the previous tensor ends: list tensors in order and without overlap");
     if (part.begin > data.count || part.count > data.count - part.begin)
       return argument(which + " is not within the vector of " + std::to_string(data.count));
     if (of.activates && part.begin > end) return gap(end, part.begin);
@@ -116,17 +128,22 @@ std::optional<failure> validate_lists(const collective& of, const constraints& n
     return one.of == content::own_block || one.of == content::all_blocks;
   };
   if (!moves_equal_blocks(of.input) || !moves_equal_blocks(of.output) || of.reduces || of.has_counts || of.has_blocks)
-    return argument(
-        "only gather, scatter, allgather and alltoall move blocks whose lengths come with each round, not " +
-        name(of.name));
-  if (data.room > k_any_room) return argument("the room of a block is at most " + std::to_string(k_any_room));
+    return argument(name(of.name) +
+                    " does not support a capacity: only gather, scatter, allgather and alltoall can have blocks whose "
+                    "lengths change in each round");
+  if (data.room > k_any_room)
+    return argument("a capacity of " + std::to_string(data.room) + " is too large: use at most " +
+                    std::to_string(k_any_room));
   if (data.count > data.room)
-    return argument("a typical block of " + std::to_string(data.count) + " exceeds the room of " +
+    return argument("a typical block of " + std::to_string(data.count) + " exceeds the capacity of " +
                     std::to_string(data.room));
   if (data.in_place)
-    return argument("a schedule of lists cannot be created in place: its rounds copy nothing if memory is in place");
+    return argument(
+        "a schedule with a capacity cannot be created in place: pass in-place memory to its rounds instead");
   if (!needs.moves_lists)
-    return constraint("its messages hold several blocks of unknown lengths: choose another algorithm, or \"auto\"");
+    return constraint(
+        "this algorithm does not support a capacity, because its messages contain several blocks: choose another "
+        "algorithm, or \"auto\"");
   return std::nullopt;
 }
 
@@ -154,7 +171,7 @@ std::optional<failure> validate_size(const collective& of, world place, const sh
 std::optional<failure> validate_nodes(world place, const shape& data) {
   if (!data.nodes.empty() && data.nodes.size() != static_cast<std::size_t>(place.size))
     return argument("nodes are given for " + std::to_string(data.nodes.size()) + " of " + std::to_string(place.size) +
-                    " ranks");
+                    " ranks: give the node of every rank, or none");
   return std::nullopt;
 }
 
@@ -162,7 +179,7 @@ std::optional<failure> validate_data(const algorithm& how, world place, const sh
   const collective& of = *how.of;
   const constraints& needs = how.needs;
   if (data.radix < 0 || data.radix == 1)
-    return argument("a radix of " + std::to_string(data.radix) + ": use 2 or more");
+    return argument("a radix of " + std::to_string(data.radix) + " is too small: use 2 or more, or 0 for the default");
   if (!of.moves_data) {
     if (data == shape{.type = data.type, .radix = data.radix}) return std::nullopt;
     return argument("this collective moves no data: set count to 0, the kernel to none, and no divisor");
@@ -177,10 +194,10 @@ std::optional<failure> validate_data(const algorithm& how, world place, const sh
   if (of.is_rooted ? data.root < 0 || data.root >= place.size : data.root != 0)
     return argument(of.is_rooted ? "root " + std::to_string(data.root) + " is outside the world: use 0 to " +
                                        std::to_string(place.size - 1)
-                                 : name(of.name) + " has no root: leave it 0");
+                                 : name(of.name) + " has no root: leave root 0");
   if (auto why = validate_size(of, place, data)) return why;
   if (data.in_place && !needs.in_place)
-    return constraint("the algorithm does not work in place: give input and output separate memory");
+    return constraint("algorithm " + name(how.name) + " does not work in place: give input and output separate memory");
   return std::nullopt;
 }
 
@@ -197,7 +214,8 @@ std::optional<failure> validate_start(const collective& of, const activation& st
     return argument(
         "a partial collective needs an activation policy: full, solo, majority, first_of, all_of or quorum");
   if (!of.activates && starts.policy != activation_policy::none)
-    return argument("only partial collectives have an activation policy: choose one, or set the policy to none");
+    return argument(
+        "only partial collectives have an activation policy: choose a partial collective, or set the policy to none");
   return validate(starts, size);
 }
 

@@ -43,9 +43,10 @@ status status_of(property what) {
 }
 
 failure failure_of(const finding& found, std::string_view name) {
-  return {status_of(found.what),
-          "verification refuses \"" + escaped(name) + "\": " + std::string(name_of(found.what)) + ": " + found.text,
-          found.where, found.op};
+  return {
+      status_of(found.what),
+      "the verification of \"" + escaped(name) + "\" failed: " + std::string(name_of(found.what)) + ": " + found.text,
+      found.where, found.op};
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace lsched {
 namespace {
 
-/// Returns the first buffer with that role, or null. A collective has at most one such buffer.
+/// Returns the first buffer with this role, or null. A collective has at most one such buffer.
 const buffer* find_buffer(const schedule& program, buffer_role role) {
   const auto found = std::ranges::find(program.buffers(), role, &buffer::role);
   return found == program.buffers().end() ? nullptr : &*found;
@@ -23,9 +23,11 @@ result<list_binding> read_side(const buffer* under, const caller_lists& given, s
   const std::string side(given.side);
   if (under == nullptr) {
     if (given.counts == nullptr && given.displacements == nullptr && given.received == nullptr) return list_binding{};
-    return argument(side + "_counts is set, but this rank has no such buffer: leave " + side + "_counts null");
+    return argument("counts of the " + side + " buffer are set, but this rank has no such buffer: leave " + side +
+                    "_counts null");
   }
-  if (given.counts == nullptr) return argument(side + "_counts is null");
+  if (given.counts == nullptr)
+    return argument(side + "_counts is null, but this rank has a " + side + " buffer: set " + side + "_counts");
   const std::span<const std::uint64_t> counts(given.counts, under->count);
   const auto large = std::ranges::find_if(counts, [&](std::uint64_t count) { return count > under->lists.room; });
   if (large != counts.end())
@@ -76,7 +78,7 @@ struct placed_blocks {
   }
   /// Returns whether block i is the block that rank `self` sends to itself.
   bool is_own(std::size_t i, std::size_t self) const { return number == 1 || i == self; }
-  /// Returns the number of elements of that block.
+  /// Returns the number of elements of the block that rank `self` sends to itself.
   std::uint64_t own_count(std::size_t self) const { return lists.counts[number == 1 ? 0 : self]; }
 };
 
@@ -117,7 +119,8 @@ std::optional<failure> read_lists(const schedule& program, const caller_lists& s
     return failure{status::bounds,
                    "the block of this rank for itself has " + counted(outgoing.own_count(self), "element") +
                        ", but recv_counts gives the block room for " + std::to_string(incoming.own_count(self))};
-  if (!lie_apart(outgoing, incoming, self)) return argument("the send buffer and the recv buffer overlap");
+  if (!lie_apart(outgoing, incoming, self))
+    return argument("the send buffer and the recv buffer overlap: pass separate memory");
   return std::nullopt;
 }
 

@@ -23,15 +23,16 @@ std::optional<failure> validate_capacity(const collective& kind, const collectiv
   const bool has_memory = request.input != nullptr || request.output != nullptr;
   const bool has_counts = request.counts != nullptr || request.recv_counts != nullptr || request.count != 0;
   const bool has_tunables = request.segment_bytes != 0 || request.radix != 0;
-  return first_broken({{collective_of_lists(kind) == nullptr,
-                        " does not support a capacity: use gatherv, scatterv, allgatherv or alltoallv"},
-                       {request.capacity > k_any_room && request.capacity != k_any_count,
-                        ": the capacity is above 2^32, and not LSCHED_ANY_COUNT"},
-                       {has_counts, " has a capacity: give the counts to each start"},
-                       {has_memory, " has a capacity: give the memory to each start"},
-                       {has_tunables, " has a capacity: leave segment_bytes and radix 0"},
-                       {!kind.is_rooted && request.root.value_or(0) != 0, " has no root: leave it 0"}},
-                      kind.name);
+  return first_broken(
+      {{collective_of_lists(kind) == nullptr,
+        " does not support a capacity: use gatherv, scatterv, allgatherv or alltoallv"},
+       {request.capacity > k_any_room && request.capacity != k_any_count,
+        ": the capacity is above 2^32: use at most 2^32, or LSCHED_ANY_COUNT"},
+       {has_counts, " has a capacity: leave counts null and count 0, and pass counts to each lsched_start_with"},
+       {has_memory, " has a capacity: leave input and output null, and pass memory to each lsched_start_with"},
+       {has_tunables, " has a capacity: leave segment_bytes and radix 0"},
+       {!kind.is_rooted && request.root.value_or(0) != 0, " has no root: leave root 0"}},
+      kind.name);
 }
 
 /// Returns ARGUMENT if a member is missing, or is set although the collective does not use it.
@@ -46,25 +47,25 @@ std::optional<failure> validate_members(const collective& kind, const collective
                                (request.source_count > 0 && request.sources == nullptr);
   const bool names_tensors = !request.tensors || !request.tensors->empty();
   const std::string name(kind.name);
-  const std::string combines = name + (kind.adapts ? " combines by arithmetic of its own" : " combines nothing");
+  const std::string combines = name + (kind.adapts ? " has its own arithmetic" : " has no reduction");
   if (!kind.reduces && request.user_op) return argument(combines + ": leave user_op null");
   if (kind.moves_data && !kind.reduces && has_reduction(request)) return argument(combines + ": leave reduction 0");
   if (!request.is_mean) return argument(name + " " + request.is_mean.error().text);
   if (request.capacity != 0) return validate_capacity(kind, request);
   return first_broken(
-      {{has_counts && request.count != 0, " takes counts by rank: leave count 0"},
-       {has_counts && lacks_counts, " takes counts by rank, but counts is null"},
-       {!has_counts && request.counts != nullptr, " takes one count: leave counts null"},
-       {kind.has_blocks && lacks_recv_counts, " needs recv_counts"},
-       {!kind.has_blocks && request.recv_counts != nullptr, " takes no recv_counts"},
-       {!has_neighbors && names_neighbors, " takes no destinations and sources"},
+      {{has_counts && request.count != 0, " takes one count for each rank: set counts, and leave count 0"},
+       {has_counts && lacks_counts, " takes one count for each rank, but counts is null: set counts"},
+       {!has_counts && request.counts != nullptr, " takes a single count: set count, and leave counts null"},
+       {kind.has_blocks && lacks_recv_counts, " needs recv_counts, but recv_counts is null"},
+       {!kind.has_blocks && request.recv_counts != nullptr, " takes no recv_counts: leave recv_counts null"},
+       {!has_neighbors && names_neighbors, " takes no destinations and sources: leave both null"},
        {request.destination_count < 0 || request.source_count < 0, ": destination_count or source_count is negative"},
-       {lacks_neighbors, ": destinations or sources is null"},
-       {!kind.is_rooted && request.root.value_or(0) != 0, " has no root: leave it 0"},
-       {kind.adapts && request.segment_bytes != 0, " has no segments: leave segment_bytes 0"},
+       {lacks_neighbors, ": destinations or sources is null, but its number is not 0"},
+       {!kind.is_rooted && request.root.value_or(0) != 0, " has no root: leave root 0"},
+       {kind.adapts && request.segment_bytes != 0, " does not split vectors into segments: leave segment_bytes 0"},
        {kind.adapts && request.radix != 0, " has no radix: leave it 0"},
-       {!kind.adapts && names_tensors, " has no tensors: leave them NULL and 0"},
-       {request.user_op && has_reduction(request), ": both reduction and user_op are given"}},
+       {!kind.adapts && names_tensors, " has no tensors: leave tensors null and tensor_count 0"},
+       {request.user_op && has_reduction(request), ": both reduction and user_op are given: leave one of the two 0"}},
       kind.name);
 }
 
@@ -81,7 +82,7 @@ result<shape> read_shape_of_user(const collective_request& request) {
   if (!user) return user.error();
   auto data = read_type_and_count(request);
   if (!data) return data;
-  if (data->type != user->type) return argument("dtype is not that of user_op");
+  if (data->type != user->type) return argument("dtype is not that of user_op: set the same dtype in both");
   data->what = kernel::user;
   data->unit = user->with.unit;
   data->commutes = user->commutes;
@@ -128,7 +129,7 @@ result<shape> read_data(const collective& kind, world place, const collective_re
 
 std::optional<failure> validate_memory(const rank_request& made, std::uint64_t inputs, std::uint64_t outputs) {
   const auto missing = [](const char* which, std::uint64_t count) {
-    return argument(std::string(which) + " is null but has " + counted(count, "element"));
+    return argument(std::string(which) + " is null but has " + counted(count, "element") + ": pass its memory");
   };
   if (inputs > 0 && made.input == nullptr) return missing("input", inputs);
   if (outputs > 0 && made.output == nullptr) return missing("output", outputs);
@@ -136,7 +137,7 @@ std::optional<failure> validate_memory(const rank_request& made, std::uint64_t i
   const memory_layout apart{};
   if (made.data.in_place || apart.fits({made.input, inputs * element}, {made.output, outputs * element}))
     return std::nullopt;
-  return argument("input and output overlap, but are not in place");
+  return argument("input and output overlap, but are not in place: pass separate memory or the in-place addresses");
 }
 
 /// Reads the caller's memory. The root of a bcast may pass its buffer as input or as output.
@@ -162,7 +163,8 @@ result<rank_request> read_for_rank(const collective_request& request, world plac
   if (request.collective.data() == nullptr) return argument("collective is null");
   const collective* const kind = find_collective(request.collective);
   if (kind == nullptr) return unknown_name(request.collective);
-  if (kind->activates) return argument(std::string(kind->name) + " has a create function of its own");
+  if (kind->activates)
+    return argument(std::string(kind->name) + " has a create function of its own: call lsched_partial_create");
   auto data = read_data(*kind, place, request);
   if (!data) return data.error();
   rank_request made{.kind = request.capacity == 0 ? kind : collective_of_lists(*kind),
@@ -177,7 +179,7 @@ result<rank_request> read_for_rank(const collective_request& request, world plac
 }  // namespace
 
 std::optional<failure> validate_count(std::uint64_t count) {
-  if (count > k_max_count) return argument("count is above 2^48-1");
+  if (count > k_max_count) return argument("count is " + std::to_string(count) + ", above the largest count, 2^48-1");
   return std::nullopt;
 }
 
@@ -191,7 +193,7 @@ result<shape> read_shape(const collective& kind, const collective_request& reque
   if (!request.reduction) return request.reduction.error();
   if (*request.reduction == kernel::none) return argument("reduction is not an lsched_reduction");
   if (!supports(*request.reduction, data->type))
-    return argument(std::string(name_of(*request.reduction)) + " does not exist for " +
+    return argument(std::string(name_of(*request.reduction)) + " is not defined for " +
                     std::string(name_of(data->type)));
   data->what = *request.reduction;
   return data;

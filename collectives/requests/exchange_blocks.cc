@@ -16,7 +16,9 @@ result<std::vector<exchanged_block>> merged_blocks(const exchange_half& sent, co
       all.push_back({received.peer_of(taken), self, received.counts[taken]});
     return taken < received.counts.size();
   };
-  const failure odd_number = argument("this rank sends itself more or fewer blocks than it receives from itself");
+  const failure odd_number = argument(
+      "this rank sends itself more or fewer blocks than this rank receives from itself: list the rank equally often in "
+      "destinations and sources");
   for (std::size_t i = 0; i < sent.counts.size(); ++i) {
     if (sent.peer_of(i) == self) {
       if (!take_from_others()) return odd_number;

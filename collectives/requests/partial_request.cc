@@ -24,16 +24,18 @@ std::optional<failure> validate_lag(const partial_request& request) {
   const bool is_latest = *request.lag == lag_policy::latest;
   if (auto why = first_broken(
           {{is_history && (request.history < 1 || request.history > lag_rule::k_most), "history is not from 1 to 60"},
-           {!is_history && request.history != 0, "only LSCHED_HISTORY has a history: leave it 0"}}))
+           {!is_history && request.history != 0, "only LSCHED_HISTORY has a history: leave history 0"}}))
     return why;
   if (!request.divided_by) return request.divided_by.error();
   return first_broken(
-      {{is_divided(request) && !is_sum(request.what), "only sums are divided: leave divisor 0"},
+      {{is_divided(request) && !is_sum(request.what),
+        "only sums are divided: set reduction to LSCHED_SUM, or leave divisor 0"},
        {*request.divided_by == divisor::contributors && !is_latest,
-        "with a lag other than LSCHED_LATEST, a result may be of several rounds with different contributors: "
+        "LSCHED_DIVIDE_BY_CONTRIBUTORS needs lag LSCHED_LATEST, because other results may cover several rounds: "
         "divide by ranks or by offers"},
        {collective_of(request) == k_allgather.name && !is_latest && !is_sum(request.what),
-        "results of an allgather, zero for absent ranks, can only be added up: use LSCHED_SUM or LSCHED_LATEST"}});
+        "several results of an allgather, with zeros for absent ranks, can only be added up: use LSCHED_SUM or lag "
+        "LSCHED_LATEST"}});
 }
 
 result<activation> read_start(const partial_request& request) {
@@ -92,20 +94,21 @@ std::optional<failure> add_companions(schedule_cache& schedules, planned_partial
 std::optional<failure> validate_sparse(const partial_request& request, const sparse_request& sparse) {
   const collective_request& what = request.what;
   if (what.collective.data() != nullptr && what.collective != "sparse_allreduce")
-    return argument("sparse: \"" + std::string(what.collective) + "\" is not sparse_allreduce");
+    return argument("sparse is set, but collective is \"" + std::string(what.collective) +
+                    "\": set collective to sparse_allreduce, or leave sparse null");
   const bool is_of_same_data = sparse.problem.count == what.count && what.type && *what.type == sparse.problem.type;
   return first_broken(
-      {{!is_of_same_data, "needs the count and dtype of the partial desc"},
+      {{!is_of_same_data, "needs the count and dtype of the partial desc: set the same values in both"},
        {sparse.gradient != nullptr || sparse.update != nullptr,
         "that is partial owns its memory: leave gradient and update NULL"},
        {what.algorithm.data() != nullptr, "takes its algorithm from its own desc: leave algorithm NULL"},
        {!is_sum(what), "is a sum: set reduction to LSCHED_SUM"},
-       {is_divided(request), "divides by the ranks itself: leave divisor 0"},
-       {!what.buckets || !what.buckets->empty(), "has no buckets"},
-       {!what.tensors || !what.tensors->empty(), "has no tensors"},
+       {is_divided(request), "already divides by the number of ranks: leave divisor 0"},
+       {!what.buckets || !what.buckets->empty(), "has no buckets: leave buckets null"},
+       {!what.tensors || !what.tensors->empty(), "has no tensors: leave tensors null"},
        {sparse.problem.nans == nan_policy::error, "that is partial cannot refuse rounds: do not set LSCHED_NAN_ERROR"},
        {request.averages_weights != 0, "averages no weights: leave averages_weights 0"},
-       {!what.elements.empty(), "is of real numbers: leave elements NULL"}},
+       {!what.elements.empty(), "has only real elements: leave elements NULL"}},
       "a sparse allreduce ");
 }
 

@@ -19,7 +19,7 @@ result<const sparse_algorithm*> choose_algorithm(const sparse_request& request, 
   if (found == nullptr) {
     std::string names;
     for (const sparse_algorithm& one : sparse_algorithms()) names += ", " + std::string(one.name);
-    return argument("there is no sparse allreduce \"" + std::string(wanted) + "\": choose auto" + names);
+    return argument("sparse_allreduce has no algorithm \"" + std::string(wanted) + "\": choose auto" + names);
   }
   const sparse_problem& asked = request.problem;
   const bool is_plain = asked.capacity == k_defaults.capacity && asked.period == 0 &&
@@ -28,7 +28,7 @@ result<const sparse_algorithm*> choose_algorithm(const sparse_request& request, 
   if (!is_plain && wanted != "oktopk")
     return argument(
         "capacity, period, boundaries, balance, selection and bucket need algorithm \"oktopk\": set algorithm, "
-        "or leave them 0");
+        "or leave these members 0");
   return found;
 }
 
@@ -49,7 +49,7 @@ result<sparse_choice> choose(const sparse_request& request) {
   if (problem.reuse == 0) problem.reuse = k_defaults.reuse;
   if (auto why = validate_count(problem.count)) return std::move(*why);
   if (problem.selection != selection_rule::reused && request.problem.reuse != 0)
-    return argument("only LSCHED_REUSED uses reuse: leave it 0");
+    return argument("only LSCHED_REUSED uses reuse: leave reuse 0");
   if (auto why = validate(problem)) return std::move(*why);
   const auto how = choose_algorithm(request, problem);
   if (!how) return how.error();
@@ -73,7 +73,7 @@ result<planned_sparse> plan(const sparse_request& request) {
     local->steps = how->functions(problem, local->state);
   } catch (const std::bad_alloc&) {
     return failure{status::no_memory, "out of memory for a residual of " + std::to_string(problem.count) +
-                                          " elements and lists of " + std::to_string(problem.k)};
+                                          " elements and lists of " + std::to_string(problem.k) + " items"};
   }
   return planned_sparse{{problem, how},
                         std::move(agreement),
@@ -85,9 +85,9 @@ std::optional<failure> validate_vectors(const sparse_request& request) {
   const std::uint64_t bytes = request.problem.count * size_of(request.problem.type);
   const bool is_missing = bytes > 0 && (request.gradient == nullptr || request.update == nullptr);
   const memory_layout apart{};
-  return first_broken(
-      {{is_missing, "gradient or update is null"},
-       {!apart.fits({request.gradient, bytes}, {request.update, bytes}), "gradient and update overlap"}});
+  return first_broken({{is_missing, "gradient or update is null"},
+                       {!apart.fits({request.gradient, bytes}, {request.update, bytes}),
+                        "gradient and update overlap: pass separate memory"}});
 }
 
 }  // namespace lsched

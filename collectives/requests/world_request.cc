@@ -25,7 +25,8 @@ result<activation> read_start(const collective* kind, const collective_request& 
 
 std::optional<failure> validate_ranks(rank ranks, rank most) {
   if (ranks >= 1 && ranks <= most) return std::nullopt;
-  return argument("ranks is not from 1 to 2^" + std::to_string(std::countr_zero(static_cast<unsigned>(most))));
+  return argument("ranks is " + std::to_string(ranks) + ", not from 1 to 2^" +
+                  std::to_string(std::countr_zero(static_cast<unsigned>(most))));
 }
 
 result<world_choice> choose_for_world(const collective_request& request, rank ranks, rank most_ranks, bool in_place) {
@@ -34,7 +35,8 @@ result<world_choice> choose_for_world(const collective_request& request, rank ra
   const collective* const kind = find_collective(request.collective);
   const rank root = request.root.value_or(0);
   if (root < 0 || root >= ranks || (root != 0 && kind != nullptr && !kind->is_rooted))
-    return argument("root is not a rank of this collective");
+    return argument("root is " + std::to_string(root) +
+                    ": use a rank of the world, or 0 for a collective without a root");
   result<shape> data = shape{.count = request.count};
   if (kind != nullptr && kind->moves_data) {
     data = read_shape(*kind, request);

@@ -126,7 +126,7 @@ class reader {
     }
     from_.advance();
     end_line();
-    names_ = {"P"};  // head lines may only use values that are equal on all ranks
+    names_ = {"P"};  // head lines can use only values that are equal on all ranks
   }
 
   /// Reads a line of the head. Returns false if the next line is a statement.
@@ -205,7 +205,7 @@ class reader {
     scratch made{.at = from_.next().at};
     const bool is_new = std::ranges::find(out_.scratches, from_.next().text, &scratch::name) == out_.scratches.end();
     if (!is_name(from_.next()) || !is_new) return fail_at_word("a name that is not taken");
-    if (out_.scratches.size() == k_most_scratches) return fail(made.at, "this is more than 64 scratch vectors");
+    if (out_.scratches.size() == k_most_scratches) return fail(made.at, "a file can have at most 64 scratch vectors");
     made.name = from_.next().text;
     from_.advance();
     if (take("like")) {
@@ -224,7 +224,9 @@ class reader {
   std::vector<statement> statements(int level) {
     std::vector<statement> all;
     if (level == 0) names_ = {"P", "r", "root"};
-    if (level > k_most_levels) fail(from_.next().at, "statements are nested too deeply");
+    if (level > k_most_levels)
+      fail(from_.next().at,
+           "statements are nested too deeply: use at most " + std::to_string(k_most_levels) + " levels");
     const std::size_t known = names_.size();
     while (!error_ && from_.next().what == token::word && !is_next("end") && !is_next("else"))
       all.push_back(one_statement(level));
@@ -297,7 +299,8 @@ class reader {
 
   void assignment(statement& made) {
     made.target = region();
-    if (!error_ && made.target.vector == k_in) fail(made.at, "the input is read-only");
+    if (!error_ && made.target.vector == k_in)
+      fail(made.at, "the input is read-only: write to 'out' or a scratch vector");
     expect_symbol("=");
     if (take("copy")) {
       made.what = statement::kind::copy;
@@ -308,7 +311,8 @@ class reader {
     } else {
       made.what = statement::kind::combine;
       if (!error_ && !is_next("op")) fail_at_word("'copy', 'recv' or 'op'");
-      if (!error_ && !out_.of->reduces) fail(from_.next().at, std::string(out_.of->name) + " combines nothing");
+      if (!error_ && !out_.of->reduces)
+        fail(from_.next().at, std::string(out_.of->name) + " has no reduction, so 'op' cannot be used");
       expect("op");
       made.operands.push_back(read_operand());
       made.operands.push_back(read_operand());
@@ -364,7 +368,9 @@ class reader {
     made.body = statements(level + 1);
     if (take("else")) {
       if (is_next("if")) {  // this branch and the `else if` have a common `end`
-        if (chain == k_longest_chain) return fail(from_.next().at, "this chain is too long");
+        if (chain == k_longest_chain)
+          return fail(from_.next().at,
+                      "this chain has more than " + std::to_string(k_longest_chain) + " branches 'else if'");
         made.rest.push_back({.at = from_.next().at, .line = line_of(from_.next().at)});
         from_.advance();
         return branch(made.rest.back(), level, chain + 1);

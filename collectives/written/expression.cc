@@ -47,7 +47,8 @@ class expression_reader {
   }
 
   void add(step::operation what, std::int64_t operand = 0) {
-    if (steps_.size() == k_most_steps) fail(at_, "this expression is too long");
+    if (steps_.size() == k_most_steps)
+      fail(at_, "this expression is too long: use at most " + std::to_string(k_most_steps) + " operators and values");
     if (!error_) steps_.push_back({what, operand});
   }
 
@@ -87,7 +88,9 @@ class expression_reader {
   /// Reads operands that are connected by operators with a precedence of at least `strength`. Operators of equal
   /// precedence associate to the left.
   void sum(int strength) {
-    if (++level_ > k_most_levels) fail(from_.next().at, "this expression is nested too deeply");
+    if (++level_ > k_most_levels)
+      fail(from_.next().at,
+           "this expression is nested too deeply: use at most " + std::to_string(k_most_levels) + " levels");
     if (error_) return;
     if (strength <= k_strength_of_not && take_word("not")) {
       sum(k_strength_of_not);
@@ -240,7 +243,8 @@ result<std::int64_t> expression::value(std::span<const std::int64_t> variables) 
     const bool takes_one = what == step::negate || what == step::invert || what == step::log2;
     if (!takes_one) stack.pop_back();
     if (!apply(what, stack.back(), y, &stack.back()))
-      return failure{status::argument, "a division by zero, a logarithm below 1 or a value of more than 64 bits"};
+      return failure{status::argument,
+                     "the expression has a division by zero, a logarithm below 1 or a value of more than 64 bits"};
   }
   return stack.back();
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t k_most_chunks = 1 << 16;
 constexpr std::int64_t k_most_channels = 1024;
-constexpr std::uint32_t k_most_messages = 1 << 20;  ///< maximum number from one rank to another in a channel
+constexpr std::uint32_t k_most_messages = 1 << 20;  ///< maximum for a channel from one rank to another
 constexpr std::uint32_t k_most_statements = 1 << 22;
 constexpr std::uint64_t k_most_touched = 1 << 24;  ///< maximum number of chunks that all statements together access
 
@@ -93,7 +93,7 @@ class written_part : ordered_part {
     for (std::uint64_t i = 1; i <= chunks_; ++i) begins.push_back(begin + parts.begin(i));
   }
 
-  /// Returns the offsets of the chunks of an input or output with this content, even on ranks without such a buffer.
+  /// Returns the offsets of the chunks of an input or output with content `what`, even on ranks without such a buffer.
   std::vector<std::uint64_t> begins_of(content what) const {
     std::vector<std::uint64_t> begins{0};
     if (what == content::vector) append_block(begins, count());
@@ -192,14 +192,17 @@ class written_part : ordered_part {
     const std::int64_t channel = one.channel.exists() ? value(one.channel) : 0;
     if (is_refused_) return {};
     if (peer < 0 || peer >= size() || peer == self())
-      refuse(one.peer.at(), "rank " + std::to_string(peer) + (peer == self() ? " is this rank" : " does not exist"));
+      refuse(one.peer.at(), "rank " + std::to_string(peer) +
+                                (peer == self() ? " is this rank: a rank cannot be its own peer" : " does not exist"));
     else if (channel < 0 || channel >= channels_)
       refuse(one.channel.at(),
              "there is no channel " + std::to_string(channel) + ": 'channels' sets the number of channels");
     if (is_refused_) return {};
     const auto to = static_cast<rank>(peer);
     std::uint32_t& number = messages_[{is_out, to, static_cast<std::uint32_t>(channel)}];
-    if (number == k_most_messages) refuse(one.peer.at(), "too many messages to one rank");
+    if (number == k_most_messages)
+      refuse(one.peer.at(), "there are more than " + std::to_string(k_most_messages) + " messages to rank " +
+                                std::to_string(peer) + " in a channel");
     return {to, number++ * static_cast<std::uint32_t>(channels_) + static_cast<std::uint32_t>(channel)};
   }
 

@@ -104,7 +104,7 @@ std::uint64_t written_algorithm::count_unit(rank size) const {
   return chunks && written::has_equal_chunks(text_) ? static_cast<std::uint64_t>(*chunks) : 1;
 }
 
-/// Returns the proof of a request. The lock is not held during a proof, so two threads may do the same proof.
+/// Returns the proof of a request. The lock is not held during a proof, so two threads can do the same proof.
 proof written_algorithm::proof_of(bool is_partial, rank size, const shape& data) const {
   shape request = data;
   if (!is_partial) request.buckets.clear();  // each bucket is a separate dense request
@@ -132,13 +132,14 @@ proof written_algorithm::proof_of(bool is_partial, rank size, const shape& data)
 proof written_algorithm::judged(const algorithm& how, rank size, const shape& data, const activation& starts) const {
   if (size > k_most_proved)
     return {failure{status::constraint, text_.name + " is proved for " + std::to_string(k_most_proved) +
-                                            " ranks at most, but this world has " + std::to_string(size)}};
+                                            " ranks at most, but this world has " + std::to_string(size) +
+                                            ": choose another algorithm"}};
   const auto world = generate_world(how, size, data, starts);
   if (!world) return {world.error()};
   const verification answer =
       verify(*world, promise_of(how, size, data, starts), {.in_place = aliasing_of(*how.of, size, data)});
   if (answer.holds()) return {std::nullopt, answer.round_cost};
-  return {failure{status::constraint, text_.name + " is refused by its proof: " + answer.findings.front().text},
+  return {failure{status::constraint, text_.name + " failed its proof: " + answer.findings.front().text},
           answer.round_cost};
 }
 
@@ -178,7 +179,8 @@ result<const algorithm*> add_written(std::string_view text) {
   for (const written_algorithm& one : all)
     if (one.text().text == text) return &one.dense();
   if (find(read->of->name, read->name) != nullptr)
-    return failure{status::state, "there is another algorithm " + std::string(read->of->name) + "/" + read->name};
+    return failure{status::state, "there is another algorithm " + std::string(read->of->name) + "/" + read->name +
+                                      ": choose another name"};
   const written_algorithm& made = all.emplace_back(std::move(*read));
   add_algorithm(made.dense());
   if (made.partial()) add_algorithm(*made.partial());

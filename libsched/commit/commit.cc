@@ -28,8 +28,8 @@ std::string rank_text(rank r) { return "rank " + std::to_string(r); }
 
 // --- reductions --------------------------------------------------------------------------------------------
 
-/// Reductions are encoded in four bits per dtype: the number of the only reduction that a rank applies, or one of these
-/// two values.
+/// The reductions of a rank are encoded in four bits per dtype. If the rank applies only one reduction to a dtype, the
+/// four bits are the number of that reduction, else one of these two values.
 constexpr std::uint64_t k_no_reduction = 0, k_several = 15;
 constexpr std::uint64_t number_of(kernel what) { return static_cast<std::uint64_t>(what) - 1; }
 static_assert(number_of(kernel::sum) > k_no_reduction && number_of(kernel::user) < k_several);
@@ -215,7 +215,9 @@ std::optional<failure> commitment::find_disagreement(const std::vector<commit_re
     const bool looks_equal = text_of(other.agreement) == text_of(own.agreement);
     return failure{status::mismatch,
                    rank_text(self()) + " commits " + describe(own) + ", but " + rank_text(number_of(other)) +
-                       " commits " + describe(other) + (looks_equal ? " (the difference is not in these texts)" : ""),
+                       " commits " + describe(other) +
+                       (looks_equal ? " (the difference is in a part that these texts do not show)" : "") +
+                       ". Create equal schedules in the same order on all ranks",
                    number_of(other)};
   }
   return std::nullopt;
@@ -283,7 +285,7 @@ std::optional<failure> schedule_commit::conclude(const std::vector<commit_record
   for (std::size_t i = 0; i < count_; ++i) {
     std::ranges::transform(all, addresses.begin(), [i](const commit_record& one) { return one.addresses[i]; });
     if (const status answer = engine_.link(*made_[i], addresses); answer != status::ok)
-      return failure{answer, "the ranks could not be connected for messages of " + made_[i]->label};
+      return failure{answer, "the ranks could not be connected for the messages of " + made_[i]->label};
   }
   for (instance* const one : made()) engine_.open(*one);
   remove_orphans();

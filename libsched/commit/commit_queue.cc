@@ -21,7 +21,7 @@ commit_queue::~commit_queue() {
   while (!queue_.empty()) {
     if (is_posted_) board_->give_up(missing_);
     if (is_posted_ && advance_first()) continue;
-    end_first(failure{status::state, "the world was closed"});
+    end_first(failure{status::state, "the world was closed before all ranks had committed"});
   }
   engine_.drop(*this);
 }
@@ -106,7 +106,7 @@ rank commit_queue::give_up(const commitment& late) {
     board_->give_up(missing_);
     (void)advance();
   } else {
-    const failure why{status::timeout, "the commit timed out while it waited for earlier commits"};
+    const failure why{status::timeout, "the commit timed out, because earlier commits of this rank are incomplete"};
     (*found)->refuse(why);
     (*found)->withdraw(why);
   }
@@ -130,7 +130,7 @@ failure commit_queue::failure_of(status answer, rank missing) const {
 std::string commit_queue::describe_wait(const membership& of, rank* waits_for) const {
   if (&of != members_.get() || queue_.empty()) return {};
   *waits_for = missing_;
-  return text_of_missing(missing_) + " is not yet at commit " + std::to_string(queue_.front()->record_.number);
+  return text_of_missing(missing_) + " has not yet reached commit " + std::to_string(queue_.front()->record_.number);
 }
 
 void commit_queue::lose(rank home) {

@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-/// The progress of an instance on one member: last_result, where the data is an offset in shared memory.
+/// The progress of an instance on one member: a last_result whose data is given by its offset in shared memory.
 struct progress_record {
   round_no round;
   std::uint64_t place;  ///< 0: no data
@@ -46,7 +46,9 @@ std::optional<failure> handover::tell() {
   for (std::size_t i = 0; i < from_.size(); ++i) {
     const instance& one = *from_[i];
     if (one.verdict.load() == status::ok)
-      return failure{status::state, one.label + " did not fail: use it in its present world"};
+      return failure{
+          status::state,
+          one.label + " did not fail, and only failed schedules can be carried: use the schedule in its present world"};
     const auto [round, data, totals] = last_result_of(one);
     mine[i] = {round, data == nullptr ? 0 : engine_.net().memory().offset_of(data), totals};
     if (data != nullptr && mine[i].place == 0)
@@ -78,7 +80,8 @@ std::optional<failure> handover::take_over(instance& mine, std::size_t index, co
   const std::byte* const data =
       place == 0 ? nullptr : engine_.net().memory().memory_at(owner, place, bytes_of_result(mine));
   if (place != 0 && data == nullptr)
-    return failure{status::transport, mine.label + ": other ranks cannot read the last result"};
+    return failure{status::transport, mine.label + ": the last result of rank " + std::to_string(owner) +
+                                          " of the world that was opened cannot be read"};
   adopt_result(mine, {round, data, totals});
   return std::nullopt;
 }

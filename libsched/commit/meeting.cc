@@ -45,7 +45,9 @@ meeting::meeting(engine& runs, membership_ptr parent, board& former, std::unique
       board_(std::move(fresh)) {
   std::iota(ranks_.begin(), ranks_.end(), 0);
   if (const status answer = board_->regroup(former); answer != status::ok)
-    (void)end({answer, "the ranks share no memory that outlives a rank"});
+    (void)end({answer,
+               "a world of survivors needs shared memory that remains after the death of a rank, but these ranks "
+               "share no such memory"});
   (void)advance();
   if (!is_over()) engine_.carry_on(*this);
 }
@@ -60,7 +62,7 @@ bool meeting::advance() {
   if (answer == status::peer && !is_of_survivors_)
     gives_up_for_ = lost(ranks_[static_cast<std::size_t>(missing_)]);
   else if (answer != status::pending)
-    return end({answer, "the boards of the new world could not be connected"});
+    return end({answer, "the ranks of the new world could not be connected"});
   if (!gives_up_for_) return false;
   if (board_->withdraw()) return end(*gives_up_for_);
   return is_of_survivors_ && advance();  // the board has decided meanwhile
@@ -97,7 +99,7 @@ failure meeting::late(rank member) const {
   const rank missing = member == k_no_rank ? k_no_rank : ranks_[static_cast<std::size_t>(member)];
   failure why{status::timeout,
               (missing == k_no_rank ? "some rank" : "rank " + std::to_string(missing)) +
-                  (is_of_survivors_ ? " is alive but did not call in time"
+                  (is_of_survivors_ ? " is alive but did not call lsched_shrink in time"
                                     : " did not call with the same ranks and tag in time"),
               missing};
   if (is_of_survivors_) return why;  // `why` is equal on all ranks
@@ -110,7 +112,8 @@ failure meeting::late(rank member) const {
 failure meeting::lost(rank member) const {
   const rank first = engine_.culprit_of_loss(*parent_, member);
   return {status::peer,
-          "rank " + std::to_string(first) + " died, or closed its world, before all listed ranks had called", first};
+          "rank " + std::to_string(first) + " died, or closed its world, before all listed ranks had made this call",
+          first};
 }
 
 bool meeting::give_up() {

@@ -28,13 +28,14 @@ std::optional<failure> engine::reserve_device(instance& inst) {
   const schedule& program = *inst.program;
   if (std::ranges::none_of(program.buffers(), is_elsewhere)) return std::nullopt;
   if (device_ == nullptr)
-    return failure{status::unsupported, "the schedule is for device memory, but this rank has no device"};
+    return failure{status::unsupported,
+                   "the schedule is for device memory, but this rank has no device: call lsched_cuda_attach first"};
   if (device_->health() != status::ok) return failure{status::device, device_->failure_words()};
   const auto jobs = static_cast<std::uint32_t>(
       std::ranges::count_if(program.ops(), [&](const op& o) { return is_on_device(o, program.buffers()); }));
   if (const status answer = device_->reserve(jobs, most_device_elements(program)); answer != status::ok)
     return failure{answer,
-                   answer == status::device ? device_->failure_words() : "no memory left for jobs of the device"};
+                   answer == status::device ? device_->failure_words() : "out of memory for the jobs of the device"};
   inst.device = std::make_unique<device_state>();
   inst.device->most_jobs = jobs;
   const auto leaves_to_device = [](const bound_kernel& one) { return one.way == compute_way::device_function; };
@@ -46,10 +47,11 @@ std::optional<failure> engine::give_functions_memory(instance& inst) {
   std::byte* const on_device = own_on_device(inst, memory_space::device, wanted.device_bytes);
   std::byte* const staging = own_on_device(inst, memory_space::staging, wanted.staging_bytes);
   if (on_device == nullptr || staging == nullptr)
-    return failure{status::no_memory, "no device memory left for the data of functions"};
+    return failure{status::no_memory, "no device memory left for the data of a sparse allreduce: free device memory"};
   const status copied = device_->copy_at_once(on_device, wanted.contents, wanted.device_bytes);
   if (copied != status::ok)
-    return failure{copied, copied == status::device ? device_->failure_words() : "no memory left for the copy"};
+    return failure{copied,
+                   copied == status::device ? device_->failure_words() : "out of memory for a copy to the device"};
   inst.local->use_device(on_device, staging);
   return std::nullopt;
 }
@@ -120,8 +122,8 @@ std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
   return count;
 }
 
-// Returns true if the device has to read a payload to which it has no access. Payloads are in memory of the transport
-// or of a peer.
+// Returns true if the device has to read a payload but cannot access its memory, which belongs to the transport or to
+// a peer.
 bool engine::is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const {
   if (inst.program->buffers()[receive.c.buffer()].space != memory_space::staging) return false;
   return !device_->memory().reaches(news.data, news.bytes);
@@ -135,8 +137,8 @@ bool engine::reads_device_memory_of(std::span<const rank> homes) const {
          std::ranges::any_of(homes, [&](rank home) { return home != net_.place().self && peers->reads(home); });
 }
 
-// Marks the incoming edges whose payload this rank may read in the sender's device memory. Such a payload is not
-// copied, so its reader must fire as soon as the payload arrives, unless the schedule permits holding.
+// Marks the incoming edges whose payload this rank may read in the sender's device memory. Because such a payload is
+// not copied, its reader must fire as soon as the payload arrives, unless the schedule permits holding.
 void engine::find_device_readers(const instance& inst, std::span<edge_spec> edges) const {
   device_peers* const peers = uses_device(inst) ? device_->memory().peers() : nullptr;
   if (peers == nullptr) return;
@@ -156,8 +158,8 @@ void engine::find_device_readers(const instance& inst, std::span<edge_spec> edge
   }
 }
 
-// Exposes the bound device memory that peers can read. Memory that was already exposed stays exposed without an
-// interruption. The result of check_hazards (libsched/verify) is valid for exposed and for copied payloads.
+// Exposes the bound device memory that peers can read. Memory that was already exposed stays exposed throughout. The
+// result of check_hazards (libsched/verify) holds for exposed and for copied payloads.
 void engine::expose_sources(instance& inst) {
   device_peers* const peers = uses_device(inst) && inst.is_linked ? device_->memory().peers() : nullptr;
   if (peers == nullptr) return;
@@ -173,8 +175,8 @@ void engine::expose_sources(instance& inst) {
   }
 }
 
-/// Exposes the device memory that has the payload of a send, so that the copy to staging memory can be skipped. Returns
-/// the location for peers, or 0 if the payload must be copied.
+/// Exposes the device memory that contains the payload of a send, so that the copy to staging memory can be skipped.
+/// Returns the location by which peers find the memory, or 0 if the payload must be copied.
 std::uint64_t engine::expose_source(const instance& inst, op_id id) const {
   const op& o = inst.program->ops()[id];
   const std::uint64_t bytes = o.count * size_of(o.type);
@@ -184,9 +186,9 @@ std::uint64_t engine::expose_source(const instance& inst, op_id id) const {
   return device_->memory().peers()->expose(inst.cells[from.buffer()].data + from.offset() * size_of(o.type), bytes);
 }
 
-// Maps a payload in the sender's device memory. If the mapping fails, the instance fails with DEVICE and notifies the
-// other ranks. If the mapping fails because the peer has just died, the instance fails with PEER, as on all other
-// ranks.
+// Maps a payload in the sender's device memory. If the mapping fails because the peer has just died, the instance fails
+// with PEER, as on all other ranks. If it fails for another reason, the instance fails with DEVICE, and the other ranks
+// are notified.
 outcome engine::map_exposed(instance& inst, op_id id, const op& o, const arrival& news) {
   const rank home = inst.members->home_of(o.peer);
   device_peers* const peers = uses_device(inst) ? device_->memory().peers() : nullptr;
@@ -231,8 +233,8 @@ bool engine::is_gate_open(instance& inst) {
   return now == status::ok;
 }
 
-// Returns true if the instance has a gate, the gate is open, and the application has called for the next round. One
-// post may stand for several calls, so this check is needed at the end of each round.
+// Returns true if the instance has a gate, the gate is open, and the application has called for the next round. Needed
+// at the end of each round, because one post can stand for several calls.
 bool engine::may_begin_next(instance& inst) {
   return inst.has_gate.load() && inst.called.load() > inst.round && is_gate_open(inst);
 }

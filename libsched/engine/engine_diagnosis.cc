@@ -52,7 +52,7 @@ instance* engine::instance_on_record(std::uint64_t number) const {
   return found == instances_.end() ? nullptr : found->get();
 }
 
-/// Returns the ranks whose application has not called for `round`, in the application's numbering of rounds.
+/// Returns the ranks whose application has not called for `round`. The round is in the application's numbering.
 std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) const {
   std::vector<rank> late;
   for (const rank r : inst.present) {
@@ -87,7 +87,7 @@ rank engine::find_culprit(const instance& inst, std::string& text) const {
     const std::vector<rank> late = ranks_late_for(*where, round);
     if (late.empty()) break;
     culprit = late.front();
-    text += "; not entered by " + listed(late, "rank");
+    text += "; this round was not entered by " + listed(late, "rank");
     const wait_note wait = net_.recorder().wait_of(inst.members->home_of(culprit));
     if (wait.is_of_message()) {
       const rank late_there = end_of_waits(*inst.members, culprit, text);
@@ -117,8 +117,8 @@ rank engine::end_of_waits(const membership& of, rank from, std::string& text) co
   }
 }
 
-// A member whose chain of waits leads back to this rank is blamed last, because it cannot proceed before this rank
-// does.
+// If a member's chain of waits leads back to this rank, blames another member if possible, because the member cannot
+// proceed before this rank does.
 rank engine::find_late(const membership& of, std::span<const rank> awaited, std::string& text) const {
   if (const rank stopped = find_stopped(of, text); stopped != k_no_rank) return stopped;
   std::string first_path;
@@ -169,7 +169,7 @@ std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
       const op& o = program.ops()[id];
       if (inst.completed[id] == inst.round) continue;
       const bool is_waiting = has_fired(inst, id);
-      if (!is_waiting && ++unfired <= 8) text += (unfired == 1 ? " unfired ops " : ",") + std::to_string(id);
+      if (!is_waiting && ++unfired <= 8) text += (unfired == 1 ? " ops not started: " : ",") + std::to_string(id);
       if (is_waiting && has_edge(o, program.place().self)) ranks.push_back(o.peer);
     }
     if (unfired > 8) text += ",… (" + std::to_string(unfired) + ")";
@@ -178,11 +178,11 @@ std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
     if (!ranks.empty()) text += "; waits for " + listed(ranks, "rank");
     if (!ranks.empty()) neighbour = ranks.front();
     if (inst.jobs != 0)
-      text +=
-          "; jobs: " + std::to_string(inst.jobs) + (uses_device(inst) ? " on the device or the lane" : " on the lane");
-    if (inst.phase == phase::idle) text += waits_at_gate(inst) ? " waits for a stream" : " not started here";
+      text += "; jobs: " + std::to_string(inst.jobs) +
+              (uses_device(inst) ? " on the device or on oneTBB workers" : " on oneTBB workers");
+    if (inst.phase == phase::idle) text += waits_at_gate(inst) ? " waits for the caller's stream" : " not started here";
     if (inst.phase == phase::closing)
-      text += " closing, waits for " + std::to_string(inst.partial->last_signals) + " peers to drain";
+      text += " closing, waits for " + std::to_string(inst.partial->last_signals) + " peers to end their rounds";
   }
   const rank culprit = inst.phase == phase::running ? find_culprit(inst, text) : k_no_rank;
   if (waits_for != nullptr) *waits_for = culprit != k_no_rank ? culprit : neighbour;

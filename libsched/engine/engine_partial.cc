@@ -18,7 +18,8 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
   for (std::uint32_t i = 0; i < contribution::k_buffers + options.lag.buffers(); ++i) {
     memory.push_back(own(inst, i < contribution::k_buffers ? contributions.bytes : results.bytes));
     if (memory.back() == nullptr)
-      return failure{status::no_memory, "no memory left for contribution and result buffers"};
+      return failure{status::no_memory,
+                     "no memory left for contribution and result buffers: set a larger LSCHED_REGION"};
   }
   partial.offers = std::make_unique<contribution>(contributions, std::span(memory).first<contribution::k_buffers>());
   partial.results =
@@ -27,7 +28,7 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
   return std::nullopt;
 }
 
-// During the failed round, the result buffer may have exchanged its memory with a scratch buffer.
+// During the failed round, the result buffer may have exchanged its memory for that of a scratch buffer.
 void engine::strip(instance& inst) {
   const partial_state& partial = *inst.partial;
   if (inst.round > 0) partial.results->write_at(inst.cells[partial.output_buffer].storage);

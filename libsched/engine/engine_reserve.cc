@@ -11,14 +11,15 @@ namespace lsched {
 namespace {
 
 /// Returns the reason why user-defined arithmetic cannot execute this op. Captures do not support user-defined
-/// arithmetic, because a reduction that may not commute cannot merge late offers.
+/// arithmetic, because only a commutative reduction can merge late offers.
 std::optional<failure> validate_user(const op& o, op_id id, const user_kernel& user) {
   const auto refused = [id](std::string why) {
     return failure{status::argument, "op " + std::to_string(id) + " needs user-defined arithmetic" + why, k_no_rank,
                    id};
   };
-  if (user.run == nullptr) return refused(", but none is given");
-  if (o.kind == op_kind::capture) return refused(", which partial schedules do not support");
+  if (user.run == nullptr) return refused(", but none is given: pass a user_op");
+  if (o.kind == op_kind::capture)
+    return refused(", which partial schedules do not support: choose a built-in reduction");
   const auto is_whole = [&](std::uint64_t elements) { return elements % user.unit == 0; };
   const bool is_aligned = is_whole(o.a.offset()) && is_whole(o.b.offset()) && is_whole(o.c.offset());
   const bool has_whole_count = is_whole(o.count);
@@ -103,7 +104,8 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
     inst.cells[b].exchangeable = true;
     if (inst.cells[b].storage == nullptr && !is_host && device_->health() != status::ok)
       return failure{status::device, device_->failure_words()};
-    if (inst.cells[b].storage == nullptr) return failure{status::no_memory, "no memory left for scratch buffers"};
+    if (inst.cells[b].storage == nullptr)
+      return failure{status::no_memory, "no memory left for scratch buffers: set a larger LSCHED_REGION"};
   }
   if (program.is_partial()) return reserve_partial(inst, options);
   set_binding(inst, memory);
@@ -136,8 +138,11 @@ std::optional<failure> engine::find_kernels(instance& inst, const instance_optio
     if (o.kind == op_kind::signal_recv && !is_call(o, inst.program->place().self)) inst.signal_receives.push_back(id);
     if (o.kind != op_kind::compute) continue;
     if (is_function(o.what) && options.local == nullptr)
-      return failure{status::argument, "op " + std::to_string(id) + " calls a function, but no functions are given",
-                     k_no_rank, id};
+      return failure{
+          status::argument,
+          "op " + std::to_string(id) +
+              " calls a function, but no functions are given: create the schedule with a sparse create function",
+          k_no_rank, id};
     const kernel_row& row = row_of(o.what);
     inst.kernels[id] = {.run = find(o.what, o.type),
                         .with = &inst.program->parameters_of(o),

@@ -11,7 +11,9 @@
 namespace lsched {
 namespace {
 
-failure unsupported(const std::string& what) { return {status::unsupported, what + " in device memory"}; }
+failure unsupported(const std::string& what) {
+  return {status::unsupported, what + " in device memory: pass host memory"};
+}
 
 // --- memory spaces of buffers ----------------------------------------------------------------------------------------
 
@@ -257,8 +259,8 @@ std::optional<failure> find_unsupported(const schedule& program, const caller_sp
   if (std::ranges::none_of(program.ops(), [](const op& o) { return is_function(o.what); })) return std::nullopt;
   const auto is_host = [](memory_space space) { return space == memory_space::host; };
   if (std::ranges::any_of(where.inputs, is_host) || std::ranges::any_of(where.outputs, is_host))
-    return unsupported("only some operands of the schedule's functions are");
-  if (!where.has_device_functions) return unsupported("the schedule's functions cannot use buffers");
+    return unsupported("the operands of a sparse allreduce cannot be only partly");
+  if (!where.has_device_functions) return unsupported("this sparse allreduce cannot use buffers");
   return std::nullopt;
 }
 
@@ -268,8 +270,8 @@ result<schedule_ptr> placed(schedule_ptr program, const caller_spaces& where) {
   if (std::ranges::any_of(program->buffers(), is_elsewhere)) {
     if (fits(*program, where)) return program;
     return failure{status::argument,
-                   "the schedule was made for other memory: device memory is given for host memory, or "
-                   "the other way round"};
+                   "the schedule was made for other memory: device memory is given for host memory, or the reverse. "
+                   "Pass memory as in the text of the schedule"};
   }
   const auto is_device = [](memory_space space) { return space == memory_space::device; };
   if (std::ranges::none_of(where.inputs, is_device) && std::ranges::none_of(where.outputs, is_device)) return program;

@@ -35,7 +35,7 @@ std::optional<failure> validate(const activation& starts, rank size) {
   const std::string name(name_of(starts.policy));
   if (!has_number(starts.policy)) {
     if (starts.number == 0) return std::nullopt;
-    return failure{status::argument, name + " takes no number of ranks"};
+    return failure{status::argument, name + " takes no number: leave out the parentheses"};
   }
   if (!has_number_of_ranks(starts.policy)) return std::nullopt;
   if (starts.number >= 1 && starts.number <= static_cast<std::uint32_t>(size)) return std::nullopt;

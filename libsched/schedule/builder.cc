@@ -32,11 +32,12 @@ void builder::fail(status code, std::string text, op_id where, rank peer) {
 
 buffer_id builder::declare(buffer_role role, dtype type, std::uint64_t count, memory_space space) {
   if (parts_.buffers.size() >= k_no_buffer) {
-    fail(status::argument, "more than " + std::to_string(k_no_buffer) + " buffers");
+    fail(status::argument, "the schedule has more than " + std::to_string(k_no_buffer) + " buffers");
     return k_no_buffer;
   }
   if (count > k_max_count)
-    fail(status::argument, "buffer " + std::to_string(parts_.buffers.size()) + ": more than 2^48-1 elements");
+    fail(status::argument,
+         "buffer " + std::to_string(parts_.buffers.size()) + ": more than 2^48-1 elements: use a smaller count");
   parts_.buffers.push_back({.role = role, .space = space, .type = type, .count = count});
   return static_cast<buffer_id>(parts_.buffers.size() - 1);
 }
@@ -65,7 +66,7 @@ buffer_id builder::lists(buffer_role role, dtype type, std::uint64_t count, cons
 op_id builder::append(const op& added, deps after) {
   if (error() != nullptr) return k_no_op;
   if (parts_.ops.size() >= k_most_ops) {
-    fail(status::argument, "too many ops");
+    fail(status::argument, "the schedule has more than " + std::to_string(k_most_ops) + " ops");
     return k_no_op;
   }
   const auto id = static_cast<op_id>(parts_.ops.size());
@@ -165,8 +166,8 @@ op_id builder::capture(kernel merge, region target, std::uint64_t count, deps af
 
 std::uint64_t builder::widened(std::uint64_t units) {
   if (unit_ != 0 && units <= k_max_count / unit_) return units * unit_;
-  fail(status::argument,
-       std::to_string(units) + " units of " + std::to_string(unit_) + " elements are not a valid count");
+  fail(status::argument, std::to_string(units) + " units of " + std::to_string(unit_) +
+                             " elements exceed the largest count, 2^48-1, or the unit is 0");
   return 0;
 }
 
@@ -190,7 +191,9 @@ void builder::dep(op_id before, op_id after) {
                 op_text(after) + ": dep on " + op_text(before) + ", but only " + std::to_string(parts_.ops.size()) +
                     " ops exist",
                 after);
-  if (deps_.size() >= k_most_deps) return fail(status::argument, op_text(after) + ": too many deps", after);
+  if (deps_.size() >= k_most_deps)
+    return fail(status::argument,
+                op_text(after) + ": the schedule has more than " + std::to_string(k_most_deps) + " deps", after);
   deps_.emplace_back(before, after);
 }
 

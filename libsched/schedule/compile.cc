@@ -57,7 +57,7 @@ class compiler {
     const op& o = ops_[clash->second];
     return refuse(status::argument, clash->second,
                   "tag " + std::to_string(o.tag) + " with peer " + std::to_string(o.peer) + " is already used by op " +
-                      std::to_string(clash->first),
+                      std::to_string(clash->first) + ": use another tag",
                   o.peer);
   }
 
@@ -77,7 +77,7 @@ class compiler {
     const auto twice = std::adjacent_find(deps_.begin(), deps_.end());
     if (twice == deps_.end()) return true;
     return refuse(status::argument, twice->second,
-                  "the dep on op " + std::to_string(twice->first) + " was added twice");
+                  "the dep on op " + std::to_string(twice->first) + " was added twice: add the dep once");
   }
 
   /// Determines the exit op: the op passed to builder::set_exit(), else the only leaf (op without successors), else a
@@ -107,14 +107,15 @@ class compiler {
       std::uint32_t& need = ops_[id].need;
       if (need > in_degree_[id])
         return refuse(status::argument, id,
-                      "needs " + counted(need, "token") + " but has " + counted(in_degree_[id], "dep"));
+                      "needs " + counted(need, "token") + " but has " + counted(in_degree_[id], "dep") +
+                          ": set a need of at most this number");
       if (need == 0) need = in_degree_[id];
     }
     return true;
   }
 
-  /// Numbers the ops in a topological order. Among the ops whose deps all have numbers, the op that was appended first
-  /// gets the next number. So if the ops were appended in a topological order, their ids do not change.
+  /// Gives the ops numbers in a topological order. Among the ops whose deps all have numbers, the op that was appended
+  /// first gets the next number. So if the ops were appended in a topological order, their ids do not change.
   bool order_ops() {
     std::vector<std::uint32_t> missing = in_degree_;
     std::priority_queue<op_id, std::vector<op_id>, std::greater<>> ready;
@@ -142,7 +143,9 @@ class compiler {
       at = after;
     }
     for (std::size_t step = 0; step < ops_.size(); ++step) at = stuck_before[at];
-    return refuse(status::cycle, at, "waits for itself, through its dep on op " + std::to_string(stuck_before[at]));
+    return refuse(
+        status::cycle, at,
+        "waits for itself, through its dep on op " + std::to_string(stuck_before[at]) + ": remove a dep of this cycle");
   }
 
   std::span<const std::pair<op_id, op_id>> deps_from(op_id before) const {
@@ -151,7 +154,7 @@ class compiler {
 
   // --- output ----------------------------------------------------------------------------------------------
 
-  /// Numbers the guards in the order in which ops use them, so that a parser of the text computes the same numbers.
+  /// Gives guards numbers in the order in which ops use them, so that a parser of the text computes the same numbers.
   void number_guard(op& o) {
     const guard& when = source_.guards[o.guard - std::size_t{1}];
     auto found = std::ranges::find(parts_.guards, when);
@@ -159,7 +162,7 @@ class compiler {
     o.guard = static_cast<std::size_t>(found - parts_.guards.begin() + 1) & k_most_guards;
   }
 
-  /// Numbers the parameters in the order of ops, so that a parser of the text computes the same numbers.
+  /// Gives the op's parameters the next number, so that a parser of the text computes the same numbers.
   void number_parameters(op& o) {
     parts_.parameters.push_back(source_.parameters[o.tag]);
     o.tag = static_cast<std::uint32_t>(parts_.parameters.size() - 1);
@@ -195,7 +198,7 @@ class compiler {
   const schedule::parts& source_;
   std::vector<op> ops_;                        ///< ops as appended, then the exit op if compile() has added it
   std::vector<std::pair<op_id, op_id>> deps_;  ///< deps (before, after), sorted by sort_deps()
-  std::vector<std::size_t> first_;             ///< by op: position in deps_ of its successors; then the length
+  std::vector<std::size_t> first_;             ///< by op: position of its first dep in deps_; last: length of deps_
   std::vector<std::uint32_t> in_degree_;
   std::vector<op_id> order_;  ///< ids that the builder returned, in topological order
   op_id exit_ = k_no_op;      ///< id that the builder returned

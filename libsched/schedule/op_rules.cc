@@ -12,7 +12,7 @@
 namespace lsched {
 namespace {
 
-/// Returns whether an op of this kind or kernel never, always or optionally has the region.
+/// Returns whether an op of this kind and kernel has the region always, never, or optionally.
 operand_need need_of(const op& o, region op::*which) {
   if (o.kind == op_kind::compute) {
     const kernel_row& row = row_of(o.what);
@@ -43,13 +43,16 @@ class op_check {
     if (!is_communication(op_.kind)) return true;
     const rank peer = op_.peer;
     if (peer < 0 || peer >= in_.place.size)
-      return refuse("peer " + std::to_string(peer) + " is not in 0.." + std::to_string(in_.place.size - 1));
+      return refuse("peer " + std::to_string(peer) + " is not a rank of the world: use 0 to " +
+                    std::to_string(in_.place.size - 1));
     if (peer == in_.place.self && op_.kind != op_kind::signal_recv)
-      return refuse(status::argument, "peer " + std::to_string(peer) + " is the rank itself", peer);
+      return refuse(status::argument,
+                    "peer " + std::to_string(peer) + " is the rank itself, which cannot be its own peer: use a copy",
+                    peer);
     return true;
   }
 
-  bool check_count() { return op_.count <= k_max_count || refuse("the count is above 2^48-1"); }
+  bool check_count() { return op_.count <= k_max_count || refuse("the count is above the largest count, 2^48-1"); }
 
   bool check_regions() {
     for (region op::*which : {&op::a, &op::b, &op::s, &op::c}) {
@@ -90,7 +93,8 @@ class op_check {
 
   bool check_write(region target) {
     if (in_.buffers[target.buffer()].role != buffer_role::input || op_.kind == op_kind::capture) return true;
-    return refuse("writes to input buffer " + std::to_string(target.buffer()));
+    return refuse("writes to input buffer " + std::to_string(target.buffer()) +
+                  ": write to an output or scratch buffer");
   }
 
   bool check_kernel() {
@@ -143,7 +147,8 @@ class op_check {
     };
     for (const operand* x = parts_.begin(); x != parts_.end(); ++x)
       for (const operand* y = x + 1; y != parts_.end(); ++y)
-        if (straddle(in_memory(*x), in_memory(*y))) return refuse("has two regions that overlap but are not equal");
+        if (straddle(in_memory(*x), in_memory(*y)))
+          return refuse("has two regions that overlap but are not equal: use equal or separate regions");
     return true;
   }
 

@@ -28,7 +28,9 @@ result<std::vector<schedule_ptr>> world_of(std::string_view text, std::vector<sc
                      "this schedule is for a world of " + counted(part.program->place().size, "rank") +
                          ", but the first schedule is for a world of " + std::to_string(first.place().size));
     if (part.program->name() != first.name())
-      return located(text, part.begin, "this schedule and the first schedule have different names");
+      return located(
+          text, part.begin,
+          "this schedule and the first schedule have different names: a file contains the ranks of a single world");
   }
   std::stable_sort(parts.begin(), parts.end(),
                    [&](const schedule_part& x, const schedule_part& y) { return rank_of(x) < rank_of(y); });

@@ -8,7 +8,8 @@ namespace lsched {
 std::optional<failure> carrying::validate(const membership& to) const {
   for (const rank home : to.homes())
     if (members().rank_of(home) == k_no_rank)
-      return failure{status::argument, "the other world has a rank that is not in the schedule's world"};
+      return failure{status::argument,
+                     "the other world has a rank that is not in the schedule's world: pass a world of its survivors"};
   return std::nullopt;
 }
 
@@ -16,7 +17,7 @@ std::optional<failure> carrying::begin(const membership& to) {
   const std::string& label = before_.front()->label;
   const auto has_ended = [](const instance* one) { return one->finished.load() == k_last_round; };
   if (std::ranges::any_of(before_, has_ended))
-    return failure{status::state, label + " has ended: all ranks have left it"};
+    return failure{status::state, label + " has ended and cannot be carried, because all ranks have left the schedule"};
   const auto is_missing = [&](rank home) { return to.rank_of(home) == k_no_rank; };
   const auto missing = std::ranges::find_if(members().homes(), is_missing);
   if (missing != members().homes().end()) {
@@ -25,7 +26,9 @@ std::optional<failure> carrying::begin(const membership& to) {
   }
   const auto is_well = [](const instance* one) { return one->verdict.load() == status::ok; };
   if (std::ranges::none_of(before_, is_well)) return std::nullopt;
-  return failure{status::state, label + " did not fail: use it in its present world"};
+  return failure{
+      status::state,
+      label + " did not fail, and only failed schedules can be carried: use the schedule in its present world"};
 }
 
 std::shared_ptr<handover> carrying::hand_over(membership_ptr to, std::uint64_t number,

@@ -59,11 +59,11 @@ std::optional<std::string> memory_layout::words_for_misfit(const schedule& progr
       const std::string both = "input " + std::to_string(i) + " and " + output;
       return apart.fits(inputs[i], outputs[o])
                  ? both + " are separate, but other buffers are in place: use all pairs in place, or none"
-                 : both + " overlap, but are not in place";
+                 : both + " overlap, but are not in place: pass separate memory or the in-place addresses";
     }
     for (std::size_t other = 0; other < o; ++other)
       if (!apart.fits(outputs[other], outputs[o]))
-        return "output " + std::to_string(other) + " and " + output + " overlap";
+        return "output " + std::to_string(other) + " and " + output + " overlap: pass separate memory";
   }
   return std::nullopt;
 }

@@ -11,7 +11,8 @@ std::string words_for(const instance& runs, status answer, rank peer) {
   if (answer == status::peer) return who + " died or closed its world without leaving";
   if (answer == status::device && runs.device != nullptr) return runs.device->failure_words;
   if (answer == status::cancelled) return who + " has cancelled the schedule";
-  if (answer == status::bounds && has_peer) return "the elements that " + who + " has sent do not fit into their block";
+  if (answer == status::bounds && has_peer)
+    return "the elements that " + who + " has sent do not fit into their block: set a larger recv_counts";
   if (answer == status::transport && has_peer)
     return "a message of " + who +
            " cannot be read: its buffer was unmapped, or its process does not permit reads. Use memory from "

@@ -65,7 +65,7 @@ const char* session::why_no_offer() const {
          "or call lsched_withdraw";
 }
 
-// Calls for the next round. If that round is not over yet, notifies the engine and returns true.
+// Makes a call for the next round. If that round is not over yet, notifies the engine and returns true.
 bool session::call_next(round_no* round) {
   instance& rounds = *all_.rounds;
   *round = called_of(rounds) + 1;
@@ -153,19 +153,28 @@ std::vector<std::byte> session::save_pending() const {
 std::optional<failure> session::load_pending(std::span<const std::byte> image) {
   const buffer& data = contribution_buffer();
   pending_header head;
-  if (image.size() < sizeof head) return failure{status::argument, "the image of pending contributions is too short"};
+  if (image.size() < sizeof head)
+    return failure{status::argument, "the image of pending contributions is damaged: the image is too short"};
   std::memcpy(&head, image.data(), sizeof head);
   if (head.magic != pending_header::k_magic)
-    return failure{status::argument, "this is not an image of pending contributions"};
+    return failure{
+        status::argument,
+        "this is not an image of pending contributions: pass an image that was saved with LSCHED_STATE_PENDING"};
   if (head.version != pending_header().version)
-    return failure{status::version, "the image of pending contributions was saved in another version of the format"};
+    return failure{status::version,
+                   "the image of pending contributions was saved in another version of the format: use the version of "
+                   "libsched that saved the image"};
   if (head.type != static_cast<std::uint32_t>(data.type) || head.count != data.count)
-    return failure{status::mismatch, "the image of pending contributions has another dtype or count"};
+    return failure{status::mismatch,
+                   "the image of pending contributions has another dtype or count than the schedule: create the "
+                   "schedule as before the save"};
   if (image.size() != sizeof head + (head.offers == 0 ? 0 : data.bytes()))
-    return failure{status::argument, "the image of pending contributions is too short or too long"};
+    return failure{status::argument,
+                   "the image of pending contributions is damaged: the image is too short or too long"};
   if (const status why = may_offer(); why != status::ok)
     return failure{why, why == status::state ? why_no_offer() : "the schedule has failed"};
-  if (contributions().is_prepared()) return failure{status::state, "a contribution in buckets is incomplete"};
+  if (contributions().is_prepared())
+    return failure{status::state, "a contribution in buckets is incomplete: call lsched_offer_end or lsched_withdraw"};
   if (head.offers > 0) contributions().load(image.data() + sizeof head, head.offers, called_of(*all_.rounds) + 1);
   return std::nullopt;
 }
@@ -215,7 +224,7 @@ std::optional<delivered> session::take(std::span<const target_part> into) {
   return got;
 }
 
-/// Copies the result that a flush has collected to `into`. Later calls report no new result.
+/// Copies to `into` the result that a flush has collected. Later calls report no new result.
 collect_report session::hand_out(std::span<const target_part> into) {
   if (!taken_.what.null) results().copy(sum_.data(), into);
   const collect_report report = taken_;
@@ -289,7 +298,8 @@ void session::call(instance& one, round_no round) {
 }
 
 call_progress session::validate(common_call wanted) const {
-  if (contributions().has_left()) return {.answer = status::state, .reason = "this rank has left"};
+  if (contributions().has_left())
+    return {.answer = status::state, .reason = "this rank has left the schedule by lsched_leave"};
   if (contributions().is_prepared())
     return {.answer = status::state,
             .reason = "a contribution in buckets is incomplete: call lsched_offer_end or lsched_withdraw"};
@@ -317,7 +327,7 @@ call_progress session::hear(round_no& largest) {
 
 /// Runs a round on which all ranks agree. When a rank enters the collective call, no rank has called for the agreed
 /// round or captured a contribution for it. So all earlier offers are in that round or an earlier round. A rank that
-/// leaves meanwhile may start rounds; the first of these captures its pending offers.
+/// leaves meanwhile may start rounds; the first of these rounds captures the rank's pending offers.
 call_progress session::make_common_round() {
   instance& rounds = *all_.rounds;
   if (stage_ == stage::none) {
@@ -359,7 +369,8 @@ call_progress session::flush(std::span<const target_part> result, collect_report
 call_progress session::model_sync(void* weights, collect_report* report) {
   if (const call_progress why = validate(common_call::model_sync); why.answer != status::ok) return why;
   if (all_.mean == nullptr)
-    return {.answer = status::unsupported, .reason = "the schedule was created without averages_weights"};
+    return {.answer = status::unsupported,
+            .reason = "the schedule was created without averages_weights: set averages_weights to 1 at creation"};
   call_ = common_call::model_sync;
   if (const call_progress now = make_common_round(); now.answer != status::ok) return now;
   instance& mean = *all_.mean;

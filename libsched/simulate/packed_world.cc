@@ -81,7 +81,8 @@ std::optional<failure> packed_world::add(const schedule_ptr& next) {
   if (next->place() != world{static_cast<rank>(members_.size()), size_})
     return failure{status::argument, "schedule " + std::to_string(members_.size()) + " is not the schedule of rank " +
                                          std::to_string(members_.size()) + " of " + std::to_string(size_)};
-  if (next->ops().size() > k_most_ops) return failure{status::unsupported, "more than 2^29 ops", next->place().self};
+  if (next->ops().size() > k_most_ops)
+    return failure{status::unsupported, "the schedule of this rank has more than 2^29 ops", next->place().self};
   const std::uint64_t hash = hash_of_shape(*next);
   const auto [begin, end] = shapes_by_hash_.equal_range(hash);
   const auto found =

@@ -77,7 +77,7 @@ class world_engine {
     picoseconds instant() const { return instant_of(when); }
   };
   using state = rank_state<Time>;
-  static constexpr std::size_t k_ahead = 12;  ///< the state for an event is prefetched this number of events earlier
+  static constexpr std::size_t k_ahead = 12;  ///< number of events by which the state for an event is prefetched early
   static constexpr std::uint64_t k_telling = 1 << 22;
 
   static std::size_t index_of(rank r) { return static_cast<std::size_t>(r); }
@@ -159,7 +159,7 @@ class world_engine {
 
     const guard* guard_of(op_id, const op& o) const { return shape.guard_of(o); }
     round_no round() const { return in.scenario_.instance; }
-    /// Returns the op's size for lists of typical length. The player only compares this size with 0
+    /// Returns the op's size for lists of typical length. The player compares this size only with 0
     /// (round_player::is_void).
     std::uint64_t items_of(op_id id, const op&) const { return is_signal(packed(id).kind) ? 0 : bytes_at(id); }
     const round_calls& calls() const { return in.calls_; }
@@ -200,7 +200,7 @@ class world_engine {
       return outcome::done;
     }
     outcome signal(op_id id, const op& o) { return send(id, o); }
-    /// Returns `done` for an eager message, because its send buffer may be reused at once.
+    /// Returns `done` for an eager message, because its send buffer can be reused at once.
     outcome send(op_id id, const op& o) {
       return carry_out(id, o, [&] {
         const message_cost& paid = cost_of(id, o);
@@ -231,13 +231,13 @@ class world_engine {
       });
     }
 
-    /// Charges CPU time. Returns true: an op that only needs CPU time is then complete.
+    /// Charges CPU time. Returns true, because an op that needs nothing but CPU time is then complete.
     bool charge_cpu(op_id id, const charge& cost) {
       own.cpu = own.cpu + cost + lost(noise(id, cost.time));
       return true;
     }
 
-    /// Sends the grant for an announced message, so that the sender may move the data (rendezvous).
+    /// Sends the grant for an announced message, so that the sender can move the data (rendezvous).
     void ask_for(op_id id, const op& o) {
       const message_cost& paid = cost_of(id, o);
       const Time granted = grant(own.cpu, paid);
@@ -380,8 +380,8 @@ class world_engine {
 
   // --- NICs --------------------------------------------------------------------------------------------------
 
-  /// Returns the times of the NIC that rank r uses for messages to or from `peer`: the NIC of the group if `peer` is in
-  /// another group, else the NIC of rank r.
+  /// Returns the times of the NIC that rank r uses for messages to or from `peer`. This is the NIC of the group if
+  /// `peer` is in another group, else the NIC of rank r.
   nic_times<Time>& nic_of(rank r, rank peer) {
     const bool is_shared = !nics_.empty() && scenario_.where.level_of(r, peer) > sharing_;
     return is_shared ? nics_[index_of(r / nic_ranks_)] : state_of(r).nic;
@@ -413,8 +413,10 @@ class world_engine {
     if constexpr (std::is_same_v<Time, traced_time>) report_.critical_path = last_.parts;
     if (record_ != nullptr) record_->last_op = last_op_of(last_);
     if (report_.last() >= k_forever)
-      return failure{status::unsupported, "the round takes longer than " + in_us(k_forever) + " of simulated time"};
-    if (report_.bytes == k_too_many_bytes) return failure{status::unsupported, "more than 2^64 bytes are sent"};
+      return failure{status::unsupported, "the round takes longer than " + in_us(k_forever) +
+                                              " of simulated time: use shorter times in the machine"};
+    if (report_.bytes == k_too_many_bytes)
+      return failure{status::unsupported, "the round sends more than 2^64 bytes: use a smaller count"};
     return std::move(report_);
   }
 
@@ -458,7 +460,7 @@ result<simulation_report> simulate_round(const packed_world& ranks, const simula
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
   if (ranks.starts().policy == activation_policy::deadline && ranks.starts().number == k_auto_deadline)
     return failure{status::argument,
-                   "deadline(auto) uses earlier rounds, but the simulation has one round: name the microseconds"};
+                   "deadline(auto) uses earlier rounds, but the simulation has one round: use deadline(microseconds)"};
   const auto begin = std::chrono::steady_clock::now();
   auto report = trace ? world_engine<traced_time>(ranks, what, record, width).run()
                       : world_engine<picoseconds>(ranks, what, record, width).run();

@@ -11,7 +11,7 @@ using namespace symbolic;
 
 namespace {
 
-/// Explains how a range differs from the postcondition: which contribution is missing or repeated, and by which ops.
+/// Explains a wrong range: the contribution that is missing or repeated, and the ops that caused this difference.
 class explanation {
  public:
   explanation(const assembly& all, const node_table& nodes) : all_(all), nodes_(nodes) {}
@@ -42,7 +42,7 @@ class explanation {
         return whose + " is contained " + (is_least ? "at least " : "") + std::to_string(there) + " times, " +
                words_for_two_ways(found.what, r, wanted.input);
       if (there == 0 && is_wanted(r)) return whose + " is missing; " + words_for_loss(r, wanted.input);
-      if (there == 1 && !is_wanted(r)) return whose + " is contained, but should not be";
+      if (there == 1 && !is_wanted(r)) return whose + " is contained, but must not be";
     }
     const world_op last = nodes_[found.what].joined_by;
     return "the contributions come from the wrong elements" +
@@ -116,8 +116,8 @@ class explanation {
     for (node_id at = 0; at < nodes_.size(); ++at)
       if (holds[at] && !is_used[at] && (last == nullptr || nodes_[at].contributions.size < last->contributions.size))
         last = &nodes_[at];
-    if (last == nullptr || last->joined_by == k_no_world_op) return "no op has combined it with another contribution";
-    return "the last op that combined it is " + all_.words_for(last->joined_by);
+    if (last == nullptr || last->joined_by == k_no_world_op) return "no op has combined this contribution with another";
+    return "the last op that combined this contribution is " + all_.words_for(last->joined_by);
   }
 
   const assembly& all_;
@@ -161,12 +161,12 @@ void contents::check_range(const promised_range& wanted, const postcondition& pr
     if (piece.end <= gap.begin && !check_segment(wanted, piece, all.buffer)) return;
   if (gap.begin != gap.end)
     return object(property::contents, wanted, {all.buffer, wanted.begin + gap.begin, wanted.begin + gap.end},
-                  "no op has written them");
+                  "no op has written these elements");
   if (wanted.what == promised_content::reduced && promise.is_same_everywhere)
     compare_expression(wanted, found, all.buffer);
 }
 
-/// Returns the fingerprint of the leaves of all contributors that the postcondition requires, without a shift.
+/// Returns the fingerprint of the leaves (inputs of ranks) that the postcondition requires. Their shift is 0.
 fingerprint contents::expected(const promised_range& wanted) {
   if (wanted.what == promised_content::moved) return leaf_fingerprint(wanted.source, wanted.input);
   const auto [place, is_new] = reduced_.try_emplace({wanted.input, wanted.among});
@@ -200,26 +200,26 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
     return bad(property::contents, why);
   if (n.shares != 0) return bad(property::contents, "contains the result of functions on one of several elements");
   if (is_moved && n.joined_by != k_no_world_op)
-    return bad(property::contents, "divided, but should be an unchanged copy");
+    return bad(property::contents, "is divided, but must be an unchanged copy");
   if (is_moved) return true;
   const std::uint32_t of_means = wanted.has_means ? bit_of(kernel::sum) | bit_of(kernel::divide) : 0;
   if (wanted.divisor != 0 && !is_quotient(n, wanted.divisor))
-    return bad(property::contents, "not divided by " + std::to_string(wanted.divisor) + " at the end");
+    return bad(property::contents, "is not divided by " + std::to_string(wanted.divisor) + " at the end");
   const node& whole = wanted.divisor == 0 ? n : nodes_[n.lower];
   const bool are_merges_right = (n.merges & ~(bit_of(wanted.how) | bit_of(wanted.merged))) == 0;
   if (!are_merges_right || (whole.kernels & ~(bit_of(wanted.how) | of_means)) != 0)
-    return bad(property::contents, "combined by another kernel than " + std::string(name_of(wanted.how)));
+    return bad(property::contents, "is combined by another kernel than " + std::string(name_of(wanted.how)));
   if (wanted.is_in_rank_order && !n.is_in_rank_order)
     return bad(property::expression, "an operand of a higher rank comes before an operand of a lower rank");
   if (wanted.tree != 0 && n.tree != wanted.tree)
-    return bad(property::expression, "combined in another tree than promised");
+    return bad(property::expression, "is combined in another tree than the algorithm defines");
   if (n.is_there && all_.program(wanted.holder).is_partial() && n.contributors != expected(wanted))
     return bad(property::contents, "the recorded contributors are not the ranks whose contributions are contained");
   return true;
 }
 
-/// Compares the expression of the range with that of the first rank that has this range. Adjacent segments with equal
-/// trees count as one segment.
+/// Compares the expression of the range with the expression on the first rank that has this range. Adjacent segments
+/// with equal trees count as one segment.
 void contents::compare_expression(const promised_range& wanted, const memory& found, std::uint16_t buffer) {
   expression mine;
   for (const segment& piece : found) {
@@ -232,7 +232,7 @@ void contents::compare_expression(const promised_range& wanted, const memory& fo
   const auto [place, is_new] = first_.try_emplace({wanted.output, wanted.begin, wanted.end}, wanted.holder, mine);
   if (is_new || place->second.second == mine) return;
   object(property::expression, wanted, {buffer, wanted.begin, wanted.end},
-         "combined in another way than at rank " + std::to_string(place->second.first) + ", so the bits may differ");
+         "is combined in another way than at rank " + std::to_string(place->second.first) + ", so the bits may differ");
 }
 
 }  // namespace lsched

@@ -37,7 +37,7 @@ std::vector<std::vector<access>> accesses_of(const schedule& program, const std:
   return all;
 }
 
-/// Checks whether the deps of a rank order all conflicting accesses to a memory.
+/// Checks whether the deps of a rank put all conflicting accesses to a memory into an order.
 ///
 /// Memory is cut at the bounds of all accesses. For each piece, accesses are visited by ascending op. Because the order
 /// is transitive, a read is compared only with the last write, and a write also with the reads since that write.
@@ -50,7 +50,7 @@ class order_scan {
     for (const access& one : all) bounds.insert(bounds.end(), {one.begin, one.end});
     std::ranges::sort(bounds);
     bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
-    std::vector<access> here;  // by ascending user
+    std::vector<access> here;  // sorted by access::user
     auto next = all.begin();
     for (const std::uint64_t begin : bounds) {
       std::erase_if(here, [&](const access& one) { return one.end <= begin; });
@@ -137,8 +137,8 @@ class rank_check {
       if (kind == op_kind::signal_send) ends.unsure_signals.push_back(number);
       if (is_payload(kind) || kind == op_kind::compute)
         out.add(all_.about(property::progress, number,
-                           all_.words_for(number) + " may be left out: the round can end at op " +
-                               std::to_string(program_.exit()) + " without it"));
+                           all_.words_for(number) + " may be incomplete when the round ends at op " +
+                               std::to_string(program_.exit()) + ": add a dep that leads to this op"));
     }
     ends.fired[static_cast<std::size_t>(rank_)] = fired;
   }

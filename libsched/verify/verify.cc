@@ -135,15 +135,16 @@ class proof {
     progress plain(all_, sending::rendezvous, options_.buffers);
     plain.run({.is_woken = is_woken()});
     const bool is_held = is_complete(plain);
-    const std::string excuse = is_held                 ? "; without holding payloads back the round would complete"
+    const std::string excuse = is_held
+                                   ? "; the round would complete if senders did not keep payloads until they are read"
                                : answer_.is_eager_safe ? "; with enough buffers for messages the round would complete"
                                                        : "";
     out_.add(all_.about(is_held ? property::holding : property::progress, stuck, round.words_for_wait(stuck) + excuse));
     return false;
   }
 
-  /// `unsure`: signals that may still be unsent when the round of their rank ends. Checks that the round completes
-  /// without these signals.
+  /// Checks that the round completes without the signals in `unsure`, which are possibly unsent when the round of their
+  /// rank ends.
   void check_unsure_signals(const std::vector<world_op>& unsure) {
     if (unsure.empty()) return;
     progress round(all_, sending::held, options_.buffers);
@@ -152,8 +153,8 @@ class proof {
     const auto wanted =
         std::find_if(unsure.begin(), unsure.end(), [&](world_op id) { return !round.has_completed(all_.partner(id)); });
     out_.add(all_.about(property::progress, *wanted,
-                        all_.words_for(*wanted) + " may be left out: the round can end at op " +
-                            std::to_string(all_.program(all_.rank_of(*wanted)).exit()) + " without it, and " +
+                        all_.words_for(*wanted) + " may be incomplete when the round ends at op " +
+                            std::to_string(all_.program(all_.rank_of(*wanted)).exit()) + ", and " +
                             all_.words_for(all_.partner(*wanted)) + " then waits forever"));
   }
 
@@ -192,12 +193,13 @@ class proof {
       answer_.is_synchronising = false;
       const bool is_declared = all_.program(r).is_synchronising();
       if (!is_declared && !promise_.is_synchronising) break;
-      out_.add({.what = property::synchronising,
-                .where = r,
-                .op = all_.program(r).exit(),
-                .peer = other,
-                .text = rank_text(r) + " may end its round before " + rank_text(other) + " has entered it, but " +
-                        (is_declared ? "is declared synchronising" : "a synchronising world is promised")});
+      out_.add(
+          {.what = property::synchronising,
+           .where = r,
+           .op = all_.program(r).exit(),
+           .peer = other,
+           .text = rank_text(r) + " may end its round before " + rank_text(other) + " has entered the round, but " +
+                   (is_declared ? "the schedule is declared synchronising" : "the collective must be synchronising")});
     }
     answer_.unexpected.assign(world_.size(), {});
     for (const world_op id : order) {
@@ -304,7 +306,7 @@ verification prove(std::span<const schedule_ptr> world, const postcondition& pro
   return answer;
 }
 
-/// Returns the answer after a conversion of all numbers of bytes by `change`.
+/// Returns `answer` with every number of bytes converted by `change`.
 template <class Change>
 verification with_bytes(verification answer, const Change& change) {
   answer.round_cost.bytes = change(answer.round_cost.bytes);

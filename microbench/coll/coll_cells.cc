@@ -52,7 +52,7 @@ schedule_handle make_schedule(team& ranks, const exercise& task, const std::stri
 
 cell cell_of(const exercise& task, float* input, float* output, bool in_place) {
   cell made{.keys = {{"in_place", in_place}}, .in_place = in_place};
-  made.has_barriers = !task.kind().is_synchronising;  // a rank could otherwise run ahead
+  made.has_barriers = !task.kind().is_synchronising;  // without barriers a rank could run ahead
   made.is_barrier = !task.kind().moves_data;
   made.fill = [=, &task](std::uint64_t salt) {
     if (output != nullptr && !in_place) std::fill_n(output, task.outputs(), -1.0f);
@@ -140,7 +140,7 @@ void cell_set::add_ours(team& ranks, const coll_options& options, const char* me
   }
   if (cells_.size() == before)
     throw agreed(options.algorithm + " of " + std::string(task_.kind().name) + " does not support " +
-                 std::to_string(task_.count()) + " floats");
+                 std::to_string(task_.count()) + " floats: choose other --bytes or --algorithm");
 }
 
 void cell_set::add_forms(lsched_schedule* schedule, cell made) {

@@ -39,7 +39,7 @@ void mpi_baseline::finish() {}
 bool has_form(mpi_form, const collective&) { return false; }
 std::string why_no_mpi(int) { return "MPI is not in this build"; }
 std::string mpi_if_measured(const team&, reporter& out) {
-  out.say("MPI rows: none, MPI is not in this build");
+  out.say("MPI rows: none (MPI is not in this build)");
   return {};
 }
 
@@ -92,8 +92,8 @@ struct calls {
   std::function<int(const arguments&, MPI_Info, MPI_Request*)> init;  ///< empty: no persistent form
 };
 
-/// Returns the three functions of a collective. `spread` calls a function of MPI with the arguments that the three
-/// functions share, followed by the arguments of one function.
+/// Returns the three functions of a collective. `spread` calls one of the three MPI functions. It passes the common
+/// arguments first, and then the arguments that only this function has.
 template <class Spread, class Blocking, class Nonblocking, class Init>
 calls forms(const char* name, Spread spread, Blocking blocking, Nonblocking nonblocking, Init init) {
   calls made{name, [=](const arguments& a) { return spread(blocking, a); },
@@ -190,7 +190,8 @@ const calls* calls_of(const collective& kind) {
 }
 
 int as_int(std::uint64_t count) {
-  if (count > INT_MAX) throw failed("MPI counts end at 2^31-1 elements");
+  if (count > INT_MAX)
+    throw failed(std::to_string(count) + " elements exceed the largest count of MPI, 2^31-1: choose smaller --bytes");
   return static_cast<int>(count);
 }
 
@@ -226,13 +227,14 @@ std::string why_no_mpi(int ranks) {
   if (is_initialised == 0) return "not started by an MPI launcher (mpiexec.mpich -n P lsched bench …)";
   int size = 0;
   MPI_Comm_size(world(), &size);
-  if (size != ranks) return "MPI_COMM_WORLD has " + std::to_string(size) + " ranks, this run " + std::to_string(ranks);
+  if (size != ranks)
+    return "MPI_COMM_WORLD has " + std::to_string(size) + " ranks, but this run has " + std::to_string(ranks);
   return {};
 }
 
 std::string mpi_if_measured(const team& ranks, reporter& out) {
   if (const std::string why = why_no_mpi(ranks.size()); !why.empty()) {
-    out.say("MPI rows: none, %s", why.c_str());
+    out.say("MPI rows: none (%s)", why.c_str());
     return {};
   }
   int level = MPI_THREAD_SINGLE;

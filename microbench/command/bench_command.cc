@@ -30,7 +30,7 @@ void add_fig9(CLI::App& bench, command_context& context) {
                   "Iterations of solo and majority, and the maximum for MPI [64, fewer if they take too long]")
       ->check(whole_number(1));
   add_sizes_option(command, options->sizes);
-  command.add_option("--only", options->only, "Measure only one of the three")
+  command.add_option("--only", options->only, "Variant to measure [all three]")
       ->check(one_of({"mpi", "solo", "majority"}));
   add_value(command, "--buckets", options->buckets, "Parts of the vector for solo and majority, all in one round",
             whole_number(1, 4096));
@@ -47,7 +47,7 @@ void add_partial(CLI::App& bench, command_context& context) {
   const auto options = std::make_shared<bench::partial_options>();
   command
       .add_option("--activation", options->policies,
-                  "Policies that start a round, measured one after the other [solo to full]")
+                  "Policies that start a round, measured in this order [solo to full]")
       ->check(activation_words());
   const auto skews = bench::partial_skews();
   add_value(command, "--skew", options->skew, "Distribution of the delays of ranks",
@@ -139,7 +139,8 @@ void add_coll(CLI::App& bench, command_context& context) {
   command.parse_complete_callback([file, given, options, world] {
     if (given->count() == 0) return;
     if (!is_path(*file))
-      throw CLI::ValidationError("FILE", "\"" + *file + "\" is not a path; --collective takes names");
+      throw CLI::ValidationError(
+          "FILE", "\"" + *file + "\" is not a path (\".\" or \"/\" is missing): give a path, or use --collective");
     options->collectives.assign(1, *file);
     take_algorithm_file(options->collectives.front(), options->algorithm);
     world->default_ranks = usual_ranks(options->collectives.front(), options->algorithm, world->default_ranks);
@@ -175,8 +176,7 @@ bench::balance_options figure_of(const CLI::App& command, const bench::sparse_op
   return drawn;
 }
 
-/// Adds `sparse`. Without a launcher, the command counts words in one process. With a launcher, the ranks also measure
-/// time.
+/// Adds `sparse`. Without a launcher, the command counts words in one process. With a launcher, it also measures time.
 void add_sparse(CLI::App& bench, command_context& context) {
   CLI::App& command = *bench.add_subcommand(
       "sparse", "Words and time of sparse allreduces, compared with dense allreduces; without a launcher: only words");
@@ -188,11 +188,11 @@ void add_sparse(CLI::App& bench, command_context& context) {
   add_value(command, "--density", options->density, "k/n: share of the elements that is sent", number(0, 1));
   add_value(command, "--generator", options->generator, "Distribution of the gradients",
             one_of(bench::sparse_generators()));
-  command.add_option("--algorithm", options->algorithms, "Algorithms, measured one after the other [all]")
+  command.add_option("--algorithm", options->algorithms, "Algorithms to measure [all]")
       ->delimiter(',')
       ->check(one_of(bench::sparse_algorithm_names()));
   add_value(command, "--boundaries", options->policy,
-            "Capacity of region owners in oktopk; reused: with the paper's thresholds; all: all three",
+            "Capacity rule of region owners in oktopk; reused: with the thresholds of the paper; all: all three",
             one_of({"strict", "defer", "both", "reused", "all"}));
   add_value(command, "--period", options->period, "Rounds between two adjustments of regions",
             whole_number(1, 1 << 20));
@@ -214,8 +214,10 @@ void add_sparse(CLI::App& bench, command_context& context) {
       "           mpiexec.mpich -n 4 lsched bench sparse --density 0.01 --json sparse.jsonl");
   command.callback([&context, &command, world, options, figure] {
     if (find_origin() == origin::alone && options->compute_us > 0)
-      throw CLI::ValidationError("--compute-us",
-                                 "counting without a launcher takes no time: start the command with a launcher");
+      throw CLI::ValidationError(
+          "--compute-us",
+          "only words are counted without a launcher, and no time is measured: start the command with a "
+          "launcher");
     context.action = [&context, &command, world, options, figure] {
       if (!figure->empty()) return in_one_process([&] { return bench::run_balance(figure_of(command, *options)); });
       if (find_origin() == origin::alone) {
@@ -272,8 +274,7 @@ lsched_world* reopen_apart(session& here, const bench::cores_apart& cores) {
   return here.reopen(config), here.runtime();
 }
 
-/// Measures the kinds of progress one after the other. If ranks can open their world only once, measures only the first
-/// kind.
+/// Measures each kind of progress. If ranks can open their world only once, measures only the first kind.
 int overlap_in(session& here, const std::string& progress, bench::overlap_options& options) {
   if (options.transport.empty()) options.transport = here.transport();
   std::vector<bench::overlap_pass> passes;
@@ -292,7 +293,8 @@ int overlap_in(session& here, const std::string& progress, bench::overlap_option
     options.note =
         "These ranks can open their world only once: use --progress-by caller to measure without a progress thread.";
   }
-  if (passes.empty()) throw command_failure("there is no second core for the progress threads");
+  if (passes.empty())
+    throw command_failure("--progress-by apart needs a second core for the progress threads: choose thread or caller");
   return bench::run_overlap(options, passes);
 }
 

@@ -38,7 +38,8 @@ int compare(const compare_words& words) {
   for (std::size_t i = 0; i < contents.size(); ++i) all.add_launch(words.files[i], contents[i]);
   std::size_t incomplete = 0;
   std::vector<bench::result> cells = all.cells(&incomplete);
-  if (cells.empty()) throw command_failure("no cell was measured for both MPI and libsched");
+  if (cells.empty())
+    throw command_failure("no cell was measured for both MPI and libsched: run `lsched bench coll` with mpiexec");
   for (bench::result& cell : cells) {
     const auto launches = cell["launches"].get<std::size_t>();
     cell["of_launches"] = bench::text("%zu of %zu", launches, launches + cell["other_launches"].get<std::size_t>());

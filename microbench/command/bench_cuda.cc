@@ -21,8 +21,8 @@
 namespace lsched::cli {
 namespace {
 
-/// A run of one part of the benchmark. Its share of the remaining time is its weight, divided by the sum of its own
-/// weight and the weights of all later steps.
+/// A run of one part of the benchmark. The step's share of the remaining time is its weight, divided by the sum of the
+/// weights of this step and of all later steps.
 struct cuda_step {
   const char* part;
   std::int32_t ranks;  ///< 0: the part needs no ranks
@@ -40,7 +40,7 @@ constexpr double k_patience_s = 20;  ///< additional time for the start and end 
 class passed_file {
  public:
   passed_file() : file_(std::tmpfile()) {
-    if (file_ == nullptr) throw command_failure("cannot create a temporary file");
+    if (file_ == nullptr) throw command_failure("cannot create a temporary file: check the free space in /tmp");
     path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(fileno(file_));
   }
   ~passed_file() { std::fclose(file_); }

@@ -99,16 +99,16 @@ def main() -> int:
                                      epilog="\n".join(f"{name:14}  {each.about}" for name, each in FIGURES.items()))
     parser.add_argument("figure", choices=(*FIGURES, "all"), metavar="FIGURE", help="a figure listed below, or all")
     parser.add_argument("--ranks", action="store_true", help="run processes instead of a simulation")
-    parser.add_argument("--seeds", type=int, help="trainings of each row")
+    parser.add_argument("--seeds", type=int, help="number of trainings of each row")
     parser.add_argument("--fast", action="store_true", help="one seed, and the rows that matter most")
     for name in ("json", "csv", "plot"):
         parser.add_argument(f"--{name}", metavar="FILE")
     given = parser.parse_args()
     if given.seeds is not None and given.seeds < 1:
-        parser.error("--seeds must be at least 1")
+        parser.error(f"--seeds is {given.seeds}, but must be at least 1")
 
     if given.figure == "all" and (given.ranks or given.json or given.csv or given.plot):
-        parser.error("--ranks, --json, --csv and --plot need a single figure")
+        parser.error("--ranks, --json, --csv and --plot need a single figure: name the figure in place of all")
 
     for file in filter(None, (given.json, given.csv, given.plot)):
         if not pathlib.Path(file).parent.is_dir():

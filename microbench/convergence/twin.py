@@ -64,7 +64,7 @@ class Twin:
         elif found := re.fullmatch(r"quorum\((\d+)\)", name):
             self._needed = int(found[1])
         elif name != "full" and not self._has_deadline:
-            raise ValueError(f"the twin has no policy {name}")
+            raise ValueError(f"the simulation does not support the policy {name}")
 
     def run(self) -> Outcome:
         heapq.heapify(self._events)

@@ -29,7 +29,7 @@ struct bench_of_costs {
   static double us_until(std::uint64_t* seen, std::uint64_t value, clock::time_point from) {
     const std::atomic_ref<std::uint64_t> at(*seen);
     while (at.load(std::memory_order_acquire) < value)
-      if (clock::now() - from > k_patience) throw failed("the device did not write within 5 s");
+      if (clock::now() - from > k_patience) throw failed("the device did not write to host memory within 5 s");
     return ns_between(from, clock::now()) / 1e3;
   }
 

@@ -14,7 +14,7 @@ gpu::gpu(std::int32_t number) {
   if (!driver) throw no_gpu(driver.error().text);
   int devices = 0;
   if (const CUresult answer = (*driver)->cuDeviceGetCount(&devices); answer != CUDA_SUCCESS || number >= devices)
-    throw no_gpu("CUDA cannot be used: there is no GPU " + std::to_string(number));
+    throw no_gpu("CUDA cannot be used: GPU " + std::to_string(number) + " does not exist");
   auto opened = cuda_context::open(**driver, number);
   if (!opened) throw no_gpu(opened.error().text);
   in_ = std::move(*opened);

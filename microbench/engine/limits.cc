@@ -101,7 +101,8 @@ class two_cores {
 
 void measure_limits(reporter& out) {
   const std::vector<unsigned> cores = allowed_cores();
-  if (cores.size() < 2) return out.say("limits: not measured, because there is one core and they need two");
+  if (cores.size() < 2)
+    return out.say("limits: not measured, because the two threads need two cores, and this process has one");
   out.say("Two threads on cores %u and %u; a flag takes %.0f ns from one to the other.", cores[0], cores[1],
           spin_probe_ns(cores));
   for (const std::uint64_t bytes : k_sizes) {

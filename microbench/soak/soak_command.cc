@@ -67,7 +67,7 @@ clock::duration draw_delay(const soak_options& options, std::int32_t rank, std::
       std::chrono::duration<double, std::micro>(-std::log1p(-uniform) * options.delay_us));
 }
 
-/// Returns a seed for the times of stops. The draws are independent of delays and contributions.
+/// Returns a seed for the random times of stops. The draws are independent of delays and contributions.
 std::uint64_t seed_of_stops(const soak_options& options, std::int32_t rank) {
   constexpr std::uint64_t k_salt = 0x73746f7073;
   return mix(options.seed ^ k_salt) ^ static_cast<std::uint64_t>(rank);
@@ -363,16 +363,16 @@ void add_options(CLI::App& app, command_context& context) {
   command->add_option("--delay-us", options->delay_us, "Mean of the exponentially distributed pause before each call")
       ->check(number(0, 1e9))
       ->capture_default_str();
-  command->add_option("--delay", options->delay, "Kind of pause; auto sleeps from 50 us on and yields below")
+  command->add_option("--delay", options->delay, "Kind of pause; auto: sleeps for 50 us or more, else yields")
       ->check(one_of({"auto", "busy", "sleep"}))
       ->capture_default_str();
   command
       ->add_option(
           "--stops", options->stops_ms,
-          "Stop each rank (SIGSTOP) after exponentially distributed times of this mean in ms, for 0.2 to 20 ms")
+          "Stop each rank (SIGSTOP) for 0.2 to 20 ms, after exponentially distributed times with this mean in ms")
       ->check(number(0.1, 1e9))
       ->type_name("MS");
-  command->add_option("--transport", options->world.transport, "mpi: all messages through MPI")
+  command->add_option("--transport", options->world.transport, "Transport of the ranks; mpi: all messages through MPI")
       ->check(one_of({"auto", "shm", "mpi"}))
       ->capture_default_str();
   command->add_option("--timeout", options->timeout_s, "Seconds without progress after which the run fails")

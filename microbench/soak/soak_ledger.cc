@@ -142,7 +142,8 @@ void soak_ledger::check_full_round(const lsched_report& report) {
 }
 
 void soak_ledger::check_mine() {
-  expect(mine_delivered_ == calls_, "delivered offers of this rank", mine_delivered_, calls_);
+  expect(mine_delivered_ == calls_, "the number of delivered offers of this rank differs from the number of calls",
+         mine_delivered_, calls_);
 }
 
 void soak_ledger::check_totals(const std::vector<std::uint64_t>& of_world) {

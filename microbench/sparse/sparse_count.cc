@@ -16,7 +16,7 @@
 namespace lsched::bench {
 namespace {
 
-constexpr std::uint64_t k_most_elements = std::uint64_t{1} << 29;  ///< of all ranks together; limits the memory
+constexpr std::uint64_t k_most_elements = std::uint64_t{1} << 29;  ///< maximum total of all ranks; limits the memory
 
 /// Returns the schedule of a rank for one bucket.
 using generator = std::function<lsched::result<schedule_ptr>(rank, std::uint64_t bucket)>;
@@ -106,8 +106,10 @@ class counted_oktopk {
 
 void expect_memory(const sparse_options& options) {
   if (options.n <= k_most_elements / static_cast<std::uint64_t>(options.ranks)) return;
-  throw failed(text("cannot count %d ranks of %zu elements: all ranks together may have %zu elements", options.ranks,
-                    std::size_t{options.n}, std::size_t{k_most_elements}));
+  throw failed(
+      text("cannot count %d ranks of %zu elements: all ranks together may have %zu elements. "
+           "Reduce --ranks or --count",
+           options.ranks, std::size_t{options.n}, std::size_t{k_most_elements}));
 }
 
 /// Runs all variants on the same gradients.

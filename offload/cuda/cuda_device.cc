@@ -61,8 +61,10 @@ std::optional<failure> cuda_device::try_streams() {
   const auto alone = words_->limit().begin_trial();
   const canary_song heard = most_waiting_streams(*in_, *words_, queues_[work]->stream());
   is_hung_ = heard.hangs;
-  if (heard.hangs) return failure{status::device, in_->name() + " does not execute its work"};
-  if (status_of(heard.answer) == status::device) return failure_of(in_->driver(), "trying streams", heard.answer);
+  if (heard.hangs)
+    return failure{status::device,
+                   in_->name() + " does not execute kernels and copies in time: check the device with nvidia-smi"};
+  if (status_of(heard.answer) == status::device) return failure_of(in_->driver(), "testing streams", heard.answer);
   words_->limit().lower(heard.most_waiting);
   words_->let_streams_wait();
   return std::nullopt;
@@ -123,7 +125,7 @@ status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
     answer = queues_[i]->reserve(std::size_t{reserved_} + jobs);
   if (answer == CUDA_SUCCESS) reserved_ += jobs;
   const status told = status_of(answer);
-  (void)health_->note("reserving jobs", answer);
+  (void)health_->note("reserving memory and events for jobs", answer);
   if (!health_->is_well()) return status::device;
   return told == status::ok ? told : status::no_memory;
 }
@@ -138,7 +140,7 @@ status cuda_device::copy_at_once(std::byte* to, const std::byte* from, std::uint
     answer = copy_part(to + done, from == nullptr ? nullptr : from + done, std::min(k_part, bytes - done));
   if (answer == CUDA_ERROR_OUT_OF_MEMORY) return status::no_memory;
   if (answer == CUDA_ERROR_NOT_READY) note_hang();
-  fail_unless_done("copying at once", answer);
+  fail_unless_done("copying memory", answer);
   return health_->code();
 }
 
@@ -231,7 +233,7 @@ CUresult cuda_device::launch(const device_launch& next, CUstream in) {
                                       in, parameters.data(), nullptr);
 }
 
-// If there is nothing to select, the host writes the number of found items.
+// If nothing is to be selected, the host sets the number of found items to 0.
 CUresult cuda_device::launch(const sparse_job& job, CUstream in) {
   launch_list all;
   if (const auto* const selects = std::get_if<sparse_selection>(&job)) {
@@ -258,7 +260,7 @@ std::size_t cuda_device::poll(std::span<std::uint64_t> out) {
       const CUresult answer = here.is_entered() ? one->take_ended(&out[count]) : here.answer();
       if (answer == CUDA_ERROR_NOT_READY) break;
       if (answer != CUDA_SUCCESS) {
-        health_->fail("waiting for jobs", answer);
+        health_->fail("waiting for kernels and copies", answer);
         if (!had_failed) break;
         out[count] = one->take_any();
       }

@@ -111,8 +111,12 @@ result<memory_space> cuda_memory::space_of(const std::byte* memory, std::uint64_
   const auto piece = bytes == 0 ? std::nullopt : device_pool_.rest_of(memory);
   if (!piece) return cuda_space_of(in_.driver(), in_.number(), memory, bytes);
   if (piece->owner != piece_owner::application)
-    return failure{status::argument, "a buffer is in memory that is not from lsched_cuda_alloc: was it freed?"};
-  if (bytes > piece->bytes) return failure{status::argument, "a buffer exceeds the allocation in which it begins"};
+    return failure{status::argument,
+                   "a buffer is in memory that is not from lsched_cuda_alloc, or was freed: pass allocated memory"};
+  if (bytes > piece->bytes)
+    return failure{
+        status::argument,
+        "a buffer exceeds the end of the device allocation in which the buffer begins: check pointer and count"};
   return memory_space::device;
 }
 

@@ -36,10 +36,10 @@ result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net)
   int devices = 0;
   if (const CUresult answer = (*driver)->cuDeviceGetCount(&devices); answer != CUDA_SUCCESS)
     return no_gpu(failure_of(**driver, "cuDeviceGetCount", answer));
-  if (devices == 0) return no_gpu({status::unsupported, "there is no GPU"});
+  if (devices == 0) return no_gpu({status::unsupported, "the driver finds no GPU: check CUDA_VISIBLE_DEVICES"});
   if (which.number < -1 || which.number >= devices)
-    return failure{status::argument, "device " + std::to_string(which.number) +
-                                         " does not exist: the number of devices is " + std::to_string(devices)};
+    return failure{status::argument, "device " + std::to_string(which.number) + " does not exist: use 0 to " +
+                                         std::to_string(devices - 1)};
   const auto by_rank = static_cast<std::int32_t>(which.local_rank % static_cast<std::uint32_t>(devices));
   const std::int32_t number = which.number >= 0 ? which.number : current_device(**driver).value_or(by_rank);
   auto made = cuda_device::open(**driver, number, which, net);

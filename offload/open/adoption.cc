@@ -24,9 +24,9 @@ failure not_a_rank(const launch& where, std::int32_t starter) {
 failure lacks_segment(const launch& where) {
   if (const std::int32_t starter = find_user_above(0); starter != 0) return not_a_rank(where, starter);
   return {status::transport, std::string(k_run_descriptor) + "=" + std::to_string(where.descriptor) +
-                                 " is not the descriptor that `lsched run` has passed on: a program between it and "
-                                 "rank " +
-                                 std::to_string(where.self) + " has closed that descriptor, and must pass it on"};
+                                 " is not the descriptor from `lsched run`: a program between `lsched run` and rank " +
+                                 std::to_string(where.self) +
+                                 " has closed that descriptor. Let this program keep inherited descriptors open"};
 }
 
 /// Makes the kernel kill this process when its launcher ends, even if the launcher is not its parent. The launcher has
@@ -34,12 +34,14 @@ failure lacks_segment(const launch& where) {
 /// function makes this process the receiver of that signal (F_SETOWN).
 std::optional<failure> end_with_launcher(int descriptor) {
   if (fcntl(descriptor, F_GETSIG) != SIGKILL)
-    return failure{status::argument, std::string(k_run_launcher) + " names no descriptor of a launcher"};
+    return failure{status::argument, std::string(k_run_launcher) +
+                                         " is not the descriptor from `lsched run`: start the program with `lsched "
+                                         "run`, or unset LSCHED_RUN_ variables"};
   if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0 || fcntl(descriptor, F_SETOWN, getpid()) != 0)
     return failure{status::transport, std::string(k_run_launcher) + ": " + std::strerror(errno)};
   pollfd launcher{descriptor, 0, 0};
   if (poll(&launcher, 1, 0) > 0)  // the launcher ended before F_SETOWN
-    return failure{status::transport, "the launcher of this process has ended"};
+    return failure{status::transport, "`lsched run`, which started this process, has ended: start the program again"};
   return std::nullopt;
 }
 
@@ -59,7 +61,9 @@ result<std::shared_ptr<shm_segment>> adopt_segment(const launch& where) {
   if (const std::int32_t starter = find_user_above((*segment)->creator().number); starter != 0)
     return not_a_rank(where, starter);
   if (where.size != (*segment)->ranks())
-    return failure{status::argument, "LSCHED_RUN_SIZE is not the number of ranks in the launcher's shared memory"};
+    return failure{status::argument, "LSCHED_RUN_SIZE is " + std::to_string(where.size) +
+                                         ", but `lsched run` started " + std::to_string((*segment)->ranks()) +
+                                         " ranks: do not change this variable"};
   return segment;
 }
 

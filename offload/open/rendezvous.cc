@@ -56,7 +56,7 @@ result<introductions> gather(const exchange_function& exchange, const introducti
   introductions all(static_cast<std::size_t>(own.size));
   const int answer = exchange(&own, all.data(), sizeof own);
   if (answer == 0) return all;
-  return failure{status::transport, "the exchange failed: it returned " + std::to_string(answer)};
+  return failure{status::transport, "the caller's exchange function failed, and returned " + std::to_string(answer)};
 }
 
 std::optional<failure> find_failure(const introductions& all) {
@@ -73,13 +73,18 @@ std::optional<failure> find_obstacle(const introductions& all) {
     const introduction& each = all[static_cast<std::size_t>(r)];
     const std::string both = "ranks 0 and " + std::to_string(r);
     if (each.build != first.build)
-      return failure{status::mismatch, both + " disagree about libsched: they have loaded different builds", r};
-    if (each.size != first.size) return failure{status::mismatch, both + " disagree about the size of the world", r};
+      return failure{status::mismatch,
+                     both + " have loaded different builds of libsched: install the same build for all ranks", r};
+    if (each.size != first.size)
+      return failure{status::mismatch,
+                     both + " pass different sizes of the world, " + std::to_string(first.size) + " and " +
+                         std::to_string(each.size),
+                     r};
     if (const auto apart = find_separation(first.home, each.home))
       return failure{status::unsupported,
                      both + " " + *apart +
-                         ": this call connects processes of one user on one host; C and C++ programs reach several "
-                         "hosts with lsched_world_open_mpi, the Python package reaches one",
+                         ": this call connects processes of one user on one host only. For several hosts, use "
+                         "lsched_world_open_mpi (C and C++)",
                      r};
   }
   return find_failure(all);
@@ -88,7 +93,9 @@ std::optional<failure> find_obstacle(const introductions& all) {
 /// Returns ARGUMENT if the exchange did not return this rank's own record. On other ranks, this check may succeed.
 std::optional<failure> find_distortion(const introduction& returned, const introduction& own) {
   if (std::memcmp(&returned, &own, sizeof own) == 0) return std::nullopt;
-  return failure{status::argument, "the exchange did not return this rank's bytes at the rank's own place"};
+  return failure{status::argument,
+                 "the exchange function did not return this rank's bytes at the position of this rank: gather the "
+                 "bytes of all ranks in rank order"};
 }
 
 std::vector<contact> contacts_in(const introductions& all) {
@@ -116,7 +123,7 @@ std::optional<std::string> find_separation(const residence& first, const residen
   const bool is_unnamed = second.machine.front() == '\0';
   if (second.machine != first.machine || (is_unnamed && second.host != first.host))
     return "are on the hosts " + text_of(first.host) + " and " + text_of(second.host);
-  if (second.processes != first.processes) return "live in different process name spaces";
+  if (second.processes != first.processes) return "are in different PID namespaces";
   if (second.user != first.user) return "are processes of different users";
   return std::nullopt;
 }

@@ -56,7 +56,8 @@ class segment_connector final : public connector {
 
   std::optional<failure> confirm() override {
     if (is_seen_by_all(**segment_)) return std::nullopt;
-    return failure{status::transport, "a rank has mapped other shared memory than the first rank"};
+    return failure{status::transport,
+                   "a rank has mapped other shared memory than rank 0: call the same exchange function on all ranks"};
   }
 
   /// Returns this rank of the world. The rendezvous must have succeeded.

@@ -1,7 +1,7 @@
 # Compares the symbols that LIBRARY exports, each with its version node, with the list in GOLDEN, or writes that list
 # (MODE=update). MODE=static is for a static library, which has no versions: the symbols are those that another object
-# may refer to. Weak symbols are left out, because the compiler generates them from std templates, unless they belong to
-# lsched.
+# may refer to. Weak symbols that do not belong to lsched are left out, because the compiler generates them from std
+# templates.
 cmake_minimum_required(VERSION 3.21...3.25)
 set(how "cmake --build build --target update-symbols")
 

@@ -141,7 +141,7 @@ TEST(nonblocking_creates, name_who_has_not_come_and_go_on_when_it_has) {
     if (r != 1) {
       EXPECT_EQ(lsched_wait(late.ticket, k_soon_ns, &why), LSCHED_ERR_TIMEOUT);
       EXPECT_EQ(why.rank, 1) << why.text;
-      EXPECT_TRUE(why.says("rank 1 is not yet at commit 0")) << why.text;
+      EXPECT_TRUE(why.says("rank 1 has not yet reached commit 0")) << why.text;
       EXPECT_EQ(lsched_create_wait(late.schedule, 0, &why), LSCHED_ERR_TIMEOUT);
       EXPECT_EQ(lsched_schedule_destroy(late.schedule, 0, &why), LSCHED_ERR_TIMEOUT);
       std::int32_t blamed = -1;

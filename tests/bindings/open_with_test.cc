@@ -162,16 +162,19 @@ std::pair<lsched_status, std::string> open_under(const variables& set) {
 
 TEST(launchers, that_start_several_are_never_worlds_of_one) {
   const std::pair<variables, std::string> all[] = {
-      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}}, "one of 3 started by an MPI launcher (PMI_SIZE, as of MPICH)"},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}},
+       "one of 3 processes started by an MPI launcher (PMI_SIZE, set by MPICH)"},
       {{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "3"}, {"PMIX_RANK", "0"}},
-       "(OMPI_COMM_WORLD_SIZE, as of Open MPI)"},
-      {{{"PMIX_RANK", "0"}}, "one of several started by an MPI launcher (PMIX_RANK)"},
+       "(OMPI_COMM_WORLD_SIZE, set by Open MPI)"},
+      {{{"PMIX_RANK", "0"}}, "one of several processes started by an MPI launcher (PMIX_RANK)"},
       {{{"PMIX_RANK", "2"}}, "lsched_world_open_mpi"},
-      {{{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "0"}}, "one of 3 started by torchrun (WORLD_SIZE)"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "0"}},
+       "one of 3 processes started by torchrun (WORLD_SIZE)"},
       {{{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "lsched_world_open_with"},
-      {{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}, "one of 4 started by srun (SLURM_STEP_NUM_TASKS)"},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}},
+       "one of 4 processes started by srun (SLURM_STEP_NUM_TASKS)"},
       // If the variables of several launchers are set, the error names the innermost launcher that the library knows.
-      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}, {"RANK", "0"}, {"WORLD_SIZE", "2"}}, "(PMI_SIZE, as of MPICH)"},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}, {"RANK", "0"}, {"WORLD_SIZE", "2"}}, "(PMI_SIZE, set by MPICH)"},
       {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}, "(WORLD_SIZE)"}};
   for (const auto& [set, words] : all) {
     const auto [answer, text] = open_under(set);

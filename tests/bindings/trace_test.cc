@@ -142,11 +142,11 @@ TEST(Trace, invalid_files_are_refused_before_anything_is_written) {
     std::string text, where, reason;
   };
   const std::vector<mistake> mistakes{
-      {R"({"traceEvents":[],"otherData":{"lost":-3}})", "", "is not a trace"},
-      {R"({"traceEvents":[],"otherData":7})", "", "is not a trace"},
-      {R"({"traceEvents":7})", "", "is not a trace"},
+      {R"({"traceEvents":[],"otherData":{"lost":-3}})", "", "not a trace file"},
+      {R"({"traceEvents":[],"otherData":7})", "", "not a trace file"},
+      {R"({"traceEvents":7})", "", "not a trace file"},
       {R"({"traceEvents":[7]})", "line 1, column 18: ", "not an event: not an object"},
-      {"[]", "", "is not a trace"},
+      {"[]", "", "not a trace file"},
       {"", "line 1, column 1: ", "not valid JSON"},
       {"{\"traceEvents\":[\n" + name + ",\n\n]}", "line 4, column ", "not valid JSON"},
       {"{\"traceEvents\":[\n" + name + ",\n" + deep + "]}", "line 3, column ", "nested too deep"},

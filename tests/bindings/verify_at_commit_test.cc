@@ -60,7 +60,7 @@ void shift(rank_builder& to) {
   to.recv(to.left(), 0, to.out);
 }
 
-/// Builds a schedule with a deadlock: each rank sends the elements that it has received, so that all ranks wait.
+/// Builds a schedule with a deadlock: each rank sends the elements that it has received, so all ranks wait.
 void wait_in_a_cycle(rank_builder& to) {
   const lsched_op receive = to.recv(to.left(), 0, to.out);
   to.dep(receive, to.send(to.right(), 0, to.out));
@@ -157,7 +157,7 @@ TEST(verify_at_commit, names_rank_op_and_schedule_of_a_fault) {
     const outcome refused = commit(mine, race_at_rank_0);
     EXPECT_EQ(refused.why.rank, 0);
     EXPECT_NE(refused.why.op, UINT32_MAX);
-    EXPECT_TRUE(refused.why.says("verification refuses \"planted\": hazard: rank 0 op ")) << refused.why.text;
+    EXPECT_TRUE(refused.why.says("the verification of \"planted\" failed: hazard: rank 0 op ")) << refused.why.text;
   });
 }
 

@@ -357,8 +357,8 @@ TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
       ASSERT_EQ(found.size(), inputs.size());
       for (const tensor& it : data.tensors) {
         const numbers oracle = wanted(how(), data, it, inputs);
-        // The absolute rounding error of the remainder depends only on the operands. So a shorter remainder has a
-        // larger relative error.
+        // The absolute rounding error of the remainder depends only on the operands. So a remainder with a smaller norm
+        // has a larger relative error.
         const double least = size > 2 || left == 0 ? 1 : left * norm(part_of(inputs[0], it));
         const double bound = left == 0 ? 1e-14 : 1e-15 / left;
         EXPECT_LE(distance(part_of(found[0], it), oracle), bound * std::max(norm(oracle), least))
@@ -419,8 +419,8 @@ TEST_P(Adasum, fused_tensors_are_what_they_are_alone) {
   }
 }
 
-/// Elements that are in no tensor get the value of some rank, the same on all ranks. In the linear algorithm each rank
-/// instead keeps its own value.
+/// Elements that are in no tensor get the input value of some rank, and all ranks get the same value. In the linear
+/// algorithm each rank instead keeps its own value.
 TEST_P(Adasum, elements_of_no_tensor_are_some_ranks_and_the_same_everywhere) {
   for (const rank size : sizes()) {
     shape data = request(size, 60, dtype::f32);
@@ -565,9 +565,9 @@ TEST(adasum_partial, what_it_cannot_do_is_refused) {
   shape data{.count = 10, .type = dtype::f32, .what = kernel::adasum, .tensors = {{0, 4}, {4, 6}}};
   EXPECT_EQ(refusal(data), "");
   data.tensors = {{0, 4}, {5, 5}};
-  EXPECT_EQ(refusal(data), "elements 4 to 5 of a partial_adasum are in no tensor");
+  EXPECT_EQ(refusal(data), "elements 4 to 5 of a partial_adasum are in no tensor: every element needs a tensor");
   data.tensors = {{0, 4}};
-  EXPECT_EQ(refusal(data), "elements 4 to 10 of a partial_adasum are in no tensor");
+  EXPECT_EQ(refusal(data), "elements 4 to 10 of a partial_adasum are in no tensor: every element needs a tensor");
   data.tensors = {};
   data.what = kernel::max;
   EXPECT_NE(refusal(data).find("merged by adasum or by sum, not by \"max\""), std::string::npos);
@@ -608,7 +608,7 @@ TEST(adasum_proof, finds_sums_that_are_not_complete) {
     it.count = it.count - 1;
     return true;
   });
-  EXPECT_NE(verdict(how, partial, k_two_tensors).find("another tree than promised"), std::string::npos);
+  EXPECT_NE(verdict(how, partial, k_two_tensors).find("another tree than the algorithm defines"), std::string::npos);
 }
 
 TEST(adasum_proof, finds_sums_that_are_added_twice_or_not_at_all) {

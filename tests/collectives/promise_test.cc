@@ -189,7 +189,8 @@ TEST(promise, every_rank_has_the_data_that_is_promised) {
 
 TEST(promise, a_barrier_lets_nobody_go_before_all_have_come) {
   const std::string why =
-      "synchronising: rank 0 may end its round before rank 1 has entered it, but a synchronising world is promised";
+      "synchronising: rank 0 may end its round before rank 1 has entered the round, but the collective must be "
+      "synchronising";
   expect_words(findings_of(read_world({k_nop, k_nop}, {.name = "barrier"})), why);
   expect_words(findings_of(read_world({k_nop, k_nop}, {.name = "mine"}), "barrier"), why);
   const auto tell = [](int other) {

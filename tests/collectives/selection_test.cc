@@ -71,7 +71,8 @@ TEST(selection, an_algorithm_that_the_environment_names_and_cannot_serve_is_said
   data.commutes = false;
   const auto made = select("allreduce", "auto", {0, 3}, data, {}, by);
   ASSERT_FALSE(made);
-  EXPECT_NE(made.error().text.find("LSCHED_ALGORITHM names allreduce=circulant: "), std::string::npos);
+  EXPECT_NE(made.error().text.find("LSCHED_ALGORITHM requests allreduce=circulant, which cannot be used: "),
+            std::string::npos);
 }
 
 TEST(selection, all_ranks_choose_the_same) {
@@ -180,7 +181,7 @@ TEST(tuning_table, other_text_is_refused_with_its_line) {
   refused(title + "allreduce 2\n", "\"ranks\" is missing");
   refused(title + "allreduce ranks 0 near roomy bytes 0 1 tree\n", "\"0\" is not a valid whole number from 1 on");
   refused(title + "allreduce ranks 2 near roomy bytes 5 4 tree\n", "\"4\" is not a valid whole number from 5 on");
-  refused(title + "allreduce ranks 2 near roomy bytes 0 1\n", "no algorithm");
+  refused(title + "allreduce ranks 2 near roomy bytes 0 1\n", "the name of an algorithm is missing");
   refused(title + "allreduce ranks 2 near roomy bytes 0 1 tree size 3\n", "neither segment nor radix");
   refused(title + "allreduce ranks 2 near roomy bytes 0 1 tree radix 1\n", "\"1\" is not");
 }

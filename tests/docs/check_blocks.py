@@ -158,7 +158,7 @@ def installed(build: pathlib.Path, source: pathlib.Path, prefix: pathlib.Path) -
              prefix / "include": itertools.chain.from_iterable(map(source.glob, HEADERS))}
     for folder, targets in files.items():
         folder.mkdir(parents=True, exist_ok=True)
-        for target in targets:  # a .pc file gets the prefix from its own path, so that a link does not work
+        for target in targets:  # a .pc file gets the prefix from its own path, so a link does not work
             if target.suffix == ".pc":
                 shutil.copy(target, folder)
             else:

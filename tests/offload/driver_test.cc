@@ -296,8 +296,8 @@ TEST(driver, an_auxiliary_thread_serves_ranks_that_never_wait) {
   }
 }
 
-// Callers compute on all cores, so that the auxiliary threads at first leave the engine to the callers. No caller calls
-// the library again, so that the auxiliary threads must finish the rounds.
+// Callers compute on all cores, so the auxiliary threads at first leave the engine to the callers. No caller calls the
+// library again, so the auxiliary threads must finish the rounds.
 TEST(driver, an_auxiliary_thread_finishes_rounds_of_callers_that_compute_on_every_core) {
   for (const rank ranks : {2, 5}) {
     with_world({ranks, true}, [&](node& me) {
@@ -415,7 +415,7 @@ TEST(driver, a_wait_times_out_says_for_what_and_succeeds_after_the_late_rank_has
     rank waits_for = k_no_rank;
     const std::string text = pair.zero->describe(*pair.its[0], &waits_for);
     EXPECT_EQ(waits_for, 1);
-    for (const char* word : {"allreduce", "round 1", "unfired ops", "rank 1"})
+    for (const char* word : {"allreduce", "round 1", "ops not started", "rank 1"})
       EXPECT_NE(text.find(word), std::string::npos) << text;
 
     std::jthread late([&] { EXPECT_TRUE(pair.one->run(*pair.its[1])); });
@@ -525,7 +525,7 @@ TEST(driver_wakeups, reach_the_thread_whose_round_another_thread_has_finished) {
   }
 }
 
-// No thread waits inside the library, so that only inline steps and the auxiliary threads make progress.
+// No thread waits inside the library, so only inline steps and the auxiliary threads make progress.
 TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_none_waits) {
   stalls slow;
   constexpr std::size_t threads = 2;
@@ -559,8 +559,8 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_n
 
 // --- wake-ups, at the worst moment ---------------------------------------------------------------------------
 
-/// The endpoint of rank 0. The test plays rank 1 by calls of raise(). Hooks run when the driver queries the endpoint,
-/// so that an event happens exactly in the interval in which a race is possible.
+/// The endpoint of rank 0. The test simulates rank 1 by calls of raise(). Hooks run when the driver queries the
+/// endpoint, so that an event happens exactly in the interval in which a race is possible.
 class scripted_endpoint final : public endpoint {
  public:
   scripted_endpoint() : endpoint({0, 2}, "scripted") {}

@@ -20,7 +20,7 @@ constexpr int k_failed = 7, k_left = 9;  // results of exchanges
 constexpr std::size_t k_place_of_code = 36;
 
 /// An exchange among threads, like a store that a launcher provides. If a rank has left, exchanges fail on the other
-/// ranks, so that no rank waits for that rank.
+/// ranks, so that no rank waits for the rank that has left.
 class store {
  public:
   explicit store(rank ranks) : written_(static_cast<std::size_t>(ranks)) {}
@@ -163,7 +163,7 @@ class trial {
         for (record& each : gathered) std::memcpy(each.data(), mine, bytes);
       if (number == 1 && is_planted(wrong_rank::ignores_outcome, self))
         for (record& each : gathered) std::memset(each.data() + k_place_of_code, 0, sizeof(std::int32_t));
-      gathered.resize(static_cast<std::size_t>(own.place.size));  // as many as this rank expects
+      gathered.resize(static_cast<std::size_t>(own.place.size));  // as many introductions as this rank expects
       std::memcpy(all, gathered.data(), gathered.size() * bytes);
       ++number;
       return 0;
@@ -191,15 +191,15 @@ class trial {
   std::string find_error(rank who) const {
     switch (what_.what) {
       case trouble::none: return expect(who, status::ok, "");
-      case trouble::other_build: return expect_difference(who, status::mismatch, "they have loaded different builds");
-      case trouble::other_size: return expect_difference(who, status::mismatch, "disagree about the size of the world");
+      case trouble::other_build: return expect_difference(who, status::mismatch, "have loaded different builds");
+      case trouble::other_size: return expect_difference(who, status::mismatch, "pass different sizes of the world");
       case trouble::other_host:
       case trouble::unnamed_host:
         return expect_difference(who, status::unsupported,
                                  odd_ == 0 ? "are on the hosts b and a: this call connects"
                                            : "are on the hosts a and b: this call connects");
       case trouble::other_name_space:
-        return expect_difference(who, status::unsupported, "live in different process name spaces: this call");
+        return expect_difference(who, status::unsupported, "are in different PID namespaces: this call");
       case trouble::other_user:
         return expect_difference(who, status::unsupported, "are processes of different users: this call connects");
       case trouble::unable:
@@ -208,8 +208,9 @@ class trial {
         return expect(who, status::no_memory,
                       who == odd_ ? own_failure().text : "rank " + std::to_string(odd_) + ": " + own_failure().text);
       case trouble::no_exchange:
-        return expect(who, status::transport,
-                      "the exchange failed: it returned " + std::to_string(who == odd_ ? k_failed : k_left));
+        return expect(
+            who, status::transport,
+            "the caller's exchange function failed, and returned " + std::to_string(who == odd_ ? k_failed : k_left));
       case trouble::changed_introduction:
       case trouble::changed_outcome: return expect_equal_codes(who);
       case trouble::changed_for_one: return expect_all_or_none(who);
@@ -224,7 +225,7 @@ class trial {
   /// a rank that expects two ranks gets only one introduction.
   std::string expect_difference(rank who, status code, const std::string& words) const {
     if (what_.size == 1 && what_.what != trouble::other_size) return expect(who, status::ok, "");
-    if (what_.size == 1) return expect(who, status::mismatch, "they have loaded different builds");
+    if (what_.size == 1) return expect(who, status::mismatch, "have loaded different builds");
     const rank named = odd_ == 0 ? 1 : odd_;
     std::string wrong = expect(who, code, "ranks 0 and " + std::to_string(named) + " ");
     return wrong.empty() ? expect(who, code, words) : wrong;

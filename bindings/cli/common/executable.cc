@@ -43,10 +43,11 @@ int find_executable(const std::string& name, std::string& path) {
 }
 
 int refuse_program(const std::string& name, int error) {
-  const char* const reason = error == ENOEXEC  ? "the file is neither a program for this machine nor a script: the "
-                                                 "first line of a script is #! and the path of an interpreter"
-                             : error == ENOENT ? "the interpreter in its first line does not exist"
-                                               : std::strerror(error);
+  const char* const reason =
+      error == ENOEXEC  ? "the file is neither a program for this machine nor a script. In a "
+                          "script, begin the first line with #! and the path of an interpreter"
+      : error == ENOENT ? "the interpreter in the first line of the script does not exist: correct the path after #!"
+                        : std::strerror(error);
   std::fprintf(stderr, "lsched: cannot run \"%s\": %s\n", name.c_str(), reason);
   return error == ENOENT ? k_exit_not_found : k_exit_not_executable;
 }

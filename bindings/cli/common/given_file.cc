@@ -58,7 +58,7 @@ void take_algorithm_file(std::string& collective, std::string& algorithm) {
   const given_file given = read_given(path);
   if (!given.is_algorithm())
     throw command_failure(LSCHED_ERR_ARGUMENT,
-                          path + ": contains the schedules of a world, but the command takes an algorithm file");
+                          path + ": contains schedules, but this command takes an algorithm file or an MSCCL program");
   collective = given.collective;
   algorithm = given.algorithm;
 }

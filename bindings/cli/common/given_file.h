@@ -12,8 +12,8 @@
 namespace lsched::cli {
 
 inline constexpr const char* k_collective_or_file =
-    "A collective that `lsched list` shows, or a file: an algorithm, an MSCCL program, the schedules of all ranks, "
-    "GOAL";
+    "A collective from `lsched list`, or a file: an algorithm, an MSCCL program, the schedules of all ranks, or a GOAL "
+    "program";
 
 /// Error texts for options that must not be given, because the file determines their values.
 inline constexpr const char* k_own_of_algorithm = "the file determines the algorithm: leave the option out";

@@ -37,7 +37,7 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr auto k_grace = 1s;        ///< time from SIGTERM to SIGKILL, and from the ranks' end to SIGTERM for orphans
+constexpr auto k_grace = 1s;        ///< time to wait before SIGKILL, and before SIGTERM to processes left behind
 constexpr int k_least_number = 10;  ///< minimum number of the inherited descriptor, because shell scripts use 0 to 9
 
 struct child {
@@ -90,7 +90,7 @@ void prepend_ranks(std::vector<rank_output> outputs) {
 
 /// Returns a text with the failed action and the meaning of errno.
 std::string system_text(const std::string& action) {
-  const std::string advice = errno == EMFILE ? " (`ulimit -n` is too low)" : "";
+  const std::string advice = errno == EMFILE ? " (raise `ulimit -n`)" : "";
   return action + ": " + std::strerror(errno) + advice;
 }
 
@@ -251,14 +251,14 @@ class world_launcher {
   /// stream.
   int open_output(std::int32_t rank, std::FILE* to) {
     std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw command_failure(system_text("--prepend-rank"));
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw command_failure(system_text("--prepend-rank: cannot create a pipe"));
     outputs_.push_back({rank, ends[0], to});
     return ends[1];
   }
 
   /// Starts the copier of the ranks' outputs as a separate process, because this process waits for signals. The copier
-  /// closes its copies of all lifelines (see start()). Signals stay blocked in the copier, so that they do not end it
-  /// before the ranks.
+  /// closes its copies of all lifelines (see start()). Signals stay blocked in the copier, because the copier must not
+  /// end before the ranks.
   void start_copier() {
     copier_ = fork();
     if (copier_ < 0) throw command_failure(system_text("fork"));
@@ -283,10 +283,10 @@ class world_launcher {
   const char* prepare(std::int32_t rank, pid_t launcher, int lifeline) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return "prctl";
     if (getppid() != launcher) _exit(1);  // the launcher died before prctl
-    if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing on the shared memory";
+    if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "cannot pass the shared memory to the process";
     const int inherited = fcntl(lifeline, F_DUPFD, k_least_number);
     if (inherited < 0 && errno == EINVAL) errno = EMFILE;  // RLIMIT_NOFILE is below this number
-    if (inherited < 0) return "passing on the launcher's pipe as descriptor 10 or above";
+    if (inherited < 0) return "cannot pass the launcher's pipe to the process as descriptor 10 or above";
     const bool has_environment =
         set_common_variables(rank, request_.ranks, port_) &&
         setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&
@@ -295,11 +295,11 @@ class world_launcher {
         setenv(k_run_launcher, std::to_string(inherited).c_str(), 1) == 0 &&
         (request_.start_timeout_s == 0 ||
          setenv("LSCHED_START_TIMEOUT", std::to_string(request_.start_timeout_s).c_str(), 1) == 0);
-    if (!has_environment) return "setting the environment";
+    if (!has_environment) return "cannot set the environment variables";
     unsetenv("LSCHED_RECORDER");  // ranks find the recorder through the segment; a nested launcher must not use it
     if (rank != 0) {
       const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-      if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return "/dev/null";
+      if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return "cannot open /dev/null as standard input";
     }
     if (!cores_.empty()) {
       const unsigned core = cores_[static_cast<std::size_t>(rank) % cores_.size()];
@@ -342,9 +342,9 @@ class world_launcher {
     }
   }
 
-  /// If the process of a rank ended before it opened its world, marks the rank as lost and closed, so that the other
-  /// ranks stop waiting for this rank. Does nothing if another process that this rank has started may still open the
-  /// world as this rank.
+  /// If the process of a rank ended before it opened its world, marks the rank as lost and closed. The other ranks then
+  /// stop waiting for this rank. Does nothing if another process that this rank has started may still open the world as
+  /// this rank.
   void sign_off(const child& ended) {
     const shm_page& page = segment_->page(ended.rank);
     const process_id holder = page.process.load();
@@ -358,7 +358,7 @@ class world_launcher {
   void report(const child& ended) {
     const bool is_signal = WIFSIGNALED(ended.wait_status);
     const int number = is_signal ? WTERMSIG(ended.wait_status) : WEXITSTATUS(ended.wait_status);
-    // A death by a signal explains failures of other ranks, even if they were reported first.
+    // A death by a signal explains failures of other ranks, even if those failures were reported first.
     const bool explains = is_signal && !is_late_ && exit_status_ < 128;
     if (exit_status_ == 0 || explains) exit_status_ = is_signal ? 128 + number : number;
     if (exit_status_ > 0 && exit_status_ < 128) tell_unclosed();

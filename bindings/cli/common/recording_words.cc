@@ -54,7 +54,7 @@ std::string words_for_place(const recorded_rank& one, std::int64_t wall_offset_n
   std::size_t found = 0;
   for (const recorded_schedule& each : one.schedules) {
     if (each.label.empty() || ++found > k_most_schedules) continue;
-    text += (found == 1 ? "has called for " : ", for ") +
+    text += (found == 1 ? "has entered " : ", ") +
             (each.entered == 0 ? std::string("no round") : "round " + std::to_string(each.entered)) + " of " +
             printable(each.label);
   }

@@ -13,6 +13,7 @@
 #include "bindings/cli/common/launcher.h"
 #include "bindings/environment.h"
 #include "build_options.h"
+#include "ops/counted.h"
 #if LSCHED_HAVE_MPI
 #include <mpi.h>
 
@@ -32,14 +33,16 @@ bool g_is_in_mpi = false;
 void enter_mpi(const std::string& threads) {
   int is_initialized = 0;
   MPI_Initialized(&is_initialized);
-  if (is_initialized != 0) throw command_failure(LSCHED_ERR_STATE, "MPI is initialised already");
+  if (is_initialized != 0)
+    throw command_failure(LSCHED_ERR_STATE, "cannot initialise MPI: MPI is already initialised in this process");
   const int level = threads == "single"       ? MPI_THREAD_SINGLE
                     : threads == "funneled"   ? MPI_THREAD_FUNNELED
                     : threads == "serialized" ? MPI_THREAD_SERIALIZED
                                               : MPI_THREAD_MULTIPLE;
   int provided = MPI_THREAD_SINGLE;
   if (MPI_Init_thread(nullptr, nullptr, level, &provided) != MPI_SUCCESS)
-    throw command_failure(LSCHED_ERR_TRANSPORT, "MPI_Init_thread failed");
+    throw command_failure(LSCHED_ERR_TRANSPORT,
+                          "MPI_Init_thread failed: check the MPI installation and the launcher with `lsched doctor`");
   g_is_in_mpi = true;
 }
 
@@ -61,7 +64,7 @@ lsched_status open_mpi_world(bool mpi_only, const lsched_config* config, lsched_
 
 void enter_mpi(const std::string&) {
   throw command_failure(LSCHED_ERR_UNSUPPORTED,
-                        "started by an MPI launcher, but this lsched was built without MPI: build it with "
+                        "started by an MPI launcher, but this lsched was built without MPI: build libsched with "
                         "-DLSCHED_MPI=ON, or use `lsched run -n P`");
 }
 void leave_mpi() {}
@@ -72,8 +75,8 @@ lsched_status open_mpi_world(bool, const lsched_config*, lsched_world**, lsched_
 
 #endif
 
-/// Handles SIGPIPE, which this rank gets if the reader of standard output has ended. This is not a failure to report,
-/// so the launcher is also ended by SIGPIPE, and it ends all ranks.
+/// Handles SIGPIPE, which this rank gets if the reader of standard output has ended. The launcher must not report this
+/// as a failure. So SIGPIPE is also sent to the launcher, which then ends all ranks.
 void end_with_launcher(int) {
   kill(getppid(), SIGPIPE);
   sleep(1);
@@ -102,7 +105,8 @@ origin find_origin() {
   if (present == std::ssize(k_contract)) return origin::local_launcher;
   if (present != 0)
     throw command_failure(LSCHED_ERR_STATE, std::string("only some of the launcher's variables ") + k_run_descriptor +
-                                                ", " + k_run_rank + " and " + k_run_size + " are set");
+                                                ", " + k_run_rank + " and " + k_run_size +
+                                                " are set: unset them, or use `lsched run`");
   return is_started_by_mpi() ? origin::mpi_launcher : origin::alone;
 }
 
@@ -132,9 +136,9 @@ session::session(const session_options& options) : origin_(find_origin()), mpi_o
   if (options.ranks == 0 || options.ranks == size()) return;
   const std::int32_t started = size();
   static_cast<void>(lsched_world_close(runtime_));
-  throw command_failure(LSCHED_ERR_ARGUMENT, "--ranks " + std::to_string(options.ranks) +
-                                                 ", but the launcher started " + std::to_string(started) +
-                                                 "; leave the option out");
+  throw command_failure(LSCHED_ERR_ARGUMENT, "--ranks is " + std::to_string(options.ranks) +
+                                                 ", but the launcher started " + counted(started, "rank") +
+                                                 ": leave the option out");
 }
 
 void session::open(const lsched_config* config) {
@@ -157,8 +161,10 @@ void session::close() {
 
 void session::reopen(const lsched_config& config) {
   if (!launched_by_mpi())
-    throw command_failure(LSCHED_ERR_UNSUPPORTED,
-                          "ranks of `lsched run` can open their world only once: use an MPI launcher");
+    throw command_failure(
+        LSCHED_ERR_UNSUPPORTED,
+        "this measurement opens the world several times, but ranks of `lsched run` can open their world only once: use "
+        "an MPI launcher");
   require(lsched_world_close(runtime_), "closing the world");
   runtime_ = nullptr;
   open(&config);

@@ -39,8 +39,10 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
 CLI::Validator number(double least, double most) { return limits("number", least, most, false); }
 
 CLI::Validator any_word() {
-  return {[](const std::string& word) { return word.empty() ? std::string("the value is empty") : std::string(); }, "",
-          ""};
+  return {[](const std::string& word) {
+            return word.empty() ? std::string("the value is empty: give a name or a path") : std::string();
+          },
+          "", ""};
 }
 
 CLI::Validator one_of(std::vector<std::string> words) {
@@ -57,20 +59,20 @@ CLI::Validator one_of(std::vector<std::string> words) {
 void add_request_options(CLI::App& command, request_options& request) {
   const option_group group{command};
   group.add("-n,--ranks", request.ranks, "Size of the world", whole_number(1, k_most_ranks));
-  group.add("--count", request.what.count,
-            "Elements of the vector, or of a block of it (docs/reference/collectives.md)",
+  group.add("--count", request.what.count, "Elements of the vector or of each block: see docs/reference/collectives.md",
             whole_number(0, k_max_count));
   group.add_choice_with_default("--dtype", k_all_dtypes, *request.what.type, "Type of the elements");
   group.add_choice_with_default("--op", k_all_reductions, *request.what.reduction,
                                 "Operation that combines the contributions");
-  group.add_flag("--mean", *request.what.is_mean, "Divide sums by the number of ranks, for collectives with means");
-  group.add("--root", request.what.root, "Root, for collectives with a root (default: a rank in the middle)")
+  group.add_flag("--mean", *request.what.is_mean,
+                 "Divide sums by the number of ranks, for collectives that support means");
+  group.add("--root", request.what.root, "Root of collectives that have a root (default: a rank in the middle)")
       ->check(whole_number(0, k_most_ranks - 1));
   group
       .add("--ranks-per-node", request.ranks_per_node,
            "Neighbouring ranks per node, for algorithms that use nodes (default: all)")
       ->check(whole_number(1, k_most_ranks));
-  group.add("--tensors", request.tensors, "Number of tensors, nearly equal, in the vector of an adaptive sum")
+  group.add("--tensors", request.tensors, "Number of tensors of nearly equal length in the vector of an adaptive sum")
       ->check(whole_number(1, 1 << 20));
   add_items_option(command, request.k);
   group.add("--activation", request.activation, "Policy of the partial collectives (default: solo)")
@@ -127,8 +129,8 @@ void expect_listed(const std::string& collective, const std::string& algorithm) 
     for (const std::string& each : known)
       if (!more.ends_with('?')) more.append(more.empty() ? "; available: " : ", ").append(each);
     const bool is_of_one = !collective.empty() && word != collective;
-    throw CLI::ValidationError(
-        option, "\"" + word + "\" is not shown by `lsched list`" + (is_of_one ? " for " + collective : "") + more);
+    throw CLI::ValidationError(option, "\"" + word + "\" is not a name that `lsched list` shows" +
+                                           (is_of_one ? " for " + collective : "") + more);
   };
   const std::vector<std::string> collectives = listed_collectives();
   if (!collective.empty() && std::ranges::find(collectives, collective) == collectives.end())
@@ -155,13 +157,14 @@ void expect_in_world(const std::string& collective, const std::string& activatio
   const lsched::collective* const of = find_collective(collective);
   const bool activates = collective.empty() || collective == k_partial_sparse_allreduce || (of && of->activates);
   if (!activation.empty()) {
-    if (!activates) throw CLI::ValidationError("--activation", collective + " has no activation policy");
+    if (!activates)
+      throw CLI::ValidationError("--activation", collective + " has no activation policy: leave the option out");
     if (const auto why = validate(activation_of(activation, 0), ranks))
       throw CLI::ValidationError("--activation", why->text);
   }
   if (root && *root >= ranks)
-    throw CLI::ValidationError("--root",
-                               "there is no rank " + std::to_string(*root) + ": there are " + counted(ranks, "rank"));
+    throw CLI::ValidationError(
+        "--root", "rank " + std::to_string(*root) + " does not exist in a world of " + counted(ranks, "rank"));
 }
 
 activation activation_of(const std::string& words, std::uint64_t seed) {

@@ -51,7 +51,7 @@ std::vector<finding> read_findings(const std::string& path) {
     for (const report_json& each : report_json::parse(require(content_of(path)))) {
       const auto state = std::ranges::find(k_conditions, each.at("state").get<std::string>());
       if (state == k_conditions.end())
-        throw command_failure(LSCHED_ERR_ARGUMENT, path + ": a state must be ok, warning or error");
+        throw command_failure(LSCHED_ERR_ARGUMENT, path + ": the state of each finding must be ok, warning or error");
       made.push_back(
           {each.at("subject"), static_cast<condition>(state - k_conditions.begin()), each.at("text"), each.at("page")});
     }

@@ -133,16 +133,17 @@ finding examine_launcher() {
   if (!foreign) return refuse(foreign.error().text);
   if (*is_alone) {
     made.state = condition::warning;
-    made.text = "LSCHED_WORLD=alone is set: each process is a world of one rank under any launcher";
+    made.text =
+        "LSCHED_WORLD=alone is set, so each process opens a world of one rank: unset LSCHED_WORLD to use a launcher";
   } else if (*local) {
     made.text = "this process is rank " + std::to_string((*local)->self) + " of " + std::to_string((*local)->size) +
                 " of `lsched run`";
   } else if (*foreign) {
     made.state = condition::warning;
     made.text =
-        (*foreign)->text() + ": lsched_world_open fails here, use " + std::string((*foreign)->call) + " instead";
+        (*foreign)->text() + ": lsched_world_open fails here, call " + std::string((*foreign)->call) + " instead";
   } else {
-    made.text = "no launcher has started this process: lsched_world_open opens a world of one rank";
+    made.text = "no launcher has started this process, so lsched_world_open opens a world of one rank";
   }
   return made;
 }
@@ -176,7 +177,7 @@ finding examine_peer_reads() {
   std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope;
   made.state = condition::warning;
   made.text = "ranks cannot read each other's memory" + (scope.empty() ? "" : " (ptrace_scope is " + scope + ")") +
-              ": large messages are copied twice, except from memory of lsched_alloc";
+              ": large messages are copied twice, except from buffers of lsched_alloc";
   return made;
 }
 
@@ -250,8 +251,9 @@ finding examine_gpu() {
     made.text = "no CUDA driver (libcuda.so.1): buffers are in host memory";
   } else {
     made.state = condition::warning;
-    made.text = is_absent ? "there is an NVIDIA device, but the loader finds no libcuda.so.1"
-                          : "the CUDA driver fails: " + (tried.text.empty() ? "no error code" : tried.text);
+    made.text = is_absent ? "there is an NVIDIA device, but the loader finds no libcuda.so.1: install the driver, or "
+                            "set LD_LIBRARY_PATH"
+                          : "the CUDA driver fails: " + (tried.text.empty() ? "without an error code" : tried.text);
   }
   return made;
 }

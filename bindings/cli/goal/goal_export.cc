@@ -41,16 +41,16 @@ simulated_round unit_time_round(const activation& starts, rank size, rank initia
   return round;
 }
 
-// --- the played round --------------------------------------------------------------------------------------------
+// --- the simulated round -----------------------------------------------------------------------------------------
 
 /// The ops and deps of one rank in a simulated round.
 struct played_rank {
-  std::vector<bool> done;        ///< by op
-  std::vector<bool> is_void;     ///< by op: whether the op was done, but skipped by its guard
+  std::vector<bool> done;        ///< whether the op was executed, indexed by op
+  std::vector<bool> is_void;     ///< true if the op's guard was false, so that the op did nothing, indexed by op
   std::vector<goal_edge> edges;  ///< deps that ops waited for before they started; ends are op ids
 };
 
-/// Drops calls after which no op started. In the GOAL program such a call would only keep the CPU busy until its time.
+/// Drops calls after which no op started. In the GOAL program, a call keeps the CPU busy until the time of the call.
 void drop_idle_calls(const schedule& program, played_rank& me) {
   for (op_id id = 0; id < me.done.size(); ++id) {
     if (!is_call(program.ops()[id], program.place().self)) continue;
@@ -136,7 +136,7 @@ std::optional<failure> validate(std::span<const schedule_ptr> world, double ns_p
       if (program->ops()[id].kind == op_kind::compute && bytes * ns_per_byte >= 1e18)
         return failure{status::argument,
                        "rank " + std::to_string(program->place().self) + ", op " + std::to_string(id) +
-                           ": takes longer than 10^18 ns, the limit of a calc",
+                           ": takes longer than 10^18 ns, the limit of a calc: reduce --compute",
                        k_no_rank, id};
     }
   return std::nullopt;
@@ -190,7 +190,7 @@ std::string describe(const schedule& first, round_no round, const wording& words
   std::string text = "libsched: " + first.name() + ", " +
                      counted(static_cast<std::uint64_t>(first.place().size), "rank") + ", round " +
                      std::to_string(round) + "\n";
-  text += "times in ns; computes take " + number_text(words.ns_per_byte) + " ns for each byte they write";
+  text += "times in ns; computes take " + number_text(words.ns_per_byte) + " ns for each byte that they write";
   if (all.has_signals)
     text += "\nsignals are messages of " + counted(words.signal_bytes, "byte") + " with tags from " +
             std::to_string(words.signal_tag) + " on";
@@ -215,7 +215,7 @@ std::string describe_unit_times(const schedule& first, const simulated_round& wh
   else if (first.is_partial())
     text += "every rank calls and contributes; ";
   return text +
-         "a message takes one unit of time, all else none;\n"
+         "a message takes one unit of time, other ops take no time;\n"
          "if an op needs fewer tokens than it has deps, the deps that completed first are required;\n"
          "ops that did not fire are left out";
 }
@@ -239,11 +239,14 @@ template <class Starts, class Describe>
 result<goal_export> write_down(std::span<const schedule_ptr> world, round_no instance, const Starts& starts,
                                const simulation_record& record, wording words, const Describe& describe_scenario) {
   if (const std::int64_t open = orphans_of(record); open != 0)
-    return failure{status::unmatched, "messages sent and never received: " + std::to_string(open)};
+    return failure{status::unmatched,
+                   "GOAL cannot express the round: " + counted(static_cast<std::uint64_t>(open), "message") +
+                       " sent but never received"};
   const std::vector<played_rank> played = played_in(world, record);
   const traits all = traits_of(world, played);
   if (all.has_signals && all.last_tag >= k_goal_any)
-    return failure{status::constraint, "the tags of messages leave no free tags for signals"};
+    return failure{status::constraint,
+                   "GOAL cannot express the signals of the schedule: messages already use the highest tag"};
   if (auto why = validate(world, words.ns_per_byte)) return *why;
   words.signal_tag = all.signal_tag;
   goal_export out;
@@ -259,7 +262,8 @@ result<goal_export> write_down(std::span<const schedule_ptr> world, round_no ins
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& scenario) {
   const auto size = static_cast<rank>(world.size());
   if (scenario.initiator < 0 || scenario.initiator >= size)
-    return failure{status::argument, "the initiator is not a rank of this world"};
+    return failure{status::argument, "the initiator, rank " + std::to_string(scenario.initiator) +
+                                         ", does not exist in a world of " + counted(world.size(), "rank")};
   if (!(scenario.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte must be above 0"};
   const auto packed = packed_world::of(world);
   if (!packed) return packed.error();

@@ -29,7 +29,7 @@ struct message {
   std::uint32_t tag = 0;
   std::uint64_t bytes = 0;
 };
-using message_table = std::vector<std::vector<message>>;  ///< by rank and op
+using message_table = std::vector<std::vector<message>>;  ///< indexed by rank and op
 
 result<std::vector<message_end>> ends_of(const goal& program) {
   std::vector<message_end> ends;
@@ -41,7 +41,7 @@ result<std::vector<message_end>> ends_of(const goal& program) {
       if (one.peer == k_goal_any || one.tag == k_goal_any)
         return failure{status::unsupported,
                        name_of_op(r, id) + (one.peer == k_goal_any ? " receives from any rank" : " has any tag") +
-                           ": the matching op is known only at run time",
+                           ": the matching op would be known only at run time, so name the peer and the tag",
                        r, id};
       const bool is_recv = one.kind == goal_kind::recv;
       const auto peer = static_cast<rank>(one.peer);
@@ -68,8 +68,10 @@ std::optional<failure> pair_up(const goal& program, std::span<const message_end>
   const std::size_t pairs = std::min(sends.size(), recvs.size());
   for (std::size_t i = 0; i < pairs; ++i, ++next) {
     if (bytes_of(program, sends[i]) > bytes_of(program, recvs[i]))
-      return failure{status::unmatched, describe(program, sends[i]) + ", " + describe(program, recvs[i]),
-                     sends[i].who(), sends[i].id};
+      return failure{
+          status::unmatched,
+          describe(program, sends[i]) + ", but the matching receive is shorter: " + describe(program, recvs[i]),
+          sends[i].who(), sends[i].id};
     for (const message_end& end : {sends[i], recvs[i]})
       messages[static_cast<std::size_t>(end.who())][end.id] = {next, bytes_of(program, sends[i])};
   }
@@ -169,8 +171,8 @@ class rank_builder {
   buffer_id source_ = 0;
   buffer_id target_ = 0;
   std::uint64_t next_ = 0;
-  std::vector<op_id> bodies_;  ///< by GOAL op
-  std::vector<op_id> fronts_;  ///< by GOAL op: the first op that starts: the body, or the nop in front of the body
+  std::vector<op_id> bodies_;  ///< the op that does the work, indexed by GOAL op
+  std::vector<op_id> fronts_;  ///< the op that starts first (the body, or a nop in front of it), indexed by GOAL op
 };
 
 }  // namespace

@@ -98,7 +98,7 @@ class goal_parser {
       if (!read_block()) return error_;
     if (!skip_lines()) return error_;
     if (at_ < text_.size()) {
-      (void)refuse(at_, "nothing may follow the block of the last rank");
+      (void)refuse(at_, "unexpected text: nothing may follow the block of the last rank");
       return error_;
     }
     return std::move(program_);
@@ -172,7 +172,7 @@ bool goal_parser::read_number(std::string_view what, std::uint64_t most, std::ui
   skip_blanks();
   const char* const begin = text_.data() + at_;
   const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
-  if (end == begin) return refuse(at_, "expected " + std::string(what) + ", a number");
+  if (end == begin) return refuse(at_, "expected a number (" + std::string(what) + ")");
   if (error != std::errc() || value > most) return refuse(at_, std::string(what) + " is above " + std::to_string(most));
   at_ += static_cast<std::size_t>(end - begin);
   return true;
@@ -181,7 +181,7 @@ bool goal_parser::read_number(std::string_view what, std::uint64_t most, std::ui
 bool goal_parser::read_name(std::string_view& name) {
   skip_blanks();
   const std::size_t start = at_;
-  if (at_ == text_.size()) return refuse(at_, "the file ends here");
+  if (at_ == text_.size()) return refuse(at_, "the file ends too early: expected a word");
   if (!is_letter(text_[at_])) return refuse(at_, "expected a word that begins with a letter");
   while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]) || text_[at_] == '_')) ++at_;
   name = text_.substr(start, at_ - start);
@@ -198,7 +198,7 @@ bool goal_parser::read_size() {
   if (!skip_lines()) return false;
   const std::size_t start = at_;
   if (!expect(k_first_word) || !read_number("the number of ranks", k_most, size_)) return false;
-  return size_ > 0 || refuse(start, "a program has at least one rank");
+  return size_ > 0 || refuse(start, "num_ranks is 0, but a program has at least one rank");
 }
 
 bool goal_parser::read_block() {
@@ -237,7 +237,8 @@ bool goal_parser::read_line() {
   goal_op one;
   one.kind = word == "send" ? goal_kind::send : word == "recv" ? goal_kind::recv : goal_kind::calc;
   const bool is_message = one.kind != goal_kind::calc;
-  if (me().ops.size() == k_goal_any) return refuse(at_, "too many ops");
+  if (me().ops.size() == k_goal_any)
+    return refuse(at_, "a rank has too many ops: at most " + std::to_string(k_goal_any));
   if (!read_number(is_message ? "a size" : "a time", UINT64_MAX, one.size)) return false;
   if (is_message && !(expect("b") && expect(one.kind == goal_kind::send ? "to" : "from") && read_peer(one)))
     return false;
@@ -253,7 +254,9 @@ bool goal_parser::read_peer(goal_op& one) {
   skip_blanks();
   const std::size_t start = at_;
   if (!read_number("a rank", k_goal_any, number)) return false;
-  if (number >= size_) return refuse(start, "the program has only " + counted(size_, "rank"));
+  if (number >= size_)
+    return refuse(start,
+                  "rank " + std::to_string(number) + " does not exist: the program has only " + counted(size_, "rank"));
   one.peer = static_cast<std::uint32_t>(number);
   return true;
 }

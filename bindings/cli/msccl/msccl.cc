@@ -94,7 +94,8 @@ class xml_reader {
           status::unsupported);
     out_.chunks = out_.collective == "allreduce" ? chunks : chunks / gpus;
     if (out_.collective != "allreduce" && chunks % gpus != 0)
-      fail("nchunksperloop=\"" + std::to_string(chunks) + "\" is not a multiple of ngpus");
+      fail("nchunksperloop=\"" + std::to_string(chunks) + "\" is not a multiple of ngpus=\"" + std::to_string(gpus) +
+           "\"");
     out_.gpus.resize(static_cast<std::size_t>(gpus));
   }
 
@@ -104,14 +105,14 @@ class xml_reader {
     const int id = number(node, "id", 0, static_cast<int>(out_.gpus.size()) - 1);
     place_ = "gpu " + std::to_string(id) + ": ";
     gpu& read = out_.gpus[static_cast<std::size_t>(id)];
-    if (!read.blocks.empty()) fail("the gpu is described twice");
+    if (!read.blocks.empty()) fail("another <gpu> element has the same id");
     read.scratch_chunks = number(node, "s_chunks", 0, k_most_chunks, 0);
     std::set<std::pair<int, int>> out, in;
     std::set<int> ids;
     for (const pugi::xml_node block : node.children("tb")) {
       place_ = "gpu " + std::to_string(id) + ", thread block " + std::to_string(ids.size()) + ": ";
       const int place = number(block, "id", 0, k_most_blocks - 1, static_cast<int>(ids.size()));
-      if (!ids.insert(place).second) fail("the id is used twice");
+      if (!ids.insert(place).second) fail("another thread block of this gpu has the same id");
       read.blocks.resize(std::max(read.blocks.size(), static_cast<std::size_t>(place) + 1));
       thread_block& made = read.blocks[static_cast<std::size_t>(place)];
       const std::string where = place_;
@@ -120,7 +121,7 @@ class xml_reader {
       place_ = where;
       if ((made.to >= 0 && !out.emplace(made.to, made.channel).second) ||
           (made.from >= 0 && !in.emplace(made.from, made.channel).second))
-        fail("another thread block has this peer and channel");
+        fail("another thread block of this gpu has the same peer and channel");
     }
   }
 
@@ -134,7 +135,7 @@ class xml_reader {
     for (const pugi::xml_node each : node.children("step")) {
       if (error_) return;
       place_ = place + "step " + std::to_string(block.steps.size()) + ": ";
-      if (++steps_ > k_most_steps) fail("too many steps");
+      if (++steps_ > k_most_steps) fail("the program has more than " + std::to_string(k_most_steps) + " steps");
       const int number_of_step = number(each, "s", 0, k_most_steps - 1, static_cast<int>(block.steps.size()));
       numbered.push_back(number_of_step);
       block.steps.push_back(read_step(each, block));
@@ -169,8 +170,9 @@ class xml_reader {
     if (made.kind != "nop" && count == 0) fail("the step moves no chunk");
     if ((chunks_ += count) > k_most_moved)
       fail("the program moves more than " + std::to_string(k_most_moved) + " chunks");
-    if (made.kind.front() == 'r' && made.kind != "re" && block.from < 0) fail("the step receives, but recv is -1");
-    if (made.kind.back() == 's' && block.to < 0) fail("the step sends, but send is -1");
+    if (made.kind.front() == 'r' && made.kind != "re" && block.from < 0)
+      fail("the step receives, but recv of the thread block is -1 (no peer)");
+    if (made.kind.back() == 's' && block.to < 0) fail("the step sends, but send of the thread block is -1 (no peer)");
     return made;
   }
 
@@ -274,7 +276,7 @@ class algorithm_writer {
       const auto block = static_cast<std::size_t>(one.dep_block);
       return block < done.size() && done[block] > static_cast<std::size_t>(one.dep_step);
     };
-    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // [block]: blocks that wait for it
+    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // the blocks that wait for a block, by block
     std::deque<std::size_t> next;
     for (std::size_t b = 0; b < all.blocks.size(); ++b) next.push_back(b);
     for (; !next.empty(); next.pop_front()) {
@@ -293,7 +295,9 @@ class algorithm_writer {
     line("end");
     for (std::size_t b = 0; b < all.blocks.size(); ++b)
       if (done[b] < all.blocks[b].steps.size())
-        return failure{status::argument, place_of(id, b, done[b]) + "the dependency is never satisfied"};
+        return failure{status::argument,
+                       place_of(id, b, done[b]) +
+                           "the step can never run, because its dependency (depid, deps) is never satisfied"};
     return std::nullopt;
   }
 
@@ -389,7 +393,7 @@ class algorithm_writer {
   bool needs_work_ = false;  ///< true if steps write the input, or the output is a part of the input
   int self_ = 0;
   int forwarded_so_far_ = 0;
-  std::map<std::string, std::vector<bool>> read_{};  ///< by vector and chunk: true if this rank has read the chunk
+  std::map<std::string, std::vector<bool>> read_{};  ///< chunks that this rank has read, indexed by vector and chunk
   std::string text_;
 };
 

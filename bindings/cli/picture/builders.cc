@@ -103,8 +103,8 @@ std::string rank_and_times(const picture_box& box, const time_unit& unit) {
          (*unit.name == '\0' ? "" : " " + std::string(unit.name));
 }
 
-/// Adds to the picture the `most` boxes that begin first. Returns the index in the picture of each added box, by
-/// `source`.
+/// Adds the `most` boxes that begin first to the picture. Returns the index of each added box in the picture, keyed by
+/// the `source` of the box.
 std::map<std::size_t, std::size_t> add_boxes(schedule_picture& into, std::vector<timed_box> boxes, std::size_t most) {
   std::ranges::stable_sort(boxes, {}, [](const timed_box& each) { return each.box.begin; });
   if (boxes.size() > most) {
@@ -238,7 +238,7 @@ result<schedule_picture> picture_in_steps(std::span<const schedule_ptr> world, r
   picture_words said = words;
   said.title += ": " + counted(report->last() / static_cast<picoseconds>(steps.ps), "step");
   schedule_picture made = round_picture(record, *report, world, said, steps);
-  made.axis = {"steps: an op takes one, a message takes one on its way, nop and capture take none", ""};
+  made.axis = {"steps: an op takes 1 step, a message in flight takes 1, nop and capture take 0", ""};
   return made;
 }
 

@@ -168,7 +168,7 @@ void open_closed_streams() {
 /// Flushes standard output and returns `answer`, or a failure if output could not be written, such as to a full disk.
 int with_output_written(int answer) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return answer;
-  std::fprintf(stderr, "lsched: standard output: %s\n", std::strerror(errno));
+  std::fprintf(stderr, "lsched: cannot write to standard output: %s\n", std::strerror(errno));
   return answer == 0 ? k_exit_failure : answer;
 }
 

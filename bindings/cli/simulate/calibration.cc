@@ -37,7 +37,7 @@ double median(std::vector<double> values) { return quantile(std::move(values), 0
 
 constexpr cpp::timeout k_patience = std::chrono::seconds(20);
 constexpr std::size_t k_batches = 200;
-constexpr double k_quick = 0.1;      ///< quantile of the measured times that is used, to exclude batches in which a
+constexpr double k_quick = 0.1;      ///< quantile of the measured times that is used. It excludes batches in which a
                                      ///< thread slept
 constexpr std::size_t k_rounds = 5;  ///< rounds of a batch: few, so that in some batches no thread sleeps
 
@@ -180,10 +180,11 @@ std::string text(const char* format, double value) {
 /// relative error of a prediction.
 std::string error_of(const calibration& found, double worst) {
   if (found.spread > k_most_spread)
-    return text("a short round's time varied by %.0f%% of its median", 100 * found.spread) +
-           text(", more than %.0f%%: repeat on an idle machine", 100 * k_most_spread);
+    return text("the time of a short round varied by %.0f%% of the median", 100 * found.spread) +
+           text(", more than %.0f%%: repeat the calibration on an idle machine", 100 * k_most_spread);
   if (worst > k_most_error)
-    return text("a prediction is off by a factor of %.1f", 1 + worst) + text(", more than %.1f", 1 + k_most_error);
+    return text("a prediction is off by a factor of %.1f", 1 + worst) +
+           text(", more than %.1f: repeat the calibration on an idle machine", 1 + k_most_error);
   return "";
 }
 
@@ -230,7 +231,7 @@ void print(const calibration& found, const json& predictions) {
   std::printf(
       "\nNot measured: a network, congestion, and the cost of wake-ups if there are more ranks than cores.\n"
       "L and o cannot be measured separately: o is the time of a start call, L is the rest of a hop.\n");
-  if (found.L_ns <= 1) std::printf("Here nothing is left for L: only 2o + L is known.\n");
+  if (found.L_ns <= 1) std::printf("On this machine L is too small to measure: only the sum 2o + L is known.\n");
 }
 
 }  // namespace
@@ -246,7 +247,7 @@ int calibrate(bool as_json) {
     print(found, all["predictions"]);
   if (!all.contains("not_usable")) return 0;
   std::fflush(stdout);
-  std::fprintf(stderr, "lsched: not usable: %s\n", text_of(all["not_usable"]).c_str());
+  std::fprintf(stderr, "lsched: the calibration is not usable: %s\n", text_of(all["not_usable"]).c_str());
   return 1;
 }
 

@@ -104,7 +104,9 @@ class simulation_files {
   simulation_files(const simulate_options& options, std::size_t runs) : options_(options) {
     const auto open = [runs](const char* option, const std::string& path, std::optional<output_file>& file) {
       if (path.empty()) return;
-      if (runs != 1) throw CLI::ValidationError(option, "a file holds only one simulation");
+      if (runs != 1)
+        throw CLI::ValidationError(
+            option, "a file holds only one simulation: give a single value of --ranks, --bytes and --seed");
       file.emplace(path);
     };
     open("--goal", options.to_goal, goal_);
@@ -202,7 +204,7 @@ void add_simulate_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<simulate_options>();
   add_simulate_options(*command, *options);
   command->footer(
-      "Several --ranks, --bytes or --seed values are simulated at once, one per core.\n"
+      "Several values of --ranks, --bytes or --seed are simulated in parallel, on all cores.\n"
       "Example:  lsched simulate --ranks 1048576 --bytes 1024 --skew lognormal\n"
       "          lsched show allreduce --ranks 3 --all > world.sched; lsched simulate world.sched");
   command->callback([&context, options, command] {

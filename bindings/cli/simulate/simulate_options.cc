@@ -65,27 +65,27 @@ void add_machine_options(CLI::App& command, simulate_options& options) {
   add_time(group, "--G", cost.G, k_fs_per_ns, "Gap per byte, ns (0.04 is 25 GB/s)");
   add_time(group, "--O", cost.O, k_fs_per_ns, "CPU time per byte, ns");
   add_time(group, "--compute", where.compute, k_fs_per_ns, "Reduction or copy, ns per byte");
-  add_size(group, "--S", where.S, "Largest eager message; longer ones rendezvous", size_in_bytes(0));
+  add_size(group, "--S", where.S, "Largest eager message: longer messages use rendezvous", size_in_bytes(0));
   const auto set_levels = [&options](const std::vector<std::string>& words) {
     std::ranges::transform(words, std::back_inserter(options.levels), level_from);
   };
   group.grouped(command.add_option_function<std::vector<std::string>>(
       "--level", set_levels,
-      "RANKS:L:o:g:G[:nic] of groups of neighbours, innermost first; repeatable; with \"nic\" a group shares one NIC "
-      "to ranks outside"));
+      "Costs in groups of RANKS neighbours, as RANKS:L:o:g:G[:nic], innermost first; repeatable. With \"nic\", a group "
+      "shares one NIC to ranks outside"));
 }
 
 void add_noise_options(CLI::App& command, simulate_options& options) {
   const option_group group{command, "Skew and noise"};
   start_skew& skew = options.model.skew;
-  group.add_choice_with_default("--skew", k_skews, skew.kind, "Distribution of the start times of ranks");
+  group.add_choice_with_default("--skew", k_skews, skew.kind, "Distribution of the delays with which ranks start");
   add_time(group, "--skew-us", skew.scale, k_ps_per_us,
            "Delay per rank (linear, rotating), median (lognormal), delay (straggler)");
   add_time(group, "--noise-us", options.model.noise.mean, k_ps_per_us,
            "Mean of the exponential draw that is added to each use of a CPU");
   group.add("--round", options.model.instance,
-            "Number of the round, which selects the draws and the turn of rotating skew", whole_number(1));
-  group.add("--seed", options.seeds, "Seeds of all draws", whole_number(0));
+            "Number of the round: selects the random draws, and the delays of rotating skew", whole_number(1));
+  group.add("--seed", options.seeds, "Seeds of all random draws", whole_number(0));
 }
 
 // --- options that go together ------------------------------------------------------------------------------
@@ -133,10 +133,10 @@ void take_file(const CLI::App& command, simulate_options& options) {
       options.ranks = {usual_ranks(options.collective, options.algorithm, options.ranks.front())};
     return;
   }
-  refuse_given(command, {"--fig9", "--calibrate"}, "cannot be used with a file");
+  refuse_given(command, {"--fig9", "--calibrate"}, "cannot be used with a file: leave out the option, or the file");
   refuse_given(command, {"--algorithm", "--ranks", "--bytes", "--ranks-per-node", "--activation"}, k_own_of_schedules);
   if (given.program) {
-    refuse_given(command, {"--initiator", "--compute"}, "has no effect on a GOAL program");
+    refuse_given(command, {"--initiator", "--compute"}, "has no effect on a GOAL program: leave the option out");
     expect_one_cpu(*given.program, path);
     options.model.where.compute = k_goal_compute;
   }
@@ -153,24 +153,26 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
     expect_only(command, "--fig9",
                 {"--ranks", "--bytes", "--skew-us", "--L", "--o", "--g", "--G", "--O", "--S", "--compute", "--level",
                  "--json"});
-    if (options.bytes.size() != 1) throw CLI::ValidationError("--bytes", "the figure takes one size");
+    if (options.bytes.size() != 1) throw CLI::ValidationError("--bytes", "--fig9 takes a single size");
   }
   if (options.file.empty())
     expect_listed(options.collective, is_given(command, "--algorithm") ? options.algorithm : "auto");
   if (options.collective == k_partial_sparse_allreduce)
-    throw CLI::ValidationError(
-        "COLLECTIVE", options.collective + " cannot be simulated: use " + std::string(k_sparse_allreduce) + " instead");
+    throw CLI::ValidationError("COLLECTIVE", options.collective + " cannot be simulated: simulate " +
+                                                 std::string(k_sparse_allreduce) + " instead");
   check_heeded(command, options);
   for (const rank ranks : is_given(command, "--activation") ? options.ranks : std::vector<rank>{})
     expect_in_world(options.collective, options.activation, {}, ranks);
   if (options.collective == "barrier") {  // messages of a barrier are signals
     if (is_given(command, "--bytes"))
-      throw CLI::ValidationError("--bytes", "the signals of a barrier always have 8 bytes");
+      throw CLI::ValidationError(
+          "--bytes", "has no effect, because the signals of a barrier always have 8 bytes: leave the option out");
     options.bytes = {k_signal_bytes};
   }
   if (options.collective == k_sparse_allreduce) {
     if (is_given(command, "--bytes"))
-      throw CLI::ValidationError("--bytes", "a sparse allreduce takes --count, in f32 elements");
+      throw CLI::ValidationError("--bytes",
+                                 "does not apply to sparse_allreduce: give --count, the number of f32 elements");
     if (!is_given(command, "--algorithm") || options.algorithm == "auto") options.algorithm = "oktopk";
     options.bytes = {options.count * size_of(dtype::f32)};
   } else if (!is_given(command, "--algorithm") && find(options.collective, options.algorithm) == nullptr) {
@@ -187,32 +189,34 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   group.add("COLLECTIVE|FILE", options.collective, k_collective_or_file)->check(any_word())->capture_default_str();
   group
       .add("--algorithm", options.algorithm,
-           "Algorithm that `lsched list` shows; default of sparse_allreduce: oktopk; of collectives without "
-           "recursive_doubling: auto")
+           "Algorithm from `lsched list` (default for sparse_allreduce: oktopk; for collectives without "
+           "recursive_doubling: auto)")
       ->capture_default_str();
-  group.add("-n,--ranks", options.ranks, "Sizes of the world", ranks_up_to_most);
-  add_size(group, "--bytes", options.bytes, "Bytes a rank contributes", size_in_bytes(0, k_max_count));
+  group.add("-n,--ranks", options.ranks, "Numbers of ranks in the world", ranks_up_to_most);
+  add_size(group, "--bytes", options.bytes, "Bytes that a rank contributes", size_in_bytes(0, k_max_count));
   group.add("--count", options.count, "Elements of a sparse allreduce, f32", whole_number(0, std::uint64_t{1} << 32));
   add_items_option(command, options.k);
   group
       .add("--ranks-per-node", options.ranks_per_node,
-           "Neighbouring ranks per node, for algorithms that use nodes (default: all); --level sets the costs of nodes")
+           "Neighbouring ranks per node, for algorithms that use nodes (default: all). --level sets the costs of nodes")
       ->check(ranks_up_to_most);
   auto* to_goal = group.add_file("--goal", options.to_goal, "Write the simulated round as GOAL text");
   group.add("--activation", options.activation, "Policy of a partial allreduce", activation_words());
-  group.add("--initiator", options.model.initiator, "Rank whose call starts the round with majority", any_rank);
+  group.add("--initiator", options.model.initiator, "Rank whose call starts the round, for --activation majority",
+            any_rank);
   add_machine_options(command, options);
   add_noise_options(command, options);
   group.add_flag("--critical-path", options.critical_path, "Count L, o, g, G and noise on the longest path");
-  auto* trace = group.add_file("--trace", options.trace, "Write what every rank does, for https://ui.perfetto.dev");
-  auto* svg = group.add_file("--svg", options.svg, "Draw what every rank does, and the critical path, as SVG");
+  auto* trace =
+      group.add_file("--trace", options.trace, "Write the events of all ranks as a trace, for https://ui.perfetto.dev");
+  auto* svg = group.add_file("--svg", options.svg, "Draw the events of all ranks and the critical path as SVG");
   auto* fig9 =
       group.add_flag("--fig9", options.fig9, "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks");
-  auto* calibrate =
-      group.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and the errors of predictions");
+  auto* calibrate = group.add_flag("--calibrate", options.calibrate,
+                                   "Measure L, o, g and G on this machine, and the errors of predictions");
   for (CLI::Option* other : {trace, svg, to_goal}) fig9->excludes(other), calibrate->excludes(other);
   fig9->excludes(calibrate);
-  group.add_json(options.json, "lines; the last is the summary");
+  group.add_json(options.json, "lines, the last of which is the summary");
 }
 
 }  // namespace lsched::cli

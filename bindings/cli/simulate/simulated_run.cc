@@ -50,9 +50,12 @@ std::vector<simulated_run> runs_of(const simulate_options& options) {
   simulation model = options.model;
   std::vector<simulated_run> runs;
   const auto add = [&](rank ranks, std::uint64_t bytes) {
-    if (model.initiator >= ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
+    if (model.initiator >= ranks)
+      throw CLI::ValidationError("--initiator", "rank " + std::to_string(model.initiator) +
+                                                    " does not exist in a world of " + counted(ranks, "rank"));
     if (!given.empty() && model.initiator != 0 && given.front()->starts().policy != activation_policy::majority)
-      throw CLI::ValidationError("--initiator", "has no effect: the schedules' activation is not majority");
+      throw CLI::ValidationError("--initiator",
+                                 "has no effect, because the activation of the schedules is not majority");
     for (const std::uint64_t seed : options.seeds) {
       model.skew.seed = model.noise.seed = seed;
       runs.push_back({.ranks = ranks, .bytes = bytes, .seed = seed, .model = model});

@@ -138,8 +138,8 @@ std::string lines_of(const judgement& made) {
   return lines;
 }
 
-/// Returns the findings without their ops, for comparison: variants of a world often have the same error in other ops.
-/// `entry` contains the name of the world.
+/// Returns the findings without their ops, for comparison: variants of a world often have the same error in different
+/// ops. `entry` contains the name of the world.
 json mistake_of(json entry, const judgement& made) {
   entry.erase("in_place");
   json places = json::array();
@@ -158,8 +158,8 @@ std::string words_for(const buffering& buffers) {
   return ", if messages" + bytes + " have " + (slots.empty() ? "buffers" : slots);
 }
 
-/// Prints and counts the outcomes of worlds, one line for each world. If there are many worlds, a text has only the
-/// lines of worlds that fail.
+/// Prints and counts the outcomes of worlds, one line for each world. If there are many worlds, text output has only
+/// the lines of worlds that fail.
 class reporter {
  public:
   reporter(bool as_json, std::size_t worlds) : as_json_(as_json), is_brief_(worlds > k_most_lines) {}
@@ -186,7 +186,7 @@ class reporter {
     if (buffers.slots > 0) totals["slots"] = buffers.slots;
     if (unpromised_ != 0) totals["unpromised"] = unpromised_;
     const std::string unpromised =
-        unpromised_ == 0 ? "" : ", " + std::to_string(unpromised_) + " of them without a promise";
+        unpromised_ == 0 ? "" : ", " + std::to_string(unpromised_) + " of them without a check of the outputs";
     if (as_json_)
       std::printf("%s\n", json_text(totals).c_str());
     else
@@ -237,13 +237,13 @@ std::string words_for_none(const std::string& name) {
   for (const std::string& known : collective_names())
     if (known.size() > likely.size() && name.find(known) != std::string::npos) likely = known;
   const collective* const of = find_collective(likely);
-  if (name.find("sparse") != std::string::npos) return "no promise for its outputs";
+  if (name.find("sparse") != std::string::npos) return "outputs not checked";
   if (of != nullptr && (of->adapts || of->has_blocks))
-    return std::string("no promise for its outputs (a file does not record which ") +
+    return std::string("outputs not checked (a file does not record which ") +
            (of->adapts ? "tensors there are" : "elements each rank receives") + "; `lsched verify " + likely +
            "` proves the schedules of the library)";
-  return "no promise for its outputs" +
-         (likely.empty() ? "" : " (if it is meant to be " + likely + ": --promise " + likely + ")");
+  return "outputs not checked" +
+         (likely.empty() ? "" : " (if the file is meant to be " + likely + ", add --promise " + likely + ")");
 }
 
 /// Returns the request to which the postcondition belongs, as JSON, or null if there is no postcondition.
@@ -272,7 +272,7 @@ int verify_file(const verify_command_options& options) {
   const world_promise promise = require(promise_for(world, by_caller));
   const std::string& name = world.front()->name();
   const bool is_promised = promise.of != nullptr;
-  const std::string words = is_promised ? "promised as " + words_for(promise) : words_for_none(name);
+  const std::string words = is_promised ? "checked as " + words_for(promise) : words_for_none(name);
   const std::string text = escaped(name) + ", " + counted(world.size(), "rank") + ", " + words;
   if (options.requires_promise && !is_promised) throw command_failure(options.file + ": " + text);
   print_to(options.json);
@@ -291,7 +291,7 @@ int verify_file(const verify_command_options& options) {
 void check_options(const verify_command_options& options) {
   const verify_wish& wish = options.wish;
   if (!options.file.empty() && wish.counts.size() > 1)
-    throw CLI::ValidationError("--count", "a file takes a single count");
+    throw CLI::ValidationError("--count", "a schedule file takes a single count");
   const std::string& collective = wish.collective;
   const int wishes =
       (collective.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) + (options.all || options.sample ? 1 : 0);
@@ -354,7 +354,7 @@ int verify_all(const verify_command_options& options) {
     for (const std::string& each : all.objections) std::printf("left out: %s\n", each.c_str());
   const int status = out.conclude(options.buffers);
   if (status != 0 && !options.converted.empty() && options.json.empty())
-    std::printf("lines are those of `lsched show %s --algorithm-file -`\n", options.converted.c_str());
+    std::printf("line numbers refer to the output of `lsched show %s --algorithm-file -`\n", options.converted.c_str());
   return status;
 }
 
@@ -380,9 +380,9 @@ void add_verify_command(CLI::App& app, command_context& context) {
            "Root of the collective in --promise (default: that of the schedule file)")
       ->check(whole_number(0, k_most_ranks - 1));
   group.add_flag("--require-promise", options->requires_promise,
-                 "Fail if no collective is known whose result the file must compute");
+                 "Fail if the collective whose result the file must compute is not known");
   group.add_flag("--in-place", options->in_place,
-                 "Inputs and outputs of the file share memory, as its collective defines");
+                 "Assume that inputs and outputs share memory, as the collective defines for calls in place");
   group.add("--algorithm", wish.algorithm, "Algorithm of the collective")->capture_default_str();
   add_numbers(group, "-n,--ranks", wish.sizes, 1, k_most_ranks,
               "Sizes of the world, such as 1-65,96,100 (default: as with --all)");
@@ -405,11 +405,11 @@ void add_verify_command(CLI::App& app, command_context& context) {
   group.add_flag("--sample", options->sample, "Verify every algorithm at a few sizes (a minute)")->excludes(all);
   group.add_json(options->json, "lines: one per world, then the totals");
   command->footer(
-      "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks,\n"
+      "Proves, for every order in which messages can arrive: sends and receives match, nothing deadlocks,\n"
       "every contribution is in every result exactly once, no two ops race for memory, and the costs are\n"
       "those declared. Sends wait for their receives, unless --slots or --eager assume buffers.\n"
       "If the collective of a file is not known, its outputs are not checked: name the collective with\n"
-      "--promise. The request is read from the file, unless --op, --dtype, --count or --root give it.\n"
+      "--promise. --op, --dtype, --count and --root replace the values that the file contains.\n"
       "Exit status: 0 all proved, 1 a proof failed or a file cannot be read, 2 usage error.\n"
       "Example:  lsched verify allreduce --ranks 1-65 --count 0,1,1000\n"
       "          lsched show allreduce --ranks 3 --all > world.sched\n"

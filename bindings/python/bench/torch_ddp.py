@@ -51,9 +51,9 @@ def timed(call, steps: int) -> float:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--json", help="write the figures there")
-    arguments.add_argument("--steps", type=int, default=20, help="in a batch (default: %(default)s)")
-    arguments.add_argument("--batches", type=int, default=9, help="of each way (default: %(default)s)")
+    arguments.add_argument("--json", help="file for the results, as JSON")
+    arguments.add_argument("--steps", type=int, default=20, help="training steps in a batch (default: %(default)s)")
+    arguments.add_argument("--batches", type=int, default=9, help="batches of each variant (default: %(default)s)")
     options = arguments.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("lsched")

@@ -56,8 +56,8 @@ def measure(bytes: int, calls: int, ours, gloo) -> dict:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--json", help="write the figures there")
-    arguments.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="bytes")
+    arguments.add_argument("--json", help="file for the results, as JSON")
+    arguments.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="message sizes in bytes")
     options = arguments.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("lsched")

@@ -35,7 +35,7 @@ class Buffer(NamedTuple):
     def __getitem__(self, part: slice) -> Region:  # type: ignore[override]
         begin, end, step = part.indices(self.count)
         if step != 1:
-            raise ValueError("a region is contiguous: use a slice with step 1")
+            raise ValueError(f"a region must be contiguous, but the slice has step {step}: use step 1")
         return Region(self.number, begin, max(0, end - begin))
 
 
@@ -55,7 +55,7 @@ Part = Region | Buffer | tuple[int, int, int]
 def _region(part: Part) -> tuple[int, int, int]:
     region = tuple(part[:] if isinstance(part, Buffer) else part)
     if len(region) != 3:
-        raise ArgumentError(f"{region}: give a buffer, a slice of a buffer, or (buffer, offset, count)",
+        raise ArgumentError(f"{region} is not a region: give a buffer, a slice of a buffer, or (buffer, offset, count)",
                             "LSCHED_ERR_ARGUMENT")
     return region
 
@@ -64,7 +64,8 @@ def _equal_regions(*parts: Part) -> list[tuple[int, int, int]]:
     regions = [_region(part) for part in parts]
     if len({count for _, _, count in regions}) != 1:
         counts = ", ".join(str(count) for _, _, count in regions)
-        raise ArgumentError(f"regions of {counts} elements: give an op regions of equal counts", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"an op got regions of {counts} elements: give regions of equal counts",
+                            "LSCHED_ERR_ARGUMENT")
     return regions
 
 
@@ -133,7 +134,8 @@ class Builder(_core.Builder):
         kinds = {self._kinds.get(_region(part)[0], "") for part in (lower, higher, target)}
         what = reduction_number(op, kinds.pop())
         if kinds:
-            raise ArgumentError("a reduce cannot combine bools with other elements", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError("a reduce cannot combine bools with other elements: give operands of the same dtype",
+                                "LSCHED_ERR_ARGUMENT")
         return self._waiting(self._reduce(what, *_equal_regions(lower, higher, target)), after)
 
     def copy(self, source: Part, target: Part, after: Iterable[int] = ()) -> int:
@@ -144,7 +146,7 @@ class Builder(_core.Builder):
         self._dep(before, after)
 
     def need(self, op: int, tokens: int) -> None:
-        """Lets the op start when `tokens` of the ops that it waits for have completed. 0 means all of these ops."""
+        """Lets the op start when any `tokens` of the ops that it waits for have completed. 0 means all of these."""
         self._set_need(op, tokens)
 
     def _waiting(self, op: int, after: Iterable[int]) -> int:
@@ -167,7 +169,8 @@ class Builder(_core.Builder):
         world do not match.
         """
         if self.world is None:
-            raise ArgumentError("a builder without a world cannot commit: load its text", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError("a builder without a world cannot commit: pass text() to World.load()",
+                                "LSCHED_ERR_ARGUMENT")
         try:
             return self._committed(inputs, outputs)
         finally:

@@ -33,7 +33,7 @@ def has_streams(array: Any) -> bool:
 
 
 def capsule_of(array: Any) -> Any:
-    """Returns the DLPack capsule of an array for which has_streams() is true. Waits for no stream.
+    """Returns the DLPack capsule of an array for which has_streams() is true. Does not wait for any stream.
 
     The capsule marks a read-only array if the producer supports versioned capsules.
     """
@@ -61,16 +61,16 @@ def look(array: Any, interface: dict[str, Any], is_written: bool) -> tuple[int, 
     """
     told = _read(interface)
     if is_written and told["is_read_only"]:
-        raise _bad("this array is read-only, but a result is written to it")
+        raise _bad("this array is read-only, but a result is written to the array: pass a writable array")
     if interface.get("mask") is not None:
-        raise _bad("this array has a mask")
+        raise _bad("this array has a mask, which is not supported: pass an array without a mask")
     if told["order"] == ">":
-        raise _bad("this array has the byte order of another machine")
+        raise _bad("this array is not in the byte order of this machine: pass a converted copy")
     number, factor = _DTYPES.get(told["kind"], (0, 1))
     item, shape = told["item"], told["shape"]
     count = math.prod(shape)
     if count != 0 and not _is_contiguous(shape, told["strides"], item):
-        raise _bad("this array is not contiguous in C order")
+        raise _bad("this array is not contiguous in C order: pass a contiguous copy")
     return told["address"], count * factor, number, factor, item // factor, array, count != 0, \
         told["kind"] == "b1"
 

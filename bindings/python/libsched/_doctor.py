@@ -35,7 +35,8 @@ def _torch() -> dict[str, str]:
         text = f"libsched.torch cannot be imported: {type(error).__name__}: {error}"
         return _finding("torch", "error", text, heading)
     if "lsched" not in known:
-        return _finding("torch", "error", f"torch {version} does not list the backend lsched", heading)
+        return _finding("torch", "error", "`import libsched.torch` did not register the backend lsched in torch "
+                                          f"{version}", heading)
     return _finding("torch", "ok", f"torch {version} has the backend lsched after `import libsched.torch`", heading)
 
 

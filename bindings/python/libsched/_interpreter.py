@@ -14,4 +14,5 @@ def _number(told) -> int:
 
 
 if _number(_all.get_current()) != _number(_all.get_main()):
-    raise ImportError("libsched works only in the main interpreter of a process")
+    raise ImportError("libsched works only in the main interpreter of a process: import libsched there, not in a "
+                      "subinterpreter")

@@ -121,7 +121,8 @@ def look_at_host(array: Any, is_written: bool, dtype: Any = None, name: str = "a
     """Returns look() for memory that the host reads or writes. Raises Unsupported for memory of a device."""
     memory = look(array, is_written, dtype, name)
     if memory.is_on_device:
-        raise Unsupported(f"{name} is in the memory of a device, but this call needs host memory: pass a copy",
+        raise Unsupported(f"{name} is in the memory of a device, but this call needs host memory: pass a copy on the "
+                          "host",
                           "LSCHED_ERR_UNSUPPORTED")
     return memory
 
@@ -138,10 +139,12 @@ def expect_declared(what: str, given: list[tuple], declared: list[tuple]) -> Non
     """
     lengths, wanted = [each[0] for each in given], [each[0] for each in declared]
     if lengths != wanted:
-        raise ArgumentError(f"the {what} have {lengths} elements, and the schedule declares {wanted}",
+        raise ArgumentError(f"the {what} have {lengths} elements, and the schedule declares {wanted}: pass arrays of "
+                            "these lengths",
                             "LSCHED_ERR_ARGUMENT")
     if given != declared:
-        raise ArgumentError(f"the {what} have other dtypes than the schedule declares", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"the {what} have other dtypes than the schedule declares: pass arrays of the declared "
+                            "dtypes", "LSCHED_ERR_ARGUMENT")
 
 
 def numbers(array: Any, is_written: bool = False, name: str = "counts") -> Memory:
@@ -154,7 +157,8 @@ def numbers(array: Any, is_written: bool = False, name: str = "counts") -> Memor
         array = flat("Q", array)
     memory = look_at_host(array, is_written, name=name)
     if memory.dtype not in (DTYPES["uint64"], DTYPES["int64"]):
-        raise ArgumentError(f"{name}: give integers of 64 bits", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"{name} has the dtype {memory.dtype_name}: give integers of 64 bits",
+                            "LSCHED_ERR_ARGUMENT")
     return memory
 
 
@@ -168,7 +172,8 @@ def same_dtype(*memories: Memory) -> tuple[int, str]:
     there = [each for each in memories if each is not NOTHING]
     if any(not each.is_alike(there[0]) for each in there):
         names = " and ".join(sorted({each.dtype_name for each in there}))
-        raise ArgumentError(f"arrays of different dtypes: {names}", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"the arrays have different dtypes: {names}. Convert all arrays to the same dtype",
+                            "LSCHED_ERR_ARGUMENT")
     return (there[0].dtype, there[0].kind) if there else (0, "")
 
 
@@ -176,5 +181,6 @@ def real_dtype(what: str, *memories: Memory) -> int:
     """Returns the common dtype of the memories. Raises ArgumentError if the elements are not real numbers."""
     number, kind = same_dtype(*memories)
     if kind:
-        raise ArgumentError(f"the elements are {kind}, but {what} needs real numbers", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"the elements are {kind}, but {what} needs real numbers: convert the elements",
+                            "LSCHED_ERR_ARGUMENT")
     return number

@@ -79,7 +79,7 @@ class Mailbox(_core.Mailbox):
     def __del__(self) -> None:
         if self.world is None or not self.is_open or not self.world.is_open:
             return
-        warnings.warn("a mailbox was not closed", ResourceWarning, source=self)
+        warnings.warn("a mailbox was not closed: call close(), or use a with statement", ResourceWarning, source=self)
         self._abandon()
 
 

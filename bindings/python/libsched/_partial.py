@@ -31,7 +31,7 @@ class Report(NamedTuple):
     last_offers: int  #: number of offers in round `to`
     ranks: int  #: size of the world in round `to`
     from_: int
-    to: int  #: if equal to from_, there is no new round, and the result array was not written
+    to: int  #: last round of the result; if equal to from_, no round is new, and the result array was not written
     round: int  #: number of the last round that is over
     offers: int  #: number of offers of all ranks in the result
     mine: int  #: number of offers of this rank in the result
@@ -151,10 +151,10 @@ class Partial(Schedule):
     def offer(self, contribution: Any = None) -> Ticket:
         """Contributes a copy of an array, and requests this rank's next round.
 
-        A list or tuple has one array for each bucket. With None, calls without a contribution. Does not block. If an
-        array is refused, this rank has made no call, and no other rank raises. Then call offer() again. A contribution
-        that has missed its round is combined with later contributions: every contribution is in the results exactly
-        once.
+        A list or tuple has one array for each bucket. None makes the call without a contribution. Does not block. If
+        offer() refuses an array, this rank has made no call, and no other rank raises: call offer() again with a valid
+        array. A contribution that has missed its round is combined with later contributions: every contribution is in
+        the results exactly once.
         """
         buckets, _keeps = self._looked_at_vector(contribution, self._count, False, "contribution")
         self._begin_offer()
@@ -167,7 +167,8 @@ class Partial(Schedule):
         """
         count = self._buckets[index] if 0 <= index < len(self._buckets) else None
         if count is None:
-            raise ArgumentError(f"there is no bucket {index}", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError(f"there is no bucket {index}: the schedule has {len(self._buckets)} buckets, numbered "
+                                "from 0", "LSCHED_ERR_ARGUMENT")
         _core.offer_bucket(self, index, self._looked_at(bucket, count, False, f"bucket {index}").address)
 
     def offer_end(self) -> Ticket:
@@ -271,7 +272,8 @@ class Partial(Schedule):
 
     def _expect_mine(self, ticket: Ticket) -> None:
         if ticket.schedule is not self:
-            raise ArgumentError("the ticket belongs to another schedule", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError("the ticket belongs to another schedule: pass a ticket of this schedule",
+                                "LSCHED_ERR_ARGUMENT")
 
     def _looked_at(self, array: Any, count: int, is_written: bool, name: str) -> Memory:
         if array is None:
@@ -296,7 +298,8 @@ class Partial(Schedule):
             begins = [0, *itertools.accumulate(self._buckets)][:-1]
             return [whole.address + begin * self._item_bytes for begin in begins], [whole]
         if len(vector) != len(self._buckets):
-            raise ArgumentError(f"{len(vector)} buckets: expected {len(self._buckets)}", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError(f"got {len(vector)} arrays: expected {len(self._buckets)}, an array for each bucket",
+                                "LSCHED_ERR_ARGUMENT")
         memories = [self._looked_at(each, bucket, is_written, f"bucket {i}")
                     for i, (each, bucket) in enumerate(zip(vector, self._buckets))]
         return [each.address for each in memories], memories

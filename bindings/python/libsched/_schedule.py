@@ -100,7 +100,7 @@ class Schedule(_core.Schedule):
             if not given and len(bound) == 1:
                 given.append(NOTHING)
             if len(given) != len(bound):
-                raise ArgumentError(f"{len(given)} {what}s: expected {len(bound)}", "LSCHED_ERR_ARGUMENT")
+                raise ArgumentError(f"got {len(given)} {what}s: expected {len(bound)}", "LSCHED_ERR_ARGUMENT")
             for i, (memory, wanted) in enumerate(zip(given, bound)):
                 is_same = memory.count == wanted.count and memory.is_alike(wanted)
                 if memory is not NOTHING is not wanted and not is_same:
@@ -132,7 +132,8 @@ class Schedule(_core.Schedule):
             self._expect_within("send", source, counts[0], counts[1], self._blocks[0])
             self._expect_within("recv", target, counts[2], counts[3], self._blocks[1])
             if counts[4].keeps is not None and counts[4].count != self._blocks[1]:
-                raise ArgumentError(f"received has {counts[4].count} numbers: expected {self._blocks[1]}",
+                raise ArgumentError(f"received has {counts[4].count} numbers: expected {self._blocks[1]}, a number for "
+                                    "each block",
                                     "LSCHED_ERR_ARGUMENT")
         else:
             self._expect_alike([] if source is None else [source], [] if target is None else [target])
@@ -157,7 +158,8 @@ class Schedule(_core.Schedule):
         lengths, begins = values(counts), values(displacements)
         for name, given in (("counts", lengths), ("displacements", begins)):
             if len(given) != blocks and (name == "counts" or given):
-                raise ArgumentError(f"{what}_{name} has {len(given)} numbers: expected {blocks}",
+                raise ArgumentError(f"{what}_{name} has {len(given)} numbers: expected {blocks}, a number for each "
+                                    "block",
                                     "LSCHED_ERR_ARGUMENT")
         end = max((b + n for b, n in zip(begins, lengths)), default=0) if begins else sum(lengths)
         if min(lengths + begins, default=0) < 0 or end > (0 if memory is None else memory.count):
@@ -191,8 +193,8 @@ class Schedule(_core.Schedule):
     def close(self, timeout: float | None = None) -> None:
         """Closes the schedule.
 
-        Later calls of close() have no effect. The call is local. Only for a partial schedule, it is collective and
-        waits for all ranks. Raises Busy while a round runs: wait for the round, or call cancel(). Also raises Busy
+        Later calls of close() have no effect. The call is local, except for a partial schedule: there it is collective
+        and waits for all ranks. Raises Busy while a round runs: wait for the round, or call cancel(). Also raises Busy
         while an array refers to memory of the schedule. After a Timeout the schedule is still open: call again.
         """
         if not self.is_open:
@@ -222,7 +224,8 @@ class Schedule(_core.Schedule):
             except BufferError:
                 pass
             if owner() is not None:
-                raise Busy("an array still uses memory of this schedule", "LSCHED_ERR_BUSY")
+                raise Busy("an array still uses memory of this schedule: delete all arrays and views of that memory "
+                           "first", "LSCHED_ERR_BUSY")
         self._views = []
 
     def __enter__(self: _Kind) -> _Kind:
@@ -258,7 +261,8 @@ class Schedule(_core.Schedule):
         if self.world is None or not self.is_open or not self.world.is_open:
             return
         try:
-            warnings.warn(f"a schedule was not closed: {self!r}", ResourceWarning, source=self)
+            warnings.warn(f"a schedule was not closed: {self!r}. Call close(), or use a with statement",
+                          ResourceWarning, source=self)
         finally:
             self._let_go()
 

@@ -45,7 +45,8 @@ class Sparse(Schedule):
         memory of a device. In that case save() returns a copy.
         """
         if self._is_on_device:
-            raise Unsupported("the residual is in the memory of a device: use save()", "LSCHED_ERR_UNSUPPORTED")
+            raise Unsupported("the residual is in the memory of a device: call save(), which returns a copy",
+                              "LSCHED_ERR_UNSUPPORTED")
         address, number = _core.sparse_residual(self)
         return self._viewed(address, self._count * ITEM_BYTES[number], "d" if ITEM_BYTES[number] == 8 else "f")
 
@@ -96,7 +97,8 @@ def make_sparse(world: World, gradient: Any, update: Any, k: int, **options: Any
     source = look(gradient, False, name="gradient")
     target = look(update, True, name="update")
     if source.count != target.count:
-        raise ArgumentError(f"gradient has {source.count} elements, but update has {target.count}",
+        raise ArgumentError(f"gradient has {source.count} elements, but update has {target.count}: pass arrays of "
+                            "equal length",
                             "LSCHED_ERR_ARGUMENT")
     request = request_of(k, **options)
     request.gradient, request.update = source.address, target.address

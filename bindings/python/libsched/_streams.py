@@ -16,7 +16,8 @@ def _told(stream: Any) -> Any:
     if protocol is not None:
         version, handle = protocol() if callable(protocol) else protocol
         if version != 0:
-            raise ArgumentError(f"version {version} of __cuda_stream__ is not supported", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError(f"version {version} of __cuda_stream__ is not supported: pass the address of the "
+                                "stream", "LSCHED_ERR_ARGUMENT")
         return handle
     return getattr(stream, "cuda_stream", getattr(stream, "ptr", None))
 

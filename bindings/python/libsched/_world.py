@@ -81,11 +81,11 @@ def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
     if launch is None:
         return World(_core.open(wishes), wishes)
     if mpi is None:
-        advice = ": pass a communicator of mpi4py to init(), or use open_with()"
+        advice = ": pass a communicator of mpi4py to init(), use open_with()"
     else:
         library = " ".join(mpi.Get_library_version().split("\n")[0].split(",")[0].split())
-        advice = f", but mpi4py has loaded {library}, which has one rank: start the program with its mpiexec"
-    raise Unsupported(f"{launch}{advice}, or start it with `lsched run`, or set LSCHED_WORLD=alone",
+        advice = f", but mpi4py has loaded {library}, whose world has one rank: use the mpiexec of that MPI"
+    raise Unsupported(f"{launch}{advice}, start the program with `lsched run`, or set LSCHED_WORLD=alone",
                       "LSCHED_ERR_UNSUPPORTED")
 
 
@@ -516,7 +516,8 @@ class World(_core.World):
 
     def _share(self, memory: Memory, what: str) -> int:
         if memory.count % self.size:
-            raise _bad(f"{what} has {memory.count} elements: they cannot be split into {self.size} equal blocks")
+            raise _bad(f"{what} has {memory.count} elements, which cannot be split into {self.size} equal blocks: pad "
+                       "the array")
         return memory.count // self.size
 
     def _collective(self, name: str, source: Memory, target: Memory, *, op: str | None = None,

@@ -89,7 +89,7 @@ unsigned forks() { return forked.load(std::memory_order_relaxed); }
 std::uint64_t nanoseconds(std::optional<double> seconds) {
   if (!seconds) return LSCHED_FOREVER;
   if (std::isnan(*seconds) || *seconds < 0)
-    throw call_failure(told(LSCHED_ERR_ARGUMENT, "a timeout must be None or a number of seconds, 0 or more"));
+    throw call_failure(told(LSCHED_ERR_ARGUMENT, "a timeout must be None, or a number of seconds that is 0 or more"));
   constexpr double k_longest = 1e9;  // 31 years
   return *seconds >= k_longest ? LSCHED_FOREVER : static_cast<std::uint64_t>(*seconds * 1e9);
 }

@@ -14,7 +14,8 @@
 
 namespace lsched::python {
 
-inline constexpr const char* k_in_use = "in use: by a call in another thread, or by a builder that was not committed";
+inline constexpr const char* k_in_use =
+    "this object is in use by a call in another thread, or by a builder that was not committed: end that use first";
 
 /// A handle of the C interface, and the number of calls that use the handle. Copies share handle and number.
 ///
@@ -47,9 +48,10 @@ class owned {
   /// Returns a lease. Throws call_failure if the object is closed, and in a child of fork().
   lease get() const {
     if (made_after_ != forks())
-      throw call_failure(
-          told(LSCHED_ERR_STATE, "this process was forked from a rank: the world belongs to the parent process"));
-    if (!is_open()) throw call_failure(told(LSCHED_ERR_STATE, "this object is closed"));
+      throw call_failure(told(LSCHED_ERR_STATE,
+                              "this process was forked from a rank, and the world belongs to the parent: call libsched "
+                              "only in the parent"));
+    if (!is_open()) throw call_failure(told(LSCHED_ERR_STATE, "this object is closed: create a new object"));
     return lease(state_);
   }
   bool is_open() const { return state_->handle != nullptr && !state_->is_ending; }

@@ -85,14 +85,15 @@ nb::tuple look(nb::handle object, bool is_written) {
     array = nb::ndarray<nb::ro>(writable);
   else if (!nb::try_cast(object, array, false))
     refuse(
-        "this is not an array: the object has neither __dlpack__ nor the buffer protocol, or does not export its "
-        "memory");
+        "this is not an array, because the object has neither __dlpack__ nor the buffer protocol, or does not export "
+        "its memory: pass an array of numpy, torch or cupy");
   else if (is_written)
-    refuse("this array is read-only, but a result is written to it");
+    refuse("this array is read-only, but a result is written to the array: pass a writable array");
   const bool is_on_device = array.device_type() == nb::device::cuda::value;
   if (!is_on_device && !is_of_host(array.device_type()))
-    refuse("this array is neither in the memory of the CPU nor in that of a CUDA device");
-  if (array.size() != 0 && !is_contiguous(array)) refuse("this array is not contiguous in C order");
+    refuse("this array is neither in the memory of the CPU nor of a CUDA device: pass a copy that is");
+  if (array.size() != 0 && !is_contiguous(array))
+    refuse("this array is not contiguous in C order: pass a contiguous copy");
   const auto [type, factor] = dtype_of(array.dtype());
   return nb::make_tuple(reinterpret_cast<address>(array.data()), array.size() * factor, type, factor,
                         array.itemsize() / factor, keeper_of(object, array), is_on_device,

@@ -197,7 +197,8 @@ void wait_for(message& of, limit timeout) {
   ended_by(of, [&](lsched_arrival* what) {
     wait(nanoseconds(timeout), [&](std::uint64_t slice, lsched_diagnostic* why) {
       if (!mine.take(slice)) {
-        *why = told(LSCHED_ERR_TIMEOUT, "another thread waits for this message, which is still in flight");
+        *why = told(LSCHED_ERR_TIMEOUT,
+                    "another thread waits for this message, which is still in flight: call wait() again later");
         return LSCHED_ERR_TIMEOUT;
       }
       return of.handle == nullptr ? LSCHED_OK : lsched_message_wait(&of.handle, slice, what, why);
@@ -219,7 +220,9 @@ void cancel(message& of) {
   if (of.is_over) return;
   const auto box = nb::inst_ptr<mailbox>(of.of)->get();
   turn mine(of);
-  if (!mine.take(0)) throw call_failure(told(LSCHED_ERR_BUSY, "another thread waits for this message"));
+  if (!mine.take(0))
+    throw call_failure(
+        told(LSCHED_ERR_BUSY, "another thread waits for this message: call cancel() after that wait() has returned"));
   if (of.is_over) return;
   expect(unlocked([&] { return lsched_message_cancel(&of.handle); }));
   of.end({});
@@ -232,8 +235,8 @@ void give_up(message& of) {
   turn mine(of);
   if (!unlocked([&] { return mine.take(slice_ns.load()); }) || of.is_over) return;
   if (unlocked([&] { return lsched_message_cancel(&of.handle); }) != LSCHED_OK) return;
-  of.failure = std::make_exception_ptr(
-      call_failure(told(LSCHED_ERR_CANCELLED, "this rank gave the mailbox up before the message had ended")));
+  of.failure = std::make_exception_ptr(call_failure(
+      told(LSCHED_ERR_CANCELLED, "this rank closed the mailbox after an error, before the message had ended")));
   of.end({});
 }
 

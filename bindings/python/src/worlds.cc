@@ -53,11 +53,16 @@ std::optional<std::string> foreign_launch() {
 void exchange(const nb::callable& function, std::size_t ranks, const void* mine, void* all, std::uint64_t bytes) {
   const nb::object answer = function(nb::bytes(static_cast<const char*>(mine), bytes));
   if (nb::len(answer) != ranks)
-    throw call_failure(told(LSCHED_ERR_ARGUMENT, "the exchange did not return one bytes object for each rank"));
+    throw call_failure(
+        told(LSCHED_ERR_ARGUMENT, ("exchange() returned " + std::to_string(nb::len(answer)) +
+                                   " objects: return a bytes object for each of " + std::to_string(ranks) + " ranks")
+                                      .c_str()));
   for (std::size_t r = 0; r < ranks; ++r) {
     const auto theirs = nb::cast<nb::bytes>(answer[r]);
     if (theirs.size() != bytes)
-      throw call_failure(told(LSCHED_ERR_ARGUMENT, "the exchange returned bytes of another length"));
+      throw call_failure(told(
+          LSCHED_ERR_ARGUMENT,
+          "exchange() returned an object whose length differs from that of its argument: return the bytes unchanged"));
     std::memcpy(static_cast<char*>(all) + r * bytes, theirs.c_str(), bytes);
   }
 }
@@ -99,7 +104,7 @@ address opened_with(const wishes& how, std::int32_t rank, std::int32_t size, nb:
 }
 
 std::vector<address> opened_threads(const wishes& how, std::int32_t ranks) {
-  if (ranks < 1) throw call_failure(told(LSCHED_ERR_ARGUMENT, "a world must have at least one rank"));
+  if (ranks < 1) throw call_failure(told(LSCHED_ERR_ARGUMENT, "a world must have at least one rank: pass 1 or more"));
   const lsched_config config = how.config();
   std::vector<lsched_world*> made(static_cast<std::size_t>(ranks));
   blocking([&](lsched_diagnostic* why) { return lsched_world_open_threads(ranks, &config, made.data(), why); });

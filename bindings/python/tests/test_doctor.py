@@ -102,8 +102,8 @@ def test_the_launcher_of_another_mpi(tmp_path):
 def test_variables_of_launchers():
     assert found("launcher")[0] == "ok"
     assert found("launcher", PMI_SIZE="2", PMI_RANK="0") == (
-        "warning", "this process is one of 2 started by an MPI launcher (PMI_SIZE, as of MPICH): lsched_world_open "
-        "fails here, use lsched_world_open_mpi instead")
+        "warning", "this process is one of 2 processes started by an MPI launcher (PMI_SIZE, set by MPICH): "
+                   "lsched_world_open fails here, call lsched_world_open_mpi instead")
     assert found("launcher", LSCHED_WORLD="alone")[0] == "warning"
     for variables in ({"LSCHED_WORLD": "own"}, {"LSCHED_RUN_RANK": "0"}, {"PMI_SIZE": "many"}):
         state, text = found("launcher", **variables)

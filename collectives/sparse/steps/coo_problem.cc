@@ -6,13 +6,16 @@ std::optional<failure> validate(const coo_problem& problem) {
   const auto because = [](status code, std::string text) { return failure{.code = code, .text = std::move(text)}; };
   if (problem.place.size < 1 || problem.place.self < 0 || problem.place.self >= problem.place.size)
     return because(status::argument, "the rank is outside its world");
-  if (!is_floating(problem.type)) return because(status::constraint, "a sparse allreduce needs a floating type");
+  if (!is_floating(problem.type))
+    return because(status::constraint,
+                   "a sparse allreduce needs a floating type, not " + std::string(name_of(problem.type)));
   const std::uint64_t widths = problem.is_balanced ? 1 : problem.ranks();
   if (problem.count > widths << 32)
     return because(
         status::unsupported,
         "count " + std::to_string(problem.count) + " is more than 2^32" +
-            (problem.is_balanced ? ", but regions are balanced" : " for each of " + std::to_string(widths) + " ranks"));
+            (problem.is_balanced ? ", the largest count with balanced regions: use LSCHED_EQUAL_REGIONS"
+                                 : " for each of " + std::to_string(widths) + " ranks: use a smaller count"));
   return std::nullopt;
 }
 

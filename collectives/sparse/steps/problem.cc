@@ -28,7 +28,8 @@ std::optional<failure> validate(const sparse_problem& problem) {
   if (!is_floating(problem.type))
     return because("a sparse allreduce needs a floating type, not " + std::string(name_of(problem.type)));
   if (problem.count > std::uint64_t{1} << 32)
-    return because("a sparse allreduce of " + std::to_string(problem.count) + " elements: an index has 32 bits");
+    return because("a sparse allreduce of " + std::to_string(problem.count) +
+                   " elements is too long, because an index has 32 bits: use at most 2^32 elements");
   if (problem.period == 0 || problem.period > k_longest_period)
     return because("period is " + std::to_string(problem.period) + " rounds: use 1 to " +
                    std::to_string(k_longest_period));
@@ -36,7 +37,7 @@ std::optional<failure> validate(const sparse_problem& problem) {
     return because("reuse is " + std::to_string(problem.reuse) + " rounds: use 1 to " +
                    std::to_string(k_longest_period));
   if (!is_scale(problem.scale, problem.type))
-    return because("scale is not finite, or is 0, in the type of the residual");
+    return because("scale is not finite, or is 0, in the type of the residual: choose another scale");
   return std::nullopt;
 }
 

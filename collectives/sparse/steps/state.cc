@@ -67,29 +67,38 @@ std::optional<failure> sparse_state::validate(const header& that, std::span<cons
   const auto because = [](status code, const char* text) { return failure{.code = code, .text = text}; };
   const header now = current_header();
   if (that.version != now.version)
-    return because(status::version, "the sparse state was saved in another version of the format");
-  if (that.type != now.type) return because(status::mismatch, "the sparse state has another type");
-  if (that.count != now.count) return because(status::mismatch, "the sparse state has another count");
-  if (that.size != now.size) return because(status::mismatch, "the sparse state is of a world of another size");
+    return because(status::version,
+                   "the sparse state was saved in another version of the format: use the version of libsched that "
+                   "saved the state");
+  if (that.type != now.type)
+    return because(status::mismatch,
+                   "the sparse state has another dtype than the schedule: create the schedule as before the save");
+  if (that.count != now.count)
+    return because(status::mismatch,
+                   "the sparse state has another count than the schedule: create the schedule as before the save");
+  if (that.size != now.size)
+    return because(status::mismatch,
+                   "the sparse state is of a world of another size: load the state in a world with as many ranks");
   if (image.size() != sizeof(header) + boundaries_.size() * sizeof(std::uint64_t) + residual_bytes())
-    return because(status::argument, "the sparse state is too short or too long");
+    return because(status::argument, "the sparse state is damaged: the image is too short or too long");
   return std::nullopt;
 }
 
 std::optional<failure> sparse_state::load(std::span<const std::byte> image) {
   const auto because = [](const char* text) { return failure{.code = status::argument, .text = text}; };
   header that;
-  if (image.size() < sizeof(header)) return because("the sparse state is too short");
+  if (image.size() < sizeof(header)) return because("the sparse state is damaged: the image is too short");
   std::memcpy(&that, image.data(), sizeof(header));
-  if (that.magic != header::k_magic) return because("the image is not a sparse state");
+  if (that.magic != header::k_magic)
+    return because("the image is not a sparse state: pass an image that was saved with LSCHED_STATE_SPARSE");
   if (auto wrong = validate(that, image)) return wrong;
   std::vector<std::uint64_t> boundaries(boundaries_.size());
   const std::size_t boundary_bytes = boundaries.size() * sizeof(std::uint64_t);
   std::memcpy(boundaries.data(), image.data() + sizeof(header), boundary_bytes);
   if (boundaries.front() != 0 || boundaries.back() != count_ || !std::is_sorted(boundaries.begin(), boundaries.end()))
-    return because("the sparse state has invalid regions");
+    return because("the sparse state is damaged: its regions are invalid");
   if (that.thresholds.left > k_longest_period)
-    return because("the sparse state reuses its thresholds for too many rounds");
+    return because("the sparse state is damaged: its thresholds are reused for too many rounds");
   boundaries_ = std::move(boundaries);
   rounds_ = that.rounds;
   hint.least = that.least;

@@ -19,7 +19,8 @@ segment_source source_of(const shm_segment& segment) {
 }
 
 result<std::shared_ptr<shm_segment>> open_segment(const segment_source& source, rank ranks) {
-  constexpr char k_other_space[] = "the processes live in different process name spaces";
+  constexpr char k_other_space[] =
+      "the ranks are in different PID namespaces: run all ranks in the same container or PID namespace";
   if (!is_proc_readable()) return failure{status::transport, k_other_space};
   const std::string path = "/proc/" + std::to_string(source.process) + "/fd/" + std::to_string(source.descriptor);
   struct stat file {};
@@ -30,7 +31,8 @@ result<std::shared_ptr<shm_segment>> open_segment(const segment_source& source, 
   if (descriptor < 0) return failure{status::transport, "opening " + path + ": " + std::strerror(errno)};
   auto segment = shm_segment::adopt(descriptor);
   if (segment && (*segment)->ranks() != ranks)
-    return failure{status::transport, "the segment was made for another number of ranks"};
+    return failure{status::transport,
+                   "shared memory: the segment was made for another number of ranks: pass the same size on all ranks"};
   return segment;
 }
 

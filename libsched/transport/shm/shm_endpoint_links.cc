@@ -52,7 +52,10 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, std::span<co
   reap();
   for (const edge_spec& edge : edges)
     if (edge.peer < 0 || edge.peer >= segment_->ranks())
-      return failure{status::argument, "a message of the schedule has its peer outside the world", edge.peer};
+      return failure{
+          status::argument,
+          "a message of the schedule has the peer " + std::to_string(edge.peer) + ", which is outside the world",
+          edge.peer};
 
   const std::uint64_t head_bytes = (shm_block::bytes_for(edges.size(), members.size()) + 63) / 64 * 64;
   std::uint64_t bytes = head_bytes;
@@ -189,8 +192,8 @@ std::size_t shm_endpoint::index_of(rank who, const block& held) {
   return static_cast<std::size_t>(std::ranges::find(held.members, who) - held.members.begin());
 }
 
-// Tests whether the memory of the peer's process can be read, and caches the result. A later call tests again if the
-// peer was absent.
+// Tests whether the memory of the peer's process can be read, and caches the result. If the peer was absent, a later
+// call tests again.
 bool shm_endpoint::can_read(rank peer) {
   reach& known = reach_[static_cast<std::size_t>(peer)];
   const shm_page& page = segment_->page(peer);
@@ -229,7 +232,7 @@ status shm_endpoint::connect(link_state& state, const edge_row& row, const shm_b
   return status::ok;
 }
 
-// A peer may reuse its block for another instance as soon as this rank has set its `left` byte in that block. So this
+// A peer can reuse its block for another instance as soon as this rank has set its `left` byte in that block. So this
 // rank stores that byte last.
 void shm_endpoint::detach(std::uint32_t id) {
   const auto found = blocks_.find(id);
@@ -243,7 +246,7 @@ void shm_endpoint::detach(std::uint32_t id) {
   const std::uint32_t place = held.head->place_on_record;
   if (place != shm_record::k_places) record_->set_label(place, {});
   const std::size_t self = index_of(self_, held);
-  // Copies the reason to the other members, because the rank that cancelled may have died before it had done so.
+  // Copies the reason to the other members, because the rank that cancelled may have died before it could do so.
   const bool is_closed = held.head->closed.is_set();
   for (std::size_t m = 0; m < held.of_ranks.size(); ++m) {
     if (m == self) continue;

@@ -123,9 +123,10 @@ shm_record& record_in(std::byte* recording, rank who) {
 
 result<int> create_recording(const std::string& path, std::int64_t ranks) {
   if (recording_bytes(ranks) > file_size_limit())
-    return file_failure(status::no_memory, path, "the recording exceeds the file size limit (`ulimit -f`)");
+    return file_failure(status::no_memory, path, "the recording exceeds the file size limit: raise `ulimit -f`");
   if (!may_be_replaced(path))
-    return file_failure(status::argument, path, "the file exists and is not a recording, or cannot be read");
+    return file_failure(status::argument, path,
+                        "the file exists and is not a recording, or cannot be read: name another file");
   std::string draft = path + ".XXXXXX";
   const int file = mkostemp(draft.data(), O_CLOEXEC);
   if (file < 0) return file_failure(status::argument, path, std::strerror(errno));

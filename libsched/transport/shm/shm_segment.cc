@@ -109,7 +109,7 @@ failure system_failure(const char* what) {
 std::optional<failure> find_refused_futex() {
   std::uint32_t word = 0;
   if (syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0) >= 0) return std::nullopt;
-  return system_failure("futex, to wake a rank");
+  return system_failure("futex cannot wake a rank");
 }
 
 /// The file of the recording. Device and inode distinguish it from other files with this name.
@@ -144,11 +144,11 @@ result<recorder_file> create_recorder(const std::string& name, std::int64_t rank
 result<int> open_recorder(const recorder_file& recorder, int access, std::uint64_t bytes) {
   owned_descriptor file{::open(recorder.path.data(), access | O_CLOEXEC | O_NONBLOCK)};
   struct stat info {};
-  if (file.number < 0 || fstat(file.number, &info) != 0) return system_failure("opening the recorder's file");
+  if (file.number < 0 || fstat(file.number, &info) != 0) return system_failure("cannot open the recorder's file");
   if (info.st_dev != recorder.device || info.st_ino != recorder.inode ||
       static_cast<std::uint64_t>(info.st_size) != bytes)
     return failure{status::transport, std::string("the recorder's file ") + recorder.path.data() +
-                                          " is not the file that the world was opened with"};
+                                          " was replaced: keep the file until the world is open"};
   return std::exchange(file.number, -1);
 }
 
@@ -158,7 +158,7 @@ std::optional<failure> map_recorder(const recorder_file& recorder, std::byte* pl
   if (!opened) return opened.error();
   const owned_descriptor file{*opened};
   if (mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.number, 0) == MAP_FAILED)
-    return system_failure("mapping the recorder's file");
+    return system_failure("cannot map the recorder's file");
   return std::nullopt;
 }
 
@@ -174,7 +174,7 @@ struct shm_segment::header {
   recorder_file recorder;
   alignas(64) std::atomic<std::uint64_t> bad_news;
   std::atomic<std::uint32_t> entered;  ///< number of ranks that have opened their endpoints, or never will
-  doorbell entrance;                   ///< the last rank that enters rings this bell
+  doorbell entrance;                   ///< bell that is rung when the last rank has entered
 
   // Returns true if the header is valid for a file of this size. The file may be any file, so all fields of the layout
   // are checked.
@@ -195,7 +195,7 @@ std::uint64_t shm_segment::default_stride(rank ranks, std::uint64_t memory, std:
 
 result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t stride_bytes, unsigned cores,
                                                          const std::string& recorder) {
-  if (ranks < 1) return failure{status::argument, "a world needs at least one rank"};
+  if (ranks < 1) return failure{status::argument, "a world needs at least one rank, not " + std::to_string(ranks)};
   const std::uint64_t stride = stride_bytes != 0 ? round_up(std::min(stride_bytes, k_most_bytes), k_page_bytes)
                                                  : default_stride(ranks, machine_bytes(), most_bytes_by_limits());
   const std::uint64_t data_offset = data_offset_of(ranks);
@@ -209,12 +209,12 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
   if (bytes > file_size_limit()) return over_file_limit(bytes, file_size_limit());
 
-  // The descriptor must not be 0, 1 or 2: if a standard stream is closed, its output would go into the segment.
+  // The descriptor must not be that of a closed standard stream (0, 1 or 2), whose output would go into the segment.
   const owned_descriptor lowest{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (lowest.number < 0) return system_failure("memfd_create, to make the segment");
+  if (lowest.number < 0) return system_failure("memfd_create cannot create the segment");
   owned_descriptor file{fcntl(lowest.number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)};
-  if (file.number < 0) return system_failure("fcntl, to name the segment");
-  if (fchmod(file.number, S_IRUSR | S_IWUSR) != 0) return system_failure("fchmod, to keep other users out");
+  if (file.number < 0) return system_failure("fcntl cannot duplicate the segment's descriptor");
+  if (fchmod(file.number, S_IRUSR | S_IWUSR) != 0) return system_failure("fchmod cannot exclude other users");
   header first{k_magic, stride, data_offset, ranks, cores, own_process(), {}, {}, {}, {}};
   if (!recorder.empty()) {
     const auto made = create_recorder(recorder, ranks);
@@ -224,8 +224,8 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   const std::vector<std::byte> recording = recording_header(ranks);
   if (ftruncate(file.number, static_cast<off_t>(bytes)) != 0 || !write_at(file.number, 0, &first, sizeof first) ||
       !write_at(file.number, recording_offset_of(ranks), recording.data(), recording.size()))
-    return system_failure("ftruncate or pwrite, to size the segment");
-  if (fcntl(file.number, F_ADD_SEALS, k_seals | F_SEAL_SEAL) != 0) return system_failure("fcntl, to seal the segment");
+    return system_failure("ftruncate or pwrite cannot set the size of the segment");
+  if (fcntl(file.number, F_ADD_SEALS, k_seals | F_SEAL_SEAL) != 0) return system_failure("fcntl cannot seal memory");
   auto mapped = map(file.number);
   if (mapped) (*mapped)->descriptor_ = std::exchange(file.number, -1);
   return mapped;
@@ -236,7 +236,7 @@ std::string shm_segment::words_for_small_regions() const {
   return "shared memory: each rank has " + std::to_string(stride() >> 20) +
          " MiB, because the address space (`ulimit -v`), the file size limit (`ulimit -f`) or the number of ranks "
          "allows " +
-         "no more. LSCHED_REGION sets the size";
+         "no more. Raise the limit, or set the size with LSCHED_REGION";
 }
 
 result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
@@ -244,7 +244,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
   return map(descriptor);
 }
 
-// A segment is a memory file: it has seals, and the name of segments. Without /proc, only the seals are checked.
+// A segment is a memory file with seals and with the name of segments. Without /proc, only the seals are checked.
 bool shm_segment::is_segment(int descriptor) {
   if (fcntl(descriptor, F_GET_SEALS) < 0) return false;
   std::error_code error;
@@ -257,7 +257,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
   header first{};
   struct stat info {};
   const ssize_t got = fstat(descriptor, &info) == 0 ? pread(descriptor, &first, sizeof first, 0) : -1;
-  if (got < 0) return system_failure("pread, to read the segment's header");
+  if (got < 0) return system_failure("pread cannot read the segment's header");
   const auto bytes = static_cast<std::size_t>(info.st_size);
   if (got != static_cast<ssize_t>(sizeof first) || !first.describes(bytes))
     return failure{status::version, "shared memory: the segment was made by another version of libsched"};
@@ -266,7 +266,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
                    "shared memory: the size of the segment is not sealed, so the segment is not safe to map"};
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (base == MAP_FAILED && errno == ENOMEM) return no_room(first.stride, first.ranks, std::strerror(errno));
-  if (base == MAP_FAILED) return system_failure("mmap, to map the segment");
+  if (base == MAP_FAILED) return system_failure("mmap cannot map the segment");
   const std::shared_ptr<shm_segment> segment(new shm_segment(static_cast<std::byte*>(base), bytes));
   if (first.recorder.exists()) {
     first.recorder.path.back() = '\0';
@@ -274,7 +274,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
     if (auto why = map_recorder(first.recorder, segment->at(offset), recording_bytes(first.ranks))) return *why;
   }
   // A core dump would read every page that any rank has accessed, and so delay the end of the rank.
-  if (madvise(base, bytes, MADV_DONTDUMP) != 0) return system_failure("madvise, to keep the segment out of core dumps");
+  if (madvise(base, bytes, MADV_DONTDUMP) != 0) return system_failure("madvise (MADV_DONTDUMP) failed");
   return segment;
 }
 
@@ -403,7 +403,7 @@ result<std::string> shm_segment::read_recording(int descriptor) {
   while (done < content.size()) {
     const ssize_t got = pread(first.recorder.exists() ? file.number : descriptor, content.data() + done,
                               content.size() - done, static_cast<off_t>(begin + done));
-    if (got <= 0) return system_failure("reading the recording");
+    if (got <= 0) return system_failure("cannot read the recording");
     done += static_cast<std::uint64_t>(got);
   }
   return content;

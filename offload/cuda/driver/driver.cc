@@ -25,7 +25,7 @@ std::optional<failure> find_functions(void* library, cuda_driver& into) {
   if (version_of == nullptr || version_of(&into.version) != CUDA_SUCCESS || into.version < k_least_cuda_driver ||
       address_of == nullptr)
     return unsupported("the driver supports CUDA " + version_text(into.version) + ", but CUDA " +
-                       version_text(k_least_cuda_driver) + " is needed");
+                       version_text(k_least_cuda_driver) + " is needed: update the NVIDIA driver");
   const auto find = [&](const char* name, int version) {
     void* found = nullptr;
     CUdriverProcAddressQueryResult how{};
@@ -35,7 +35,7 @@ std::optional<failure> find_functions(void* library, cuda_driver& into) {
 #define LSCHED_CUDA_FIND(function, interface) \
   into.function = reinterpret_cast<PFN_##function##_v##interface>(find(#function, interface));
 #define LSCHED_CUDA_NEED(function, interface) \
-  if (into.function == nullptr) return unsupported("the driver has no " #function);
+  if (into.function == nullptr) return unsupported("the driver has no " #function ": update the NVIDIA driver");
   LSCHED_CUDA_FUNCTIONS(LSCHED_CUDA_FIND)
   LSCHED_CUDA_OPTIONAL_FUNCTIONS(LSCHED_CUDA_FIND)
   LSCHED_CUDA_FUNCTIONS(LSCHED_CUDA_NEED)
@@ -77,7 +77,7 @@ result<const cuda_driver*> load_cuda_driver() {
   const std::lock_guard lock(one.guard);
   if (!load(one, RTLD_NOW)) {
     const char* const why = dlerror();
-    return unsupported(why == nullptr ? "there is no libcuda.so.1" : why);
+    return unsupported(why == nullptr ? "there is no libcuda.so.1: install the NVIDIA driver" : why);
   }
   if (one.why) return *one.why;
   return &one.functions;

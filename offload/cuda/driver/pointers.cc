@@ -51,15 +51,16 @@ result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t numbe
     return begin ? end.error() : begin.error();
   }
   if (is_of_device(*begin) != is_of_device(*end) || begin->is_managed != end->is_managed)
-    return argument("a buffer exceeds the allocation in which it begins");
+    return argument("a buffer exceeds the end of the allocation in which the buffer begins: check pointer and count");
   if (!is_of_device(*begin)) {
     if (is_readable(memory) && is_readable(last)) return memory_space::host;
-    return argument("a buffer is neither host nor device memory: was it freed?");
+    return argument("a buffer is neither host nor device memory: check the pointer, and whether the memory was freed");
   }
   if (begin->device == number && end->device == number) return memory_space::device;
   return failure{status::constraint, "a buffer is in memory of device " +
                                          std::to_string(begin->device == number ? end->device : begin->device) +
-                                         ", but this rank uses device " + std::to_string(number)};
+                                         ", but this rank uses device " + std::to_string(number) +
+                                         ": pass memory of this device"};
 }
 
 std::optional<cuda_allocation> cuda_allocation_of(const cuda_driver& driver, const std::byte* memory) {

@@ -101,7 +101,7 @@ void expect_works(lsched_world* runtime) {
   destroy(schedule);
 }
 
-/// An allreduce on two ranks, of which only rank 0 has started its round.
+/// An allreduce on two ranks. Only rank 0 has started its round.
 struct half_started {
   half_started() {
     world.each(
@@ -612,7 +612,7 @@ TEST(c_mismatch, a_commit_that_finds_a_rank_gone_ends_what_was_running) {
   EXPECT_EQ(lsched_schedule_destroy(barriers[1], 0, nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_world_close(pair[1]), LSCHED_OK);
   lsched_ticket ticket{};
-  const lsched_status started = lsched_start(barriers[0], &ticket);  // a progress thread may already know
+  const lsched_status started = lsched_start(barriers[0], &ticket);  // PEER if the close was already noticed
   EXPECT_TRUE(started == LSCHED_OK || started == LSCHED_ERR_PEER);
   lsched_schedule* another = nullptr;
   EXPECT_EQ(create_barrier(pair[0], &another, nullptr), LSCHED_ERR_PEER);
@@ -671,7 +671,7 @@ TEST(c_running, a_timeout_names_schedule_round_ops_and_ranks_and_the_wait_may_be
     EXPECT_EQ(why.status, LSCHED_ERR_TIMEOUT);
     EXPECT_EQ(why.rank, 1);
     EXPECT_EQ(why.round, 1u);
-    for (const char* word : {"allreduce", "round 1", "unfired ops", "rank 1"}) EXPECT_SAYS(why, word);
+    for (const char* word : {"allreduce", "round 1", "ops not started", "rank 1"}) EXPECT_SAYS(why, word);
   }
   EXPECT_EQ(lsched_wait(it.ticket, 0, nullptr), LSCHED_ERR_TIMEOUT);
   it.finish();
@@ -1082,8 +1082,8 @@ TEST(c_partial, model_sync_averages_the_weights_and_forgets_what_is_pending) {
   }
 }
 
-/// A rank that calls more often than rounds end keeps adding to its pending offer. When a round takes its contribution
-/// from the rank (captures the offer), it takes the offer as it is at that moment.
+/// If a rank calls more often than rounds end, the rank adds to its pending offer. When a round takes the contribution
+/// of the rank (captures the offer), it takes the value that the offer has at that moment.
 TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
   constexpr std::uint64_t k_long = 50'000;
   const world_of_threads world(2);
@@ -1370,7 +1370,7 @@ TEST(c_partial, ranks_that_differ_in_one_of_many_buckets_or_in_the_seed_are_told
       lsched_schedule* none = nullptr;
       diagnostic why;
       EXPECT_EQ(lsched_partial_create(runtime, &desc, &none, &why), LSCHED_ERR_MISMATCH);
-      EXPECT_SAYS(why, is_seed ? "seed 1" : "the difference is not in these texts");
+      EXPECT_SAYS(why, is_seed ? "seed 1" : "the difference is in a part that these texts do not show");
     });
 }
 
@@ -1406,7 +1406,7 @@ TEST(c_partial, bad_buckets_are_refused_and_change_nothing) {
   integers result(5);
   void* const missing[] = {result.data(), nullptr};
   EXPECT_EQ(lsched_collect(ticket, missing, k_limit_ns, nullptr, &why), LSCHED_ERR_ARGUMENT);
-  EXPECT_SAYS(why, "the pointer to a bucket with elements is null");
+  EXPECT_SAYS(why, "the pointer to a bucket is null");
   void* const taken[] = {result.data(), result.data() + counts[0]};
   EXPECT_EQ(lsched_collect(ticket, taken, k_limit_ns, nullptr, nullptr), LSCHED_OK);
   EXPECT_EQ(result, value);
@@ -1441,8 +1441,8 @@ TEST(c_partial, an_allgather_and_a_reduce_scatter_start_by_policy_too) {
   });
 }
 
-// Rounds of a schedule with activation "full" wait for all ranks. Rank 1 never calls, so that later offers of rank 0
-// stay pending.
+// Rounds of a schedule with activation "full" wait for all ranks. Rank 1 never calls, so rank 0's later offers are
+// pending.
 TEST(c_partial, a_pending_offer_may_be_withdrawn) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
@@ -1929,7 +1929,7 @@ TEST(c_builder, names_must_agree) {
 }
 
 TEST(c_builder, ranks_must_be_those_of_the_world) {
-  expect_disagreement(LSCHED_ERR_ARGUMENT, {"the builder is of rank 1 of 4, but this is rank 1 of 3"},
+  expect_disagreement(LSCHED_ERR_ARGUMENT, {"the builder is of rank 1 of 4, but the world is that of rank 1 of 3"},
                       [](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                         lsched_builder* b = nullptr;
                         EXPECT_EQ(lsched_builder_create(r, r == 1 ? 4 : 3, nullptr, &b), LSCHED_OK);

@@ -40,7 +40,7 @@ struct buffers_of_world {
     for (numbers& one : outputs) std::ranges::fill(one, -1);
   }
   std::vector<numbers> inputs, outputs;
-  std::vector<std::int64_t> offsets;  ///< offset of an input in its output in place; negative: of the output
+  std::vector<std::int64_t> offsets;  ///< by rank, in place: begin of the input minus begin of the output
 };
 
 /// Runs three rounds of a schedule on one rank. The last round uses other memory.
@@ -174,7 +174,7 @@ TEST(c_collective, a_wrong_desc_is_told_what_is_wrong) {
   refused([](auto& d) { d.input = nullptr; }, "input is null but has 8 elements");
   refused([](auto& d) { d.output = nullptr; }, "output is null but has 8 elements");
   refused([&](auto& d) { d.output = input.data() + 1; }, "overlap");
-  refused([](auto& d) { d.collective = "bcast"; }, "combines nothing");
+  refused([](auto& d) { d.collective = "bcast"; }, "has no reduction");
   refused([](auto& d) { d.collective = "bcast", d.reduction = lsched_reduction{}, d.root = 3; }, "use 0 to 2");
   refused([](auto& d) { d.collective = "allgatherv", d.reduction = lsched_reduction{}; }, "leave count 0");
   refused([](auto& d) { d.collective = "allgatherv", d.reduction = lsched_reduction{}, d.count = 0; },
@@ -184,9 +184,9 @@ TEST(c_collective, a_wrong_desc_is_told_what_is_wrong) {
   refused([&](auto& d) { d.tensors = tensors, d.tensor_count = 1; }, "allreduce has no tensors");
   const auto adapts = [](auto& d) { d.collective = "adasum", d.dtype = LSCHED_F64, d.reduction = lsched_reduction{}; };
   refused([&](auto& d) { adapts(d), d.dtype = LSCHED_I64; }, "floating types only, not i64");
-  refused([&](auto& d) { adapts(d), d.reduction = LSCHED_SUM; },
-          "adasum combines by arithmetic of its own: leave reduction 0");
-  refused([&](auto& d) { adapts(d), d.segment_bytes = 64; }, "adasum has no segments: leave segment_bytes 0");
+  refused([&](auto& d) { adapts(d), d.reduction = LSCHED_SUM; }, "adasum has its own arithmetic: leave reduction 0");
+  refused([&](auto& d) { adapts(d), d.segment_bytes = 64; },
+          "adasum does not split vectors into segments: leave segment_bytes 0");
   refused([&](auto& d) { adapts(d), d.radix = 2; }, "adasum has no radix: leave it 0");
   refused([&](auto& d) { adapts(d), d.tensors = tensors; }, "set both, or none");
   refused([&](auto& d) { adapts(d), d.tensors = tensors, d.tensor_count = 2; }, "tensor 1 begins before");
@@ -393,8 +393,8 @@ reals half_sum(lsched_world* runtime, reals vector, flags& spoilt) {
   return vector;
 }
 
-/// The contributions of the first two ranks are orthogonal, so that their adaptive sum is their sum, with an element of
-/// 80000. This exceeds f16. All other ranks contribute zeros.
+/// The contributions of the first two ranks are orthogonal, so their adaptive sum is their sum. The sum has an element
+/// of 80000, which f16 cannot represent. All other ranks contribute zeros.
 TEST(c_collective, an_adasum_of_f16_overflows_in_the_last_combination_or_spoils_its_tensor) {
   for (const rank size : {2, 3, 5}) {
     const threads ranks(size);

@@ -239,9 +239,9 @@ TEST(c_coo_desc, a_wrong_desc_is_told_what_is_wrong) {
       EXPECT_NE(std::string(why.text).find(words), std::string::npos) << why.text;
     };
     refusal(LSCHED_ERR_ARGUMENT, "struct_size", [](auto& it) { it.struct_size = 3; });
-    refusal(LSCHED_ERR_ARGUMENT, "has no memory", [](auto& it) { it.indices = nullptr; });
-    refusal(LSCHED_ERR_ARGUMENT, "has no memory", [](auto& it) { it.item_count = nullptr; });
-    refusal(LSCHED_ERR_ARGUMENT, "has no memory", [](auto& it) { it.out_count = nullptr; });
+    refusal(LSCHED_ERR_ARGUMENT, "is null, but has elements", [](auto& it) { it.indices = nullptr; });
+    refusal(LSCHED_ERR_ARGUMENT, "is null, but has elements", [](auto& it) { it.item_count = nullptr; });
+    refusal(LSCHED_ERR_ARGUMENT, "is null, but has elements", [](auto& it) { it.out_count = nullptr; });
     refusal(LSCHED_ERR_ARGUMENT, "overlap", [](auto& it) { it.out_values = const_cast<void*>(it.values); });
     refusal(LSCHED_ERR_ARGUMENT, "overlap", [](auto& it) { it.out_values = it.dense; });
     refusal(LSCHED_ERR_ARGUMENT, "overlap", [](auto& it) { it.out_count = it.out_indices + 299; });

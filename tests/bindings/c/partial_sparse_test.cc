@@ -98,7 +98,7 @@ void expect_nothing_lost(const std::vector<account>& all, const std::string& whe
   }
 }
 
-/// Ranks call with different frequencies, so that some rounds have no gradient of some ranks. Updates and residuals
+/// Ranks call with different frequencies, so some rounds have gradients of only some ranks. Updates and residuals
 /// together must hold all offers.
 TEST(c_partial_sparse, what_is_offered_is_in_updates_or_residuals) {
   for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "auto"})
@@ -228,8 +228,7 @@ TEST(c_partial_sparse, what_lives_on_is_saved_between_rounds_and_brought_back) {
   });
 }
 
-/// Rank 1 makes no call while a round is in flight. Therefore the round does not end, and rank 0 may not read the
-/// state.
+/// Rank 1 makes no call while a round is in flight. So the round does not end, and rank 0 must not read the state.
 TEST(c_partial_sparse, while_a_round_is_under_way_nobody_looks) {
   lsched_config config;
   lsched_config_init(&config);
@@ -286,7 +285,7 @@ TEST(c_partial_sparse, a_wrong_desc_is_told_what_is_wrong) {
     const lsched_tensor tensor{0, k_count};
     expect_refusal("struct_size", [](request& it) { it.partial.struct_size = 1; });
     expect_refusal("struct_size", [](request& it) { it.sparse.struct_size = 1; });
-    expect_refusal("\"adasum\" is not sparse_allreduce", [](request& it) { it.partial.collective = "adasum"; });
+    expect_refusal("collective is \"adasum\"", [](request& it) { it.partial.collective = "adasum"; });
     expect_refusal("sparse_allreduce with a desc of its own", [](request& it) { it.partial.sparse = nullptr; });
     expect_refusal("needs the count and dtype", [](request& it) { it.sparse.count = 1; });
     expect_refusal("needs the count and dtype", [](request& it) { it.sparse.dtype = LSCHED_F64; });
@@ -301,7 +300,7 @@ TEST(c_partial_sparse, a_wrong_desc_is_told_what_is_wrong) {
     expect_refusal("is not an activation policy", [](request& it) { it.partial.activation = "alone"; });
     expect_refusal("quorum(2) needs", [](request& it) { it.partial.activation = "quorum(2)"; });
     expect_refusal("only LSCHED_HISTORY has a history", [](request& it) { it.partial.history = 3; });
-    expect_refusal("there is no sparse allreduce \"ring\"", [](request& it) { it.sparse.algorithm = "ring"; });
+    expect_refusal("sparse_allreduce has no algorithm \"ring\"", [](request& it) { it.sparse.algorithm = "ring"; });
     expect_refusal("scale is not finite", [](request& it) { it.sparse.scale = NAN; });
     request by_default("oktopk", "solo");
     by_default.partial.collective = nullptr;

@@ -121,7 +121,7 @@ TEST(c_simulate, a_round_alone_cannot_choose_a_deadline) {
   desc.activation = "deadline(auto)";
   const answer it = ask(desc);
   EXPECT_EQ(it.status, LSCHED_ERR_ARGUMENT);
-  EXPECT_NE(std::string(it.why.text).find("name the microseconds"), std::string::npos) << it.why.text;
+  EXPECT_NE(std::string(it.why.text).find("use deadline(microseconds)"), std::string::npos) << it.why.text;
 }
 
 TEST(c_simulate, the_schedules_of_a_text_take_what_they_take_unprinted) {
@@ -245,9 +245,9 @@ TEST(c_simulate, bad_requests_are_refused_and_nothing_is_written) {
   const lsched_sparse_desc sparse{.struct_size = sizeof sparse};
   desc.struct_size = 8, refuse(LSCHED_ERR_ARGUMENT, "struct_size");
   desc.reserved = 1, refuse(LSCHED_ERR_VERSION, "reserved");
-  desc.collective = nullptr, refuse(LSCHED_ERR_ARGUMENT, "set exactly one");
-  desc.text = "", refuse(LSCHED_ERR_ARGUMENT, "set exactly one");
-  desc.sparse = &sparse, refuse(LSCHED_ERR_ARGUMENT, "set exactly one");
+  desc.collective = nullptr, refuse(LSCHED_ERR_ARGUMENT, "exactly one of text");
+  desc.text = "", refuse(LSCHED_ERR_ARGUMENT, "exactly one of text");
+  desc.sparse = &sparse, refuse(LSCHED_ERR_ARGUMENT, "exactly one of text");
   desc.collective = nullptr, desc.sparse = &sparse, refuse(LSCHED_ERR_ARGUMENT, "dtype");
   desc.collective = "telepathy", refuse(LSCHED_ERR_ARGUMENT, "there is no collective \"telepathy\"");
   desc.algorithm = "magic", refuse(LSCHED_ERR_ARGUMENT, "no algorithm \"magic\"");
@@ -255,7 +255,7 @@ TEST(c_simulate, bad_requests_are_refused_and_nothing_is_written) {
   desc.root = 1, refuse(LSCHED_ERR_ARGUMENT, "root");
   desc.collective = "reduce", desc.algorithm = "binomial", desc.root = 3, refuse(LSCHED_ERR_ARGUMENT, "root");
   desc.count = std::uint64_t{1} << 48, refuse(LSCHED_ERR_ARGUMENT, "count is above");
-  desc.reduction = LSCHED_BXOR, refuse(LSCHED_ERR_ARGUMENT, "bxor does not exist for f32");
+  desc.reduction = LSCHED_BXOR, refuse(LSCHED_ERR_ARGUMENT, "bxor is not defined for f32");
   desc.activation = "solo", refuse(LSCHED_ERR_ARGUMENT, "only partial collectives");
   for (const int32_t initiator : {-1, 3}) desc.initiator = initiator, refuse(LSCHED_ERR_ARGUMENT, "initiator");
   for (const std::uint64_t round : {std::uint64_t{0}, UINT64_MAX})

@@ -367,7 +367,7 @@ TEST(c_sparse, a_wrong_desc_is_told_what_is_wrong) {
     expect(refusal([](auto& it) { it.update = const_cast<void*>(it.gradient); }), "overlap");
     expect(refusal([](auto& it) { it.dtype = LSCHED_I32; }), "i32");
     expect(refusal([](auto& it) { it.algorithm = "ring"; }),
-           "there is no sparse allreduce \"ring\": choose auto, oktopk");
+           "sparse_allreduce has no algorithm \"ring\": choose auto, oktopk");
     expect(refusal([](auto& it) { make_wrong(it.capacity); }), "capacity");
     expect(refusal([](auto& it) { make_wrong(it.balance); }), "balance");
     expect(refusal([](auto& it) { make_wrong(it.boundaries); }), "boundaries");
@@ -378,9 +378,9 @@ TEST(c_sparse, a_wrong_desc_is_told_what_is_wrong) {
       expect(refusal([scale](auto& it) { it.scale = scale; }), "scale is not finite");
     expect(refusal([](auto& it) { make_wrong(it.nans); }), "nans");
     expect(refusal([](auto& it) { it.period = 1u << 21; }), "2097152");
-    expect(refusal([](auto& it) { it.algorithm = "topka", it.capacity = LSCHED_DEFER; }), "leave them 0");
-    expect(refusal([](auto& it) { it.algorithm = "topka", it.selection = LSCHED_REUSED; }), "leave them 0");
-    expect(refusal([](auto& it) { it.algorithm = nullptr, it.bucket = 4; }), "leave them 0");
+    expect(refusal([](auto& it) { it.algorithm = "topka", it.capacity = LSCHED_DEFER; }), "leave these members 0");
+    expect(refusal([](auto& it) { it.algorithm = "topka", it.selection = LSCHED_REUSED; }), "leave these members 0");
+    expect(refusal([](auto& it) { it.algorithm = nullptr, it.bucket = 4; }), "leave these members 0");
     expect(refusal([](auto& it) { it.count = (std::uint64_t{1} << 32) + 1; }), "4294967297");
     diagnostic why;
     lsched_schedule* schedule = nullptr;

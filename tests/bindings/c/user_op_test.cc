@@ -162,7 +162,7 @@ TEST(c_user_op, every_algorithm_that_accepts_it_keeps_order_and_units) {
             expect_composed(it, size, units, in_place);
 }
 
-/// Returns an algorithm that does not keep the order of ranks, which is permitted only for commutative reductions.
+/// Returns an algorithm that does not keep the order of ranks, and therefore requires a commutative reduction.
 const algorithm& careless() {
   static algorithm it = *find("allreduce", "tree");
   it.needs.needs_commutative = true;
@@ -211,10 +211,10 @@ TEST(c_user_op, a_wrong_one_is_told_what_is_wrong) {
   expect_refused([](auto&, auto& op) { op.dtype = LSCHED_I64; }, "dtype is not that of user_op");
   expect_refused([](auto&, auto& op) { op.dtype = static_cast<lsched_dtype>(LSCHED_F64 + 1); }, "not an lsched_dtype");
   expect_refused([](auto& desc, auto&) { desc.reduction = LSCHED_SUM; }, "both reduction and user_op");
-  expect_refused([](auto& desc, auto&) { desc.collective = "bcast"; }, "combines nothing: leave user_op null");
+  expect_refused([](auto& desc, auto&) { desc.collective = "bcast"; }, "has no reduction: leave user_op null");
   expect_refused(
       [](auto& desc, auto&) { desc = {.struct_size = sizeof desc, .collective = "barrier", .user_op = desc.user_op}; },
-      "combines nothing: leave user_op null");
+      "has no reduction: leave user_op null");
 }
 
 TEST(c_user_op, ranks_that_disagree_about_it_learn_both) {
@@ -290,7 +290,7 @@ TEST(c_user_op, a_schedule_by_hand_calls_it) {
     EXPECT_EQ(std::string(text.data()).find(" = user b2[0 +6] b0[0 +6]") != std::string::npos, r != 0) << text.data();
     EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
 
-    // A text cannot hold the user's function, so that loading the schedule from a text must fail.
+    // A text cannot hold the user's function, so loading the schedule from a text must fail.
     EXPECT_EQ(lsched_schedule_load(runtime, text.data(), std::strlen(text.data()), ins, outs, &schedule, &why),
               LSCHED_ERR_ARGUMENT);
     const std::string_view said = why.text;

@@ -31,8 +31,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return place == std::string::npos ? text : text.replace(place, from.size(), to);
 }
 
-/// Returns the text of the schedule of rank `self`. The two ranks exchange inputs of 6 elements, and both compute the
-/// sum.
+/// Returns the text of the schedule of rank `self`. Both ranks exchange inputs of 6 elements and compute the sum.
 std::string exchange(int self) {
   const std::string other = std::to_string(1 - self);
   const std::string operands = self == 0 ? "b0[0 +6] b2[0 +6]" : "b2[0 +6] b0[0 +6]";
@@ -251,7 +250,7 @@ TEST(c_verify, progress) {
 
 TEST(c_verify, holding) {
   expect_finding(world_of({}, [](int self) { return replaced(exchange(self), "then 3", "then 2 3"); }), "holding",
-                 "without holding payloads back the round would complete");
+                 "the round would complete if senders did not keep payloads");
 }
 
 /// Returns rank `self` of a partial allreduce in which a call of either rank starts the round on both ranks. If
@@ -404,7 +403,7 @@ TEST(c_verify, bad_requests_are_refused_and_nothing_is_written) {
   desc.algorithm = "magic", refuse(LSCHED_ERR_ARGUMENT, "no algorithm \"magic\"");
   for (const int32_t ranks : {0, -1, (1 << 20) + 1}) desc.ranks = ranks, refuse(LSCHED_ERR_ARGUMENT, "from 1 to 2^20");
   desc.count = std::uint64_t{1} << 48, refuse(LSCHED_ERR_ARGUMENT, "count is above");
-  desc.reduction = LSCHED_BXOR, refuse(LSCHED_ERR_ARGUMENT, "bxor does not exist for f32");
+  desc.reduction = LSCHED_BXOR, refuse(LSCHED_ERR_ARGUMENT, "bxor is not defined for f32");
   desc.activation = "solo", refuse(LSCHED_ERR_ARGUMENT, "only partial collectives");
   desc.collective = "partial_allreduce", refuse(LSCHED_ERR_ARGUMENT, "activation is null");
   desc.collective = "barrier", refuse(LSCHED_ERR_ARGUMENT, "moves no data");

@@ -242,14 +242,14 @@ TEST(CommandBench, sparse_has_the_dense_allreduce_in_buckets) {
       EXPECT_EQ(rows_of(there, {"--count", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
       EXPECT_EQ(rows_of({}, {"--ranks", ranks, "--count", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
     }
-  auto counted = rows_of({}, {"--ranks", "4", "--count", "3200", "--buckets", "10"});  // all blocks are equal
+  auto counted = rows_of({}, {"--ranks", "4", "--count", "3200", "--buckets", "10"});  // all blocks have equal lengths
   EXPECT_EQ(counted["denseovlp"]["words_recv_max"], counted["dense"]["words_recv_max"]);
   EXPECT_EQ(counted["denseovlp"]["words_recv_max"], 2 * 3200 * 3 / 4);
   EXPECT_EQ(counted["denseovlp"]["words_meta_max"], 10 * counted["dense"]["words_meta_max"].get<double>());
   EXPECT_EQ(counted["denseovlp"]["bound_words"], counted["dense"]["bound_words"]);
 }
 
-/// In rounds 1, 5 and so on all sums are gathered, so that the traffic exceeds the bound. The command must report this.
+/// In rounds 1, 5 and so on all sums are gathered, so the traffic exceeds the bound. The command must report this.
 TEST(CommandBench, published_thresholds_are_shown_when_asked_for) {
   for (const words& launcher : {words{}, words{"run", "-n", "3"}}) {
     words all = launcher.empty() ? words{} : lsched({"run", "-n", "3"});
@@ -409,7 +409,7 @@ TEST(CommandBench, an_algorithm_that_is_not_proved_for_the_world_is_not_run) {
   in_three.insert(in_three.end(), bench.begin(), bench.end());
   const outcome it = run(in_three);
   EXPECT_EQ(it.status, 1);
-  EXPECT_TRUE(contains(it.err, "two is refused by its proof: ")) << it.err;
+  EXPECT_TRUE(contains(it.err, "two failed its proof: ")) << it.err;
   const temporary_file alone("libsched algorithm 1\nname \"lone\"\ncollective scan\nneeds P == 1\nout = copy in\n");
   const outcome refused = run(lsched({"bench", "coll", alone.path, "-n", "3"}));
   EXPECT_EQ(refused.status, 1);

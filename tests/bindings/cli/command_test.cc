@@ -1,4 +1,4 @@
-// Tests of `lsched` that concern several commands: help, refused words, failures, and files.
+// Tests of `lsched` that concern several commands: help, refused command lines, failures, and files.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -69,8 +69,9 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"list", "--count", "-1"}, "--count"},
       {{"show"}, "COLLECTIVE"},
       {{"show", "barrier", "--rank", "0", "--all"}, "--all"},
-      {{"show", "barrier", "--ranks", "3", "--rank", "3"}, "--rank: there is no such rank"},
-      {{"show", "alreduce"}, "COLLECTIVE: \"alreduce\" is not shown by `lsched list`; did you mean allreduce?"},
+      {{"show", "barrier", "--ranks", "3", "--rank", "3"}, "--rank: rank 3 does not exist in a world of 3 ranks"},
+      {{"show", "alreduce"},
+       "COLLECTIVE: \"alreduce\" is not a name that `lsched list` shows; did you mean allreduce?"},
       {{"show", "allreduce", "--algorithm", "magic"}, "for allreduce; available: auto, "},
       {{"show", "sparse_allreduce", "--algorithm", "magic"}, "for sparse_allreduce; available: auto, oktopk"},
       {{"show", ""}, "the value is empty"},
@@ -87,16 +88,16 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"show", "allreduce", "--activation", "solo"}, "allreduce has no activation policy"},
       {{"list", "allreduce", "--activation", "solo"}, "allreduce has no activation policy"},
       {{"verify", "sparse_allreduce", "--activation", "solo"}, "sparse_allreduce has no activation policy"},
-      {{"show", "bcast", "--root", "4"}, "--root: there is no rank 4: there are 4 ranks"},
-      {{"list", "--root", "9"}, "--root: there is no rank 9"},
-      {{"verify", k_scan, "--promise", "bcast", "--root", "3"}, "--root: there is no rank 3"},
+      {{"show", "bcast", "--root", "4"}, "--root: rank 4 does not exist in a world of 4 ranks"},
+      {{"list", "--root", "9"}, "--root: rank 9 does not exist"},
+      {{"verify", k_scan, "--promise", "bcast", "--root", "3"}, "--root: rank 3 does not exist"},
       {{"show", "partial_allreduce", "--activation", "quorum(5)"}, "quorum(5) needs a number from 1 to 4"},
       {{"list", "--activation", "quorum(9)"}, "quorum(9) needs a number from 1 to 8"},
       {{"verify", "partial_allreduce", "--ranks", "2-4", "--activation", "quorum(5)"}, "quorum(5) needs"},
       {{"simulate", "partial_allreduce", "--ranks", "8", "4", "--activation", "quorum(5)"}, "quorum(5) needs"},
       {{"soak", "--activation", "quorum(5)"}, "quorum(5) needs a number from 1 to 4"},
       {{"simulate", "alreduce"}, "did you mean allreduce?"},
-      {{"simulate", "--algorithm", "magic"}, "\"magic\" is not shown by `lsched list`"},
+      {{"simulate", "--algorithm", "magic"}, "\"magic\" is not a name that `lsched list` shows"},
       {{"simulate", "partial_sparse_allreduce"}, "cannot be simulated"},
       {{"help", "bogus"}, "there is no command"},
       {{"simulate", "--engine", "window"}, "--engine"},
@@ -107,10 +108,10 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", k_scan, "--ranks-per-node", "2"}, "--ranks-per-node: the file determines this value"},
       {{"simulate", "--activation", "solo", k_scan}, "--activation: the file determines this value"},
       {{"simulate", k_scan, "--fig9"}, "--fig9: cannot be used with a file"},
-      {{"simulate", "--initiator", "3", k_scan}, "no such rank"},
+      {{"simulate", "--initiator", "3", k_scan}, "rank 3 does not exist"},
       {{"simulate", "--initiator", "1", k_scan}, "not majority"},
       {{"simulate", "partial_allreduce", "--activation", "majority", "--ranks", "4", "--initiator", "4"},
-       "no such rank"},
+       "rank 4 does not exist in a world of 4 ranks"},
       {{"simulate", "--initiator", "3"}, "--activation majority"},
       {{"simulate", "partial_allreduce", "--initiator", "3"}, "--activation majority"},
       {{"simulate", "--activation", "full"}, "a partial collective"},
@@ -118,7 +119,7 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--fig9", "--skew", "linear"}, "cannot be combined with --skew"},
       {{"simulate", "--fig9", "--seed", "2"}, "cannot be combined with --seed"},
       {{"simulate", "barrier", "--fig9"}, "cannot be combined with COLLECTIVE"},
-      {{"simulate", "--fig9", "--bytes", "8", "64"}, "one size"},
+      {{"simulate", "--fig9", "--bytes", "8", "64"}, "a single size"},
       {{"simulate", "--calibrate", "--ranks", "2"}, "cannot be combined with --ranks"},
       {{"simulate", "barrier", "--algorithm", "dissemination", "--bytes", "1"}, "8 bytes"},
       {{"simulate", "--level", "4:nan:1:1:1"}, "times in ns from 0 to 1e12"},
@@ -139,10 +140,11 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"verify"}, "COLLECTIVE"},
       {{"verify", "allreduce", "--all"}, "COLLECTIVE"},
       {{"verify", "--all", "--sample"}, "--sample"},
-      {{"verify", "allreduce", "--algorithm", "magic"}, "\"magic\" is not shown by `lsched list` for allreduce"},
+      {{"verify", "allreduce", "--algorithm", "magic"},
+       "\"magic\" is not a name that `lsched list` shows for allreduce"},
       {{"verify", "allreduce", "--algorithm", "auto"}, "--algorithm: auto cannot be verified"},
-      {{"verify", "alreduce"}, "COLLECTIVE: \"alreduce\" is not shown by `lsched list`"},
-      {{"verify", "--all", "--algorithm", "magic"}, "--algorithm: \"magic\" is not shown by `lsched list`"},
+      {{"verify", "alreduce"}, "COLLECTIVE: \"alreduce\" is not a name that `lsched list` shows"},
+      {{"verify", "--all", "--algorithm", "magic"}, "--algorithm: \"magic\" is not a name that `lsched list` shows"},
       {{"verify", k_scan, "--ranks", "4"}, "--ranks: the file determines this value"},
       {{"verify", "allreduce", "--in-place"}, "--in-place: applies only to a schedule file"},
       {{"verify", "allreduce", "--ranks", "5-1"}, "\"5-1\" is not a list of numbers and ranges"},
@@ -173,7 +175,7 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "partial", "--activation", "quorum(9)"}, "quorum(9) needs a number from 1 to 8"},
       {{"bench", "partial", "--skew", "some"}, "--skew"},
       {{"bench", "coll", ""}, "\"\" is not a path"},
-      {{"bench", "coll", "allreduce"}, "\"allreduce\" is not a path; --collective takes names"},
+      {{"bench", "coll", "allreduce"}, "\"allreduce\" is not a path (\".\" or \"/\" is missing)"},
       {{"bench", "partial", "--bytes", "6"}, "6 is not a positive multiple of 4"},
       {{"bench", "coll", "--algorithm", "magic"}, "--algorithm"},
       {{"bench", "coll", "--collective", "allreduce,bogus"}, "--collective"},
@@ -233,8 +235,7 @@ TEST(Command, failures_of_the_library_are_one_line_and_1) {
   }
 }
 
-// The command links MPI's libraries, which would handle SIGHUP by printing a message. Nevertheless SIGHUP must end the
-// command.
+// The command links MPI's libraries, which would handle SIGHUP by printing a message. But SIGHUP must end the command.
 TEST(Command, a_hangup_ends_it) {
   const std::string path = ::testing::TempDir() + "lsched-hangup-" + std::to_string(getpid());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
@@ -269,7 +270,7 @@ TEST(Command, says_why_a_file_cannot_be_read) {
   const std::vector<std::pair<std::string, std::string>> files{
       {"/dev", "/dev: is a directory\n"},
       {"/no/such/file", "/no/such/file: no such file or directory\n"},
-      {"/dev/zero", "/dev/zero: exceeds the limit of 256 MiB for a file\n"}};
+      {"/dev/zero", "/dev/zero: the file exceeds the limit of 256 MiB\n"}};
   for (const words& reader : readers)
     for (const auto& [path, why] : files) {
       words command = reader;
@@ -283,10 +284,10 @@ TEST(Command, says_why_a_file_cannot_be_read) {
 
 TEST(Command, says_what_is_wrong_with_a_file_and_with_which) {
   const std::vector<std::tuple<words, std::string, std::string>> cases{
-      {{"trace", "--svg", "/dev/null"}, R"({"traceEvents":[]})", "no op of a schedule is recorded there"},
+      {{"trace", "--svg", "/dev/null"}, R"({"traceEvents":[]})", "the trace contains no op of a schedule"},
       {{"trace"}, "", "line 1, column 1: not valid JSON"},
       {{"postmortem"}, "libsched", "not a recording"},
-      {{"simulate"}, "// GOAL\nnum_ranks x\n", "line 2, column 11: expected the number of ranks"},
+      {{"simulate"}, "// GOAL\nnum_ranks x\n", "line 2, column 11: expected a number (the number of ranks)"},
       {{"verify"}, "rank 0 {\n}\n", "not an algorithm file, a schedule file, an MSCCL program or a GOAL program"},
       {{"show"}, "libsched schedule 9\n", "line 1, column 19"},
   };

@@ -65,7 +65,7 @@ TEST(CommandInfo, knows_the_variables_of_devices) {
 TEST(CommandInfo, warns_of_values_that_a_runtime_would_refuse) {
   const temporary_file table("libsched tuning 1\nallreduce ranks 9 near roomy bytes 0 max telepathy\n");
   const outcome it = run_well(lsched({"info"}), {{"LSCHED_TUNING", table.path}, {"LSCHED_RANKS_PER_NODE", "0"}});
-  EXPECT_TRUE(contains(it.err, "line 2: there is no allreduce algorithm telepathy")) << it.err;
+  EXPECT_TRUE(contains(it.err, "line 2: allreduce has no algorithm telepathy")) << it.err;
   EXPECT_TRUE(contains(it.err, "LSCHED_RANKS_PER_NODE is \"0\"")) << it.err;
   const std::string named = run(lsched({"info"}), {{"LSCHED_ALGORITHM", "allreduce=telepathy"}}).err;
   EXPECT_TRUE(contains(named, "LSCHED_ALGORITHM=allreduce=telepathy: \"allreduce\" has no algorithm")) << named;

@@ -45,8 +45,8 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
     EXPECT_TRUE(contains(asked.out, ", rank 1) since ")) << asked.out;
     EXPECT_TRUE(contains(asked.out, ", runs): in ")) << asked.out;
   }
-  // The ranks are stopped while one of them waits. A rank that ran until it is killed could notice the death of rank 1
-  // first, and on a busy machine a rank may be between two waits for long.
+  // Stops the ranks while one of them waits. If a rank ran until it was killed, it could notice the death of rank 1
+  // first. On a busy machine, the time between two waits may be long.
   const json running = json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out);
   std::vector<pid_t> ranks;
   for (const json& each : running["ranks"]) ranks.push_back(each["pid"].get<pid_t>());
@@ -104,9 +104,10 @@ TEST(CommandPostmortem, names_ranks_that_do_not_have_a_schedule) {
   ranks[1]->detach(0);
   segment->record(2).process_start.fetch_add(1);
   const outcome it = run(lsched({"postmortem", file.path}));
-  EXPECT_TRUE(contains(it.out, ", runs): has called for round 17 of allreduce/ring #0\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, ", runs): has entered round 17 of allreduce/ring #0\n")) << it.out;
   EXPECT_TRUE(contains(it.out, ", ended): has no schedule\n")) << it.out;
-  EXPECT_TRUE(contains(it.out, "allreduce/ring #0, round 17: 1 of 3 ranks have not called for it: rank 1\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "allreduce/ring #0, round 17: 1 of 3 ranks have not entered this round: rank 1\n"))
+      << it.out;
   EXPECT_TRUE(contains(it.out, "allreduce/ring #0: 2 of 3 ranks do not have this schedule: ranks 1,2\n")) << it.out;
 }
 
@@ -154,12 +155,12 @@ TEST(CommandPostmortem, of_an_mpi_world_has_a_file_for_each_node_and_is_refused_
   }
   for (const char* ranks : {"2", "3"}) {  // no shared memory at all; a rank that is alone on its node
     EXPECT_NE(soak(ranks, ranks[0] == '2' ? "mpi" : "auto").status, 0);
-    std::string text;  // of all ranks: when the first rank fails, MPI's launcher may end the others before they write
+    std::string text;  // texts of all ranks, because MPI's launcher may end ranks before they write
     for (const char* rank : {"0", "1", "2"}) {
       text += content_of(said + "." + rank);
       unlink((said + "." + rank).c_str());
     }
-    EXPECT_TRUE(contains(text, "LSCHED_ERR_UNSUPPORTED: the recorder needs shared memory")) << text;
+    EXPECT_TRUE(contains(text, "LSCHED_ERR_UNSUPPORTED: LSCHED_RECORDER needs shared memory")) << text;
   }
   for (const int first : {0, 2}) unlink((file.path + "." + std::to_string(first)).c_str());
   unlink((said + ".3").c_str());

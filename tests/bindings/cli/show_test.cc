@@ -31,8 +31,8 @@ TEST(CommandShow, prints_sparse_allreduces) {
   EXPECT_EQ(run(lsched({"show", "sparse_allreduce", "--ranks", "3"})).status, 0);
   const outcome none = run(lsched({"show", "sparse_allreduce", "--algorithm", "ring"}));
   EXPECT_EQ(none.status, 2);
-  EXPECT_TRUE(
-      contains(none.err, "\"ring\" is not shown by `lsched list` for sparse_allreduce; available: auto, oktopk"))
+  EXPECT_TRUE(contains(none.err,
+                       "\"ring\" is not a name that `lsched list` shows for sparse_allreduce; available: auto, oktopk"))
       << none.err;
 }
 

@@ -137,7 +137,8 @@ TEST(CommandJoin, a_launcher_of_another_mpi_is_named_instead_of_running_singleto
   const outcome it =
       run(lsched({"soak", "--iterations", "1"}), {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}});
   EXPECT_EQ(it.status, 1);
-  EXPECT_TRUE(contains(it.err, "one of 2 started by an MPI launcher (OMPI_COMM_WORLD_SIZE, as of Open MPI)")) << it.err;
+  EXPECT_TRUE(contains(it.err, "one of 2 processes started by an MPI launcher (OMPI_COMM_WORLD_SIZE, set by Open MPI)"))
+      << it.err;
   EXPECT_TRUE(contains(it.err, "alone in MPI_COMM_WORLD of ")) << it.err;
 }
 

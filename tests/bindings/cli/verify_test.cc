@@ -68,7 +68,7 @@ TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
     const temporary_file good(world);
     const outcome it = run(lsched({"verify", good.path}));
     EXPECT_EQ(it.status, 0) << it.err << it.out;
-    EXPECT_TRUE(contains(it.out, "promised as allreduce/recursive_doubling of sum of 1024 x f32: ")) << it.out;
+    EXPECT_TRUE(contains(it.out, "checked as allreduce/recursive_doubling of sum of 1024 x f32: ")) << it.out;
     const words file{"verify", good.path};
     const auto verify = [&](words more) {
       more.insert(more.begin(), file.begin(), file.end());
@@ -117,7 +117,8 @@ TEST(CommandVerify, a_name_that_no_terminal_should_see_is_escaped) {
   const temporary_file named(
       "libsched schedule 2\nname \"\\x1b[31mred\\xff\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
       "op 0 nop\nexit 0\n");
-  EXPECT_TRUE(contains(run(lsched({"verify", named.path})).out, "proved  \\x1b[31mred\\xff, 1 rank, no promise"));
+  EXPECT_TRUE(
+      contains(run(lsched({"verify", named.path})).out, "proved  \\x1b[31mred\\xff, 1 rank, outputs not checked"));
   const outcome it = run_well(lsched({"verify", named.path, "--json", "-"}));
   EXPECT_TRUE(contains(it.out, R"("world":"\\x1b[31mred\\xff, 1 rank)")) << it.out;
 }
@@ -131,19 +132,21 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
   {
     const temporary_file mistyped(named("partial_allreduce_x"));
     const std::string out = run(lsched({"verify", mistyped.path})).out;
-    EXPECT_TRUE(contains(out, "no promise for its outputs (if it is meant to be partial_allreduce: --promise")) << out;
-    EXPECT_TRUE(contains(out, "\n1 world proved, 1 of them without a promise, 0 failed\n")) << out;
+    EXPECT_TRUE(contains(out, "outputs not checked (if the file is meant to be partial_allreduce, add --promise"))
+        << out;
+    EXPECT_TRUE(contains(out, "\n1 world proved, 1 of them without a check of the outputs, 0 failed\n")) << out;
   }
   const temporary_file other(named("telepathy"));
   const std::string lines = run(lsched({"verify", other.path, "--json", "-"})).out;
-  EXPECT_TRUE(contains(lines, "no promise for its outputs\"")) << lines;
+  EXPECT_TRUE(contains(lines, "outputs not checked\"")) << lines;
   EXPECT_TRUE(contains(lines, R"({"verified":1,"failed":0,"unpromised":1})")) << lines;
   const std::string told = run(lsched({"verify", other.path, "--promise", "allreduce"})).out;
   EXPECT_TRUE(contains(told, "\n0 worlds proved, 1 failed")) << told;
   const outcome required = run(lsched({"verify", other.path, "--require-promise"}));
   EXPECT_EQ(required.status, 1);
-  EXPECT_TRUE(contains(required.err, "no promise for its outputs")) << required.err;
-  EXPECT_TRUE(contains(run(lsched({"verify", other.path, "--op", "sum"})).err, "names no collective"));
+  EXPECT_TRUE(contains(required.err, "outputs not checked")) << required.err;
+  EXPECT_TRUE(
+      contains(run(lsched({"verify", other.path, "--op", "sum"})).err, "does not begin with the name of a collective"));
 }
 
 TEST(CommandVerify, lines_of_an_msccl_program_are_those_of_what_it_becomes) {
@@ -152,7 +155,9 @@ TEST(CommandVerify, lines_of_an_msccl_program_are_those_of_what_it_becomes) {
   const temporary_file wrong(xml);
   const outcome it = run(lsched({"verify", wrong.path, "--ranks", "3", "--count", "12"}));
   EXPECT_EQ(it.status, 1);
-  EXPECT_TRUE(contains(it.out, "\nlines are those of `lsched show " + wrong.path + " --algorithm-file -`\n")) << it.out;
+  EXPECT_TRUE(
+      contains(it.out, "\nline numbers refer to the output of `lsched show " + wrong.path + " --algorithm-file -`\n"))
+      << it.out;
 }
 
 TEST(CommandVerify, goes_on_behind_what_an_algorithm_file_refuses) {

@@ -165,10 +165,10 @@ TEST(Sparse, options_are_those_of_the_desc) {
       }
       return "none";
     };
-    EXPECT_TRUE(is_part_of(refusal({.algorithm = "ring"}), "there is no sparse allreduce \"ring\""));
+    EXPECT_TRUE(is_part_of(refusal({.algorithm = "ring"}), "sparse_allreduce has no algorithm \"ring\""));
     EXPECT_TRUE(is_part_of(refusal({.scale = INFINITY}), "scale is not finite"));
     EXPECT_TRUE(is_part_of(refusal({.algorithm = "oktopk", .reuse = 3}), "LSCHED_REUSED"));
-    EXPECT_TRUE(is_part_of(refusal({.algorithm = "topka", .balance = LSCHED_BALANCE_NEVER}), "leave them 0"));
+    EXPECT_TRUE(is_part_of(refusal({.algorithm = "topka", .balance = LSCHED_BALANCE_NEVER}), "leave these members 0"));
     EXPECT_EQ(refusal({.algorithm = "oktopk", .balance = LSCHED_BALANCE_NEVER}), "none");
   });
 }

@@ -1,5 +1,5 @@
-// Tests that lsched_world_open_mpi accepts the launcher of the MPI library that the program uses, and refuses the
-// launchers of other MPI libraries and programs that mix two MPI libraries. The tests imitate other launchers by
+// Tests of lsched_world_open_mpi. It must accept the launcher of the program's MPI library, and refuse the launchers of
+// other MPI libraries. It must also refuse programs that mix two MPI libraries. The tests imitate other launchers by
 // environment variables. Run as `mpiexec -n {1,3} bindings_launchers`; tests/abi has a test with `lsched run`.
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -40,11 +40,12 @@ int ranks_of_mpi() {
 
 const std::pair<variables, std::string> k_launches[] = {
     {{{"OMPI_COMM_WORLD_SIZE", "3"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}},
-     "one of 3 started by an MPI launcher (OMPI_COMM_WORLD_SIZE, as of Open MPI)"},
-    {{{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}}, "one of 2 started by an MPI launcher (PMI_SIZE, as of MPICH)"},
-    {{{"PMIX_RANK", "1"}}, "one of several started by an MPI launcher (PMIX_RANK)"},
-    {{{"WORLD_SIZE", "2"}, {"RANK", "0"}}, "one of 2 started by torchrun (WORLD_SIZE)"},
-    {{{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "0"}}, "one of 4 started by srun (SLURM_STEP_NUM_TASKS)"}};
+     "one of 3 processes started by an MPI launcher (OMPI_COMM_WORLD_SIZE, set by Open MPI)"},
+    {{{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}}, "one of 2 processes started by an MPI launcher (PMI_SIZE, set by MPICH)"},
+    {{{"PMIX_RANK", "1"}}, "one of several processes started by an MPI launcher (PMIX_RANK)"},
+    {{{"WORLD_SIZE", "2"}, {"RANK", "0"}}, "one of 2 processes started by torchrun (WORLD_SIZE)"},
+    {{{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "0"}},
+     "one of 4 processes started by srun (SLURM_STEP_NUM_TASKS)"}};
 
 TEST(mpi_launchers, of_another_mpi_are_refused_where_mpi_has_one_rank) {
   for (const auto& [set, words] : k_launches) {

@@ -1,4 +1,4 @@
-// Tests of the validation of requests, without a world. The errors are those that callers of the C interface get.
+// Tests of the validation of requests, without a world. Callers of the C interface get the same errors.
 #include "collectives/requests/collective_request.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ constexpr world k_place{1, 3};
 /// The request for an allreduce of four elements.
 class Requests : public ::testing::Test {
  protected:
-  /// Returns the error for the request with that change, or an empty text.
+  /// Applies `change` to the request. Returns the error of the request, or an empty text.
   template <class Change>
   std::string error_of(const Change& change) const {
     collective_request request{.collective = "allreduce",
@@ -37,18 +37,21 @@ class Requests : public ::testing::Test {
 TEST_F(Requests, that_are_wrong_name_the_member) {
   EXPECT_EQ(error_of([](collective_request&) {}), "");
   EXPECT_EQ(error_of([](auto& r) { r.collective = {}; }), "collective is null");
-  EXPECT_EQ(error_of([](auto& r) { r.root = 1; }), "allreduce has no root: leave it 0");
-  EXPECT_EQ(error_of([&](auto& r) { r.counts = counts_.data(); }), "allreduce takes one count: leave counts null");
+  EXPECT_EQ(error_of([](auto& r) { r.root = 1; }), "allreduce has no root: leave root 0");
+  EXPECT_EQ(error_of([&](auto& r) { r.counts = counts_.data(); }),
+            "allreduce takes a single count: set count, and leave counts null");
   EXPECT_EQ(error_of([](auto& r) { r.depth = 9; }), "allreduce: depth is not from 0 to 8");
-  EXPECT_EQ(error_of([](auto& r) { r.count = k_max_count + 1; }), "allreduce: count is above 2^48-1");
+  EXPECT_EQ(error_of([](auto& r) { r.count = k_max_count + 1; }),
+            "allreduce: count is 281474976710656, above the largest count, 2^48-1");
   EXPECT_EQ(error_of([](auto& r) { r.reduction = kernel::none; }), "allreduce: reduction is not an lsched_reduction");
   EXPECT_EQ(error_of([](auto& r) { r.type = dtype::f32, r.reduction = kernel::band; }),
-            "allreduce: band does not exist for f32");
-  EXPECT_EQ(error_of([&](auto& r) { r.output = memory_.data() + 1; }),
-            "allreduce: input and output overlap, but are not in place");
+            "allreduce: band is not defined for f32");
+  EXPECT_EQ(
+      error_of([&](auto& r) { r.output = memory_.data() + 1; }),
+      "allreduce: input and output overlap, but are not in place: pass separate memory or the in-place addresses");
   EXPECT_EQ(error_of([](auto& r) { r.collective = "telepathy"; }).find("there is no collective \"telepathy\""), 0u);
   EXPECT_EQ(error_of([](auto& r) { r.collective = "partial_allreduce"; }),
-            "partial_allreduce has a create function of its own");
+            "partial_allreduce has a create function of its own: call lsched_partial_create");
 }
 
 TEST_F(Requests, with_an_invalid_value_fail_only_if_they_use_the_value) {
@@ -57,7 +60,7 @@ TEST_F(Requests, with_an_invalid_value_fail_only_if_they_use_the_value) {
   EXPECT_EQ(error_of([&](auto& r) { r.user_op = bad, r.reduction = kernel::none; }), "allreduce: this value is bad");
   EXPECT_EQ(error_of([&](auto& r) { r.collective = "barrier", r.count = 0, r.type = bad; }), "");
   EXPECT_EQ(error_of([&](auto& r) { r.collective = "bcast", r.reduction = bad; }),
-            "bcast combines nothing: leave reduction 0");
+            "bcast has no reduction: leave reduction 0");
 }
 
 TEST_F(Requests, with_a_capacity_have_blocks_of_any_length) {
@@ -82,8 +85,9 @@ TEST(world_requests, validate_the_ranks_the_root_and_the_activation) {
     return made ? "" : made.error().text;
   };
   EXPECT_EQ(error_of({.collective = "bcast", .root = 2}, 3), "");
-  EXPECT_EQ(error_of({.collective = "bcast", .root = 3}, 3), "root is not a rank of this collective");
-  EXPECT_EQ(error_of({.collective = "barrier"}, 0), "ranks is not from 1 to 2^20");
+  EXPECT_EQ(error_of({.collective = "bcast", .root = 3}, 3),
+            "root is 3: use a rank of the world, or 0 for a collective without a root");
+  EXPECT_EQ(error_of({.collective = "barrier"}, 0), "ranks is 0, not from 1 to 2^20");
   EXPECT_EQ(error_of({.collective = "partial_allreduce", .reduction = kernel::sum}, 3), "activation is null");
 }
 

@@ -1,4 +1,4 @@
-// Tests of merged_blocks: random exchanges of one rank, compared with the rules that a merged list must follow.
+// Tests of merged_blocks with random exchanges of one rank. fault_in() checks the rules for merged lists.
 #include "collectives/requests/exchange_blocks.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ exchange draw_neighbors(std::mt19937_64& random, rank size) {
   return drawn;
 }
 
-/// Returns the blocks at one end of which `self` is, in order.
+/// Returns the blocks whose member `end` is `self`, in the order of the list.
 blocks part_of(const blocks& all, rank exchanged_block::*end, rank self) {
   blocks part;
   std::ranges::copy_if(all, std::back_inserter(part), [&](const exchanged_block& one) { return one.*end == self; });
@@ -76,7 +76,7 @@ TEST(exchange_blocks, keep_the_order_of_both_sides) {
     }
 }
 
-/// Without peers, block i is for rank i. The block of a rank for itself then has the same place on both sides.
+/// Without peers, block i is for rank i. So the block of a rank for itself has the same index on both sides.
 TEST(exchange_blocks, go_to_all_ranks_if_no_peers_are_named) {
   for (const rank size : {3, 5, 6, 7, 1, 4, 8})
     for (rank self = 0; self < size; ++self)
@@ -96,7 +96,9 @@ TEST(exchange_blocks, go_to_all_ranks_if_no_peers_are_named) {
 TEST(exchange_blocks, of_a_rank_for_itself_must_agree) {
   const exchange longer{.self = 1, .sent = {3}, .received = {2}, .destinations = {1}, .sources = {1}};
   EXPECT_EQ(longer.merged().error().text, "this rank sends itself 3 elements but receives 2");
-  const std::string odd = "this rank sends itself more or fewer blocks than it receives from itself";
+  const std::string odd =
+      "this rank sends itself more or fewer blocks than this rank receives from itself: list the rank equally often in "
+      "destinations and sources";
   const exchange unreceived{.self = 1, .sent = {3}, .received = {3}, .destinations = {1}, .sources = {0}};
   const exchange unsent{.self = 1, .sent = {3}, .received = {3}, .destinations = {0}, .sources = {1}};
   EXPECT_EQ(unreceived.merged().error().text, odd);

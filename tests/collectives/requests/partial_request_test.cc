@@ -16,7 +16,7 @@ partial_request request_for(std::string_view collective) {
                    .starts = activation{.policy = activation_policy::quorum, .seed = 7, .number = 5}}};
 }
 
-/// Returns the error for a partial allreduce with that change, or an empty text.
+/// Applies `change` to the request for a partial allreduce. Returns the error of the request, or an empty text.
 template <class Change>
 std::string error_of(const Change& change) {
   partial_request request = request_for("allreduce");
@@ -27,10 +27,10 @@ std::string error_of(const Change& change) {
 
 TEST(partial_requests, that_are_wrong_are_refused) {
   EXPECT_EQ(error_of([](partial_request&) {}), "");
-  EXPECT_EQ(error_of([](auto& r) { r.history = 2; }), "only LSCHED_HISTORY has a history: leave it 0");
+  EXPECT_EQ(error_of([](auto& r) { r.history = 2; }), "only LSCHED_HISTORY has a history: leave history 0");
   EXPECT_EQ(error_of([](auto& r) { r.lag = lag_policy::history, r.history = 61; }), "history is not from 1 to 60");
   EXPECT_EQ(error_of([](auto& r) { r.what.reduction = kernel::max, r.divided_by = divisor::ranks; }),
-            "only sums are divided: leave divisor 0");
+            "only sums are divided: set reduction to LSCHED_SUM, or leave divisor 0");
   EXPECT_EQ(error_of([](auto& r) { r.averages_weights = 2; }),
             "averages_weights must be 0, or 1 for sums of f32 or f64");
   EXPECT_EQ(error_of([](auto& r) { r.what.collective = "allgather", r.averages_weights = 1; }),
@@ -84,7 +84,7 @@ TEST(partial_requests, of_sparse_sums_agree_with_the_sparse_request) {
   EXPECT_EQ(error(), "");
   EXPECT_EQ(choice.problem.period, sparse_problem{}.period);
   request.what.count = 7;
-  EXPECT_EQ(error(), "a sparse allreduce needs the count and dtype of the partial desc");
+  EXPECT_EQ(error(), "a sparse allreduce needs the count and dtype of the partial desc: set the same values in both");
   request.what.count = 6, request.what.algorithm = "auto";
   EXPECT_EQ(error(), "a sparse allreduce takes its algorithm from its own desc: leave algorithm NULL");
 }

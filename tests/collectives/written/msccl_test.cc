@@ -95,7 +95,7 @@ TEST(msccl, what_is_wrong_has_a_place) {
   EXPECT_EQ(refusal(R"(<algo coll="allreduce" ngpus="0" nchunksperloop="2"/>)"),
             "LSCHED_ERR_ARGUMENT: ngpus=\"0\" is not a number from 1 to 1024");
   EXPECT_EQ(refusal(R"(<algo coll="allgather" ngpus="2" nchunksperloop="3"/>)"),
-            "LSCHED_ERR_ARGUMENT: nchunksperloop=\"3\" is not a multiple of ngpus");
+            "LSCHED_ERR_ARGUMENT: nchunksperloop=\"3\" is not a multiple of ngpus=\"2\"");
   EXPECT_EQ(refusal(with(R"(<step type="send"/>)")),
             "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: unknown type \"send\"");
   EXPECT_EQ(refusal(with(R"(<step type="s" srcbuf="x"/>)")),
@@ -103,13 +103,17 @@ TEST(msccl, what_is_wrong_has_a_place) {
   EXPECT_EQ(refusal(with(R"(<step type="s" srcbuf="i" srcoff="2"/>)")),
             "LSCHED_ERR_BOUNDS: gpu 0, thread block 0, step 0: the chunk is outside its buffer");
   EXPECT_EQ(refusal(with(R"(<step type="s"/>)", R"(send="-1" recv="1")")),
-            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: the step sends, but send is -1");
-  EXPECT_EQ(refusal(with(R"(<step type="s" depid="0" deps="1"/><step type="s"/>)")),
-            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0, step 0: the dependency is never satisfied");
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: the step sends, but send of the thread block is -1 "
+            "(no peer)");
+  EXPECT_EQ(
+      refusal(with(R"(<step type="s" depid="0" deps="1"/><step type="s"/>)")),
+      "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0, step 0: the step can never run, because its dependency (depid, "
+      "deps) is never satisfied");
   EXPECT_EQ(refusal(with(R"(<step s="1" type="nop"/><step s="1" type="nop"/>)")),
             "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: steps are not numbered from 0 to 1");
-  EXPECT_EQ(refusal(with(R"(</tb><tb send="1" chan="0">)")),
-            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 1: another thread block has this peer and channel");
+  EXPECT_EQ(
+      refusal(with(R"(</tb><tb send="1" chan="0">)")),
+      "LSCHED_ERR_ARGUMENT: gpu 0, thread block 1: another thread block of this gpu has the same peer and channel");
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ TEST(written, messages_that_mix_contributions_have_no_partial_form) {
   data.what = kernel::sum;  // the operation that combines late contributions
   const algorithm& partial = *find("partial_allgather", "packed");
   const std::string told = objection(partial, 4, data, {.policy = activation_policy::solo});
-  EXPECT_NE(told.find("CONSTRAINT: the partial form of packed is refused by its proof: "), std::string::npos) << told;
+  EXPECT_NE(told.find("CONSTRAINT: the partial form of packed failed its proof: "), std::string::npos) << told;
   for (const candidate& one : candidates(k_partial_allgather, {0, 4}, data, {.policy = activation_policy::solo}, {}))
     if (one.how->name == "packed") {
       EXPECT_TRUE(one.error);
@@ -250,7 +250,7 @@ TEST(written, auto_takes_what_is_proved_and_nothing_else) {
   for (const candidate& one : candidates(k_scan, {0, 3}, data, {}, {}))
     if (one.how->name == "wrong") {
       ASSERT_TRUE(one.error);
-      EXPECT_NE(one.error->text.find("wrong is refused by its proof"), std::string::npos) << one.error->text;
+      EXPECT_NE(one.error->text.find("wrong failed its proof"), std::string::npos) << one.error->text;
     }
   const auto alone = choose("scan", "auto", {0, 1}, data);
   ASSERT_TRUE(alone);
@@ -272,8 +272,10 @@ TEST(written, auto_may_take_it) {
 TEST(written, a_text_is_added_once) {
   const std::string text = file("once", "allreduce", "out = copy in\n");
   EXPECT_EQ(&added(text), &added(text));
-  EXPECT_EQ(refusal(text + "# more\n"), "LSCHED_ERR_STATE: there is another algorithm allreduce/once");
-  EXPECT_EQ(refusal(file("tree", "allreduce", "")), "LSCHED_ERR_STATE: there is another algorithm allreduce/tree");
+  EXPECT_EQ(refusal(text + "# more\n"),
+            "LSCHED_ERR_STATE: there is another algorithm allreduce/once: choose another name");
+  EXPECT_EQ(refusal(file("tree", "allreduce", "")),
+            "LSCHED_ERR_STATE: there is another algorithm allreduce/tree: choose another name");
 }
 
 TEST(written, what_is_wrong_has_a_place) {
@@ -294,7 +296,7 @@ TEST(written, what_is_wrong_has_a_place) {
       {file("x", "allreduce", "v = 1\n"),
        "line 4, column 1: expected 'send', 'let', 'for', 'if' or the vector that is written but found 'v'"},
       {file("x", "allreduce", "out = in\n"), "ARGUMENT: line 4, column 7: expected 'copy', 'recv' or 'op'"},
-      {file("x", "bcast", "out = op in in\n"), "ARGUMENT: line 4, column 7: bcast combines nothing"},
+      {file("x", "bcast", "out = op in in\n"), "ARGUMENT: line 4, column 7: bcast has no reduction"},
       {file("x", "allreduce", "for P in 0 .. 1\nend\n"),
        "ARGUMENT: line 4, column 5: expected a name that is not taken"},
       {file("x", "allreduce", "for s in 0 .. 1\n"), "ARGUMENT: line 5, column 1: expected 'end'"},
@@ -324,7 +326,8 @@ TEST(written, what_is_wrong_for_a_rank_says_with_which_values) {
     return objection(how, 3, {.count = 9, .type = dtype::f32, .what = kernel::sum});
   };
   EXPECT_EQ(told("e1", "for s in 0 .. 2\n  send in to r + s\nend\n"),
-            "LSCHED_ERR_ARGUMENT: e1: line 5, column 14: with P = 3, r = 0, s = 0: rank 0 is this rank");
+            "LSCHED_ERR_ARGUMENT: e1: line 5, column 14: with P = 3, r = 0, s = 0: rank 0 is this rank: a rank cannot "
+            "be its own peer");
   EXPECT_EQ(told("e2", "send in to r - 1\n"),
             "LSCHED_ERR_ARGUMENT: e2: line 4, column 12: with P = 3, r = 0: rank -1 does not exist");
   EXPECT_EQ(told("e3", "chunks P\nout[P] = copy in[0]\n"),
@@ -332,10 +335,9 @@ TEST(written, what_is_wrong_for_a_rank_says_with_which_values) {
   EXPECT_EQ(told("e4", "chunks 2\nout[0] = copy in[1]\n"),
             "LSCHED_ERR_ARGUMENT: e4: line 5, column 1: with P = 3, r = 0: the target has 5 elements, but an operand "
             "has 4");
-  EXPECT_EQ(
-      told("e5", "let a = P / (r - r)\n"),
-      "LSCHED_ERR_ARGUMENT: e5: line 4, column 9: with P = 3, r = 0: a division by zero, a logarithm below 1 or a "
-      "value of more than 64 bits");
+  EXPECT_EQ(told("e5", "let a = P / (r - r)\n"),
+            "LSCHED_ERR_ARGUMENT: e5: line 4, column 9: with P = 3, r = 0: the expression has a division by zero, a "
+            "logarithm below 1 or a value of more than 64 bits");
   EXPECT_EQ(told("e6", "for s in 0 .. 4 by 0\nend\n"),
             "LSCHED_ERR_ARGUMENT: e6: line 4, column 20: with P = 3, r = 0: a step of 0 never ends");
   EXPECT_EQ(
@@ -361,7 +363,8 @@ TEST(written, what_is_wrong_with_an_op_names_its_line) {
   EXPECT_EQ(told("l1", "# a comment\nout = copy in\nif r == 0\n  send in to 2\nend\n"),
             "matching: rank 0 op 1 (send to 2, line 7), tag 0, has no matching receive");
   EXPECT_EQ(told("l2", "chunks 3\nout = copy in\nout[0 .. 1] = copy out[1 .. 2]\n"),
-            "LSCHED_ERR_ARGUMENT: op 1 (compute, line 6): has two regions that overlap but are not equal");
+            "LSCHED_ERR_ARGUMENT: op 1 (compute, line 6): has two regions that overlap but are not equal: use "
+            "equal or separate regions");
   EXPECT_EQ(told("l3", "chunks P\nout = copy in\nout[0] = op in[0] in[1]\n").find("contents: rank 0 output 0"), 0u);
   const std::string ring = *content_of(LSCHED_TEST_SOURCE_DIR "/docs/examples/my_ring.alg");
   std::string wrong = ring;

@@ -206,7 +206,8 @@ TEST(gate, a_waiting_round_says_what_it_waits_for_and_keeps_its_instance) {
   EXPECT_TRUE(all.world.at(0).is_listening());
   EXPECT_EQ(all.world.at(0).remove(*one.it), status::busy);
   EXPECT_EQ(all.world.at(0).bind(*one.it, {}), status::state);
-  EXPECT_NE(all.world.at(0).describe_wait(*one.it, nullptr).find("round 1: waits for a stream"), std::string::npos);
+  EXPECT_NE(all.world.at(0).describe_wait(*one.it, nullptr).find("round 1: waits for the caller's stream"),
+            std::string::npos);
   for (int things = 0; things < 3; ++things) {
     one.advance_stream();
     all.world.settle();

@@ -79,7 +79,7 @@ TEST(lane, results_are_right_whatever_it_takes_and_whenever_it_ends) {
   EXPECT_GT(refused, 100u);
 }
 
-/// A world in which every rank has started a round, and waits for lanes that end no job.
+/// A world in which every rank has started a round. The lanes end no job, so the ranks wait.
 struct held_world {
   explicit held_world(rank size)
       : owned(std::make_unique<lockstep_world>(size, 11, inproc_options{}, lanes::all)),
@@ -91,7 +91,7 @@ struct held_world {
     }
     for (int n = 0; n < 20 && busy().empty(); ++n) world.settle();
   }
-  ~held_world() { owned.reset(); }  // jobs may write to the buffers of `bench` until then
+  ~held_world() { owned.reset(); }  // before `bench`, because jobs may write to its buffers
 
   /// Returns the ranks with a job in flight.
   std::vector<rank> busy() {
@@ -117,7 +117,7 @@ TEST(lane, a_round_waits_for_its_jobs) {
     EXPECT_TRUE(where.is_listening());
     EXPECT_EQ(where.remove(it), status::busy);
     EXPECT_EQ(where.bind(it, {}), status::state);
-    EXPECT_NE(where.describe_wait(it, nullptr).find("on the lane"), std::string::npos)
+    EXPECT_NE(where.describe_wait(it, nullptr).find("on oneTBB workers"), std::string::npos)
         << where.describe_wait(it, nullptr);
     for (rank each = 0; each < size; ++each) held.world.lane_of(each)->hold(false);
     ASSERT_TRUE(held.world.run_until(

@@ -158,7 +158,7 @@ TEST(aliasing, an_input_that_is_a_block_of_the_output_needs_no_copy) {
   for (const rank size : {5, 6, 7, 4, 8})
     EXPECT_EQ(first_words(verify(allgather(size), all_blocks(size), {.in_place = own_blocks(size)})), "");
   const verdicts apart = judge(allgather(3), all_blocks(3), false);
-  expect_words(apart.proof, "contents: rank 0 output 0 elements [0, 2): no op has written them");
+  expect_words(apart.proof, "contents: rank 0 output 0 elements [0, 2): no op has written these elements");
   EXPECT_NE(apart.play, "");
 }
 
@@ -253,7 +253,7 @@ TEST(aliasing, an_output_that_is_a_block_of_the_input_needs_no_copy) {
                               .input_begin = static_cast<std::uint64_t>(r) * k_block,
                               .source = k_root});
   expect_holds(judge(world, promise, aliasing({0, -2, 0})));
-  expect_holds(judge(world, promise, aliasing({7, -2, 7})));  // ignored for ranks with one buffer
+  expect_holds(judge(world, promise, aliasing({7, -2, 7})));  // ranks with one buffer ignore their offset
   for (const std::int64_t wrong : {0, -1, -3, -4}) {
     const verdicts found = judge(world, promise, aliasing({0, wrong, 0}));
     expect_words(found.proof,

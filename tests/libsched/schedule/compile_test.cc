@@ -56,7 +56,8 @@ TEST(compile, refuses_a_peer_outside_the_world) {
     b.nop();
     b.send(peer, 0, {b.x, 0}, b.four);
     EXPECT_EQ(refusal_of(b).peer, k_no_rank) << "the error must not blame a rank that does not exist";
-    EXPECT_TRUE(refuses(b, status::argument, 1, "op 1 (send): peer " + std::to_string(peer) + " is not in 0..2"));
+    EXPECT_TRUE(refuses(b, status::argument, 1,
+                        "op 1 (send): peer " + std::to_string(peer) + " is not a rank of the world: use 0 to 2"));
   }
 }
 
@@ -247,7 +248,7 @@ TEST(compile, refuses_exactly_the_reductions_that_no_kernel_supports) {
       b.reduce(what, {s, 0}, {s, 0}, {s, 0}, 4);
       const bool is_taken = refusal_of(b).code == status::ok;
       EXPECT_EQ(is_taken, supports(what, type)) << name_of(what) << " " << name_of(type);
-      EXPECT_TRUE(is_taken || refuses(b, status::argument, 0, "the reduction is not defined for "));
+      EXPECT_TRUE(is_taken || refuses(b, status::argument, 0, " is not defined for "));
     }
 }
 
@@ -268,7 +269,8 @@ TEST(compile, refuses_a_capture_whose_merge_is_no_reduction_on_its_dtype) {
   for (const kernel merge : {kernel::none, kernel::copy, kernel::band, kernel::dot_norms, kernel::divide}) {
     bench b;
     b.capture(merge, {b.x, 0}, b.four);
-    EXPECT_TRUE(refuses(b, status::argument, 0, "op 0 (capture): the reduction is not defined for f32"));
+    EXPECT_TRUE(refuses(b, status::argument, 0,
+                        "op 0 (capture): the reduction " + std::string(name_of(merge)) + " is not defined for f32"));
   }
 }
 
@@ -481,8 +483,8 @@ struct random_graph {
     for (const auto& [before, after] : deps) build.dep(before, after);
     build.set_exit(hidden_order.back());
   }
-  /// Returns the expected order. The next op is always the op that was appended first among those whose predecessors
-  /// are all placed.
+  /// Returns the expected order. Among the ops whose predecessors are all placed, the next op is the op that was
+  /// appended first.
   ids expected_order() const {
     ids placed;
     const auto is_placed = [&placed](op_id id) { return std::find(placed.begin(), placed.end(), id) != placed.end(); };

@@ -269,7 +269,7 @@ const fault k_faults[] = {
     {"nop", "noop", 13, 6, "expected a kind of op but found 'noop'"},
     {"from 1", "to 1", 11, 18, "expected 'from' but found 'to'"},
     {"from 1", "from 2147483648", 11, 23, "expected a number up to 2147483647 but found '2147483648'"},
-    {"to 2", "to 3", 14, 1, "op 3 (signal_send): peer 3 is not in 0..2"},
+    {"to 2", "to 3", 14, 1, "op 3 (signal_send): peer 3 is not a rank of the world: use 0 to 2"},
     {"to 2", "to 1", 14, 1, "op 3 (signal_send): peer 1 is the rank itself"},
     {"tag 0", "tag 4294967296", 11, 29, "expected a number up to 4294967295 but found '4294967296'"},
     {"from 0 tag 1", "from 1 tag 0", 12, 1, "op 1 (signal_recv): tag 0 with peer 1 is already used by op 0"},
@@ -285,7 +285,7 @@ const fault k_faults[] = {
     {"then 7", "then 2", 17, 76, "op 2 does not come after op 6"},
     {"capture f32", "capture f64", 15, 14, "'f64' contradicts"},
     {"merge max", "merge copy", 15, 33, "expected 'adasum' or a reduction but found 'copy'"},
-    {"merge max", "merge bxor", 15, 1, "op 4 (capture): the reduction is not defined for f32"},
+    {"merge max", "merge bxor", 15, 1, "op 4 (capture): the reduction bxor is not defined for f32"},
     {"b2[0 +4]", "b4[0 +4]", 16, 1, "op 5 (recv): region c is in buffer 4, which does not exist: this schedule has 4"},
     {"b2[0 +4]", "b65535[0 +4]", 16, 15, "expected a number up to 65534 but found 'b65535'"},
     {"b2[0 +4]", "c2[0 +4]", 16, 15, "expected a region but found 'c2'"},
@@ -308,7 +308,7 @@ const fault k_faults[] = {
     {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4]", 17, 45, "expected 'divisor' but found 'releases_a'"},
     {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4] divisor 1", 17, 1,
      "op 6 (compute): the divisor is 1: use 2 or more"},
-    {"= sum", "= bor", 17, 1, "op 6 (compute): the reduction is not defined for f32"},
+    {"= sum", "= bor", 17, 1, "op 6 (compute): the reduction bor is not defined for f32"},
     {"b0[0 +4] rel", "b0[0 +3] rel", 17, 48, "'3' contradicts"},
     {"b0[0 +4] rel", "b1[1 +4] rel", 17, 1, "op 6 (compute): region b, 4 elements at b1[1], exceeds its buffer of 4",
      status::bounds},
@@ -394,7 +394,9 @@ TEST(world_file, holds_every_rank_once_with_one_name_and_one_size) {
       of(idle(0, 2) + idle(1, 3)),
       code + "line 8, column 1: this schedule is for a world of 3 ranks, but the first schedule is for a world of 2");
   EXPECT_EQ(of(idle(0, 2) + "#\n" + idle(1, 2, "other")),
-            code + "line 9, column 1: this schedule and the first schedule have different names");
+            code +
+                "line 9, column 1: this schedule and the first schedule have different names: a file contains the "
+                "ranks of a single world");
   EXPECT_EQ(of(idle(0, 2) + "1" + idle(1, 2)), code + "line 8, column 1: expected 'libsched' but found '1libsched'");
 }
 

@@ -61,11 +61,14 @@ TEST(memory_layout, of_several_buffers_only_pairs_share_memory) {
   };
   EXPECT_EQ(fits(apart, {0, 4, 8, 12}), "");
   EXPECT_EQ(fits(apart, {0, 0, 8, 12}), "") << "inputs may overlap";
-  EXPECT_EQ(fits(apart, {0, 4, 8, 11}), "output 0 and output 1 overlap") << "outputs must not overlap";
-  EXPECT_EQ(fits(apart, {0, 4, 8, 8}), "output 0 and output 1 overlap");
-  EXPECT_EQ(fits(apart, {0, 8, 8, 12}), "input 1 and output 0 overlap, but are not in place")
+  EXPECT_EQ(fits(apart, {0, 4, 8, 11}), "output 0 and output 1 overlap: pass separate memory")
+      << "outputs must not overlap";
+  EXPECT_EQ(fits(apart, {0, 4, 8, 8}), "output 0 and output 1 overlap: pass separate memory");
+  EXPECT_EQ(fits(apart, {0, 8, 8, 12}),
+            "input 1 and output 0 overlap, but are not in place: pass separate memory or the in-place addresses")
       << "an input overlaps the output of the other pair";
-  EXPECT_EQ(fits(apart, {0, 12, 8, 12}), "input 1 and output 1 overlap, but are not in place");
+  EXPECT_EQ(fits(apart, {0, 12, 8, 12}),
+            "input 1 and output 1 overlap, but are not in place: pass separate memory or the in-place addresses");
   EXPECT_EQ(fits(in_place, {0, 4, 0, 4}), "");
   EXPECT_EQ(fits(in_place, {0, 4, 0, 8}),
             "input 1 and output 1 are separate, but other buffers are in place: use all pairs in place, or none")
@@ -74,7 +77,8 @@ TEST(memory_layout, of_several_buffers_only_pairs_share_memory) {
             "input 0 and output 0 are separate, but other buffers are in place: use all pairs in place, or none")
       << "the pairs are exchanged";
   EXPECT_EQ(fits(shifted, {2, 8, 0, 8}), "") << "the offset is that of the first pair";
-  EXPECT_EQ(fits(shifted, {2, 10, 0, 8}), "input 1 and output 1 overlap, but are not in place");
+  EXPECT_EQ(fits(shifted, {2, 10, 0, 8}),
+            "input 1 and output 1 overlap, but are not in place: pass separate memory or the in-place addresses");
 }
 
 TEST(memory_layout, empty_buffers_of_several_fit_anywhere) {

@@ -29,7 +29,7 @@ TEST(outcome, of_a_failed_instance_names_the_rank_to_blame) {
   EXPECT_EQ(describe_failure(runs, status::cancelled).text, "barrier #1: rank 4 has cancelled the schedule");
   EXPECT_EQ(describe_failure(runs, status::device).text, "barrier #1: the device is lost");
   EXPECT_EQ(describe_failure(runs, status::bounds).text,
-            "barrier #1: the elements that rank 4 has sent do not fit into their block");
+            "barrier #1: the elements that rank 4 has sent do not fit into their block: set a larger recv_counts");
   EXPECT_EQ(describe_failure(runs, status::transport).text.find("barrier #1: a message of rank 4 cannot be read"), 0u);
 }
 

@@ -44,7 +44,7 @@ TEST(simulation, bytes_that_cannot_be_counted_are_refused) {
   simulation what;
   what.where.levels[0].cost.G = 0;
   what.where.S = k_max_count;
-  expect_refused(doubling_world(1 << 14, k_max_count), what, status::unsupported, "more than 2^64 bytes are sent");
+  expect_refused(doubling_world(1 << 14, k_max_count), what, status::unsupported, "more than 2^64 bytes");
 }
 
 // All ranks share one packed schedule, so nearly all memory is the state of the ranks and the pending events.

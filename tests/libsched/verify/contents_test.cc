@@ -393,7 +393,7 @@ TEST(contents, elements_of_other_places_make_another_vector) {
     return verify(world, promise);
   };
   EXPECT_TRUE(of(false).holds()) << text_of(of(false));
-  expect_finding(of(true), "combined in another tree than promised");
+  expect_finding(of(true), "combined in another tree than the algorithm defines");
 }
 
 /// A capture may merge late contributions of the same rank by sum. But in this test, the contributions of different
@@ -449,7 +449,7 @@ TEST(contents, products_are_once_in_the_sums_whatever_numbers_wrap_around) {
   expect_finding(adaptive([](builder& to, buffer_id sums, op_id made) {
                    return doubled(to, sums, k_dot_sums, k_doublings_to_one, made);
                  }),
-                 "combined in another tree than promised");
+                 "combined in another tree than the algorithm defines");
 }
 
 /// A partial round in which the functions depend on the sum of both contributions. The contributors of this sum count

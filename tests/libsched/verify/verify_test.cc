@@ -110,7 +110,7 @@ TEST(verify, holds_what_is_divided_for_nothing_else) {
     });
   };
   const postcondition moved{.ranges = {{.end = k_count, .what = promised_content::moved, .source = 0}}};
-  expect_finding(verify(divided(2), moved), property::contents, "divided, but should be an unchanged copy");
+  expect_finding(verify(divided(2), moved), property::contents, "is divided, but must be an unchanged copy");
   expect_finding(verify(divided(2), sum_of_all(1)), property::contents, "combined by another kernel than sum");
   postcondition mean = sum_of_all(1);
   mean.ranges[0].tree = divided_tree(leaf_tree(0, 0), 2);
@@ -313,7 +313,7 @@ TEST(verify, notices_a_circle_of_held_payloads) {
   EXPECT_TRUE(verify(good, sum_of_all(2)).holds());
   const auto bad = write_world(2, [](builder& to) { exchange_holding(to, true); });
   expect_finding(verify(bad, sum_of_all(2)), property::holding,
-                 "without holding payloads back the round would complete");
+                 "the round would complete if senders did not keep payloads");
 }
 
 TEST(verify, notices_what_the_end_of_a_round_may_leave_out) {
@@ -325,7 +325,7 @@ TEST(verify, notices_what_the_end_of_a_round_may_leave_out) {
       it.set_exit(it.nop({got}));
     });
   });
-  expect_finding(verify(world, swapped()), property::progress, "rank 0 op 3 (send to 1) may be left out");
+  expect_finding(verify(world, swapped()), property::progress, "rank 0 op 3 (send to 1) may be incomplete");
 }
 
 // --- activation --------------------------------------------------------------------------------------------
@@ -518,7 +518,7 @@ TEST(verify, notices_a_signal_that_may_be_left_out) {
   };
   EXPECT_TRUE(of(false).holds()) << text_of(of(false));
   expect_finding(of(true), property::progress,
-                 "rank 0 op 2 (signal_send to 1) may be left out: the round can end at op 0 without it, and rank 1 "
+                 "rank 0 op 2 (signal_send to 1) may be incomplete when the round ends at op 0, and rank 1 "
                  "op 2 (signal_recv from 0) then waits forever");
 }
 
@@ -564,7 +564,7 @@ TEST(verify, notices_a_contribution_that_got_lost) {
     it.b = {};
   });
   expect_finding(verify(world, sum_of_all(3)), property::contents,
-                 "the contribution of rank 1 is missing; no op has combined it with another contribution");
+                 "the contribution of rank 1 is missing; no op has combined this contribution with another");
 }
 
 TEST(verify, notices_elements_from_another_place) {
@@ -755,14 +755,14 @@ TEST(verify, notices_another_tree_than_the_promised_one) {
   const auto world = make_world("allreduce", "tree", 2);
   EXPECT_TRUE(verify(world, promise).holds());
   for (promised_range& it : promise.ranges) it.tree = reduced_tree(kernel::prod, dtype::f32, std::array<rank, 2>{0, 1});
-  expect_finding(verify(world, promise), property::expression, "another tree than promised");
+  expect_finding(verify(world, promise), property::expression, "another tree than the algorithm defines");
 }
 
 TEST(verify, notices_who_should_not_have_contributed) {
   postcondition promise = sum_of_all(3);
   for (promised_range& it : promise.ranges) it.among = {0, 2};
   expect_finding(verify(make_world("allreduce", "tree", 3), promise), property::contents,
-                 "the contribution of rank 1 is contained, but should not be");
+                 "the contribution of rank 1 is contained, but must not be");
 }
 
 // --- lists and guards --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// Tests of device memory in places that do not support it. Each call must return an error, and change nothing.
+// Tests of device memory where the library does not support it. Each call must return an error, and change nothing.
 #include <array>
 
 #include "bindings/c/lsched_cuda.h"
@@ -89,7 +89,7 @@ TEST_F(WrongMemory, LongerThanThePieceThatWasGiven) {
   user_buffer output(gpu(), true, floats(k_count));
   std::array<void*, 2> given{};  // two adjacent allocations
   for (void*& one : given) ASSERT_EQ(lsched_cuda_alloc(world.at(0), k_count / 2 * sizeof(float), &one), LSCHED_OK);
-  expect_refused(world.at(0), sum_of(given[0], output.data()), LSCHED_ERR_ARGUMENT, "exceeds the allocation");
+  expect_refused(world.at(0), sum_of(given[0], output.data()), LSCHED_ERR_ARGUMENT, "exceeds the end of the ");
   for (void* const one : given) EXPECT_EQ(lsched_cuda_free(world.at(0), one), LSCHED_OK);
 }
 
@@ -147,7 +147,7 @@ TEST_F(WrongMemory, LongerThanItsAllocation) {
   user_buffer output(gpu(), true, floats(k_count));
   const CUdeviceptr shorter = gpu().memory(k_count);
   expect_refused(world.at(0), sum_of(reinterpret_cast<void*>(shorter), output.data()), LSCHED_ERR_ARGUMENT,
-                 "exceeds the allocation");
+                 "exceeds the end of the ");
   EXPECT_EQ(cuda().cuMemFree(shorter), CUDA_SUCCESS);
 }
 
@@ -266,7 +266,7 @@ TEST_F(WrongMemory, OfArraysThatACreateReads) {
   const auto expect_named = [](lsched_status answer, const diagnostic& why, std::int32_t r, const std::string& array) {
     EXPECT_EQ(answer, LSCHED_ERR_ARGUMENT) << array;
     EXPECT_TRUE(why.says("rank 0") || r == 0) << why.text;
-    EXPECT_TRUE(why.says(array + ": the host reads this array")) << why.text;
+    EXPECT_TRUE(why.says(array + " is in device memory, but the host reads this array")) << why.text;
   };
   const std::array<std::uint64_t, 2> counts{k_count / 2, k_count / 2};
   const std::array<std::int32_t, 2> ranks{0, 1};

@@ -103,12 +103,13 @@ TEST(segment_world, is_adopted_from_a_launcher) {
   };
   EXPECT_EQ(refused({.descriptor = descriptor, .self = 1, .size = k_ranks}).code, status::state);
   EXPECT_EQ(refused({.descriptor = descriptor, .self = 1, .size = 4}).text,
-            "LSCHED_RUN_SIZE is not the number of ranks in the launcher's shared memory");
+            "LSCHED_RUN_SIZE is 4, but `lsched run` started 3 ranks: do not change this variable");
   const failure closed = refused({.descriptor = 1 << 20, .self = 2, .size = k_ranks});
   EXPECT_EQ(closed.code, status::transport);
-  EXPECT_EQ(closed.text,
-            "LSCHED_RUN_FD=1048576 is not the descriptor that `lsched run` has passed on: a program between it and "
-            "rank 2 has closed that descriptor, and must pass it on");
+  EXPECT_EQ(
+      closed.text,
+      "LSCHED_RUN_FD=1048576 is not the descriptor from `lsched run`: a program between `lsched run` and rank 2 has "
+      "closed that descriptor. Let this program keep inherited descriptors open");
 }
 
 TEST(segment_world, is_not_adopted_if_the_launcher_is_no_launcher) {
@@ -117,7 +118,9 @@ TEST(segment_world, is_not_adopted_if_the_launcher_is_no_launcher) {
   const int descriptor = (*segment)->descriptor();
   const auto made = open_launched({.descriptor = descriptor, .launcher = descriptor}, of_threads());
   ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().text, "LSCHED_RUN_LAUNCHER names no descriptor of a launcher");
+  EXPECT_EQ(made.error().text,
+            "LSCHED_RUN_LAUNCHER is not the descriptor from `lsched run`: start the program with `lsched run`, or "
+            "unset LSCHED_RUN_ variables");
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ def world_of(group: dist.ProcessGroup | None = None) -> World:
     """
     group = group or dist.group.WORLD
     if not isinstance(group, Group):
-        raise ValueError(f"{group} is not a process group of the backend lsched")
+        raise ValueError(f"{group} is not a process group of the backend lsched: create the group with "
+                         "backend=\"lsched\"")
     return group.world
 
 

@@ -35,7 +35,7 @@ class AdasumOptimizer(Wrapper):
         self.world, self._limit = world_and_limit(process_group, timeout)
         with refusing(self.world):
             if local_steps < 1:
-                raise ValueError("local_steps must be at least 1")
+                raise ValueError(f"local_steps is {local_steps}, but must be at least 1")
             super().__init__(inner, named_parameters)
             self._before, self._move = self.parameters.vector(), self.parameters.vector()
         self._local_steps, self._steps = local_steps, 0
@@ -123,7 +123,8 @@ class AdasumState:
     def take(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         buffer = bucket.buffer()
         if not buffer.is_cpu:
-            raise NotImplementedError(f"the gradients are on {buffer.device}, but adaptive sums need models on the CPU")
+            raise NotImplementedError(f"the gradients are on {buffer.device}, but adaptive sums need models on the "
+                                      "CPU: move the model")
         key = tuple(id(each) for each in bucket.parameters())
         exchange = self._exchanges.get(key)
         if exchange is None:

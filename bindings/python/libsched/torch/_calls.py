@@ -1,10 +1,10 @@
 """The collective calls of a group, and the refusal of a call on all ranks.
 
 The n-th commit of each rank (a create, or a refusal) is paired with the n-th commit of every other rank. A call commits
-one create if its schedule is new, and no create if its kind is known. In both cases all ranks do the same. A rank that
-refuses call k sends the number k to all other ranks, and commits a failing create, the refusal. If the library itself
-has made the create of the call fail, that create is the refusal. Every other rank must make exactly one commit that is
-paired with the refusal:
+one create if its schedule is new, and no create if the schedule exists already. In both cases all ranks do the same. A
+rank that refuses call k sends the number k to all other ranks, and commits a create that fails (the refusal). If the
+library itself has made the create of the call fail, that create is the refusal. Every other rank must make exactly one
+commit that is paired with the refusal:
 
     state of the other rank                             commit that is paired with the refusal
     the rank has not begun call k                       the rank keeps the message until it begins call k
@@ -15,9 +15,9 @@ paired with the refusal:
     later calls: with one commit since call k           the create of that later call, which fails
     later calls: with more commits, or call k is over   cannot be paired any more: the group is given up
 
-Before the ranks have agreed upon the create of its call, a rank does not look for messages. If a third rank is late,
-the create is still in progress, and a second commit would be paired with the next commit of the refusing rank. A rank
-in a round looks every SLICE seconds.
+Before the ranks have agreed upon the create of its call, a rank does not look for messages. While a third rank is late,
+the create is still in progress, and a second commit of this rank would be paired with the next commit of the refusing
+rank. A rank in a round looks every SLICE seconds.
 
 A settled call has been refused on all ranks. Each rank then drops all schedules, and begins its next call with one more
 commit (_commit_agreement). This commit creates a schedule whose capacity is the number of the refused call. The create
@@ -92,7 +92,7 @@ class Calls:
         self.is_under_way = False
         self.may_refuse = False
         self.has_begun = False  # true once a part of the present call has begun its round
-        self._commits = 0  # commits of this rank when the present part of the call began
+        self._commits = 0  # number of this rank's commits when the present part of the call began
         self._settled = 0  # the last refused call
         self._heard: set[int] = set()  # numbers of refused calls that this rank has not reached
         self._must_agree = False  # the ranks must agree on the last refused call before the next commit
@@ -181,20 +181,21 @@ class Calls:
             try:
                 message.cancel()
                 return None
-            except Error:  # the message has begun to move
+            except Error:  # the transfer of the message has begun
                 message.wait(self._limit)
         return payload[0]
 
     def _join(self, refused: int, number: int, later_commits: int) -> None:
         """Makes the commit that is paired with the refusal of a call, and raises the failure.
 
-        Gives the group up if the refused call has ended without an error on this rank, because this rank's later calls
-        can no longer be paired with the calls of the other ranks.
+        Gives the group up if the refused call has ended without an error on this rank. In that case, this rank's later
+        calls can no longer be paired with the calls of the other ranks.
         """
         if later_commits == 0:
             reason = self._failure_of_join()
         else:
-            reason = Cancelled("another rank has refused this call", "LSCHED_ERR_CANCELLED")
+            reason = Cancelled("another rank has refused the arguments of this call: the error of that rank has the "
+                               "reason", "LSCHED_ERR_CANCELLED")
         self._settle(refused)
         is_lost = refused < _call_of(number) or later_commits > 1
         if is_lost or later_commits == 0 and reason.status not in _OF_CREATES:
@@ -206,7 +207,8 @@ class Calls:
         made = Schedule(self._world, _core.barrier(self._world))
         try:
             made._create_wait(self._limit)
-            return Error("a call was refused, but its create did not fail", "LSCHED_ERR_INTERNAL")
+            return Error("internal error: a call was refused, but the creation of its schedule did not fail",
+                         "LSCHED_ERR_INTERNAL")
         except Error as error:
             return error
         finally:
@@ -226,7 +228,7 @@ class Calls:
         self._schedules.drop(number)
 
     def settle_failed_create(self, error: Error, schedule: Any, number: int, commits: int | None = None) -> None:
-        """Settles a call whose create has failed, because a create fails on all ranks.
+        """Settles a call whose create has failed: a create fails on all ranks.
 
         A failure that names a round is not the failure of a create, and may not occur on other ranks. `commits` is the
         number of commits of this rank when the round began; None: there are no later commits.

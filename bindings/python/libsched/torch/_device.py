@@ -30,7 +30,7 @@ def event_in(stream: Any) -> Any:
 
 
 def future(device: torch.device) -> torch.futures.Future:
-    """Returns a future whose value is ready after all work that the current streams have when the value is set."""
+    """Returns a future. Its value is ready after all work that is in the current streams when the value is set."""
     return torch.futures.Future(devices=[device])
 
 

@@ -248,7 +248,8 @@ class Group(ProcessGroup):
         source = side_by_side(input)
         flat = empty_bytes(sum(sizes), source.device)
         if source.nbytes != sizes[self._my_rank]:
-            raise _bad(f"the tensor has {source.nbytes} bytes, but its place in the list has {sizes[self._my_rank]}")
+            raise _bad(f"the tensor has {source.nbytes} bytes, but tensor_list[{self._my_rank}] has "
+                       f"{sizes[self._my_rank]}")
         kind = self._blocks_kind("allgather", sizes, source)
         work = self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
                          keeps=(source, flat))
@@ -306,7 +307,7 @@ class Group(ProcessGroup):
         expect_dtype(output, input.dtype)
         expect_apart(output, "gather_list")
         if any(each.nbytes != source.nbytes for each in output):
-            raise _bad("a tensor of gather_list differs in size from the input tensor")
+            raise _bad("a tensor of gather_list differs in size from the input tensor: pass tensors of equal size")
         expect_together(source, output[0])
         flat = empty_bytes(source.nbytes * self._ranks, source.device)
         return self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
@@ -326,7 +327,8 @@ class Group(ProcessGroup):
             self._expect_one_each(input, "scatter_list")
             expect_dtype(input, output.dtype)
             if any(each.nbytes != flat.nbytes for each in input):
-                raise _bad("a tensor of scatter_list differs in size from the output tensor")
+                raise _bad("a tensor of scatter_list differs in size from the output tensor: pass tensors of equal "
+                           "size")
             source = joined(input)
             expect_together(source, flat)
         return self._run(kind, 0 if source is None else source.data_ptr(), flat.data_ptr(), outputs, opts, finish,
@@ -344,7 +346,8 @@ class Group(ProcessGroup):
         expect_dtype(input, output.dtype)
         counts = [each.numel() for each in input]
         if output.numel() != counts[self._my_rank]:
-            raise _bad(f"output has {output.numel()} elements, but its part of the list has {counts[self._my_rank]}")
+            raise _bad(f"output has {output.numel()} elements, but input_list[{self._my_rank}] has "
+                       f"{counts[self._my_rank]}")
         expect_together(input[0], output)
         for each in input:
             expect_memory(each)
@@ -363,7 +366,8 @@ class Group(ProcessGroup):
                         opts: Any) -> Work:
         flat, finish = staged(output)
         if source.dtype != flat.dtype:
-            raise _bad(f"the input has dtype {source.dtype}, but the output has {flat.dtype}")
+            raise _bad(f"the input has dtype {source.dtype}, but the output has {flat.dtype}: pass tensors of the same "
+                       "dtype")
         factor = 2 if flat.is_complex() else 1
         count, dtype, op, divisor = self._reduction(flat, opts)
         if op is None:
@@ -691,14 +695,14 @@ class Group(ProcessGroup):
 
     def _together(self, works: list[Work], tensors: list[torch.Tensor]) -> Work:
         if not works:
-            raise _bad("a call has no tensors")
+            raise _bad("the call got no tensors: pass at least one tensor")
         if len(works) == 1:
             return works[0]
         in_streams = sum(isinstance(each, (StreamWork, SeveralInStreams)) for each in works)
         if in_streams == 0:
             return Work(Several(works), tensors, self._limit)
         if in_streams < len(works):
-            raise _bad("calls on tensors of the CPU and of a device cannot share one work")
+            raise _bad("a coalesced call got tensors on the CPU and on a device: make a separate call for each")
         return SeveralInStreams(works, tensors)
 
     # --- arguments -----------------------------------------------------------------------------------------------
@@ -709,11 +713,11 @@ class Group(ProcessGroup):
         count, kind = flat.numel(), flat.dtype
         if flat.is_complex():
             if word not in ("sum", "avg", "premul_sum"):
-                raise _bad(f"{opts.reduceOp.op.name} is not defined for complex tensors")
+                raise _bad(f"{opts.reduceOp.op.name} is not defined for complex tensors: use SUM, AVG or PREMUL_SUM")
             count, kind = 2 * count, flat.dtype.to_real()
         elif kind == torch.bool:
             if word not in _OPS_OF_BOOL:
-                raise _bad(f"{opts.reduceOp.op.name} is not defined for bool tensors")
+                raise _bad(f"{opts.reduceOp.op.name} is not defined for bool tensors: convert them to integers")
             word = _OPS_OF_BOOL[word]
         number = _DTYPES.get(kind)
         if number is None or word is None:
@@ -725,14 +729,16 @@ class Group(ProcessGroup):
 
     def _split_bytes(self, tensor: torch.Tensor, splits: Sequence[int], what: str) -> list[int]:
         if tensor.dim() == 0:
-            raise _bad(f"{what} is a single number, which cannot be split for {self._ranks} ranks")
+            raise _bad(f"{what} has no dimension, so it cannot be split for {self._ranks} ranks: pass a 1-D tensor")
         rows = tensor.size(0)
         if not splits:
             if rows % self._ranks:
-                raise _bad(f"{what} has {rows} rows, which cannot be split into {self._ranks} equal parts")
+                raise _bad(f"{what} has {rows} rows, which cannot be split into {self._ranks} equal parts: pass split "
+                           "sizes")
             return [tensor.nbytes // self._ranks] * self._ranks
         if len(splits) != self._ranks or sum(splits) != rows or min(splits) < 0:
-            raise _bad(f"{what} has {rows} rows, but its split sizes are {list(splits)}")
+            raise _bad(f"{what} has {rows} rows, but its split sizes are {list(splits)}: pass {self._ranks} sizes of "
+                       f"sum {rows}")
         row = tensor.nbytes // rows if rows else 0
         return [row * each for each in splits]
 
@@ -789,7 +795,7 @@ def _filled(options: Any, timeout: Any, **members: Any) -> Any:
 
 def _expect_tag(tag: int) -> None:
     if tag == _calls.TAG:
-        raise _bad(f"the tag {tag} is reserved for the library")
+        raise _bad(f"the tag {tag} is reserved for the library: use another tag")
 
 
 def _bad(text: str) -> ArgumentError:

@@ -27,7 +27,8 @@ def world_and_limit(group: Any, timeout: float | None) -> tuple[World, float]:
     if group is None:
         group = dist.group.WORLD
     if not isinstance(group, Group):
-        raise ValueError(f"{group} is not a process group of the backend lsched")
+        raise ValueError(f"{group} is not a process group of the backend lsched: create the group with "
+                         "backend=\"lsched\"")
     return group.world, group._limit if timeout is None else timeout
 
 

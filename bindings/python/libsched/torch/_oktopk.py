@@ -15,9 +15,9 @@ class OkTopkState(Hook):
         state = libsched.torch.OkTopkState(ddp, density=0.01, warmup_steps=100)
         ddp.register_comm_hook(state, libsched.torch.oktopk_hook)
 
-    The hook selects the elements of the gradient with the largest magnitudes, a fraction of `density`, and replaces
-    them by their mean over ranks, with the same bits on all ranks. All other elements become zero. A rank keeps its
-    elements that were not sent, and adds them to the next gradient.
+    The hook selects the elements of the gradient with the largest magnitudes, a fraction of `density`. It replaces
+    these elements by their mean over ranks, with the same bits on all ranks. All other elements become zero. A rank
+    keeps its elements that were not sent, and adds them to the next gradient.
         density       fraction of the elements, or a function that returns the fraction for the number of a step
         warmup_steps  number of steps at the beginning that use the dense mean
         nans          "error": backward() raises an error that names NotFinite; "skip": gradients become NaN on all
@@ -108,11 +108,13 @@ class OkTopkState(Hook):
         All ranks call it. If the number of ranks or the density differs, only the residuals are used.
         """
         if (state["ranks"] == self.world.size) and state["rank"] != self.world.rank:
-            raise ValueError(f"the state is of rank {state['rank']}, but this is rank {self.world.rank}")
+            raise ValueError(f"the state is of rank {state['rank']}, but this is rank {self.world.rank}: load the "
+                             "state that this rank has saved")
         known = {name: each.numel() for name, each in zip(self.parameters.names, self.parameters.tensors)}
         for name, each in state["residual"].items():
             if known.get(name) != each.numel():
-                raise ValueError(f"the residual of {each.numel()} elements for {name} does not match the model")
+                raise ValueError(f"the state has {each.numel()} residual elements for {name}, which does not match the "
+                                 "model")
         self.steps = state["steps"]
         self._loaded = state
         self._close_sparse()

@@ -15,7 +15,7 @@ class Parameters:
         self.tensors: list[torch.nn.Parameter] = []
         for name, tensor in named:
             if tensor.requires_grad and tensor.is_complex():
-                raise ValueError(f"{name} is complex, but these sums need real numbers")
+                raise ValueError(f"{name} is complex, but partial, adaptive and sparse sums need real numbers")
             if tensor.requires_grad and not tensor.is_cpu:
                 raise NotImplementedError(f"{name} is on {tensor.device}, but partial, adaptive and sparse sums need "
                                           "models on the CPU")
@@ -23,7 +23,7 @@ class Parameters:
                 self.names.append(name)
                 self.tensors.append(tensor)
         if not self.tensors:
-            raise ValueError("no parameter requires a gradient")
+            raise ValueError("no parameter of the model requires a gradient: set requires_grad before this call")
         wide = any(each.dtype == torch.float64 for each in self.tensors)
         self.dtype = torch.float64 if wide else torch.float32
         self.word = "f64" if wide else "f32"
@@ -89,8 +89,8 @@ class Vector:
     def be_gradients(self) -> None:
         """Sets `grad` of each parameter to its part of this vector.
 
-        A parameter with a different dtype or a different order in memory gets a copy in the order of the parameter,
-        because fused optimizers require the same order.
+        If the dtype or the order in memory differs between a parameter and this vector, the parameter gets a copy in
+        its own order. Fused optimizers require this order.
         """
         for part, each in zip(self.parts, self._of.tensors):
             is_alike = part.dtype == each.dtype and part.stride() == each.stride()

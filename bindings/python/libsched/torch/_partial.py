@@ -55,7 +55,7 @@ class PartialOptimizer(Wrapper):
         self.world, self._limit = world_and_limit(process_group, timeout)
         with refusing(self.world):
             if isinstance(inner, torch.optim.SparseAdam):
-                raise ValueError("SparseAdam takes sparse gradients, but partial sums need dense gradients: use Adam, "
+                raise ValueError("SparseAdam needs sparse gradients, but partial sums need dense gradients: use Adam, "
                                  "and layers with sparse=False")
             if isinstance(inner, torch.optim.LBFGS):
                 raise ValueError("LBFGS evaluates the loss several times in a step, but a round has one gradient from "
@@ -146,7 +146,7 @@ class PartialOptimizer(Wrapper):
     def _collect(self, has_more: bool = False) -> None:
         """Makes inner steps with all results that were not collected yet.
 
-        `has_more` is true if an inner step was already made; then no step is made without a new result.
+        If `has_more` is true, an inner step was already made, and another step is made only with a new result.
         """
         while True:
             report = self.sums.collect(self._ticket, self._result.flat, self._limit)
@@ -292,13 +292,13 @@ class PartialState(Hook):
                  timeout: float | None = None, seed: int = 0) -> None:
         with refusing(world_and_limit(ddp.process_group, timeout)[0]):
             if ddp.broadcast_buffers and any(True for _ in ddp.module.buffers()):
-                raise ValueError("DDP broadcasts buffers in every step, and so waits for rank 0: "
-                                 "set broadcast_buffers=False")
+                raise ValueError("DDP broadcasts buffers in every step, so each step would wait for rank 0: set "
+                                 "broadcast_buffers=False")
             if ddp.find_unused_parameters:
-                raise ValueError("DDP looks for unused parameters together with all ranks: "
-                                 "set find_unused_parameters=False")
+                raise ValueError("DDP looks for unused parameters on all ranks, so each step would wait for late "
+                                 "ranks: set find_unused_parameters=False")
             if lag not in ("latest", "accumulate"):
-                raise ValueError('a hook has one result per step: lag must be "latest" or "accumulate"')
+                raise ValueError(f'lag is {lag!r}, but a hook has one result per step: use "latest" or "accumulate"')
             super().__init__(ddp, timeout)
         self.report: Report | None = None
         self.sums = self.world.partial(self.parameters.count, self.parameters.word, activation=activation, lag=lag,

@@ -68,9 +68,8 @@ class StreamPlace(Place):
     def start(self, input: int, output: int, stream: int, keeps: Any) -> _core.Ticket:
         """Starts the next round, which runs after the work in the stream.
 
-        If the memory differs from the memory of the last round, or if 16 rounds are outstanding, first waits until all
-        rounds of the place have ended, and raises DistBackendError if one of them fails. In all other cases, does not
-        block.
+        Does not block, unless the memory differs from the memory of the last round or 16 rounds are outstanding. In
+        these cases, first waits until all rounds of the place have ended. Raises DistBackendError if one of them fails.
         """
         while self._works and getattr(self._works[0](), "_ticket", None) is None:
             self._works.popleft()
@@ -202,7 +201,8 @@ class Schedules:
         """Raises DistBackendError if the group was given up."""
         if self._why is not None:
             why = getattr(self._why, "text", str(self._why)) or type(self._why).__name__
-            raise as_torch_error(Cancelled(f"this process group was given up, because an earlier call failed: {why}",
+            raise as_torch_error(Cancelled(f"this process group was given up, because an earlier call failed: {why}. "
+                                           "Create a new group",
                                            "LSCHED_ERR_CANCELLED"))
 
     def give_up(self, why: BaseException) -> None:

@@ -12,10 +12,12 @@ from ._work import as_torch_error
 
 def _expect_here(tensor: torch.Tensor) -> None:
     if not tensor.is_cpu and not tensor.is_cuda:
-        raise as_torch_error(Unsupported(f"lsched supports tensors on the CPU and on CUDA, not on {tensor.device}",
+        raise as_torch_error(Unsupported(f"lsched supports tensors on the CPU and on CUDA, not on {tensor.device}: "
+                                         "pass a copy on the CPU",
                                          "LSCHED_ERR_UNSUPPORTED"))
     if tensor.layout != torch.strided:
-        raise as_torch_error(Unsupported(f"this call supports dense tensors, not {tensor.layout}",
+        raise as_torch_error(Unsupported(f"this call supports dense tensors, not {tensor.layout}: pass "
+                                         "tensor.to_dense()",
                                          "LSCHED_ERR_UNSUPPORTED"))
 
 
@@ -31,27 +33,29 @@ def expect_host(tensor: torch.Tensor, what: str) -> None:
 
 def expect_together(one: torch.Tensor, other: torch.Tensor) -> None:
     if one.device != other.device:
-        raise _refused(f"the tensors of a call are on {one.device} and on {other.device}")
+        raise _refused(f"the tensors of a call are on {one.device} and on {other.device}: move them to the same device")
 
 
 def expect_dtype(tensors: Sequence[torch.Tensor], dtype: torch.dtype) -> None:
     """Refuses tensors whose dtype is not `dtype`, because bytes are moved without conversion."""
     for each in tensors:
         if each.dtype != dtype:
-            raise _refused(f"the tensors of a call have the dtypes {dtype} and {each.dtype}")
+            raise _refused(f"the tensors of a call have the dtypes {dtype} and {each.dtype}: convert them to the same "
+                           "dtype")
 
 
 def expect_memory(tensor: torch.Tensor) -> None:
     """Refuses a tensor without memory: its storage was freed, or belongs to another tensor (a wrapper)."""
     if tensor.numel() and tensor.data_ptr() == 0:
-        raise _refused(f"a tensor of {tensor.numel()} elements has no memory")
+        raise _refused(f"a tensor of {tensor.numel()} elements has no memory, because its storage was freed or is a "
+                       "wrapper")
 
 
 def expect_writable(tensor: torch.Tensor) -> None:
     """Refuses an output whose elements share memory, such as an expanded tensor, because torch cannot write it."""
     if torch._debug_has_internal_overlap(tensor) == _OVERLAPS:
-        raise _refused(f"elements of an output share memory: its shape is {tuple(tensor.shape)}, its strides are "
-                       f"{tensor.stride()}: pass a contiguous tensor")
+        raise _refused(f"elements of an output of shape {tuple(tensor.shape)} and strides {tensor.stride()} share "
+                       "memory: pass a contiguous tensor")
 
 
 _OVERLAPS = 1  # a result of _debug_has_internal_overlap(); 0: no, 2: not known
@@ -66,7 +70,7 @@ def expect_apart(tensors: Sequence[torch.Tensor], what: str) -> None:
     ends = [each.data_ptr() + _span(each) * each.element_size() for each in written]
     is_near = [each.data_ptr() < end for each, end in zip(written[1:], ends)]
     if any(is_near) and _share_elements(written, max(ends)):
-        raise _refused(f"{what} contains the same memory more than once")
+        raise _refused(f"tensors of {what} share memory: pass tensors that do not overlap")
 
 
 def _span(tensor: torch.Tensor) -> int:

@@ -91,8 +91,8 @@ class FutureOrder:
     """The order of a group's collective calls whose futures were requested outside callbacks.
 
     Callbacks run when works end, and that order differs between ranks. A callback of a Work may begin a collective
-    after the group has begun a later one. If another rank begins these two collectives in the opposite order, they are
-    paired wrongly.
+    after the group has begun a later one. If another rank begins these two collectives in the opposite order, the
+    collectives are paired wrongly.
     """
 
     _running = threading.local()  # `work`: the work whose callbacks this thread runs
@@ -110,13 +110,13 @@ class FutureOrder:
             work.number = self._last
 
     def expect_kept(self) -> None:
-        """Raises DistBackendError in a callback of a Work after which the group has begun another Work."""
+        """Raises DistBackendError in a callback of a Work if the group has begun another Work after that Work."""
         outer = getattr(self._running, "work", None)
         if outer is not None and outer.order is self and outer.number < self._last:
             raise as_torch_error(Unsupported(
-                "a callback of a future starts a collective, but this group has started another collective since: "
-                "ranks could start the two in different orders. Start collectives outside callbacks, or use one bucket "
-                "(bucket_cap_mb of DistributedDataParallel)", "LSCHED_ERR_UNSUPPORTED"))
+                "a callback of a future starts a collective after this group has started another collective, so ranks "
+                "could start them in different orders. Start collectives outside callbacks, or use a single DDP bucket "
+                "(bucket_cap_mb)", "LSCHED_ERR_UNSUPPORTED"))
 
     @classmethod
     @contextlib.contextmanager
@@ -256,8 +256,8 @@ class _Waiter:
     def stop(self) -> None:
         """Ends the threads. Waits for callbacks, at most five seconds.
 
-        A thread that runs when the interpreter ends may abort the process, because Python ends threads by unwinding
-        their stacks, and torch's code between does not permit that.
+        A thread that still runs when the interpreter ends may abort the process: Python ends threads by unwinding their
+        stacks, and torch's code on these stacks does not permit that.
         """
         self._works.put(None)
         until = time.monotonic() + 5

@@ -52,7 +52,7 @@ def opened(options: Any, limit: float) -> World:
 
 
 def forget(world: World) -> None:
-    """Makes the next default group open a new world if `world` is the root world, even an open one."""
+    """If `world` is the root world, makes the next default group open a new world, even while `world` is open."""
     global _root
     if _root is not None and _root.world is world:
         _root = None

@@ -24,7 +24,8 @@ class Wrapper(torch.optim.Optimizer):
         self.parameters = Parameters(named)
         its = {id(each) for group in inner.param_groups for each in group["params"] if each.requires_grad}
         if its != {id(each) for each in self.parameters.tensors}:
-            raise ValueError("named_parameters and the parameters of the optimizer are not the same")
+            raise ValueError("named_parameters and the parameters of the optimizer are not the same: pass "
+                             "model.named_parameters() of the model that the optimizer trains")
         self._ids = its
         self._syncs = True
 
@@ -35,8 +36,8 @@ class Wrapper(torch.optim.Optimizer):
                 if each.requires_grad and id(each) not in self._ids:
                     name = type(self).__name__
                     raise ValueError(f"a parameter of shape {tuple(each.shape)} did not require a gradient when the "
-                                     f"{name} was created, so the ranks have no agreement on it: create a new {name} "
-                                     "after unfreezing parameters")
+                                     f"{name} was created, so the ranks do not combine its gradient: create a new "
+                                     f"{name} after unfreezing parameters")
 
     def __getattr__(self, name: str) -> Any:
         """Reads the state, param_groups, defaults, tables of hooks and so on from the inner optimizer."""
@@ -51,7 +52,8 @@ class Wrapper(torch.optim.Optimizer):
         self.inner.zero_grad(set_to_none)
 
     def add_param_group(self, group: dict[str, Any]) -> None:
-        raise RuntimeError("parameters cannot be added: all ranks have agreed on their number")
+        raise RuntimeError("parameters cannot be added, because all ranks have agreed on their number: create a new "
+                           f"{type(self).__name__}")
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -83,7 +85,7 @@ class Wrapper(torch.optim.Optimizer):
         state = dict(state)
         mine = state.pop("libsched", None)
         if mine is not None and mine["names"] != self.parameters.names:
-            raise ValueError("the state belongs to a model with other parameters")
+            raise ValueError("the state belongs to a model with other parameters: load the state of this model")
         self.inner.load_state_dict(state)
         return mine
 

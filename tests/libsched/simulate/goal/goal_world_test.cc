@@ -53,7 +53,7 @@ TEST(export_goal, keeps_messages_and_deps_of_an_allreduce_of_two) {
   const std::string text = to_goal_text(made->program, made->description);
   EXPECT_TRUE(contains(text,
                        "// libsched: allreduce/recursive_doubling, 2 ranks, round 1\n"
-                       "// times in ns; computes take 0.5 ns for each byte they write\n"))
+                       "// times in ns; computes take 0.5 ns for each byte that they write\n"))
       << text;
   EXPECT_FALSE(contains(text, "scenario")) << text;
   EXPECT_TRUE(contains(text, "send 40b to 1 tag 2\n")) << text;
@@ -221,14 +221,16 @@ TEST(import_goal, refuses_what_is_not_static_or_does_not_pair_up) {
     return made ? std::string() : made.error().text;
   };
   EXPECT_EQ(complaint("recv 1b from -1", "send 1b to 0"),
-            "rank 0, op 0 receives from any rank: the matching op is known only at run time");
+            "rank 0, op 0 receives from any rank: the matching op would be known only at run time, so name the peer "
+            "and the tag");
   EXPECT_EQ(complaint("calc 1\nrecv 1b from 1 tag -1", "send 1b to 0"),
-            "rank 0, op 1 has any tag: the matching op is known only at run time");
+            "rank 0, op 1 has any tag: the matching op would be known only at run time, so name the peer and the tag");
   EXPECT_EQ(complaint("send 1b to 1\nsend 1b to 1", "recv 1b from 0"),
             "rank 0, op 1 sends 1 byte, which no rank receives");
   EXPECT_EQ(complaint("send 1b to 1", "recv 1b from 0\nrecv 1b from 0 tag 1"),
             "rank 1, op 1 receives 1 byte, which no rank sends");
-  EXPECT_EQ(complaint("send 2b to 1", "recv 1b from 0"), "rank 0, op 0 sends 2 bytes, rank 1, op 0 receives 1 byte");
+  EXPECT_EQ(complaint("send 2b to 1", "recv 1b from 0"),
+            "rank 0, op 0 sends 2 bytes, but the matching receive is shorter: rank 1, op 0 receives 1 byte");
   EXPECT_TRUE(contains(complaint("a: calc 1\nb: calc 1\na requires b\nb requires a", ""), "rank 0: "));
   EXPECT_TRUE(contains(complaint("recv 18446744073709551615b from 1", "send 18446744073709551615b to 0"), "2^48-1"));
   EXPECT_TRUE(contains(complaint("send 1b to 0\nrecv 1b from 0", ""), "rank 0: "));
