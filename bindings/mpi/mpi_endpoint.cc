@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -40,7 +39,8 @@ result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mp
 
   std::optional<failure> why;
   if (!answers)
-    why = failure{status::transport, "MPI failed to return the rank, the size or the thread level of the communicator"};
+    why = failure{status::transport,
+                  "MPI failed to return rank, size or thread level of the communicator: pass a valid communicator"};
   if (limits.chunk_bytes == 0 || limits.chunk_bytes > static_cast<std::uint64_t>(std::numeric_limits<int>::max()))
     why = failure{status::argument, "chunk_bytes is " + std::to_string(limits.chunk_bytes) +
                                         ": an MPI message has between 1 and 2^31-1 bytes"};
@@ -54,14 +54,15 @@ mpi_endpoint::mpi_endpoint(MPI_Comm comm, const lsched::world& place, const mpi_
       limits_(limits),
       is_thread_multiple_(is_thread_multiple),
       links_(place.size, k_first_payload_tag, limits.highest_tag),
-      boards_({.comm = comm,
-               .self = place.self,
-               .tag = k_board_tag,
-               .begin_with = [this](rank peer) { begin_with(peer); },
-               .note_sent = [this](rank peer) { ++links_.stream_to(peer).sent; },
-               .note_taken = [this](rank peer) { ++links_.stream_to(peer).taken; },
-               .succeeded = [this](int code) { return succeeded(code); },
-               .health = [this] { return health_; }}) {}
+      carrier_({.comm = comm,
+                .tag = k_board_tag,
+                .begin_with = [this](rank peer) { begin_with(peer); },
+                .note_sent = [this](rank peer) { ++links_.stream_to(peer).sent; },
+                .note_taken = [this](rank peer) { ++links_.stream_to(peer).taken; },
+                .succeeded = [this](int code) { return succeeded(code); },
+                .health = [this] { return health_; },
+                .take = [this](rank from, std::span<const std::byte> bytes) { boards_.take(from, bytes); }}),
+      boards_(place.self, carrier_) {}
 
 mpi_endpoint::~mpi_endpoint() { close(); }
 
@@ -94,7 +95,7 @@ bool mpi_endpoint::drain() {
   for (int i = 0; health_ == status::ok; ++i) {
     sweep();
     receive_orphans();
-    boards_.advance_transfers();
+    carrier_.advance_transfers();
     if (is_drained()) return true;
     if (clock::now() >= deadline) return false;
     if (i < 100)
@@ -108,7 +109,7 @@ bool mpi_endpoint::drain() {
 // Sends the last control record to each peer. No message is sent afterwards, so the count in the record is final.
 void mpi_endpoint::announce_end() {
   for (link_id link = 0; link < links_.size(); ++link) {
-    forget(link);
+    awaited_.forget(link);
     links_[link].is_live = false;
   }
   for (const auto& with : links_.streams()) {
@@ -146,7 +147,7 @@ bool mpi_endpoint::is_drained() const {
   const auto is_at_odds = [](const auto& with) {
     return with != nullptr && (with->listening == listening::posted || with->taken < with->announced);
   };
-  return requests_.empty() && !boards_.has_transfers() && std::ranges::none_of(links_.streams(), is_at_odds);
+  return requests_.empty() && !carrier_.has_transfers() && std::ranges::none_of(links_.streams(), is_at_odds);
 }
 
 // Leaks the communicator and all memory that MPI may still access. Called if a peer died or never closed its endpoint,
@@ -156,7 +157,7 @@ void mpi_endpoint::leak() {
   links_.abandon();
   for (mpi_edge::memory& held : orphans_) (void)held.release();
   (void)dropped_.release();
-  boards_.abandon();
+  carrier_.abandon();
   requests_.abandon();
 }
 
@@ -181,14 +182,7 @@ void mpi_endpoint::begin_with(rank peer) {
 
 result<std::unique_ptr<board>> mpi_endpoint::open_board(std::size_t) { return std::unique_ptr<board>(boards_.open()); }
 
-// The board of all ranks is the first board of every rank.
-std::unique_ptr<board> mpi_endpoint::open_home_board() {
-  std::vector<rank> all(static_cast<std::size_t>(place().size));
-  std::iota(all.begin(), all.end(), 0);
-  auto made = boards_.open();
-  (void)made->join(all, std::vector<member_address>(all.size()));
-  return made;
-}
+std::unique_ptr<board> mpi_endpoint::open_home_board() { return boards_.open_home(place().size); }
 
 result<std::vector<link_id>> mpi_endpoint::attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                                   std::span<const edge_spec> edges) {
@@ -196,7 +190,7 @@ result<std::vector<link_id>> mpi_endpoint::attach(std::uint32_t id, std::span<co
     return failure{health_, "an earlier call of MPI has failed, so this world cannot be used any more"};
   auto answer = links_.attach(id, members, credits, edges);
   requests_.reserve(links_.most_requests());
-  due_.reserve(links_.size());
+  awaited_.reserve(links_.size());
   return answer;
 }
 
@@ -213,7 +207,7 @@ status mpi_endpoint::link(std::uint32_t id, std::span<const member_address> all)
 void mpi_endpoint::detach(std::uint32_t id) {
   const auto is_live = [this](link_id link) { return links_[link].is_live; };
   const bool was_abandoned = !std::ranges::all_of(links_.of(id), is_live);
-  for (const link_id link : links_.of(id)) forget(link);
+  for (const link_id link : links_.of(id)) awaited_.forget(link);
   links_.detach(id, !was_abandoned);
 }
 
@@ -234,7 +228,7 @@ void mpi_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
 
 void mpi_endpoint::kill_links(std::uint32_t id) {
   for (const link_id link : links_.of(id)) {
-    forget(link);
+    awaited_.forget(link);
     links_[link].is_live = false;
   }
 }

@@ -12,7 +12,7 @@
 // (instance, index, value). While a batch of records is in flight, newer values wait in a table. A batch is sent
 // synchronously (Issend), so at most one batch is sent to a peer that does not receive. The cancellation of an instance
 // is also a record. A rank that receives this record for the first time sends it to its own peers in the instance. The
-// messages of boards (mpi_boards.h) have tag 1.
+// messages of boards (mpi_board_carrier.h) have tag 1.
 //
 // close() drains all streams. The last control record from a rank to a peer contains the number of all other MPI
 // messages that the rank has sent to this peer. After the last record, the rank sends no further message. close() also
@@ -36,10 +36,12 @@
 #include <vector>
 
 #include "bindings/mpi/finalize_hook.h"
-#include "bindings/mpi/mpi_boards.h"
+#include "bindings/mpi/mpi_board_carrier.h"
 #include "bindings/mpi/mpi_links.h"
 #include "bindings/mpi/mpi_requests.h"
+#include "libsched/transport/awaited_links.h"
 #include "libsched/transport/endpoint.h"
+#include "libsched/transport/message_boards.h"
 
 namespace lsched {
 
@@ -87,7 +89,7 @@ class mpi_endpoint final : public endpoint, public endpoint_liveness {
   void disarm(link_id link) override;
   std::size_t poll(std::span<completion> out) override;
   bool is_listening() const override {
-    return waiting_ != 0 || requests_.size() != idle_receives_ || boards_.is_busy();
+    return awaited_.has_any() || requests_.size() != idle_receives_ || is_board_busy();
   }
   bool is_time_driven() const override { return is_listening(); }
   status health() const override { return health_; }
@@ -123,9 +125,6 @@ class mpi_endpoint final : public endpoint, public endpoint_liveness {
   void take_control(mpi_stream& from, int bytes);
   void take_control(mpi_stream& from, const mpi_stream::control_record& news);
 
-  void await(link_id link, enum mpi_link::wait awaited, round_no round);
-  void satisfy(link_id link);
-  void forget(link_id link);
   void add_request(MPI_Request request, mpi_requests::owner owner);
   bool uses_callers_memory(const mpi_requests::owner& owner) const;
   void sweep();
@@ -133,6 +132,7 @@ class mpi_endpoint final : public endpoint, public endpoint_liveness {
   bool succeeded(int code);
   void begin_with(rank peer);
 
+  bool is_board_busy() const { return boards_.is_awaiting() || carrier_.has_transfers(); }
   bool drain();
   void announce_end();
   void receive_orphans();
@@ -154,10 +154,10 @@ class mpi_endpoint final : public endpoint, public endpoint_liveness {
 
   mpi_requests requests_;
   std::size_t idle_receives_ = 0;  ///< number of receives posted for control records that may never arrive
-  std::vector<link_id> due_;
-  std::size_t waiting_ = 0;  ///< number of links that wait for an event, including the links in due_
+  awaited_links<mpi_links> awaited_{links_};
 
-  mpi_boards boards_;
+  mpi_board_carrier carrier_;
+  message_boards boards_;
 };
 
 }  // namespace lsched

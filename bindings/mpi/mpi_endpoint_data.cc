@@ -11,7 +11,7 @@ namespace {
 
 using namespace mpi_edge;
 using task = mpi_requests::task;
-using wait = enum mpi_link::wait;
+using wait = mpi_link::wait;
 using listening = enum mpi_stream::listening;
 
 }  // namespace
@@ -26,7 +26,7 @@ bool mpi_endpoint::can_transmit(const mpi_link& state, round_no round) const {
 bool mpi_endpoint::send(link_id link, round_no round, const message& payload) {
   if (can_transmit(links_[link], round)) return transmit(link, round, payload);
   links_[link].outgoing = payload;
-  await(link, wait::turn, round);
+  awaited_.await(link, wait::turn, round);
   return false;
 }
 
@@ -52,16 +52,15 @@ bool mpi_endpoint::transmit(link_id link, round_no round, const message& payload
   if (is_small) return true;
   state.outgoing = payload;
   state.moved = 0;
-  if (state.wait == wait::nothing) await(link, wait::chunks, round);
-  state.wait = wait::chunks;
+  awaited_.await(link, wait::chunks, round);
   post_chunk_out(link);
   return false;
 }
 
 void mpi_endpoint::resume(link_id link) {
   mpi_link& state = links_[link];
-  if (state.wait != wait::turn || state.is_due || !can_transmit(state, state.round)) return;
-  if (transmit(link, state.round, state.outgoing)) satisfy(link);
+  if (state.wait_for != wait::turn || state.is_due || !can_transmit(state, state.round)) return;
+  if (transmit(link, state.round, state.outgoing)) awaited_.satisfy(link);
 }
 
 void mpi_endpoint::post_chunk_out(link_id link) {
@@ -81,7 +80,7 @@ void mpi_endpoint::post_chunk_out(link_id link) {
 bool mpi_endpoint::receive(link_id link, round_no round, message_target into, arrival& out) {
   mpi_link& state = links_[link];
   state.into = into;
-  await(link, wait::message, round);
+  awaited_.await(link, wait::message, round);
   if (health_ != status::ok) return false;
   MPI_Request request = MPI_REQUEST_NULL;
   const int room = static_cast<int>(bounce_bytes(state.spec));
@@ -98,7 +97,7 @@ bool mpi_endpoint::receive(link_id link, round_no round, message_target into, ar
   ++links_.stream_of(link).taken;
   if (!succeeded(MPI_Get_count(&news, MPI_BYTE, &bytes)) || !landed(link, bytes)) return false;
   out = state.incoming;
-  forget(link);
+  awaited_.forget(link);
   return true;
 }
 
@@ -153,10 +152,10 @@ bool mpi_endpoint::bring(link_id link) {
 bool mpi_endpoint::fetch(link_id link, round_no round, message_target into, arrival& out) {
   mpi_link& state = links_[link];
   state.into = into;
-  await(link, wait::message, round);
+  awaited_.await(link, wait::message, round);
   if (!bring(link)) return false;
   out = state.incoming;
-  forget(link);
+  awaited_.forget(link);
   return true;
 }
 
@@ -267,54 +266,27 @@ void mpi_endpoint::take_control(mpi_stream& from, const mpi_stream::control_reco
   state.value = std::max(state.value, news.value);
   if (state.spec.outgoing)
     resume(link);
-  else if (state.wait == wait::signal && state.value >= state.round)
-    satisfy(link);
+  else if (state.wait_for == wait::signal && state.value >= state.round)
+    awaited_.satisfy(link);
 }
 
 bool mpi_endpoint::arm(link_id link, round_no round) {
-  forget(link);
+  awaited_.forget(link);
   if (links_[link].value >= round) return true;
-  await(link, wait::signal, round);
+  awaited_.await(link, wait::signal, round);
   return false;
 }
 
 void mpi_endpoint::disarm(link_id link) {
-  if (links_[link].wait == wait::signal) forget(link);
+  if (links_[link].wait_for == wait::signal) awaited_.forget(link);
 }
 
 // --- data path: completions --------------------------------------------------------------------------------
 
-void mpi_endpoint::await(link_id link, enum mpi_link::wait awaited, round_no round) {
-  links_[link].wait = awaited;
-  links_[link].round = round;
-  ++waiting_;
-}
-
-void mpi_endpoint::satisfy(link_id link) {
-  // Does not allocate, because each link is in due_ at most once.
-  if (!std::exchange(links_[link].is_due, true)) due_.push_back(link);
-}
-
-void mpi_endpoint::forget(link_id link) {
-  mpi_link& state = links_[link];
-  if (state.wait == wait::nothing) return;
-  if (std::exchange(state.is_due, false)) std::erase(due_, link);
-  state.wait = wait::nothing;
-  --waiting_;
-}
-
 std::size_t mpi_endpoint::poll(std::span<completion> out) {
-  if (boards_.is_busy()) boards_.advance();
-  if (due_.size() <= out.size()) sweep();
-  const std::size_t found = std::min(due_.size(), out.size());
-  for (std::size_t i = 0; i < found; ++i) {
-    mpi_link& state = links_[due_[i]];
-    out[i] = {state.spec.cookie, state.round, state.wait == wait::message ? state.incoming : arrival{}};
-    state.is_due = false;
-    forget(due_[i]);
-  }
-  due_.erase(due_.begin(), due_.begin() + static_cast<std::ptrdiff_t>(found));
-  return found;
+  if (is_board_busy()) (void)boards_.advance();
+  if (awaited_.due() <= out.size()) sweep();
+  return awaited_.take(out);
 }
 
 void mpi_endpoint::add_request(MPI_Request request, mpi_requests::owner owner) {
@@ -336,7 +308,7 @@ void mpi_endpoint::sweep() {
     std::span<const mpi_requests::event> news;
     if (!succeeded(requests_.test_next(news, looked))) return;
     for (const mpi_requests::event& each : news) handle(each);
-    if (!due_.empty()) return;
+    if (awaited_.due() != 0) return;
   }
 }
 
@@ -359,13 +331,13 @@ void mpi_endpoint::handle(const mpi_requests::event& news) {
     case task::bounce_even:
     case task::bounce_odd: state.is_bounce_busy[job == task::bounce_odd ? 1 : 0] = false; return resume(target);
     case task::chunk_out:
-      if (state.moved == state.outgoing.bytes) return satisfy(target);
+      if (state.moved == state.outgoing.bytes) return awaited_.satisfy(target);
       return post_chunk_out(target);
     case task::header_in:
-      if (landed(target, news.bytes)) satisfy(target);
+      if (landed(target, news.bytes)) awaited_.satisfy(target);
       return;
     case task::chunk_in:
-      if (chunk_landed(target, news.bytes)) satisfy(target);
+      if (chunk_landed(target, news.bytes)) awaited_.satisfy(target);
       return;
     default: return;
   }

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "libsched/transport/edge_list.h"
+
 namespace lsched {
 
 using namespace mpi_edge;
@@ -33,7 +35,7 @@ std::size_t mpi_stream::next_batch() {
 result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                                std::span<const edge_spec> edges) {
   if (blocks_.contains(id)) return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
-  if (auto why = validate(edges)) return *why;
+  if (auto why = validate_edges(edges, static_cast<rank>(streams_.size()))) return *why;
   reap();
 
   std::unordered_map<rank, int> incoming;
@@ -54,28 +56,7 @@ result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, std::span<const
     return failure{
         status::no_memory,
         "MPI has no free tags for another schedule between these ranks: destroy schedules that are not needed"};
-  return failure{status::no_memory, "out of memory for the message buffers of the schedule"};
-}
-
-std::optional<failure> mpi_links::validate(std::span<const edge_spec> edges) const {
-  for (const edge_spec& edge : edges) {
-    if (edge.peer < 0 || static_cast<std::size_t>(edge.peer) >= streams_.size())
-      return failure{
-          status::argument,
-          "the schedule has a message to or from rank " + std::to_string(edge.peer) + ", which does not exist",
-          edge.peer};
-    if (edge.capacity > k_most_bytes / 4)
-      return failure{
-          status::no_memory,
-          "the schedule has a message of " + std::to_string(edge.capacity) + " bytes, which is larger than memory",
-          edge.peer};
-  }
-  std::vector<edge_spec> ordered(edges.begin(), edges.end());
-  std::ranges::sort(ordered, {}, order_of);
-  const auto twin = std::ranges::adjacent_find(ordered, {}, order_of);
-  if (twin != ordered.end())
-    return failure{status::argument, "two messages of the schedule have the same peer, tag and direction", twin->peer};
-  return std::nullopt;
+  return failure{status::no_memory, "out of memory for the message buffers of the schedule: destroy other schedules"};
 }
 
 link_id mpi_links::add(std::uint32_t id, bool credits, const edge_spec& edge) {
@@ -108,7 +89,7 @@ bool mpi_links::reserve_memory(block& held) {
   std::uint64_t bytes = 0;
   for (const link_id link : held.links) {
     const std::uint64_t more = own_bytes(links_[link].spec);
-    if (more > k_most_bytes - bytes) return false;
+    if (more > k_most_edge_bytes - bytes) return false;
     bytes += more;
   }
   held.bytes.reset(allocate_aligned(bytes));
@@ -191,13 +172,7 @@ void mpi_links::link(std::uint32_t id, std::span<const member_address> all) {
 }
 
 std::vector<link_id> mpi_links::link_to_each_peer(std::uint32_t id) const {
-  const auto peer_of = [this](link_id link) { return links_[link].spec.peer; };
-  const std::span<const link_id> its = of(id);
-  std::vector<link_id> some(its.begin(), its.end());
-  std::ranges::sort(some, {}, peer_of);
-  const auto is_same = [&](link_id one, link_id other) { return peer_of(one) == peer_of(other); };
-  some.erase(std::unique(some.begin(), some.end(), is_same), some.end());
-  return some;
+  return one_link_per_peer(of(id), [this](link_id link) { return links_[link].spec.peer; });
 }
 
 bool mpi_links::end(std::uint32_t id, const end_reason& reason) {

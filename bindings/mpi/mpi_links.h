@@ -24,7 +24,6 @@ namespace mpi_edge {
 
 /// Maximum size of a payload that is sent in one message with its header.
 inline constexpr std::uint64_t k_bounce_bytes = 16384;
-inline constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 47;
 
 struct freer {
   void operator()(std::byte* place) const { std::free(place); }
@@ -142,7 +141,7 @@ struct mpi_link {
   bool is_answered = false;      ///< the peer has replied to k_cancelled
   std::uint64_t value = 0;       ///< newest signal or credit that was received or sent
   std::uint64_t pending_at = 0;  ///< number of the link's record in the stream's table
-  enum wait wait = wait::nothing;
+  wait wait_for = wait::nothing;
   bool is_due = false;  ///< the awaited event has happened but was not reported yet
   round_no round = 0;   ///< round of the awaited event
   message outgoing{};
@@ -206,7 +205,6 @@ class mpi_links {
     std::optional<end_reason> ended{};
   };
 
-  std::optional<failure> validate(std::span<const edge_spec> edges) const;
   link_id add(std::uint32_t id, bool credits, const edge_spec& edge);
   bool reserve_memory(block& held);
   void assign_tags(const block& held, bool outgoing, const std::function<int(rank peer)>& first_tag_of);

@@ -1,0 +1,173 @@
+// Boards for transports without shared memory. On a board the members of a world exchange records, to agree on commits
+// (board.h). The world's first rank decides the result of each commit. The other members send their records to the
+// first rank, which sends one of three results to each member: all records, the commit was given up, or a member has
+// left the world. After a member has left, no later commit succeeds. A member that gives up a commit requests this from
+// the first rank. The first rank decides, and its decision may arrive when the member no longer waits.
+//
+//     member    record n ──▶  first: has all n?    ── all records ──▶  every member
+//     member    give up n ─▶  first: not yet?      ── given up ─────▶  every member; later records are dropped
+//     member    left ──────▶  first: no record n?  ── gone ─────────▶  every member; the first sends `left` to all
+//     member    offer ─────▶  first: has all?      ── met ──────────▶  every member; a closed board sends `left`
+//
+// Every message begins with a head. A board is identified by its first rank and by its number on that rank. Messages
+// for a closed board are dropped, and messages for a board that has not joined yet are kept.
+//
+// A rank that the transport has lost, or that has closed its endpoint, counts as a member that has left.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "libsched/transport/board.h"
+
+namespace lsched {
+
+class message_board;
+
+/// Carries the messages of the boards of one rank. A transport implements this interface, and gives each message that
+/// arrives to message_boards::take(). Messages between two ranks must arrive in order.
+class board_carrier {
+ public:
+  virtual ~board_carrier() = default;
+
+  /// The bytes of a message. The carrier may keep the pointer until the message has been sent.
+  using content = std::shared_ptr<const std::vector<std::byte>>;
+
+  /// Called when a board of this rank is connected to a board of a peer. The answer to an offer connects the boards, so
+  /// offers and withdrawals may be sent before this call.
+  virtual void begin_with(rank peer) = 0;
+  /// Sends a message. Does nothing if the transport has failed or if the peer is lost. Never waits.
+  virtual void send(rank peer, const content& bytes) = 0;
+  /// Handles the messages that have arrived. `is_awaiting`: any board waits for a message. The return value is the
+  /// health of the transport (endpoint_liveness::health()).
+  virtual status receive(bool is_awaiting) = 0;
+  /// Returns false after the transport was closed in a way that forbids further messages.
+  virtual bool can_send() const { return true; }
+  /// Returns whether no further message of the peer will arrive, because the peer was lost or has closed its endpoint.
+  virtual bool is_gone(rank peer) const {
+    static_cast<void>(peer);
+    return false;
+  }
+};
+
+/// The boards of one rank. Used by one thread at a time.
+class message_boards {
+ public:
+  /// The carrier must outlive this object, and the object must outlive its boards.
+  message_boards(rank self, board_carrier& carrier) : self_(self), carrier_(carrier) {}
+  message_boards(const message_boards&) = delete;
+  message_boards& operator=(const message_boards&) = delete;
+
+  std::unique_ptr<message_board> open();
+
+  /// Opens the board of all ranks, which must be the first board of every rank.
+  std::unique_ptr<message_board> open_home(rank ranks);
+
+  /// Returns true if any board waits for a message.
+  bool is_awaiting() const { return awaiting_ != 0; }
+
+  /// Returns true if an offer may be in flight to a rank that will never receive it.
+  bool has_unanswered() const { return unanswered_ != 0; }
+
+  /// Receives and handles messages. Returns the health of the transport.
+  status advance();
+
+  /// Handles a message that has arrived.
+  void take(rank from, std::span<const std::byte> bytes);
+
+ private:
+  friend class message_board;
+
+  enum class kind : std::uint32_t { record, give_up, all, given_up, gone, left, offer, withdraw, met };
+  struct head {
+    std::uint32_t board;  ///< number on the first rank; in offers and withdrawals: number on the sender
+    enum kind kind;
+    std::uint64_t number;  ///< number of the commit; in offers: the key; in `met`: number of the offered board
+    rank member;           ///< the sender; in `met`: the receiver
+    rank missing;
+  };
+  using identity = std::pair<rank, std::uint32_t>;  ///< the first rank of a board, and its number on that rank
+
+  static board_carrier::content pack(const head& first, std::span<const std::byte> rest = {});
+  void take_offer(rank from, const head& news);
+  void take_answer(rank from, const head& news);
+  std::vector<std::uint32_t> offers_of(std::uint64_t key, std::span<const rank> members, rank* missing) const;
+
+  const rank self_;
+  board_carrier& carrier_;
+  std::uint32_t next_number_ = 0;
+  /// Null if this rank has closed the board, but the message `left` from the first rank has not arrived yet.
+  std::map<identity, message_board*> boards_;
+  std::size_t unanswered_ = 0;  ///< number of offers to other ranks without an answer
+  std::size_t awaiting_ = 0;    ///< number of boards with an exchange or an offer in flight
+  /// Offers from other ranks: number of the board on the offering rank, by key and offering rank.
+  std::map<std::pair<std::uint64_t, rank>, std::uint32_t> offers_;
+  std::multimap<identity, std::pair<rank, std::vector<std::byte>>> strays_;  ///< for boards that have not joined yet
+};
+
+class message_board final : public board {
+ public:
+  message_board(message_boards& of, std::uint32_t number);
+  ~message_board() override;
+
+  member_address address() const override { return {.far = own_number_}; }
+  std::uint64_t number() const override { return number_of_first_; }
+  status join(std::span<const rank> members, std::span<const member_address> all) override;
+  status post(std::span<const std::byte> record, rank* missing) override;
+  status gather(std::span<std::byte> all, rank* missing) override;
+  void give_up(rank missing) override;
+  void offer(std::uint64_t key, std::span<const rank> members) override;
+  status meet(rank* missing) override;
+  bool withdraw() override;
+
+ private:
+  friend class message_boards;
+
+  /// The result of a commit: the records of all members, or the member `missing`. That member has left (`has_left`), or
+  /// its record had not arrived when the commit was given up.
+  struct settlement {
+    std::vector<std::byte> records{};
+    rank missing = k_no_rank;
+    bool has_left = false;
+  };
+
+  void await(bool now);
+  bool has_joined() const { return !members_.empty(); }
+  bool is_first() const { return self_ == 0; }
+  board_carrier::content pack(enum message_boards::kind what, std::uint64_t number, rank missing,
+                              std::span<const std::byte> rest = {}) const;
+  void take(const message_boards::head& first, std::span<const std::byte> rest);
+  void take_record(std::uint64_t number, rank member, std::span<const std::byte> record);
+  void take_left(rank member);
+  void note_gone_members();
+  void settle_if_known();
+  void settle(enum message_boards::kind how, rank missing);
+  status connect_offers(rank* missing);
+  rank find_missing() const;
+  void say_left();
+
+  message_boards& of_;
+  const std::uint32_t own_number_;
+  std::vector<rank> members_{};  ///< members as ranks of the launch, by rank of the world; empty until join()
+  rank self_ = k_no_rank;        ///< this rank in the world
+  std::uint32_t number_of_first_ = 0;
+  std::uint64_t number_ = 0;  ///< number of the current or the last exchange
+  bool is_awaiting_ = false;
+  std::uint64_t key_ = 0;                        ///< key of the current offer; 0: no offer
+  std::vector<rank> offered_to_;                 ///< ranks of the launch to which the board was offered
+  std::map<std::uint64_t, settlement> settled_;  ///< by commit: results that gather() will return
+  bool has_first_left_ = false;
+
+  // State of the first rank, which next decides commit last_settled_ + 1:
+  std::uint64_t last_settled_ = 0;
+  std::vector<std::byte> records_;
+  std::vector<bool> has_record_;
+  std::vector<bool> has_left_;
+};
+
+}  // namespace lsched
