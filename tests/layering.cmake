@@ -54,6 +54,8 @@ room(libsched/engine ops ops/adasum libsched/schedule libsched/place libsched/an
 room(libsched/commit ops libsched/analysis libsched/transport libsched/engine)
 room(libsched/session ops libsched/trace libsched/engine libsched/commit)
 room(libsched/transport/shm libsched/transport)
+room(libsched/transport/net ops libsched/transport)
+room(libsched/transport/hybrid libsched/transport libsched/transport/shm)
 room(libsched/verify ops libsched/schedule libsched/analysis libsched/postcondition)
 room(collectives/algorithm ops ops/adasum libsched/schedule libsched/postcondition)
 room(collectives/activation libsched/schedule collectives/algorithm)
@@ -80,9 +82,9 @@ room(offload/cuda/driver ops ops/adasum offload/cuda/kernels)
 room(offload/cuda/streams ops libsched/transport libsched/engine offload/cuda/driver offload/cuda/kernels)
 room(offload/cuda ops ops/adasum libsched/transport libsched/engine offload offload/cuda/driver offload/cuda/streams
   offload/cuda/kernels)
-room(offload/open ops libsched/transport libsched/transport/shm offload)
-room(bindings ops collectives collectives/written offload/open)
-room(bindings/mpi ops libsched/transport libsched/transport/shm offload bindings)
+room(offload/open ops libsched/transport libsched/transport/shm libsched/transport/net libsched/transport/hybrid offload)
+room(bindings ops libsched/transport/net collectives collectives/written offload/open)
+room(bindings/mpi ops libsched/transport libsched/transport/shm libsched/transport/hybrid offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place libsched/simulate libsched/session
   libsched/transport libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/proof
   collectives/written collectives/sparse/steps collectives/sparse collectives/requests offload offload/open bindings
@@ -150,7 +152,7 @@ set(home_of_build_options   "^(offload|bindings/cli|microbench)/[^.]*\\.cc$")
 
 # All other headers are the standard library's (no dot in their names; C's own are spelt <cstdint>) or the operating
 # system's. `ops` and `collectives` never call the operating system.
-set(system_header "^((sys|linux|netinet|arpa|asm)/[a-z_0-9]+|errno|fcntl|dirent|dlfcn|limits|poll|pthread|sched|signal|stdlib|string|time|unistd|spawn|[a-z]*intrin)\\.h$")
+set(system_header "^((sys|linux|net|netinet|arpa|asm)/[a-z_0-9]+|errno|fcntl|dirent|ifaddrs|dlfcn|limits|poll|pthread|sched|signal|stdlib|string|time|unistd|spawn|[a-z]*intrin)\\.h$")
 set(system_users  "^(libsched|offload|bindings|microbench)$")
 
 foreach(folder IN LISTS folders)

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/mpi/hybrid_endpoint.h"
 #include "bindings/mpi/mpi_calls.h"
+#include "libsched/transport/hybrid/hybrid_endpoint.h"
 #include "libsched/transport/shm/segment_source.h"
 #include "offload/cores.h"
 #include "ops/counted.h"
@@ -183,7 +183,7 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
   found.may_have_thread = found.may_have_thread || static_cast<rank>(members->size()) == size;
   found.description = sharing_in_words(members->size(), static_cast<std::size_t>(size));
   return std::unique_ptr<endpoint>(
-      std::make_unique<hybrid_endpoint>(std::move(*near), std::move(far), std::move(*members)));
+      std::make_unique<hybrid_endpoint>(std::move(*near), std::move(far), std::move(*members), "shm+mpi"));
 }
 
 }  // namespace

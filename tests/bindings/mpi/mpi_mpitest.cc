@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "bindings/mpi/hybrid_endpoint.h"
+#include "libsched/transport/hybrid/hybrid_endpoint.h"
 #include "bindings/mpi/mpi_endpoint.h"
 #include "bindings/mpi/mpi_world.h"
 #include "collectives/allreduce/allreduce.h"

@@ -1,17 +1,21 @@
-// Transport `shm+mpi`: shared memory between the ranks of a node, MPI between nodes.
+// Two transports in one: shared memory between the ranks of a node, and a far transport (MPI or net) between nodes.
 //
 // Each edge belongs to one of the two transports, depending on its peer. The lowest bit of a link id selects the
 // transport. The members of a world exchange records on a board (libsched/transport/board.h). A board is in shared
 // memory if all its members are on this node. The two transports use different numbers for a rank. This endpoint and
-// MPI use ranks of the launch, and shared memory uses places within the node.
+// the far transport use ranks of the launch, and shared memory uses places within the node.
+//
+// A far transport that can wake a sleeping rank must ring the bell of the rank in shared memory.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "bindings/mpi/mpi_endpoint.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 
 namespace lsched {
@@ -23,11 +27,15 @@ class hybrid_endpoint final : public endpoint,
                               public endpoint_liveness {
  public:
   /// `node`: the ranks of the launch on this node, ascending. A rank's index in `node` is its place in the segment.
-  hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<mpi_endpoint> far, std::vector<rank> node)
-      : endpoint(far->place(), "shm+mpi", {this, this, this, this, far->has_cancellation_points()}),
+  /// `name` names both transports in texts, and must outlive the endpoint. `inform_far` gets each lost rank of this
+  /// node, and informs the other nodes, so that all ranks name this rank, and not a rank that ends because of the loss.
+  hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<endpoint> far, std::vector<rank> node,
+                  std::string_view name, std::function<void(rank lost)> inform_far = {})
+      : endpoint(far->place(), name, {this, this, this, this, far->has_cancellation_points()}),
         near_(std::move(near)),
         far_(std::move(far)),
-        node_(std::move(node)) {}
+        node_(std::move(node)),
+        inform_far_(std::move(inform_far)) {}
   ~hybrid_endpoint() override { hybrid_endpoint::close(); }
 
   std::byte* allocate(std::size_t bytes) override { return near_->allocate(bytes); }
@@ -108,7 +116,7 @@ class hybrid_endpoint final : public endpoint,
   rank find_dead_peer() override;
   bool is_lost(rank who) const override;
   rank lost_after(rank others) const override;
-  status health() const override { return near_->health() != status::ok ? near_->health() : far_->health(); }
+  status health() const override { return near_->health() != status::ok ? near_->health() : far_->liveness().health(); }
   rank culprit() const override;
   doorbell& bell() override { return near_->bell(); }
   void close() override;
@@ -124,10 +132,11 @@ class hybrid_endpoint final : public endpoint,
   friend class hybrid_board;
 
   std::unique_ptr<shm_endpoint> near_;
-  std::unique_ptr<mpi_endpoint> far_;
+  std::unique_ptr<endpoint> far_;
   std::vector<rank> node_;  ///< ranks of the launch on this node, ascending; indexed by place in the node
+  std::function<void(rank lost)> inform_far_;
   std::unordered_map<std::uint32_t, std::vector<rank>> members_;  ///< members, indexed by attached instance
-  bool far_is_first_ = false;  ///< true if the next poll() polls MPI first; every call inverts this
+  bool far_is_first_ = false;  ///< true if the next poll() polls the far transport first; every call inverts this
 };
 
 }  // namespace lsched

@@ -1,11 +1,11 @@
-#include "bindings/mpi/hybrid_endpoint.h"
+#include "libsched/transport/hybrid/hybrid_endpoint.h"
 
 #include <algorithm>
 
 namespace lsched {
 
-/// A board (libsched/transport/board.h) in shared memory if all members are on this node, else over MPI. The
-/// constructor chooses between the two for the board of all ranks, and join() or offer() for other boards.
+/// A board (libsched/transport/board.h) in shared memory if all members are on this node, else over the far transport.
+/// The constructor chooses between the two for the board of all ranks, and join() or offer() for other boards.
 class hybrid_board final : public board {
  public:
   hybrid_board(const hybrid_endpoint& of, std::unique_ptr<board> near, std::unique_ptr<board> far)
@@ -31,7 +31,7 @@ class hybrid_board final : public board {
   }
   bool withdraw() override { return used().withdraw(); }
 
-  /// Supported only by a board in shared memory, because MPI does not survive a dead rank.
+  /// Supported only by a board in shared memory.
   status regroup(board& former) override {
     board* const near = static_cast<hybrid_board&>(former).near_.get();
     if (near == nullptr) return status::unsupported;
@@ -128,8 +128,8 @@ member_address hybrid_endpoint::address_of(std::uint32_t id) const {
   return {.near = near_->address_of(id).near, .far = far_->address_of(id).far};
 }
 
-// Even if the link over shared memory has failed, the instance is linked over MPI, because linking over MPI must have
-// equal results on all ranks.
+// Even if the link over shared memory has failed, the far transport links the instance, because linking over the far
+// transport must have equal results on all ranks.
 status hybrid_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   const auto& members = members_.at(id);
   if (all.size() != members.size()) return status::internal;
@@ -168,8 +168,8 @@ status hybrid_endpoint::check_readers(std::uint32_t id, rank* reader) {
   return near == status::ok ? far_->check_readers(id, reader) : near;
 }
 
-// Passes cancellations from one transport to the other. MPI reports each cancellation only once, even if the
-// cancellation came from shared memory.
+// Passes cancellations from one transport to the other. The far transport reports each cancellation only once, even if
+// the cancellation came from shared memory.
 void hybrid_endpoint::pass_on_cancellations() {
   while (const auto news = near_->take_cancellation()) {
     if (news->is_departure)
@@ -190,7 +190,13 @@ std::size_t hybrid_endpoint::poll(std::span<completion> out) {
   std::size_t found = first->poll(out);
   if (found < out.size()) found += second->poll(out.subspan(found));
   pass_on_cancellations();
-  for (rank place; (place = near_->take_loss()) != k_no_rank;) report_lost(node_[static_cast<std::size_t>(place)]);
+  for (rank place; (place = near_->take_loss()) != k_no_rank;) {
+    const rank lost = node_[static_cast<std::size_t>(place)];
+    if (inform_far_) inform_far_(lost);
+    report_lost(lost);
+  }
+  for (rank lost; (lost = far_->take_loss()) != k_no_rank;)
+    if (!place_of(lost)) report_lost(lost);
   return found;
 }
 
@@ -218,25 +224,33 @@ rank_state hybrid_endpoint::state_of(rank who) const {
 
 bool hybrid_endpoint::is_lost(rank who) const {
   const auto place = place_of(who);
-  return place && near_->is_lost(*place);
+  return place ? near_->is_lost(*place) : far_->liveness().is_lost(who);
 }
 
+// Lists the losses on this node before the losses on other nodes.
 rank hybrid_endpoint::lost_after(rank others) const {
-  const rank place = near_->lost_after(others);
-  return place == k_no_rank ? k_no_rank : node_[static_cast<std::size_t>(place)];
+  rank near = 0;
+  for (rank place; (place = near_->lost_after(near)) != k_no_rank; ++near)
+    if (near == others) return node_[static_cast<std::size_t>(place)];
+  rank far = 0, elsewhere = near;
+  for (rank lost; (lost = far_->liveness().lost_after(far)) != k_no_rank; ++far)
+    if (!place_of(lost) && elsewhere++ == others) return lost;
+  return k_no_rank;
 }
 
 rank hybrid_endpoint::find_dead_peer() {
   const rank place = near_->find_dead_peer();
-  return place == k_no_rank ? k_no_rank : node_[static_cast<std::size_t>(place)];
+  const rank far = far_->liveness().find_dead_peer();
+  return place == k_no_rank ? far : node_[static_cast<std::size_t>(place)];
 }
 
 rank hybrid_endpoint::culprit() const {
   const rank place = near_->culprit();
-  return place == k_no_rank ? far_->culprit() : node_[static_cast<std::size_t>(place)];
+  return place == k_no_rank ? far_->liveness().culprit() : node_[static_cast<std::size_t>(place)];
 }
 
-// Shared memory is closed first, so that ranks of this node detect the close at once. Closing MPI takes a bounded time.
+// Shared memory is closed first, so that ranks of this node detect the close at once. Closing the far transport takes a
+// bounded time.
 void hybrid_endpoint::close() {
   near_->close();
   far_->close();
