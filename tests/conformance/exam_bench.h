@@ -232,6 +232,15 @@ class bench {
     world_.enter_fence();
     until([&] { return world_.is_fence_open(); }, "the other processes");
   }
+  /// As fence(), but polls no endpoint.
+  void fence_without_polls() {
+    world_.enter_fence();
+    const auto limit = std::chrono::steady_clock::now() + world_.patience();
+    while (!world_.is_fence_open()) {
+      demand(std::chrono::steady_clock::now() < limit, "waited too long for the other processes");
+      world_.pump();
+    }
+  }
   std::uint64_t dice(std::uint64_t sides) { return mix(++dice_) % sides; }
 
  private:

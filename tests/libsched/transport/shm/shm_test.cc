@@ -23,6 +23,7 @@
 #include <thread>
 
 #include "tests/conformance/endpoint_exam.h"
+#include "tests/conformance/exam_sleeper.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/sampling.h"
 
@@ -421,8 +422,8 @@ TEST(shm, hears_of_a_member_that_has_left_without_posting_its_record) {
   EXPECT_EQ(missing, 1);
 }
 
-// Rank 1 notices that rank 2 is dead, and therefore closes, too. Rank 0 waits for both ranks. When it looks for a dead
-// rank afterwards, it must find rank 2.
+// Rank 2 dies. Rank 1 notices this and closes its end. Rank 0 waits for both ranks. When rank 0 then looks for a dead
+// rank, it must find rank 2.
 TEST(shm, names_the_rank_that_was_missed_first_whoever_ends_because_of_it) {
   const auto segment = segment_for(3);
   const auto last = end_of(segment, 0);
@@ -445,33 +446,6 @@ TEST(shm, names_the_rank_that_was_missed_first_whoever_ends_because_of_it) {
   EXPECT_EQ(last->find_dead_peer(), 2);
 }
 
-/// Sleeps until a message arrives, as doorbell.h prescribes. If a sleep times out although a message has arrived, a
-/// wake-up was lost.
-template <class Condition>
-void sleep_until(exam::bench& b, rank self, Condition&& holds, int& lost) {
-  doorbell& bell = b.at(self).bell();
-  for (int k = 0; k < 20; ++k) {
-    if (holds()) return;
-    b.poll(self);
-  }
-  const auto limit = steady_clock::now() + b.world().patience();
-  while (!holds()) {
-    exam::demand(lost < 3 && steady_clock::now() < limit, "waited too long for a message");
-    const std::uint32_t epoch = bell.word[doorbell::waiter].load();
-    bell.sleepers.fetch_add(1);
-    b.poll(self);
-    if (!holds()) {
-      const auto is_unrung = [&] { return holds() && bell.word[doorbell::waiter].load() == epoch; };
-      for (int k = 0; k < 2; ++k) {  // the second sleep gives a late ring time to arrive
-        if (k == 0 || is_unrung()) sleep_on(bell, doorbell::waiter, epoch, std::chrono::seconds(1));
-        b.poll(self);
-      }
-      if (is_unrung()) ++lost;
-    }
-    bell.sleepers.fetch_sub(1);
-  }
-}
-
 TEST(shm, loses_no_message_between_threads_that_sleep) {
   common_ground ground;
   const round_no rounds = sampled() ? 2'000 : 20'000;
@@ -484,10 +458,10 @@ TEST(shm, loses_no_message_between_threads_that_sleep) {
       for (round_no round = 1; round <= rounds; ++round) {
         for (std::size_t way = 0; way < 2; ++way) b.post_send(way, round, exam::parcel_of(way, round, 20000));
         for (std::size_t way = 0; way < 2; ++way) b.post_receive(way, round);
-        sleep_until(
+        exam::sleep_until(
             b, self, [&] { return b.is_received(1 - mine); }, lost[mine]);
         b.await_parcel(1 - mine, exam::parcel_of(1 - mine, round, 20000));
-        sleep_until(
+        exam::sleep_until(
             b, self, [&] { return b.is_sent(mine); }, lost[mine]);
       }
       b.at(self).flush();  // because this thread does not poll again

@@ -1,0 +1,102 @@
+// The bulk socket of a pair of ranks: large payloads, which are written from the source and read into the target
+// without a copy in this library. (frame.h)
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "libsched/transport/net/control_stream.h"
+#include "libsched/transport/net/descriptor.h"
+#include "libsched/transport/net/frame.h"
+
+namespace lsched {
+
+/// Handles the payloads that arrive on a bulk socket.
+class bulk_receiver {
+ public:
+  virtual ~bulk_receiver() = default;
+  /// A part of a message begins. Returns false if the frame breaks the protocol.
+  virtual bool part(const frame& about, const message_head& what) = 0;
+  /// Returns the memory for the next bytes of the part, or nullptr if the message was abandoned. Called before each
+  /// read.
+  virtual std::byte* target(const frame& about) = 0;
+  /// `bytes` bytes of the part have arrived.
+  virtual void moved(const frame& about, std::uint64_t bytes) = 0;
+  /// The message is complete (`about.kind` is `complete`) or broken. Returns false if the frame breaks the protocol.
+  virtual bool end(const frame& about) = 0;
+};
+
+/// Used by one thread at a time.
+class bulk_stream {
+ public:
+  /// Takes ownership of a connected, non-blocking stream socket.
+  explicit bulk_stream(descriptor socket) : socket_(std::move(socket)) {}
+
+  int socket() const { return socket_.get(); }
+
+  /// Reserves memory, so that `more` further messages can be in flight without an allocation.
+  void reserve(std::size_t more) { transfers_.reserve(transfers_.capacity() + more); }
+
+  /// Begins to send a payload. `about`: instance, index and round. `source` must stay valid and unchanged until write()
+  /// has returned the link, or until abandon().
+  void send(link_id link, const frame& about, const message_head& what, const std::byte* source);
+  /// Stops sending the payload of a link. The source may change at once. The receiver gets `broken` instead of
+  /// `complete`. Returns false if no payload of the link is in flight.
+  bool abandon(link_id link);
+
+  bool has_unwritten() const { return !transfers_.empty(); }
+
+  /// Writes as many bytes as the kernel takes. Appends to `sent` the links whose payloads were written.
+  socket_state write(std::vector<link_id>& sent);
+
+  /// Reads bytes that have arrived, at most about `most`. Returns `blocked` if more bytes may have arrived. A frame
+  /// that breaks the protocol sets is_invalid() and returns `failed`.
+  socket_state read(bulk_receiver& into, std::uint64_t most);
+  bool is_invalid() const { return is_invalid_; }
+
+  /// Closes the socket, and forgets the payloads in flight.
+  void close() {
+    socket_.reset();
+    transfers_.clear();
+  }
+
+ private:
+  struct transfer {
+    link_id link;
+    frame about;
+    message_head what;
+    const std::byte* source;  ///< null: abandoned
+    std::uint64_t moved = 0;  ///< number of bytes in parts that were written
+  };
+  struct bulk_head {
+    frame about;
+    message_head what;
+  };
+
+  void begin_part();
+  socket_state write_part();
+  socket_state read_head(bulk_receiver& into);
+  socket_state read_part(bulk_receiver& into);
+  bool take_head(bulk_receiver& into);
+
+  descriptor socket_;
+
+  // Transfers take turns, a part each. The part that is being written belongs to transfers_[turn_].
+  std::vector<transfer> transfers_;
+  std::size_t turn_ = 0;
+  bool is_writing_ = false;    ///< a part is being written
+  bulk_head outgoing_{};       ///< the head of the part
+  bulk_head last_{};           ///< the head `complete` or `broken`, which follows the last part
+  bool is_last_ = false;       ///< `last_` follows the part
+  std::uint64_t written_ = 0;  ///< number of bytes that were written of the head, the payload and the last head
+
+  bulk_head next_{};           ///< the bytes of the next head that have arrived
+  std::size_t head_read_ = 0;  ///< number of bytes of next_ that have arrived
+  frame current_{};            ///< the part that is being read
+  std::uint64_t unread_ = 0;   ///< number of bytes of the part that have not arrived; 0: no part is being read
+  bool is_invalid_ = false;
+};
+
+}  // namespace lsched

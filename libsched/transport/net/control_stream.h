@@ -1,0 +1,76 @@
+// The control socket of a pair of ranks: small frames, which are gathered and written together. (frame.h)
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "libsched/transport/net/descriptor.h"
+#include "libsched/transport/net/frame.h"
+
+namespace lsched {
+
+/// The result of an attempt to read from or to write to a non-blocking socket.
+enum class socket_state {
+  idle,     ///< all bytes were written, or no more bytes have arrived
+  blocked,  ///< the kernel takes no more bytes now, or more bytes may have arrived
+  ended,    ///< the peer has shut the connection down
+  failed,   ///< the connection is broken
+};
+
+/// Returns the state after a call of the operating system has returned -1, from `errno`.
+socket_state state_of_error();
+
+/// Used by one thread at a time.
+class control_stream {
+ public:
+  /// Takes ownership of a connected, non-blocking stream socket. `most_bytes`: largest accepted number of bytes that
+  /// follow a frame head.
+  control_stream(descriptor socket, std::size_t most_bytes);
+
+  int socket() const { return socket_.get(); }
+
+  /// Reserves memory, so that frames with `bytes` bytes in all, besides those that were reserved before, are put
+  /// without an allocation.
+  void reserve(std::size_t bytes);
+  /// Takes back a reservation.
+  void unreserve(std::size_t bytes) { reserved_ -= bytes; }
+
+  /// Appends a frame to the bytes to write. Sets frame::bytes.
+  void put(frame head, std::span<const std::byte> first = {}, std::span<const std::byte> second = {});
+
+  /// Returns the number of bytes that were put but not written yet.
+  std::size_t unwritten() const { return outgoing_.size() - written_; }
+
+  /// Writes as many bytes as the kernel takes.
+  socket_state write();
+
+  /// Reads bytes that have arrived, into the buffer. The spans that next() has returned become invalid.
+  socket_state read();
+
+  struct incoming {
+    frame head;
+    std::span<const std::byte> bytes;
+  };
+  /// Removes and returns the next complete frame that was read. Returns std::nullopt if no frame is complete, or if the
+  /// next frame is invalid (is_invalid()).
+  std::optional<incoming> next();
+  /// Returns whether the peer has sent a frame that is too long.
+  bool is_invalid() const { return is_invalid_; }
+
+  /// Closes the socket.
+  void close() { socket_.reset(); }
+
+ private:
+  descriptor socket_;
+  std::size_t most_bytes_;
+  std::size_t reserved_ = 0;
+  std::vector<std::byte> outgoing_;
+  std::size_t written_ = 0;  ///< number of bytes of outgoing_ that were written
+  std::vector<std::byte> incoming_;
+  std::size_t begin_ = 0, end_ = 0;  ///< bytes of incoming_ that were read but not returned by next()
+  bool is_invalid_ = false;
+};
+
+}  // namespace lsched

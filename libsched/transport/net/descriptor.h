@@ -1,0 +1,32 @@
+// The ownership of a file descriptor.
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace lsched {
+
+class descriptor {
+ public:
+  descriptor() = default;
+  /// Takes ownership of `number`. -1: no descriptor.
+  explicit descriptor(int number) : number_(number) {}
+  descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  descriptor& operator=(descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~descriptor() { reset(); }
+
+  int get() const { return number_; }
+  explicit operator bool() const { return number_ >= 0; }
+  void reset() {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+  }
+
+ private:
+  int number_ = -1;
+};
+
+}  // namespace lsched

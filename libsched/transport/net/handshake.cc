@@ -1,0 +1,121 @@
+#include "libsched/transport/net/handshake.h"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <span>
+
+namespace lsched {
+namespace {
+
+constexpr std::uint64_t k_magic = 0x316e646568637331;  // differs from the same bytes in the other order
+
+bool draw(void* into, std::size_t bytes) { return getrandom(into, bytes, 0) == static_cast<ssize_t>(bytes); }
+
+}  // namespace
+
+bool draw_secret(secret_bytes& secret) { return draw(secret.data(), secret.size()); }
+
+handshake handshake::to_listener(descriptor connection, const net_job& job, rank self, rank peer,
+                                 std::uint32_t socket) {
+  handshake made(std::move(connection), job, true);
+  made.greeting_ = {k_magic, job.build, self, peer, socket, 0, {}};
+  made.is_refused_ = !draw(made.greeting_.nonce.data(), made.greeting_.nonce.size());
+  made.write(&made.greeting_, sizeof made.greeting_);
+  return made;
+}
+
+handshake handshake::to_connector(descriptor connection, const net_job& job, rank self, rank ranks) {
+  handshake made(std::move(connection), job, false);
+  made.self_ = self;
+  made.ranks_ = ranks;
+  made.is_refused_ = !draw(made.answer_.nonce.data(), made.answer_.nonce.size());
+  made.expect(sizeof made.greeting_);
+  return made;
+}
+
+void handshake::expect(std::size_t bytes) {
+  to_read_ = bytes;
+  read_ = 0;
+}
+
+void handshake::write(const void* from, std::size_t bytes) {
+  std::memcpy(buffer_.data(), from, bytes);
+  to_write_ = bytes;
+  written_ = 0;
+}
+
+// The message of each direction differs, so a peer cannot return a proof that it has received.
+hash_bytes handshake::proof_of(bool connector) const {
+  struct {
+    greeting first;
+    std::array<std::byte, 32> nonce;
+    std::uint64_t connector;
+  } const all{greeting_, answer_.nonce, connector ? 1u : 0u};
+  return blake2s(secret_, std::as_bytes(std::span(&all, 1)));
+}
+
+bool handshake::is_greeting_valid() const {
+  return greeting_.magic == k_magic && greeting_.build == build_ && greeting_.whom == self_ && greeting_.who >= 0 &&
+         greeting_.who < ranks_ && greeting_.who != self_ && greeting_.socket < 2 && greeting_.reserved == 0;
+}
+
+/// Moves the bytes of the current message. Returns `idle` when the message is complete.
+socket_state handshake::move_bytes() {
+  while (written_ < to_write_) {
+    const ssize_t now =
+        send(connection_.get(), buffer_.data() + written_, to_write_ - written_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (now < 0) return state_of_error();
+    written_ += static_cast<std::size_t>(now);
+  }
+  while (read_ < to_read_) {
+    const ssize_t now = recv(connection_.get(), buffer_.data() + read_, to_read_ - read_, MSG_DONTWAIT);
+    if (now == 0) return socket_state::ended;
+    if (now < 0) return state_of_error();
+    read_ += static_cast<std::size_t>(now);
+  }
+  to_write_ = to_read_ = written_ = read_ = 0;
+  return socket_state::idle;
+}
+
+/// Handles the message that was moved, and begins the next message. Returns false if the peer is refused.
+bool handshake::take_step() {
+  ++step_;
+  if (is_connector_) {
+    if (step_ == 1) return expect(sizeof answer_), true;
+    if (step_ == 2) {
+      std::memcpy(&answer_, buffer_.data(), sizeof answer_);
+      const hash_bytes mine = proof_of(true);
+      write(mine.data(), mine.size());
+      return is_equal(answer_.proof, proof_of(false));
+    }
+    if (step_ == 3) return expect(sizeof k_magic), true;
+    return std::memcmp(buffer_.data(), &k_magic, sizeof k_magic) == 0;
+  }
+  if (step_ == 1) {
+    std::memcpy(&greeting_, buffer_.data(), sizeof greeting_);
+    if (!is_greeting_valid()) return false;
+    answer_.proof = proof_of(false);
+    write(&answer_, sizeof answer_);
+  } else if (step_ == 2) {
+    expect(sizeof(hash_bytes));
+  } else if (step_ == 3) {
+    hash_bytes theirs;
+    std::memcpy(theirs.data(), buffer_.data(), theirs.size());
+    write(&k_magic, sizeof k_magic);
+    return is_equal(theirs, proof_of(true));
+  }
+  return true;
+}
+
+handshake::state handshake::advance() {
+  while (!is_refused_ && step_ < 4) {
+    const socket_state how = move_bytes();
+    if (how == socket_state::blocked) return state::pending;
+    is_refused_ = how != socket_state::idle || !take_step();
+  }
+  return is_refused_ ? state::refused : state::proven;
+}
+
+}  // namespace lsched

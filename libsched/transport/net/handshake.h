@@ -1,0 +1,100 @@
+// The handshake of a new connection: each side proves to the other that it knows the secret of the job, and which rank
+// it is, before any other byte is read. (docs/inside/net.md)
+//
+//     connector                                             listener
+//       greeting: who, whom, which socket, nonce   ────►      (64 bytes)
+//                              ◄────   nonce, keyed hash of both        (64 bytes)
+//       keyed hash of both                         ────►      (32 bytes)
+//                              ◄────   admitted                         (8 bytes)
+//
+// A connector that has sent its hash waits for `admitted`, so both sides agree whether the connection exists. The
+// hashes contain the greeting, both nonces and the direction. So a hash cannot be reused for another connection, pair
+// of ranks, socket or direction.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "libsched/transport/net/blake2s.h"
+#include "libsched/transport/net/control_stream.h"
+#include "libsched/transport/net/descriptor.h"
+#include "ops/base.h"
+
+namespace lsched {
+
+/// The properties of a job that the ranks of a connection compare.
+struct net_job {
+  secret_bytes secret{};
+  std::uint64_t build = 0;  ///< a hash of the version of the library; ranks with other builds are refused
+};
+
+/// Fills a secret with random bytes of the kernel. Returns false if the kernel refuses.
+bool draw_secret(secret_bytes& secret);
+
+class handshake {
+ public:
+  enum class state { pending, proven, refused };
+
+  /// Begins a handshake over a connected, non-blocking socket, with the rank that listens there. `socket`: 0 for the
+  /// control socket, 1 for the bulk socket.
+  static handshake to_listener(descriptor connection, const net_job& job, rank self, rank peer, std::uint32_t socket);
+  /// Begins the other end of a handshake, with an unknown peer.
+  static handshake to_connector(descriptor connection, const net_job& job, rank self, rank ranks);
+
+  /// Reads and writes without waiting. `refused`: the peer has proven nothing, and the connection must be closed.
+  state advance();
+
+  int socket() const { return connection_.get(); }
+  /// Returns true if advance() waits for room to write instead of bytes to read.
+  bool waits_for_room() const { return written_ < to_write_; }
+
+  /// Returns true if a connector has received the answer of the listener.
+  bool has_answer() const { return step_ >= 2; }
+
+  // After `proven`:
+  rank peer() const { return is_connector_ ? greeting_.whom : greeting_.who; }
+  std::uint32_t which() const { return greeting_.socket; }
+  descriptor take_connection() { return std::move(connection_); }
+
+ private:
+  struct greeting {
+    std::uint64_t magic;
+    std::uint64_t build;
+    rank who;
+    rank whom;
+    std::uint32_t socket;
+    std::uint32_t reserved;
+    std::array<std::byte, 32> nonce;
+  };
+  static_assert(sizeof(greeting) == 64);
+  struct answer {
+    std::array<std::byte, 32> nonce;
+    hash_bytes proof;
+  };
+
+  handshake(descriptor connection, const net_job& job, bool is_connector)
+      : connection_(std::move(connection)), secret_(job.secret), build_(job.build), is_connector_(is_connector) {}
+  bool is_greeting_valid() const;
+  hash_bytes proof_of(bool connector) const;
+  socket_state move_bytes();
+  bool take_step();
+  void expect(std::size_t bytes);
+  void write(const void* from, std::size_t bytes);
+
+  descriptor connection_;
+  secret_bytes secret_;
+  std::uint64_t build_;
+  bool is_connector_;
+  rank self_ = k_no_rank, ranks_ = 0;
+  greeting greeting_{};
+  answer answer_{};
+  int step_ = 0;  ///< number of messages of the handshake that were moved
+  // The message that is being moved:
+  std::array<std::byte, 64> buffer_{};
+  std::size_t to_write_ = 0, written_ = 0, to_read_ = 0, read_ = 0;
+  bool is_refused_ = false;
+};
+
+}  // namespace lsched

@@ -1,0 +1,51 @@
+// The addresses by which other hosts reach this host.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lsched {
+
+/// The address of a listening socket. Sent to other ranks as bytes.
+struct net_address {
+  std::uint8_t family = 0;  ///< 4 or 6
+  std::uint8_t prefix = 0;  ///< number of leading bits that the addresses of the subnet share
+  std::uint16_t port = 0;
+  std::uint32_t scope = 0;  ///< number of the interface, for link-local IPv6 addresses
+  std::array<std::uint8_t, 16> bytes{};
+
+  /// Returns the address in the form that bind() and connect() expect, and sets *length to its size.
+  sockaddr_storage to_system(socklen_t* length) const;
+  /// Returns a readable form, such as 10.0.0.1:4242 or [fd00::1]:4242.
+  std::string text() const;
+  /// Returns true if both addresses are in the same subnet.
+  bool is_near(const net_address& other) const;
+  bool is_loopback() const;
+  bool is_link_local() const;
+  friend bool operator==(const net_address&, const net_address&) = default;
+};
+
+/// The interfaces that a rank uses.
+struct net_interfaces {
+  /// Names, such as eth0, or beginnings of names, such as ib*. Empty: all interfaces that are up, and the loopback
+  /// interface only if there is no other.
+  std::vector<std::string> names{};
+  std::uint8_t family = 0;       ///< 4 or 6; 0: both
+  std::uint16_t first_port = 0;  ///< the ports to listen on; 0: the kernel chooses
+  std::uint16_t last_port = 0;
+};
+
+/// Returns the addresses of this host on the chosen interfaces, without ports: at most `most`, link-local addresses
+/// last. Returns an empty list if no interface fits.
+std::vector<net_address> addresses_of_host(const net_interfaces& chosen, std::size_t most);
+
+/// Sorts the addresses of a peer: addresses in a subnet of this host come first.
+void sort_by_nearness(std::span<net_address> theirs, std::span<const net_address> own);
+
+}  // namespace lsched

@@ -1,0 +1,409 @@
+#include "libsched/transport/net/net_endpoint.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace lsched {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// While a peer takes no bytes, values for this peer are merged, and are not written before the socket is nearly empty.
+constexpr std::size_t k_most_unwritten = std::size_t{64} << 10;
+/// Largest number of payload bytes that one poll reads from one peer.
+constexpr std::uint64_t k_most_read = std::uint64_t{1} << 20;
+/// Maximum time between the ends of the two connections of a rank that closes.
+constexpr std::chrono::seconds k_longest_close{1};
+
+std::uint64_t name_of(rank peer, std::uint32_t socket) { return static_cast<std::uint64_t>(peer) << 1 | socket; }
+
+/// Returns the number of bytes that the kernel holds because the peer's kernel has not confirmed them.
+int unconfirmed(int socket) {
+  int bytes = 0;
+  return ioctl(socket, TIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
+}  // namespace
+
+// --- open and close --------------------------------------------------------------------------------------------
+
+result<std::unique_ptr<net_endpoint>> net_endpoint::open(const lsched::world& place, std::vector<net_sockets> sockets,
+                                                         const net_options& options) {
+  std::unique_ptr<net_endpoint> made(new net_endpoint(place, options));
+  if (auto begun = made->begin(std::move(sockets)); !begun) return begun.error();
+  return made;
+}
+
+net_endpoint::net_endpoint(const lsched::world& place, const net_options& options)
+    : endpoint(place, "net", {.liveness = this}),
+      shutdown_(options.shutdown),
+      bell_(options.bell != nullptr ? *options.bell : own_bell_),
+      links_(place.size),
+      losses_(std::make_unique<std::atomic<rank>[]>(static_cast<std::size_t>(place.size))),
+      boards_(place.self, *this) {}
+
+net_endpoint::~net_endpoint() { close(); }
+
+result<bool> net_endpoint::begin(std::vector<net_sockets> sockets) {
+  set_ = descriptor(epoll_create1(EPOLL_CLOEXEC));
+  const std::size_t most = 64 + board::record_bytes * sockets.size();  // a board sends the records of all members
+  for (rank peer = 0; peer < static_cast<rank>(sockets.size()); ++peer) {
+    net_sockets& of = sockets[static_cast<std::size_t>(peer)];
+    connections_.push_back(nullptr);
+    if (!of.control) continue;
+    auto made = std::make_unique<connection>(peer, std::move(of), std::max<std::size_t>(most, 2 * k_small_bytes));
+    for (const which socket : {control, bulk}) {
+      epoll_event what{.events = EPOLLIN, .data = {.u64 = name_of(peer, socket)}};
+      const int number = socket == control ? made->control.socket() : made->bulk.socket();
+      if (!set_ || epoll_ctl(set_.get(), EPOLL_CTL_ADD, number, &what) != 0)
+        return failure{status::no_memory, std::string("the connection cannot be watched: ") + strerror(errno), peer};
+    }
+    made->control.reserve(8 * sizeof(frame));
+    connections_.back() = std::move(made);
+  }
+  unwritten_.reserve(connections_.size());
+  return watcher_.start(set_.get(), bell_);
+}
+
+// The last frame to each peer is `goodbye`. The kernel delivers all bytes that it has taken, unless this process closes
+// a socket that still holds unread bytes: then the kernel drops the bytes that the peer's kernel has not confirmed. So
+// this function reads what arrives until all bytes are confirmed. The wait is bounded.
+void net_endpoint::close() {
+  if (std::exchange(is_closed_, true)) return;
+  for (link_id link = 0; link < links_.size(); ++link)
+    if (links_[link].is_live) awaited_.forget(link);
+  for (const auto& to : connections_)
+    if (to != nullptr && !to->is_lost) put(to->who, {.kind = frame_kind::goodbye});
+  const auto is_delivered = [](const auto& to) {
+    if (to == nullptr || to->is_lost || to->has_ended[control]) return true;
+    return !to->is_unwritten && unconfirmed(to->control.socket()) == 0 &&
+           (to->has_ended[bulk] || unconfirmed(to->bulk.socket()) == 0);
+  };
+  const auto deadline = clock::now() + shutdown_;
+  pump();
+  for (const auto& to : connections_) {
+    if (to == nullptr || to->is_lost || to->is_unwritten) continue;
+    if (!to->has_ended[bulk]) shutdown(to->bulk.socket(), SHUT_WR);
+  }
+  while (health_ == status::ok && !std::ranges::all_of(connections_, is_delivered) && clock::now() < deadline) {
+    pump();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  watcher_.stop();
+  for (const auto& to : connections_) {
+    if (to == nullptr) continue;
+    to->control.close();
+    to->bulk.close();
+  }
+}
+
+// --- commit ----------------------------------------------------------------------------------------------------
+
+result<std::unique_ptr<board>> net_endpoint::open_board(std::size_t) { return std::unique_ptr<board>(boards_.open()); }
+
+std::unique_ptr<board> net_endpoint::open_home_board() { return boards_.open_home(place().size); }
+
+// The peers of a board may wait for the message while this rank does not poll, so the message is written at once.
+void net_endpoint::send(rank peer, const content& bytes) {
+  put(peer, {.kind = frame_kind::board}, *bytes);
+  write_all();
+}
+
+status net_endpoint::receive(bool) {
+  pump();
+  return health_;
+}
+
+bool net_endpoint::is_gone(rank peer) const {
+  const auto& to = connections_[static_cast<std::size_t>(peer)];
+  return to != nullptr && (to->is_lost || to->has_said_goodbye);
+}
+
+result<std::vector<link_id>> net_endpoint::attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                                  std::span<const edge_spec> edges) {
+  if (health_ != status::ok) return failure{health_, "the network has failed", culprit_};
+  auto answer = links_.attach(id, members, credits, edges);
+  if (!answer) return answer;
+  awaited_.reserve(links_.size());
+  streamed_.reserve(links_.size());
+  for (const link_id link : *answer) {
+    const net_link& state = links_[link];
+    connection* const to = connections_[static_cast<std::size_t>(state.spec.peer)].get();
+    if (to == nullptr) continue;
+    to->control.reserve(net_links::control_bytes_of(state));
+    to->news.reserve(links_.size());
+    if (state.spec.outgoing && state.is_large(state.spec.capacity)) to->bulk.reserve(1);
+  }
+  return answer;
+}
+
+status net_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
+  if (!links_.is_unlinked(id) || all.size() != links_.members_of(id)) return status::internal;
+  links_.link(id, all);
+  if (links_.end_of(id)) pass_on_cancellation(id);
+  return health_;
+}
+
+void net_endpoint::detach(std::uint32_t id) {
+  for (const link_id link : links_.of(id)) {
+    net_link& state = links_[link];
+    awaited_.forget(link);
+    connection* const to = connections_[static_cast<std::size_t>(state.spec.peer)].get();
+    if (to == nullptr) continue;
+    if (state.has_news) {
+      put_news(state);
+      std::erase(to->news, link);
+    }
+    to->bulk.abandon(link);
+    to->control.unreserve(net_links::control_bytes_of(state));
+  }
+  links_.detach(id);
+}
+
+// --- giving up -------------------------------------------------------------------------------------------------
+
+void net_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
+  if (!links_.end(id, reason)) return;
+  report_cancelled({id, reason});
+  kill_links(id);
+  if (!links_.is_unlinked(id)) pass_on_cancellation(id);
+}
+
+void net_endpoint::pass_on_cancellation(std::uint32_t id) {
+  for (const link_id link : links_.link_to_each_peer(id))
+    put(links_[link].spec.peer,
+        {.kind = frame_kind::cancelled, .instance = links_[link].instance, .value = links_.end_of(id)->packed()});
+}
+
+void net_endpoint::kill_links(std::uint32_t id) {
+  using wait = net_link::wait;
+  for (const link_id link : links_.of(id)) {
+    net_link& state = links_[link];
+    const bool is_sending =
+        state.wait_for == wait::turn || state.wait_for == wait::ready || state.wait_for == wait::stream;
+    if (is_sending && !state.is_due) links_.note_unsent(id);
+    if (connection* const to = open_connection_to(state.spec.peer); to != nullptr && to->bulk.abandon(link))
+      note_unwritten(*to);
+    awaited_.forget(link);
+    state.is_live = false;
+  }
+}
+
+void net_endpoint::abandon(std::uint32_t id) { kill_links(id); }
+
+// A payload that the kernel has taken is not read from this rank's memory any more. All other payloads are given up.
+void net_endpoint::close_to_readers(std::uint32_t id, const end_reason& reason) {
+  using wait = net_link::wait;
+  const auto is_sending = [this](link_id link) {
+    const net_link& state = links_[link];
+    return !state.is_due &&
+           (state.wait_for == wait::turn || state.wait_for == wait::ready || state.wait_for == wait::stream);
+  };
+  const std::span<const link_id> all = links_.of(id);
+  if (!all.empty() && (links_.has_unsent(id) || std::ranges::any_of(all, is_sending))) cancel(id, reason);
+}
+
+// After abandon() or cancel(), no payload is read from the memory of this rank.
+status net_endpoint::check_readers(std::uint32_t, rank* reader) {
+  *reader = k_no_rank;
+  return status::ok;
+}
+
+// --- the connections -------------------------------------------------------------------------------------------
+
+net_endpoint::connection* net_endpoint::open_connection_to(rank peer) const {
+  connection* const to = connections_[static_cast<std::size_t>(peer)].get();
+  return to == nullptr || to->is_lost || to->has_ended[control] ? nullptr : to;
+}
+
+void net_endpoint::note_unwritten(connection& to) {
+  if (!std::exchange(to.is_unwritten, true)) unwritten_.push_back(&to);
+}
+
+void net_endpoint::put(rank peer, const frame& head, std::span<const std::byte> first,
+                       std::span<const std::byte> second) {
+  connection* const to = open_connection_to(peer);
+  if (to == nullptr) return;
+  to->control.put(head, first, second);
+  note_unwritten(*to);
+}
+
+void net_endpoint::put_about(const net_link& state, frame_kind kind, std::uint64_t value) {
+  put(state.spec.peer, {.kind = kind, .instance = state.instance, .index = state.index, .value = value});
+}
+
+void net_endpoint::put_news(net_link& of) {
+  of.has_news = false;
+  if (of.sent_refused < of.refused) put_about(of, frame_kind::refused, of.refused);
+  if (of.sent_ready < of.ready) put_about(of, frame_kind::ready, of.ready);
+  if (of.sent_value < of.value) put_about(of, of.spec.signal ? frame_kind::signal : frame_kind::credit, of.value);
+  of.sent_refused = of.refused;
+  of.sent_ready = of.ready;
+  of.sent_value = of.value;
+}
+
+void net_endpoint::put_news(connection& to) {
+  if (to.news.empty() || to.control.unwritten() > k_most_unwritten) return;
+  for (const link_id link : to.news) put_news(links_[link]);
+  to.news.clear();
+}
+
+void net_endpoint::write_all() {
+  for (std::size_t i = 0; i < unwritten_.size();) {
+    if (connection& to = *unwritten_[i]; !write(to)) {
+      ++i;
+    } else {
+      to.is_unwritten = false;
+      unwritten_[i] = unwritten_.back();
+      unwritten_.pop_back();
+    }
+  }
+  for (const link_id link : std::exchange(streamed_, {}))
+    if (links_[link].is_live && links_[link].wait_for == net_link::wait::stream) awaited_.satisfy(link);
+}
+
+/// Returns true if everything was written, or if the peer cannot receive anything any more. A socket that is full is
+/// not written before the kernel has reported room.
+bool net_endpoint::write(connection& to) {
+  if (to.is_lost || to.has_ended[control]) {
+    for (const which socket : {control, bulk}) watch_room(to, socket, false);
+    return true;
+  }
+  put_news(to);
+  bool is_written = true;
+  for (const which socket : {control, bulk}) {
+    if (!to.waits_for_room[socket] && !to.has_ended[socket]) {
+      const socket_state how = socket == control ? to.control.write() : to.bulk.write(streamed_);
+      if (how == socket_state::blocked) watch_room(to, socket, true);
+      if (how == socket_state::failed) return true;  // reported when this rank reads from the connection
+    }
+    is_written = is_written && !to.waits_for_room[socket];
+  }
+  return is_written && to.news.empty();
+}
+
+/// Arranges that the kernel reports when a socket takes more bytes, if `is_blocked` is true.
+void net_endpoint::watch_room(connection& to, which socket, bool is_blocked) {
+  if (std::exchange(to.waits_for_room[socket], is_blocked) == is_blocked) return;
+  is_blocked ? ++blocked_ : --blocked_;
+  if (to.is_lost || to.has_ended[socket]) return;
+  const std::uint32_t events = is_blocked ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  epoll_event what{.events = events, .data = {.u64 = name_of(to.who, socket)}};
+  (void)epoll_ctl(set_.get(), EPOLL_CTL_MOD, socket == control ? to.control.socket() : to.bulk.socket(), &what);
+}
+
+// Writes and reads as much as possible without waiting. If a thread has announced that it will sleep, arms the watcher.
+void net_endpoint::pump() {
+  if (health_ != status::ok) return;
+  write_all();
+  std::array<epoll_event, 64> news;
+  const int found = epoll_wait(set_.get(), news.data(), static_cast<int>(news.size()), 0);
+  for (int i = 0; i < found && health_ == status::ok; ++i) {
+    const epoll_event& of = news[static_cast<std::size_t>(i)];
+    connection& with = *connections_[static_cast<std::size_t>(of.data.u64 >> 1)];
+    const which socket = (of.data.u64 & 1) == 0 ? control : bulk;
+    if (with.is_lost || with.has_ended[socket]) continue;
+    if ((of.events & EPOLLOUT) != 0) watch_room(with, socket, false);
+    if ((of.events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) continue;
+    socket == control ? read_control(with) : read_bulk(with);
+  }
+  if (found > 0) write_all();
+  const bool has_sleeper = bell_.polling.load() == 0 && (bell_.sleepers.load() != 0 || bell_.wanted.load() != 0);
+  if (has_sleeper && !is_closed_) watcher_.arm();
+}
+
+void net_endpoint::read_control(connection& from) {
+  const socket_state how = from.control.read();
+  while (const auto news = from.control.next()) {
+    if (!take(from, *news)) return fail(from.who);
+    if (from.is_lost) return;
+  }
+  if (from.control.is_invalid()) return fail(from.who);
+  if (how != socket_state::ended && how != socket_state::failed) return;
+  if (!from.has_said_goodbye) return lose(from.who);
+  stop_reading(from, control);
+}
+
+void net_endpoint::read_bulk(connection& from) {
+  reading_from_ = from.who;
+  const socket_state how = from.bulk.read(*this, k_most_read);
+  if (from.bulk.is_invalid()) return fail(from.who);
+  if (how == socket_state::ended || how == socket_state::failed) stop_reading(from, bulk);
+}
+
+void net_endpoint::stop_reading(connection& from, which socket) {
+  from.has_ended[socket] = true;
+  if (socket == bulk) from.bulk_ended_at = clock::now();
+  (void)epoll_ctl(set_.get(), EPOLL_CTL_DEL, socket == control ? from.control.socket() : from.bulk.socket(), nullptr);
+}
+
+// --- peers -----------------------------------------------------------------------------------------------------
+
+/// Records that a peer has broken the protocol. Afterwards the endpoint makes no progress.
+void net_endpoint::fail(rank culprit) {
+  health_ = status::transport;
+  culprit_ = culprit;
+}
+
+void net_endpoint::lose(rank who) {
+  connection& with = *connections_[static_cast<std::size_t>(who)];
+  if (std::exchange(with.is_lost, true)) return;
+  const rank number = lost_.load();
+  losses_[static_cast<std::size_t>(number)].store(who);
+  lost_.store(number + 1);
+  report_lost(who);
+  with.control.close();
+  with.bulk.close();
+  with.news.clear();
+  note_unwritten(with);
+  for (const auto& to : connections_)
+    if (to != nullptr && !to->is_lost)
+      put(to->who, {.kind = frame_kind::lost, .value = static_cast<std::uint64_t>(who)});
+}
+
+void net_endpoint::record_lost(rank who) {
+  if (connections_[static_cast<std::size_t>(who)] == nullptr || is_lost(who)) return;
+  lose(who);
+  write_all();  // this process may end before it polls again
+}
+
+bool net_endpoint::is_lost(rank who) const {
+  const auto& with = connections_[static_cast<std::size_t>(who)];
+  return with != nullptr && with->is_lost;
+}
+
+rank net_endpoint::lost_after(rank others) const {
+  return others < lost_.load() ? losses_[static_cast<std::size_t>(others)].load() : k_no_rank;
+}
+
+/// Returns true if the link waits for a peer that has closed its endpoint.
+bool net_endpoint::waits_in_vain(const net_link& state) const {
+  if (!state.is_live || state.wait_for == net_link::wait::nothing || state.is_due) return false;
+  const auto& with = connections_[static_cast<std::size_t>(state.spec.peer)];
+  return with != nullptr && !with->is_lost && with->has_said_goodbye && with->has_ended[bulk];
+}
+
+// A peer that closes ends its bulk connection and sends `goodbye` at the same time. If only the bulk connection has
+// ended, the connection is broken.
+rank net_endpoint::find_dead_peer() {
+  pump();
+  for (link_id link = 0; link < links_.size(); ++link)
+    if (waits_in_vain(links_[link])) lose(links_[link].spec.peer);
+  for (const auto& with : connections_)
+    if (with != nullptr && !with->is_lost && with->has_ended[bulk] && !with->has_said_goodbye &&
+        clock::now() - with->bulk_ended_at > k_longest_close)
+      lose(with->who);
+  write_all();
+  return lost_after(0);
+}
+
+}  // namespace lsched

@@ -1,0 +1,178 @@
+// Transport `net`, for ranks that stream sockets connect. (docs/inside/net.md)
+//
+// Two sockets connect each pair of ranks (frame.h). Payloads of up to 16 KiB, signals and all records travel on the
+// control socket. Larger payloads travel on the bulk socket, from the source to the target without a copy in this
+// library, after the receiver has named the target. So the bulk socket never holds a message that no rank awaits, and
+// edges cannot block each other.
+//
+// Signals, credits and `ready` are values that only grow. While the control socket takes no more bytes, a newer value
+// replaces an older one, so a rank that does not read cannot make another rank's memory grow.
+//
+// A sleeping rank is woken by a thread that watches the sockets (net_watcher.h). A rank is lost if its connection ends
+// without a `goodbye`. Each rank that detects a loss informs its peers, and then ignores all bytes of the lost rank.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "libsched/transport/awaited_links.h"
+#include "libsched/transport/endpoint.h"
+#include "libsched/transport/message_boards.h"
+#include "libsched/transport/net/bulk_stream.h"
+#include "libsched/transport/net/control_stream.h"
+#include "libsched/transport/net/descriptor.h"
+#include "libsched/transport/net/net_links.h"
+#include "libsched/transport/net/net_watcher.h"
+
+namespace lsched {
+
+/// The two connected, non-blocking stream sockets between this rank and a peer.
+struct net_sockets {
+  descriptor control;
+  descriptor bulk;
+};
+
+struct net_options {
+  doorbell* bell = nullptr;  ///< the bell to ring; null: a bell of the endpoint. Must outlive the endpoint.
+  std::chrono::milliseconds shutdown{1000};  ///< maximum time for which close() waits for the kernel
+};
+
+class net_endpoint final : public endpoint, public endpoint_liveness, private board_carrier, private bulk_receiver {
+ public:
+  /// Opens an endpoint. `sockets`: by rank; this rank's own entry is empty. Returns NO_MEMORY if the process has no
+  /// descriptors left.
+  static result<std::unique_ptr<net_endpoint>> open(const lsched::world& place, std::vector<net_sockets> sockets,
+                                                    const net_options& options = {});
+  ~net_endpoint() override;
+
+  result<std::unique_ptr<board>> open_board(std::size_t most) override;
+  std::unique_ptr<board> open_home_board() override;
+  result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                      std::span<const edge_spec> edges) override;
+  member_address address_of(std::uint32_t id) const override { return links_.address_of(id); }
+  status link(std::uint32_t id, std::span<const member_address> all) override;
+  void detach(std::uint32_t id) override;
+
+  void cancel(std::uint32_t id, const end_reason& reason) override;
+  void abandon(std::uint32_t id) override;
+  void close_to_readers(std::uint32_t id, const end_reason& reason) override;
+  status check_readers(std::uint32_t id, rank* reader) override;
+
+  bool send(link_id link, round_no round, const message& payload) override;
+  bool receive(link_id link, round_no round, message_target into, arrival& out) override;
+  bool fetch(link_id link, round_no round, message_target into, arrival& out) override;
+  void end_edge(link_id link, round_no last) override;
+  void release(link_id link, round_no round) override;
+  void signal(link_id link, round_no round) override;
+  bool arm(link_id link, round_no round) override;
+  void disarm(link_id link) override;
+  std::size_t poll(std::span<completion> out) override;
+  void flush() override { write_all(); }
+  bool is_listening() const override { return awaited_.has_any() || boards_.is_awaiting() || blocked_ != 0; }
+  doorbell& bell() override { return bell_; }
+  void close() override;
+
+  status health() const override { return health_; }
+  rank culprit() const override { return culprit_; }
+  rank find_dead_peer() override;
+  bool is_lost(rank who) const override;
+  rank lost_after(rank others) const override;
+
+  /// Records a loss that another transport of this rank has found, and informs the peers before this function returns.
+  void record_lost(rank who);
+
+ private:
+  /// The connection to a peer.
+  struct connection {
+    connection(rank peer, net_sockets sockets, std::size_t most_bytes)
+        : who(peer), control(std::move(sockets.control), most_bytes), bulk(std::move(sockets.bulk)) {}
+    rank who;
+    control_stream control;
+    bulk_stream bulk;
+    std::vector<link_id> news{};              ///< links whose values the peer does not know yet
+    bool is_unwritten = false;                ///< in unwritten_
+    bool waits_for_room[2] = {false, false};  ///< the kernel reports when the control or bulk socket takes more bytes
+    bool has_said_goodbye = false;
+    bool is_lost = false;
+    bool has_ended[2] = {false, false};  ///< no more bytes will arrive on the control or bulk socket
+    std::chrono::steady_clock::time_point bulk_ended_at{};
+  };
+  enum which : std::uint32_t { control = 0, bulk = 1 };
+
+  net_endpoint(const lsched::world& place, const net_options& options);
+  result<bool> begin(std::vector<net_sockets> sockets);
+
+  // board_carrier
+  void begin_with(rank) override {}
+  void send(rank peer, const content& bytes) override;
+  status receive(bool is_awaiting) override;
+  bool can_send() const override { return !is_closed_; }
+  bool is_gone(rank peer) const override;
+
+  // bulk_receiver, for the peer reading_from_
+  bool part(const frame& about, const message_head& what) override;
+  std::byte* target(const frame& about) override;
+  void moved(const frame& about, std::uint64_t bytes) override;
+  bool end(const frame& about) override;
+
+  // The connections (net_endpoint.cc)
+  connection* open_connection_to(rank peer) const;
+  void pump();
+  void write_all();
+  bool write(connection& to);
+  void watch_room(connection& to, which socket, bool is_blocked);
+  void put(rank peer, const frame& head, std::span<const std::byte> first = {}, std::span<const std::byte> second = {});
+  void put_about(const net_link& state, frame_kind kind, std::uint64_t value);
+  void put_news(connection& to);
+  void put_news(net_link& of);
+  void note_unwritten(connection& to);
+  void read_control(connection& from);
+  void read_bulk(connection& from);
+  void stop_reading(connection& from, which socket);
+  void lose(rank who);
+  void fail(rank culprit);
+  void kill_links(std::uint32_t id);
+  void pass_on_cancellation(std::uint32_t id);
+  bool waits_in_vain(const net_link& state) const;
+
+  // The data path (net_endpoint_data.cc)
+  bool take(connection& from, const control_stream::incoming& news);
+  bool take_message(link_id link, const control_stream::incoming& news);
+  bool take_value(link_id link, const frame& news);
+  bool transmit(link_id link, round_no round, const message& payload);
+  void begin_stream(link_id link);
+  bool take_cell(link_id link);
+  bool bring(link_id link);
+  bool can_land(const net_link& state) const;
+  void tell(link_id link, std::uint64_t net_link::*value, std::uint64_t now);
+  bool is_awaited(link_id link, round_no round) const;
+  bool has_arrived(link_id link);
+
+  std::chrono::milliseconds shutdown_;
+  bool is_closed_ = false;
+  status health_ = status::ok;
+  rank culprit_ = k_no_rank;
+  doorbell own_bell_{};
+  doorbell& bell_;
+
+  descriptor set_;                                        ///< an epoll set with all sockets
+  std::vector<std::unique_ptr<connection>> connections_;  ///< by rank; null for this rank
+  std::vector<connection*> unwritten_;  ///< connections with bytes or values that were not written yet
+  std::size_t blocked_ = 0;             ///< number of sockets that take no more bytes now
+  rank reading_from_ = k_no_rank;
+  std::vector<link_id> streamed_;  ///< links whose payloads the bulk socket has just taken
+
+  net_links links_;
+  awaited_links<net_links> awaited_{links_};
+
+  std::unique_ptr<std::atomic<rank>[]> losses_;  ///< lost ranks, in the order of their detection
+  std::atomic<rank> lost_ = 0;                   ///< number of lost ranks
+
+  message_boards boards_;
+  net_watcher watcher_;
+};
+
+}  // namespace lsched

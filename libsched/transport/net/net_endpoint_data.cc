@@ -1,0 +1,299 @@
+// The data path of net_endpoint.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "libsched/transport/net/net_endpoint.h"
+
+namespace lsched {
+namespace {
+
+using wait = net_link::wait;
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+}  // namespace
+
+// --- payload out -----------------------------------------------------------------------------------------------
+
+bool net_endpoint::send(link_id link, round_no round, const message& payload) {
+  const net_link& state = links_[link];
+  if (!state.credits || round <= 2 || state.value >= round - 2) return transmit(link, round, payload);
+  links_[link].outgoing = payload;
+  awaited_.await(link, wait::turn, round);
+  return false;
+}
+
+// Returns true if the source buffer may be reused at once.
+bool net_endpoint::transmit(link_id link, round_no round, const message& payload) {
+  net_link& state = links_[link];
+  const message_head what{payload.null ? 0 : payload.bytes, payload.tally, payload.null ? 1u : 0u};
+  const frame about{.kind = frame_kind::message, .instance = state.instance, .index = state.index, .value = round};
+  if (!state.is_large(what.bytes)) {
+    put(state.spec.peer, about, bytes_of(what), {payload.data, what.bytes});
+    return true;
+  }
+  state.outgoing = payload;
+  awaited_.await(link, wait::ready, round);
+  if (state.ready >= round) {
+    begin_stream(link);
+  } else {
+    frame announcement = about;
+    announcement.kind = frame_kind::announcement;
+    put(state.spec.peer, announcement, bytes_of(what));
+  }
+  return false;
+}
+
+void net_endpoint::begin_stream(link_id link) {
+  net_link& state = links_[link];
+  state.wait_for = wait::stream;
+  connection* const to = open_connection_to(state.spec.peer);
+  if (to == nullptr) return;
+  const message_head what{state.outgoing.bytes, state.outgoing.tally, 0};
+  to->bulk.send(link, {.instance = state.instance, .index = state.index, .value = state.round}, what,
+                state.outgoing.data);
+  note_unwritten(*to);
+}
+
+void net_endpoint::end_edge(link_id link, round_no last) { put_about(links_[link], frame_kind::last_message, last); }
+
+// --- payload in ------------------------------------------------------------------------------------------------
+
+bool net_endpoint::receive(link_id link, round_no round, message_target into, arrival& out) {
+  net_link& state = links_[link];
+  state.into = into;
+  const net_cell& cell = state.cell_of(round);
+  awaited_.await(link, wait::message, round);
+  if (cell.has != net_cell::content::nothing && cell.round == round) {
+    if (!take_cell(link)) return false;
+    out = state.incoming;
+    awaited_.forget(link);
+    return true;
+  }
+  if (can_land(state)) tell(link, &net_link::ready, round);
+  return false;
+}
+
+/// Returns true if the target has room for every message of the edge, so that the receiver is ready for a large payload
+/// before it knows the length of the payload.
+bool net_endpoint::can_land(const net_link& state) const {
+  return state.is_large(state.spec.capacity) && !state.spec.announced &&
+         (state.spec.in_place || state.into.bytes >= state.spec.capacity);
+}
+
+// Takes the message of the awaited round, which has arrived or was announced. Returns true if the receive is complete.
+bool net_endpoint::take_cell(link_id link) {
+  net_link& state = links_[link];
+  const net_cell& cell = state.cell_of(state.round);
+  state.incoming = {nullptr, cell.what.bytes, cell.what.tally, cell.what.null != 0};
+  return state.spec.announced && cell.what.null == 0 ? true : bring(link);
+}
+
+// Moves the payload of the awaited round to the target. Returns true if the payload has arrived, or was dropped because
+// the target has no room.
+bool net_endpoint::bring(link_id link) {
+  net_link& state = links_[link];
+  net_cell& cell = state.cell_of(state.round);
+  const bool fits = state.spec.in_place || cell.what.bytes <= state.into.bytes;
+  if (cell.has == net_cell::content::announced) {
+    if (fits) {
+      tell(link, &net_link::ready, state.round);
+      return false;
+    }
+  } else if (state.spec.in_place) {
+    state.incoming.data = cell.payload;
+  } else if (fits) {
+    state.incoming.data = state.into.memory;
+    if (cell.what.bytes != 0) std::memcpy(state.into.memory, cell.payload, cell.what.bytes);
+  }
+  return has_arrived(link);
+}
+
+// Releases the message unless the payload is read in place. Always returns true.
+bool net_endpoint::has_arrived(link_id link) {
+  const net_link& state = links_[link];
+  if (state.incoming.null || !state.spec.in_place) release(link, state.round);
+  return true;
+}
+
+bool net_endpoint::fetch(link_id link, round_no round, message_target into, arrival& out) {
+  net_link& state = links_[link];
+  state.into = into;
+  awaited_.await(link, wait::message, round);
+  if (!bring(link)) return false;
+  out = state.incoming;
+  awaited_.forget(link);
+  return true;
+}
+
+void net_endpoint::release(link_id link, round_no round) {
+  net_link& state = links_[link];
+  if (net_cell& cell = state.cell_of(round); cell.round == round) {
+    const bool is_unread = cell.has == net_cell::content::announced && state.ready < round;
+    cell.has = net_cell::content::nothing;
+    if (is_unread) tell(link, &net_link::refused, round);
+  }
+  if (state.credits) tell(link, &net_link::value, round);
+}
+
+// --- signals ---------------------------------------------------------------------------------------------------
+
+void net_endpoint::signal(link_id link, round_no round) { tell(link, &net_link::value, round); }
+
+// Raises one of the values of a link, which flush() or poll() writes to the peer.
+void net_endpoint::tell(link_id link, std::uint64_t net_link::*value, std::uint64_t now) {
+  net_link& state = links_[link];
+  if (now <= state.*value) return;
+  state.*value = now;
+  connection* const to = open_connection_to(state.spec.peer);
+  if (to == nullptr || std::exchange(state.has_news, true)) return;
+  to->news.push_back(link);
+  note_unwritten(*to);
+}
+
+bool net_endpoint::arm(link_id link, round_no round) {
+  awaited_.forget(link);
+  if (links_[link].value >= round) return true;
+  awaited_.await(link, wait::signal, round);
+  return false;
+}
+
+void net_endpoint::disarm(link_id link) {
+  if (links_[link].wait_for == wait::signal) awaited_.forget(link);
+}
+
+// --- frames of a peer ------------------------------------------------------------------------------------------
+
+// Handles a frame of the control socket. Returns false if the frame breaks the protocol. A frame about an instance that
+// this rank has detached or abandoned is ignored.
+bool net_endpoint::take(connection& from, const control_stream::incoming& news) {
+  const frame& head = news.head;
+  switch (head.kind) {
+    case frame_kind::message:
+    case frame_kind::announcement: return take_message(links_.find(head.instance, from.who, false, head.index), news);
+    case frame_kind::signal: return take_value(links_.find(head.instance, from.who, false, head.index), head);
+    case frame_kind::credit:
+    case frame_kind::ready:
+    case frame_kind::refused: return take_value(links_.find(head.instance, from.who, true, head.index), head);
+    case frame_kind::last_message:
+      if (links_.find(head.instance, from.who, false, head.index) != k_no_link)
+        report_cancelled({head.instance, {from.who, status::peer}, true, head.value});
+      return true;
+    case frame_kind::cancelled:
+      cancel(head.instance, end_reason::unpack(static_cast<std::uint32_t>(head.value)));
+      return true;
+    case frame_kind::board: boards_.take(from.who, news.bytes); return true;
+    case frame_kind::lost: {
+      if (head.value >= connections_.size()) return false;
+      const auto who = static_cast<rank>(head.value);
+      if (connections_[head.value] != nullptr && !connections_[head.value]->has_said_goodbye) lose(who);
+      return true;
+    }
+    case frame_kind::goodbye: from.has_said_goodbye = true; return true;
+    default: return false;
+  }
+}
+
+bool net_endpoint::is_awaited(link_id link, round_no round) const {
+  const net_link& state = links_[link];
+  return state.wait_for == wait::message && state.round == round && !state.is_due;
+}
+
+bool net_endpoint::take_message(link_id link, const control_stream::incoming& news) {
+  const bool is_whole = news.head.kind == frame_kind::message;
+  message_head what;
+  if (news.bytes.size() < sizeof what) return false;
+  std::memcpy(&what, news.bytes.data(), sizeof what);
+  const std::span<const std::byte> payload = news.bytes.subspan(sizeof what);
+  if (payload.size() != (is_whole ? what.bytes : 0)) return false;
+  if (link == k_no_link || !links_[link].is_live) return true;
+
+  net_link& state = links_[link];
+  const round_no round = news.head.value;
+  net_cell& cell = state.cell_of(round);
+  if (state.spec.signal || what.bytes > state.spec.capacity || state.is_large(what.bytes) == is_whole ||
+      (what.null != 0 && what.bytes != 0))
+    return false;
+  if (!is_whole && state.ready >= round) return true;  // the announcement has crossed `ready`
+  if (cell.has != net_cell::content::nothing) return false;
+  cell.has = is_whole ? net_cell::content::whole : net_cell::content::announced;
+  cell.round = round;
+  cell.what = what;
+  if (!payload.empty()) std::memcpy(cell.payload, payload.data(), payload.size());
+  if (is_awaited(link, round) && take_cell(link)) awaited_.satisfy(link);
+  return true;
+}
+
+bool net_endpoint::take_value(link_id link, const frame& news) {
+  if (link == k_no_link || !links_[link].is_live) return true;
+  net_link& state = links_[link];
+  if (state.spec.signal != (news.kind == frame_kind::signal)) return false;
+  const bool is_awaited_round = !state.is_due && state.round == news.value;
+  if (news.kind == frame_kind::refused) {
+    if (state.wait_for == wait::ready && is_awaited_round) awaited_.satisfy(link);
+  } else if (news.kind == frame_kind::ready) {
+    state.ready = std::max(state.ready, news.value);
+    if (state.wait_for == wait::ready && is_awaited_round) begin_stream(link);
+  } else {
+    state.value = std::max(state.value, news.value);
+    const bool is_free = state.wait_for == wait::turn && !state.is_due && state.value + 2 >= state.round;
+    if (is_free && transmit(link, state.round, state.outgoing)) awaited_.satisfy(link);
+    if (state.wait_for == wait::signal && state.value >= state.round) awaited_.satisfy(link);
+  }
+  return true;
+}
+
+// --- payloads of the bulk socket ---------------------------------------------------------------------------------
+
+// The receiver is ready for one message of the edge at a time, and the sender sends only messages for which the
+// receiver is ready.
+bool net_endpoint::part(const frame& about, const message_head& what) {
+  const link_id link = links_.find(about.instance, reading_from_, false, about.index);
+  if (link == k_no_link || !links_[link].is_live) return true;
+  net_link& state = links_[link];
+  if (state.spec.signal || what.null != 0 || !is_awaited(link, about.value) || state.ready != about.value) return false;
+  if (!state.is_large(what.bytes) || what.bytes > state.spec.capacity) return false;
+  if (!state.spec.in_place && what.bytes > state.into.bytes) return false;
+  if (state.moved == 0) state.incoming = {nullptr, what.bytes, what.tally, false};
+  return about.bytes <= state.incoming.bytes - state.moved;
+}
+
+std::byte* net_endpoint::target(const frame& about) {
+  const link_id link = links_.find(about.instance, reading_from_, false, about.index);
+  if (link == k_no_link || !is_awaited(link, about.value)) return nullptr;
+  const net_link& state = links_[link];
+  return (state.spec.in_place ? state.landing : state.into.memory) + state.moved;
+}
+
+void net_endpoint::moved(const frame& about, std::uint64_t bytes) {
+  const link_id link = links_.find(about.instance, reading_from_, false, about.index);
+  if (link != k_no_link && is_awaited(link, about.value)) links_[link].moved += bytes;
+}
+
+bool net_endpoint::end(const frame& about) {
+  const link_id link = links_.find(about.instance, reading_from_, false, about.index);
+  if (link == k_no_link || !is_awaited(link, about.value)) return true;
+  net_link& state = links_[link];
+  const bool is_whole = std::exchange(state.moved, 0) == state.incoming.bytes;
+  if (about.kind == frame_kind::broken) return true;
+  if (!is_whole) return false;
+  state.incoming.data = state.spec.in_place ? state.landing : state.into.memory;
+  if (has_arrived(link)) awaited_.satisfy(link);
+  return true;
+}
+
+// --- completions -----------------------------------------------------------------------------------------------
+
+std::size_t net_endpoint::poll(std::span<completion> out) {
+  if (boards_.is_awaiting())
+    (void)boards_.advance();
+  else if (awaited_.due() <= out.size())
+    pump();
+  return awaited_.take(out);
+}
+
+}  // namespace lsched

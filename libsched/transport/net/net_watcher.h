@@ -1,0 +1,50 @@
+// The thread that rings the bell of a sleeping rank when bytes arrive from the network. (docs/inside/net.md)
+//
+//     owner of the engine going to sleep           watcher
+//     ----------------------------------           -------
+//     W1 announce a sleeper (doorbell.h, R2)       W4 the kernel reports bytes; armed = false
+//     W2 read the sockets until they are empty     W5 a fence
+//     W3 if not armed: armed = true, and           W6 ring_if_needed()
+//        add the sockets to the watcher's set
+//
+// The kernel reports bytes that arrive after W2 also if they arrived before W3, because the set is level-triggered. If
+// W3 finds the watcher armed, W4 comes later, so W6 finds the announcement of W1. While no thread sleeps, the watcher
+// is not armed, and packets do not wake the watcher.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "libsched/transport/doorbell.h"
+#include "libsched/transport/net/descriptor.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+class net_watcher {
+ public:
+  /// Starts the thread. `sockets`: an epoll set, which must outlive the watcher, like the bell.
+  result<bool> start(int sockets, doorbell& bell);
+  net_watcher() = default;
+  ~net_watcher() { stop(); }
+  net_watcher(const net_watcher&) = delete;
+  net_watcher& operator=(const net_watcher&) = delete;
+
+  /// Arranges that the bell is rung when a socket of the set becomes ready. Only the owner of the engine calls this
+  /// function. Never blocks.
+  void arm();
+
+  void stop();
+
+ private:
+  void watch();
+
+  int sockets_ = -1;
+  doorbell* bell_ = nullptr;
+  descriptor set_;   ///< an epoll set with sockets_ and stop_
+  descriptor stop_;  ///< an eventfd
+  std::atomic<bool> armed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lsched

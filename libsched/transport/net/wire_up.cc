@@ -1,0 +1,289 @@
+#include "libsched/transport/net/wire_up.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <list>
+#include <memory>
+#include <string>
+
+namespace lsched {
+namespace {
+
+using clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t k_sockets = 2;  // control and bulk
+
+descriptor new_socket(const net_address& for_family) {
+  return descriptor(
+      ::socket(for_family.family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+void set(const descriptor& socket, int level, int option, int value) {
+  (void)setsockopt(socket.get(), level, option, &value, sizeof value);
+}
+
+/// The control socket finds a dead host: the kernel probes an idle connection each second. Unconfirmed bytes end the
+/// connection after the same time. The bulk socket has no such limit, because a rank that computes may leave a large
+/// payload unread for any time, and the limit would then end the connection.
+void prepare(const descriptor& socket, std::uint32_t which, const net_limits& limits) {
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (which != 0) return;
+  const auto most = static_cast<int>(limits.lost_after.count());
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, std::max(most / 1000 - 1, 1));
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, most);
+}
+
+/// An attempt to connect a socket of this rank to a peer.
+class attempt {
+ public:
+  attempt(const world& place, rank peer, std::uint32_t which, std::vector<net_address> addresses, const net_job& job,
+          const net_limits& limits)
+      : place_(place), peer_(peer), which_(which), addresses_(std::move(addresses)), job_(job), limits_(limits) {}
+
+  rank peer() const { return peer_; }
+  std::uint32_t which() const { return which_; }
+  const std::string& reason() const { return reason_; }
+  int socket() const { return shake_ != nullptr ? shake_->socket() : connecting_.get(); }
+  short events() const { return shake_ != nullptr && !shake_->waits_for_room() ? POLLIN : POLLOUT; }
+
+  /// Advances without waiting. Returns true if the connection is proven.
+  bool advance() {
+    const auto now = clock::now();
+    if (socket() < 0) {
+      if (now < next_at_) return false;
+      begin(now);
+    }
+    if (shake_ == nullptr && connecting_ && is_connected()) {
+      prepare(connecting_, which_, limits_);
+      shake_ =
+          std::make_unique<handshake>(handshake::to_listener(std::move(connecting_), job_, place_.self, peer_, which_));
+    }
+    if (shake_ != nullptr) {
+      const handshake::state how = shake_->advance();
+      if (how == handshake::state::proven) return true;
+      if (how == handshake::state::refused) give_up("another program, or another job, listens there");
+    }
+    const bool has_answer = shake_ != nullptr && shake_->has_answer();
+    if (socket() >= 0 && !has_answer && now > began_ + limits_.attempt) give_up("no answer");
+    return false;
+  }
+  descriptor take_connection() { return shake_->take_connection(); }
+
+ private:
+  const net_address& address() const { return addresses_[turn_ % addresses_.size()]; }
+
+  void begin(clock::time_point now) {
+    began_ = now;
+    connecting_ = new_socket(address());
+    socklen_t length = 0;
+    const sockaddr_storage where = address().to_system(&length);
+    if (!connecting_ ||
+        (::connect(connecting_.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0 && errno != EINPROGRESS))
+      give_up(strerror(errno));
+  }
+
+  bool is_connected() {
+    pollfd ready{connecting_.get(), POLLOUT, 0};
+    if (::poll(&ready, 1, 0) != 1) return false;
+    int error = 0;
+    socklen_t length = sizeof error;
+    (void)getsockopt(connecting_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error != 0) give_up(strerror(error));
+    return error == 0;
+  }
+
+  /// Ends the attempt at this address. After the last address, pauses before the first address is tried again.
+  void give_up(const std::string& why) {
+    reason_ = address().text() + ": " + why;
+    connecting_.reset();
+    shake_.reset();
+    next_at_ = clock::now() + (++turn_ % addresses_.size() == 0 ? 50ms : 0ms);
+  }
+
+  const world place_;
+  const rank peer_;
+  const std::uint32_t which_;
+  const std::vector<net_address> addresses_;
+  const net_job& job_;
+  const net_limits& limits_;
+  std::size_t turn_ = 0;
+  clock::time_point began_{}, next_at_{};
+  descriptor connecting_;
+  std::unique_ptr<handshake> shake_;
+  std::string reason_;
+};
+
+/// An accepted connection whose peer is not proven yet.
+struct guest {
+  handshake shake;
+  clock::time_point since;
+};
+
+class connector {
+ public:
+  connector(const world& place, const net_listener& listener, const net_job& job,
+            const std::vector<std::vector<net_address>>& addresses, const net_limits& limits)
+      : place_(place), listener_(listener), job_(job), limits_(limits), made_(static_cast<std::size_t>(place.size)) {
+    for (rank peer = 0; peer < place.self; ++peer) {
+      std::vector<net_address> theirs = addresses[static_cast<std::size_t>(peer)];
+      sort_by_nearness(theirs, listener.addresses());
+      for (std::uint32_t which = 0; which < k_sockets; ++which)
+        attempts_.emplace_back(place, peer, which, theirs, job, limits_);
+    }
+  }
+
+  result<std::vector<net_sockets>> run() {
+    const auto deadline = clock::now() + limits_.wire_up;
+    for (;;) {
+      advance();
+      if (is_complete()) return std::move(made_);
+      if (clock::now() >= deadline) return missing();
+      wait();
+    }
+  }
+
+ private:
+  descriptor& place_of(rank peer, std::uint32_t which) {
+    net_sockets& of = made_[static_cast<std::size_t>(peer)];
+    return which == 0 ? of.control : of.bulk;
+  }
+
+  void advance() {
+    std::erase_if(attempts_, [this](attempt& one) {
+      if (!one.advance()) return false;
+      place_of(one.peer(), one.which()) = one.take_connection();
+      return true;
+    });
+    accept_guests();
+    const auto now = clock::now();
+    std::erase_if(guests_, [&](guest& one) {
+      const handshake::state how = one.shake.advance();
+      if (how == handshake::state::proven) admit(one.shake);
+      return how != handshake::state::pending || now > one.since + limits_.handshake;
+    });
+    while (guests_.size() > limits_.most_unproven) guests_.pop_front();
+  }
+
+  void accept_guests() {
+    for (const descriptor& listening : listener_.sockets())
+      while (guests_.size() <= limits_.most_unproven) {
+        descriptor accepted(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (!accepted) break;
+        guests_.push_back({handshake::to_connector(std::move(accepted), job_, place_.self, place_.size), clock::now()});
+      }
+  }
+
+  void admit(handshake& of) {
+    descriptor& place = place_of(of.peer(), of.which());
+    if (of.peer() < place_.self || place) return;
+    place = of.take_connection();
+    prepare(place, of.which(), limits_);
+  }
+
+  bool is_complete() const {
+    for (rank peer = 0; peer < place_.size; ++peer) {
+      const net_sockets& of = made_[static_cast<std::size_t>(peer)];
+      if (peer != place_.self && (!of.control || !of.bulk)) return false;
+    }
+    return true;
+  }
+
+  failure missing() const {
+    if (!attempts_.empty()) {
+      const attempt& one = attempts_.front();
+      return {status::timeout,
+              "rank " + std::to_string(one.peer()) + " could not be reached (" + one.reason() +
+                  "). Check the network between the hosts, or choose interfaces",
+              one.peer()};
+    }
+    rank peer = place_.self + 1;
+    while (made_[static_cast<std::size_t>(peer)].control && made_[static_cast<std::size_t>(peer)].bulk) ++peer;
+    return {status::timeout,
+            "rank " + std::to_string(peer) +
+                " did not connect to this rank in time. Check whether it has started, and "
+                "whether its host reaches " +
+                listener_.addresses().front().text(),
+            peer};
+  }
+
+  void wait() const {
+    std::vector<pollfd> all;
+    for (const attempt& one : attempts_)
+      if (one.socket() >= 0) all.push_back({one.socket(), one.events(), 0});
+    for (const guest& one : guests_)
+      all.push_back({one.shake.socket(), static_cast<short>(one.shake.waits_for_room() ? POLLOUT : POLLIN), 0});
+    for (const descriptor& one : listener_.sockets()) all.push_back({one.get(), POLLIN, 0});
+    (void)::poll(all.data(), all.size(), 20);
+  }
+
+  const world place_;
+  const net_listener& listener_;
+  const net_job& job_;
+  const net_limits& limits_;
+  std::vector<net_sockets> made_;
+  std::list<attempt> attempts_;
+  std::list<guest> guests_;
+};
+
+/// Binds and listens. Returns an empty descriptor, and sets errno, if that fails.
+descriptor listen_at(net_address& where, std::uint16_t port) {
+  descriptor made = new_socket(where);
+  if (!made) return {};
+  where.port = port;
+  if (where.family == 6) set(made, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  socklen_t length = 0;
+  sockaddr_storage address = where.to_system(&length);
+  auto* const system = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(made.get(), system, length) != 0 || ::listen(made.get(), 1024) != 0 ||
+      ::getsockname(made.get(), system, &length) != 0)
+    return {};
+  where.port = ntohs(where.family == 4 ? reinterpret_cast<sockaddr_in&>(address).sin_port
+                                       : reinterpret_cast<sockaddr_in6&>(address).sin6_port);
+  return made;
+}
+
+}  // namespace
+
+result<net_listener> net_listener::open(const net_interfaces& chosen) {
+  net_listener made;
+  std::vector<net_address> wanted = addresses_of_host(chosen, k_most_addresses);
+  if (wanted.empty())
+    return failure{status::unsupported, "no network interface is up, or none of the chosen interfaces exists"};
+  int error = 0;
+  for (net_address& where : wanted) {
+    descriptor socket;
+    for (std::uint32_t port = chosen.first_port; port <= chosen.last_port && !socket; ++port) {
+      socket = listen_at(where, static_cast<std::uint16_t>(port));
+      if (!socket) error = errno;
+    }
+    if (!socket) continue;
+    made.addresses_.push_back(where);
+    made.sockets_.push_back(std::move(socket));
+  }
+  if (made.sockets_.empty())
+    return failure{status::unsupported, "cannot listen at " + wanted.front().text() + ": " + strerror(error) +
+                                            ". Choose other ports or interfaces"};
+  return made;
+}
+
+result<std::vector<net_sockets>> wire_up(const world& place, const net_listener& listener, const net_job& job,
+                                         const std::vector<std::vector<net_address>>& addresses,
+                                         const net_limits& limits) {
+  for (rank peer = 0; peer < place.self; ++peer)
+    if (addresses[static_cast<std::size_t>(peer)].empty())
+      return failure{status::unsupported, "rank " + std::to_string(peer) + " has no network address", peer};
+  return connector(place, listener, job, addresses, limits).run();
+}
+
+}  // namespace lsched

@@ -1,0 +1,53 @@
+// Connects the ranks of a job by sockets. (docs/inside/net.md)
+//
+// Every rank listens, and sends its addresses to the other ranks by an exchange that the caller provides. Then each
+// rank connects to all lower ranks, and accepts the connections of all higher ranks. Each connection begins with a
+// handshake (handshake.h), which proves that the connection has reached the right rank of the right job. So an address
+// that also exists on another host costs an attempt, and not the job.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+#include "libsched/transport/net/descriptor.h"
+#include "libsched/transport/net/handshake.h"
+#include "libsched/transport/net/net_address.h"
+#include "libsched/transport/net/net_endpoint.h"
+#include "ops/base.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+/// Listening sockets on the chosen interfaces.
+class net_listener {
+ public:
+  static constexpr std::size_t k_most_addresses = 7;  ///< as many as a card has (offload/open/node_world.cc)
+
+  /// Returns UNSUPPORTED if no interface fits or no port is free.
+  static result<net_listener> open(const net_interfaces& chosen);
+
+  /// Returns the addresses of the sockets.
+  const std::vector<net_address>& addresses() const { return addresses_; }
+  const std::vector<descriptor>& sockets() const { return sockets_; }
+
+ private:
+  std::vector<net_address> addresses_;
+  std::vector<descriptor> sockets_;
+};
+
+struct net_limits {
+  std::chrono::milliseconds wire_up{30000};    ///< until all ranks are connected
+  std::chrono::milliseconds attempt{1000};     ///< for one address of a peer
+  std::chrono::milliseconds handshake{2000};   ///< for the handshake of an accepted connection
+  std::chrono::milliseconds lost_after{3000};  ///< silence of a peer's kernel after which the peer is lost
+  std::size_t most_unproven = 64;              ///< accepted connections without a proof; the oldest are closed first
+};
+
+/// Connects this rank with all other ranks of `place`. `addresses`: by rank; this rank's own entry is ignored. Blocks.
+/// All ranks must call. Returns TIMEOUT if a rank could not be reached in time, with that rank and the reason.
+result<std::vector<net_sockets>> wire_up(const world& place, const net_listener& listener, const net_job& job,
+                                         const std::vector<std::vector<net_address>>& addresses,
+                                         const net_limits& limits = {});
+
+}  // namespace lsched

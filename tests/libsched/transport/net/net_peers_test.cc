@@ -1,0 +1,441 @@
+// Tests of the transport net with peers that sleep, read nothing, break the protocol, close or die.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "libsched/transport/net/net_endpoint.h"
+#include "tests/conformance/endpoint_exam.h"
+#include "tests/conformance/exam_sleeper.h"
+#include "tests/libsched/transport/net/net_sockets.h"
+
+namespace lsched {
+namespace {
+
+using testing::connect_all;
+using testing::sampled;
+
+constexpr auto k_patience = std::chrono::seconds(60);
+
+/// Endpoints of all ranks in one process.
+std::vector<std::unique_ptr<net_endpoint>> open_all(rank ranks) {
+  auto sockets = connect_all(ranks, AF_INET);
+  std::vector<std::unique_ptr<net_endpoint>> all;
+  for (rank r = 0; r < ranks; ++r)
+    all.push_back(std::move(*net_endpoint::open({r, ranks}, std::move(sockets[static_cast<std::size_t>(r)]))));
+  return all;
+}
+
+std::vector<rank> ranks_below(rank count) {
+  std::vector<rank> all;
+  for (rank r = 0; r < count; ++r) all.push_back(r);
+  return all;
+}
+
+/// An instance with one edge from rank 0 to rank 1. Its number is 5 on all ranks.
+struct one_edge {
+  one_edge(net_endpoint& from, net_endpoint& to, rank ranks, edge_spec edge, bool credits = false) {
+    const std::vector<rank> members = ranks_below(ranks);
+    edge.outgoing = true;
+    edge.peer = 1;
+    out = from.attach(5, members, credits, std::vector{edge})->front();
+    edge.outgoing = false;
+    edge.peer = 0;
+    in = to.attach(5, members, credits, std::vector{edge})->front();
+    const std::vector<member_address> all(members.size(), member_address{.far = 5});
+    EXPECT_EQ(from.link(5, all), status::ok);
+    EXPECT_EQ(to.link(5, all), status::ok);
+  }
+  link_id out, in;
+};
+
+/// Polls the endpoints until the condition holds. Returns false after a long time.
+template <class Condition>
+bool poll_until(std::initializer_list<net_endpoint*> all, Condition&& holds) {
+  const auto limit = std::chrono::steady_clock::now() + k_patience;
+  std::array<completion, 8> news;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    for (net_endpoint* const each : all) {
+      (void)each->poll(news);
+      each->flush();
+    }
+  }
+  return true;
+}
+
+// --- sleep -------------------------------------------------------------------------------------------------------
+
+struct sleeping_world final : exam::exam_world {
+  std::vector<endpoint*> make(rank ranks) override {
+    end = std::move(*net_endpoint::open({self, ranks}, std::move(sockets)));
+    std::vector<endpoint*> all(static_cast<std::size_t>(ranks));
+    all[static_cast<std::size_t>(self)] = end.get();
+    return all;
+  }
+  std::chrono::milliseconds patience() const override { return k_patience; }
+  void enter_fence() override {
+    entered += 2;
+    arrivals->fetch_add(1);
+  }
+  bool is_fence_open() override { return arrivals->load() >= entered; }
+
+  rank self = 0;
+  std::vector<net_sockets> sockets{};
+  std::atomic<int>* arrivals = nullptr;
+  int entered = 0;
+  std::unique_ptr<net_endpoint> end{};
+};
+
+TEST(net, loses_no_message_between_threads_that_sleep) {
+  const round_no rounds = sampled() ? 2'000 : 20'000;
+  auto sockets = connect_all(2, AF_INET);
+  std::atomic<int> arrivals = 0;
+  std::array<int, 2> lost{};
+  std::array<std::string, 2> answers;
+  const auto run = [&](rank self) {
+    const auto mine = static_cast<std::size_t>(self);
+    sleeping_world world;
+    world.self = self;
+    world.sockets = std::move(sockets[mine]);
+    world.arrivals = &arrivals;
+    exam::bench b(world);
+    try {
+      b.start(2);
+      b.connect({{.from = 0, .to = 1, .capacity = 20000, .in_place = true}, {.from = 1, .to = 0, .capacity = 20000}});
+      for (round_no round = 1; round <= rounds; ++round) {
+        for (std::size_t way = 0; way < 2; ++way) b.post_send(way, round, exam::parcel_of(way, round, 20000));
+        for (std::size_t way = 0; way < 2; ++way) b.post_receive(way, round);
+        const auto is_received = [&] { return b.is_received(1 - mine); };
+        exam::sleep_until(b, self, is_received, lost[mine]);
+        b.await_parcel(1 - mine, exam::parcel_of(1 - mine, round, 20000));
+        const auto is_sent = [&] { return b.is_sent(mine); };
+        exam::sleep_until(b, self, is_sent, lost[mine]);
+      }
+      b.at(self).flush();  // this thread polls no more
+      b.fence();
+    } catch (const exam::complaint& found) {
+      answers[mine] = found.text;
+    }
+  };
+  std::thread other(run, 1);
+  run(0);
+  other.join();
+  for (const std::string& answer : answers) EXPECT_EQ(answer, "");
+  EXPECT_EQ(lost, (std::array<int, 2>{}));
+}
+
+// --- peers that read nothing -------------------------------------------------------------------------------------
+
+// While the peer reads nothing, newer values replace older values, and the newest value arrives.
+TEST(net, merges_signals_for_a_peer_that_reads_nothing) {
+  const auto ends = open_all(2);
+  net_endpoint &from = *ends[0], &to = *ends[1];
+  const one_edge edge(from, to, 2, {.signal = true});
+  constexpr round_no k_rounds = 1'000'000;
+  for (round_no round = 1; round <= k_rounds; ++round) {
+    from.signal(edge.out, round);
+    if (round % 4 == 0) from.flush();
+  }
+  EXPECT_TRUE(from.is_listening());  // the socket is full, so this rank has to poll
+  bool is_there = to.arm(edge.in, k_rounds);
+  std::array<completion, 4> news;
+  EXPECT_TRUE(poll_until({&from}, [&] { return is_there || (is_there = to.poll(news) == 1); }));
+  EXPECT_FALSE(from.is_listening());
+}
+
+// A rank stops reading while another rank sends it a large payload and a signal. The signal does not wait.
+TEST(net, delivers_signals_beside_a_large_payload) {
+  constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
+  const auto ends = open_all(2);
+  net_endpoint &from = *ends[0], &to = *ends[1];
+  const std::vector<rank> members{0, 1};
+  const auto out = *from.attach(5, members, false,
+                                std::vector<edge_spec>{{.outgoing = true, .peer = 1, .capacity = k_bytes},
+                                                       {.outgoing = true, .signal = true, .peer = 1, .tag = 1}});
+  const auto in =
+      *to.attach(5, members, false,
+                 std::vector<edge_spec>{{.peer = 0, .capacity = k_bytes}, {.signal = true, .peer = 0, .tag = 1}});
+  const std::vector<member_address> all(2, member_address{.far = 5});
+  ASSERT_EQ(from.link(5, all), status::ok);
+  ASSERT_EQ(to.link(5, all), status::ok);
+  std::vector<std::byte> source(k_bytes, std::byte{7}), target(k_bytes);
+  arrival news;
+  ASSERT_FALSE(to.receive(in[0], 1, target.data(), news));
+  to.flush();
+  std::array<completion, 4> some;
+  (void)from.poll(some);  // takes `ready`
+  ASSERT_FALSE(from.send(out[0], 1, {source.data(), k_bytes}));
+  from.flush();
+  from.signal(out[1], 1);
+  from.flush();
+  (void)to.poll({});
+  EXPECT_TRUE(to.arm(in[1], 1));
+  std::size_t done = 0;
+  EXPECT_TRUE(poll_until({}, [&] { return (done += from.poll(some) + to.poll(some)) == 2; }));
+  EXPECT_EQ(target, source);
+}
+
+// A payload that is given up in the middle of a part is never reported as received, and its source may change at once.
+TEST(net, invalidates_a_payload_that_was_given_up) {
+  constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
+  const auto ends = open_all(2);
+  net_endpoint &from = *ends[0], &to = *ends[1];
+  const one_edge edge(from, to, 2, {.capacity = k_bytes});
+  std::vector<std::byte> source(k_bytes, std::byte{7}), target(k_bytes);
+  arrival news;
+  std::array<completion, 4> some;
+  ASSERT_FALSE(to.receive(edge.in, 1, target.data(), news));
+  to.flush();
+  (void)from.poll(some);
+  ASSERT_FALSE(from.send(edge.out, 1, {source.data(), k_bytes}));
+  from.flush();  // the sockets are full
+  from.abandon(5);
+  rank reader = 0;
+  EXPECT_EQ(from.check_readers(5, &reader), status::ok);
+  std::ranges::fill(source, std::byte{9});
+  // The connection is still in order: another instance can use it.
+  const std::vector<rank> members{0, 1};
+  const auto out =
+      from.attach(6, members, false, std::vector<edge_spec>{{.outgoing = true, .peer = 1, .capacity = 100'000}});
+  const auto in = to.attach(6, members, false, std::vector<edge_spec>{{.peer = 0, .capacity = 100'000, .cookie = 6}});
+  const std::vector<member_address> all(2, member_address{.far = 6});
+  ASSERT_EQ(from.link(6, all), status::ok);
+  ASSERT_EQ(to.link(6, all), status::ok);
+  std::vector<std::byte> second(100'000);
+  ASSERT_FALSE(to.receive(in->front(), 1, second.data(), news));
+  to.flush();
+  (void)from.poll(some);
+  (void)from.send(out->front(), 1, {source.data(), second.size()});
+  bool is_there = false;
+  EXPECT_TRUE(poll_until({&from}, [&] {
+    for (std::size_t found = to.poll(some), i = 0; i < found; ++i) {
+      EXPECT_EQ(some[i].cookie, 6u) << "the payload that was given up is reported as received";
+      is_there = true;
+    }
+    return is_there;
+  }));
+  EXPECT_TRUE(std::ranges::all_of(second, [](std::byte one) { return one == std::byte{9}; }));
+  EXPECT_TRUE(std::ranges::none_of(target, [](std::byte one) { return one == std::byte{9}; }));
+}
+
+// --- peers that leave --------------------------------------------------------------------------------------------
+
+// All messages that were sent before a close arrive, although the receiver reads them only afterwards.
+TEST(net, delivers_what_was_sent_before_a_close) {
+  const auto ends = open_all(3);
+  const one_edge edge(*ends[0], *ends[1], 3, {.capacity = 16000});
+  std::vector<std::byte> source(16000, std::byte{3}), target(16000);
+  ASSERT_TRUE(ends[0]->send(edge.out, 1, {source.data(), source.size()}));
+  ends[0]->close();
+  arrival news;
+  std::array<completion, 4> some;
+  bool is_there = ends[1]->receive(edge.in, 1, target.data(), news);
+  EXPECT_TRUE(poll_until({}, [&] { return is_there || (is_there = ends[1]->poll(some) == 1); }));
+  EXPECT_EQ(target, source);
+  EXPECT_EQ(ends[1]->find_dead_peer(), k_no_rank);
+  EXPECT_FALSE(ends[1]->has_bad_news());
+}
+
+/// Opens endpoints for all ranks but the last. Returns the sockets of the last rank, which the test drives.
+struct world_with_stranger {
+  explicit world_with_stranger(rank ranks) : sockets(connect_all(ranks, AF_INET)) {
+    for (rank r = 0; r < ranks - 1; ++r)
+      ends.push_back(std::move(*net_endpoint::open({r, ranks}, std::move(sockets[static_cast<std::size_t>(r)]))));
+  }
+  std::vector<net_sockets>& stranger() { return sockets.back(); }
+  std::vector<std::vector<net_sockets>> sockets;
+  std::vector<std::unique_ptr<net_endpoint>> ends;
+};
+
+// Rank 3 has connections only to ranks 0 and 1, as if the loss were visible only there. Rank 2 hears of the loss.
+TEST(net, reports_a_lost_rank_on_all_ranks) {
+  world_with_stranger world(4);
+  world.stranger()[0] = {};
+  world.stranger()[1] = {};
+  for (const auto& each : world.ends)
+    EXPECT_TRUE(
+        poll_until({world.ends[0].get(), world.ends[1].get(), world.ends[2].get()}, [&] { return each->is_lost(3); }));
+  for (const auto& each : world.ends) {
+    EXPECT_EQ(each->take_loss(), 3);
+    EXPECT_EQ(each->take_loss(), k_no_rank);
+    EXPECT_EQ(each->lost_after(0), 3);
+    EXPECT_EQ(each->lost_after(1), k_no_rank);
+    EXPECT_EQ(each->find_dead_peer(), 3);
+  }
+}
+
+// A loss wakes a rank that sleeps.
+TEST(net, rings_the_bell_of_a_rank_whose_peer_is_lost) {
+  world_with_stranger world(2);
+  net_endpoint& end = *world.ends[0];
+  doorbell& bell = end.bell();
+  const std::uint32_t epoch = bell.word[doorbell::waiter].load();
+  bell.sleepers = 1;
+  (void)end.poll({});
+  world.stranger()[0] = {};
+  sleep_on(bell, doorbell::waiter, epoch, k_patience);
+  EXPECT_NE(bell.word[doorbell::waiter].load(), epoch);
+  (void)end.poll({});
+  EXPECT_TRUE(end.is_lost(1));
+}
+
+// A rank that waits for a closed peer detects the close. A board counts the closed rank as a member that has left.
+TEST(net, fails_a_commit_with_a_rank_that_has_gone) {
+  for (const bool is_closed : {false, true})
+    for (const rank gone : {0, 1, 2}) {
+      const auto ends = open_all(3);
+      std::vector<std::unique_ptr<board>> boards;
+      for (const auto& each : ends) boards.push_back(each->open_home_board());
+      if (is_closed) ends[static_cast<std::size_t>(gone)]->close();
+      for (rank r = 0; r < 3; ++r) {
+        if (r == gone) continue;
+        const auto at = static_cast<std::size_t>(r);
+        rank missing = k_no_rank;
+        ASSERT_EQ(boards[at]->post({}, &missing), status::ok);
+      }
+      if (!is_closed) boards[static_cast<std::size_t>(gone)].reset();
+      if (gone != 0 && !is_closed) ends[static_cast<std::size_t>(gone)]->close();
+      for (rank r = 0; r < 3; ++r) {
+        if (r == gone) continue;
+        const auto at = static_cast<std::size_t>(r);
+        rank missing = k_no_rank;
+        status how = status::pending;
+        std::vector<std::byte> all(3 * board::record_bytes);
+        EXPECT_TRUE(poll_until({ends[0].get(), ends[1].get(), ends[2].get()}, [&] {
+          how = boards[at]->gather(all, &missing);
+          return how != status::pending;
+        }));
+        EXPECT_EQ(how, status::peer);
+        EXPECT_EQ(missing, gone) << "rank " << r;
+      }
+    }
+}
+
+// --- peers that break the protocol -------------------------------------------------------------------------------
+
+/// Sends bytes of a stranger, with all sockets that remain open.
+void send_all(const descriptor& to, const void* bytes, std::size_t count) {
+  ASSERT_EQ(::send(to.get(), bytes, count, MSG_NOSIGNAL), static_cast<ssize_t>(count));
+}
+
+TEST(net, fails_if_a_peer_sends_an_invalid_frame) {
+  struct bad_frame {
+    const char* what;
+    bool is_bulk;
+    frame head;
+    message_head about;
+    std::size_t further;  ///< number of bytes that follow the frame head on the control socket
+  };
+  const bad_frame all[]{
+      {"an unknown kind", false, {.kind = static_cast<frame_kind>(99)}, {}, 0},
+      {"a bulk frame on the control socket", false, {.kind = frame_kind::part}, {}, 0},
+      {"a frame of 4 GiB", false, {.kind = frame_kind::board, .bytes = ~0u}, {}, 0},
+      {"a message without a head", false, {.kind = frame_kind::message, .instance = 5, .value = 1}, {}, 0},
+      {"a message of another length",
+       false,
+       {.kind = frame_kind::message, .instance = 5, .value = 1},
+       {.bytes = 9},
+       40},
+      {"a message that is too long",
+       false,
+       {.kind = frame_kind::message, .instance = 5, .value = 1},
+       {.bytes = 9000},
+       9032},
+      {"an announcement of a small message",
+       false,
+       {.kind = frame_kind::announcement, .instance = 5, .value = 1},
+       {.bytes = 8},
+       32},
+      {"an unknown rank that is lost", false, {.kind = frame_kind::lost, .value = 77}, {}, 0},
+      {"a signal for a payload edge", false, {.kind = frame_kind::signal, .instance = 5, .value = 1}, {}, 0},
+      {"a message on the bulk socket", true, {.kind = frame_kind::message, .instance = 5, .value = 1}, {}, 0},
+      {"a part without ready",
+       true,
+       {.kind = frame_kind::part, .bytes = 100, .instance = 5, .value = 1},
+       {.bytes = 20'000},
+       0},
+      {"a part of 4 GiB",
+       true,
+       {.kind = frame_kind::part, .bytes = ~0u, .instance = 5, .value = 1},
+       {.bytes = 20'000},
+       0},
+  };
+  for (const bad_frame& it : all) {
+    world_with_stranger world(2);
+    net_endpoint& end = *world.ends[0];
+    const auto links =
+        end.attach(5, std::vector<rank>{0, 1}, false, std::vector<edge_spec>{{.peer = 1, .capacity = 8000}});
+    ASSERT_TRUE(links.has_value());
+    ASSERT_EQ(end.link(5, std::vector<member_address>(2)), status::ok);
+    std::vector<std::byte> bytes(sizeof it.head + std::max(it.further, it.is_bulk ? sizeof it.about : 0));
+    frame head = it.head;
+    if (head.bytes == 0) head.bytes = static_cast<std::uint32_t>(it.further);
+    std::memcpy(bytes.data(), &head, sizeof head);
+    if (bytes.size() >= sizeof head + sizeof it.about)
+      std::memcpy(bytes.data() + sizeof head, &it.about, sizeof it.about);
+    net_sockets& of = world.stranger()[0];
+    send_all(it.is_bulk ? of.bulk : of.control, bytes.data(), bytes.size());
+    EXPECT_TRUE(poll_until({&end}, [&] { return end.health() != status::ok; })) << it.what;
+    EXPECT_EQ(end.health(), status::transport) << it.what;
+    EXPECT_EQ(end.culprit(), 1) << it.what;
+  }
+}
+
+// Random frames, with plausible fields, in pieces of random length. The endpoint either ignores them or fails.
+TEST(net, survives_random_frames) {
+  const std::uint64_t seeds = sampled() ? 200 : 2'000;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    world_with_stranger world(2);
+    net_endpoint& end = *world.ends[0];
+    const std::vector<edge_spec> edges{{.peer = 1, .capacity = 8000},
+                                       {.in_place = true, .peer = 1, .tag = 1, .capacity = 40'000},
+                                       {.signal = true, .peer = 1, .tag = 2},
+                                       {.outgoing = true, .peer = 1, .tag = 3, .capacity = 40'000}};
+    const auto links = *end.attach(5, std::vector<rank>{0, 1}, seed % 2 == 0, edges);
+    ASSERT_EQ(end.link(5, std::vector<member_address>(2)), status::ok);
+    const auto board = end.open_home_board();
+    std::vector<std::byte> source(40'000), target(8000);
+    arrival news;
+    (void)end.receive(links[0], 1, target.data(), news);
+    (void)end.receive(links[1], 1, {}, news);
+    (void)end.send(links[3], 1, {source.data(), source.size()});
+    std::uint64_t dice = seed;
+    const auto draw = [&](std::uint64_t below) { return (dice = mix(dice + 1)) % below; };
+    for (int k = 0; k < 20; ++k) {
+      const bool is_bulk = draw(3) == 0;
+      frame head{.kind = static_cast<frame_kind>(is_bulk ? 11 + draw(3) : draw(12)),
+                 .bytes = static_cast<std::uint32_t>(draw(2) * draw(100)),
+                 .instance = draw(8) == 0 ? 6u : 5u,
+                 .index = static_cast<std::uint32_t>(draw(4)),
+                 .value = draw(4)};
+      const message_head about{.bytes = draw(2) == 0 ? draw(50) : draw(50'000), .null = draw(8) == 0 ? 1u : 0u};
+      if (!is_bulk && head.kind <= frame_kind::announcement)
+        head.bytes = static_cast<std::uint32_t>(sizeof about + (head.kind == frame_kind::message ? about.bytes : 0));
+      std::vector<std::byte> bytes(sizeof head + head.bytes + (is_bulk ? sizeof about : 0));
+      std::memcpy(bytes.data(), &head, sizeof head);
+      if (bytes.size() >= sizeof head + sizeof about) std::memcpy(bytes.data() + sizeof head, &about, sizeof about);
+      const descriptor& to = is_bulk ? world.stranger()[0].bulk : world.stranger()[0].control;
+      for (std::size_t at = 0; at < bytes.size();) {
+        const std::size_t now = std::min<std::size_t>(1 + draw(5000), bytes.size() - at);
+        if (::send(to.get(), bytes.data() + at, now, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) break;
+        at += now;
+        std::array<completion, 4> some;
+        (void)end.poll(some);
+        end.flush();
+      }
+    }
+    end.abandon(5);
+    end.detach(5);
+  }
+}
+
+}  // namespace
+}  // namespace lsched

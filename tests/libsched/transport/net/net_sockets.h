@@ -1,0 +1,75 @@
+// Connected sockets between ranks of one process, for the tests of the transport net.
+#pragma once
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "libsched/transport/net/net_address.h"
+#include "libsched/transport/net/net_endpoint.h"
+
+namespace lsched::testing {
+
+/// Throws if a call of the operating system has failed.
+inline int checked(int result, const char* what) {
+  if (result < 0) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
+  return result;
+}
+
+/// Returns true if the loopback interface has an IPv6 address. Many containers lack IPv6.
+inline bool has_ipv6() { return !addresses_of_host({.names = {"lo"}, .family = 6}, 1).empty(); }
+
+/// Returns the two ends of a connection over the loopback interface. `family`: AF_INET or AF_INET6.
+inline std::pair<descriptor, descriptor> connected_pair(int family) {
+  sockaddr_storage where{};
+  socklen_t bytes = 0;
+  if (family == AF_INET) {
+    auto& v4 = reinterpret_cast<sockaddr_in&>(where);
+    v4.sin_family = AF_INET;
+    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    bytes = sizeof v4;
+  } else {
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(where);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_addr = in6addr_loopback;
+    bytes = sizeof v6;
+  }
+  auto* const address = reinterpret_cast<sockaddr*>(&where);
+  const descriptor listener(checked(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket"));
+  checked(bind(listener.get(), address, bytes), "bind");
+  checked(listen(listener.get(), 1), "listen");
+  checked(getsockname(listener.get(), address, &bytes), "getsockname");
+  descriptor here(checked(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket"));
+  checked(connect(here.get(), address, bytes), "connect");
+  descriptor there(checked(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC), "accept4"));
+  checked(fcntl(here.get(), F_SETFL, O_NONBLOCK), "fcntl");
+  for (const descriptor* one : {&here, &there}) {
+    const int on = 1;
+    checked(setsockopt(one->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), "setsockopt");
+  }
+  return {std::move(here), std::move(there)};
+}
+
+/// Returns the sockets of all ranks, by rank and peer.
+inline std::vector<std::vector<net_sockets>> connect_all(rank ranks, int family) {
+  const auto count = static_cast<std::size_t>(ranks);
+  std::vector<std::vector<net_sockets>> all(count);
+  for (auto& of : all) of.resize(count);
+  for (std::size_t a = 0; a < count; ++a)
+    for (std::size_t b = a + 1; b < count; ++b) {
+      std::tie(all[a][b].control, all[b][a].control) = connected_pair(family);
+      std::tie(all[a][b].bulk, all[b][a].bulk) = connected_pair(family);
+    }
+  return all;
+}
+
+}  // namespace lsched::testing

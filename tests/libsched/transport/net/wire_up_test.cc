@@ -1,0 +1,186 @@
+// Tests of the connection of all ranks: listeners, strangers, missing ranks, wrong secrets.
+#include "libsched/transport/net/wire_up.h"
+
+#include <gtest/gtest.h>
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/libsched/transport/net/net_sockets.h"
+
+namespace lsched {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto k_loopback = "lo";
+
+/// The ranks of a job as threads, each with a listener on the loopback interface.
+struct job_in_threads {
+  explicit job_in_threads(rank ranks, std::uint8_t family = 4) : size(ranks) {
+    if (!draw_secret(job.secret)) std::abort();
+    for (rank r = 0; r < ranks; ++r) {
+      auto opened = net_listener::open({.names = {k_loopback}, .family = family});
+      if (!opened) std::abort();
+      addresses.push_back(opened->addresses());
+      listeners.push_back(std::move(*opened));
+    }
+  }
+
+  /// Wires up the ranks that `joins` selects, and returns their results by rank.
+  template <class Joins>
+  std::vector<std::optional<result<std::vector<net_sockets>>>> run(const net_limits& limits, Joins joins) {
+    std::vector<std::optional<result<std::vector<net_sockets>>>> made(static_cast<std::size_t>(size));
+    std::vector<std::thread> threads;
+    for (rank r = 0; r < size; ++r) {
+      if (!joins(r)) continue;
+      threads.emplace_back([&, r] {
+        const auto at = static_cast<std::size_t>(r);
+        made[at] = wire_up({r, size}, listeners[at], job, addresses, limits);
+      });
+    }
+    for (std::thread& one : threads) one.join();
+    return made;
+  }
+
+  rank size;
+  net_job job;
+  std::vector<net_listener> listeners;
+  std::vector<std::vector<net_address>> addresses;
+};
+
+const net_limits k_patient{.wire_up = 60s, .attempt = 20s, .handshake = 20s};
+
+/// Returns true if the two descriptors are the ends of one connection.
+bool are_connected(const descriptor& one, const descriptor& other) {
+  const char word = 'x';
+  char got = 0;
+  return send(one.get(), &word, 1, MSG_NOSIGNAL) == 1 && recv(other.get(), &got, 1, 0) == 1 && got == word;
+}
+
+TEST(wire_up, connects_all_pairs) {
+  for (const rank ranks : {1, 2, 3, 5, 6, 7, 16})
+    for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
+      if (family == 6 && !testing::has_ipv6()) continue;
+      job_in_threads job(ranks, family);
+      const auto made = job.run(k_patient, [](rank) { return true; });
+      for (std::size_t a = 0; a < made.size(); ++a) {
+        ASSERT_TRUE(made[a]->has_value()) << made[a]->error().text;
+        for (std::size_t b = 0; b < a; ++b) {
+          EXPECT_TRUE(are_connected((**made[a])[b].control, (**made[b])[a].control)) << a << " and " << b;
+          EXPECT_TRUE(are_connected((**made[a])[b].bulk, (**made[b])[a].bulk)) << a << " and " << b;
+        }
+        EXPECT_FALSE((**made[a])[a].control);
+      }
+    }
+}
+
+TEST(wire_up, names_a_rank_that_is_missing) {
+  for (const rank missing : {0, 1, 2}) {
+    job_in_threads job(3);
+    net_limits limits = k_patient;
+    limits.wire_up = 300ms;
+    const auto made = job.run(limits, [&](rank r) { return r != missing; });
+    for (rank r = 0; r < 3; ++r) {
+      if (r == missing) continue;
+      const auto& mine = *made[static_cast<std::size_t>(r)];
+      ASSERT_FALSE(mine.has_value());
+      EXPECT_EQ(mine.error().code, status::timeout);
+      EXPECT_EQ(mine.error().peer, missing) << mine.error().text;
+    }
+  }
+}
+
+// A stranger that connects and is silent, or sends bytes, does not delay the job.
+TEST(wire_up, ignores_strangers) {
+  job_in_threads job(3);
+  std::vector<descriptor> strangers;
+  for (int k = 0; k < 70; ++k) {
+    socklen_t length = 0;
+    const sockaddr_storage where = job.addresses[static_cast<std::size_t>(k % 3)].front().to_system(&length);
+    descriptor one(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(one.get(), reinterpret_cast<const sockaddr*>(&where), length), 0);
+    const std::string words =
+        "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" + std::string(static_cast<std::size_t>(k), ' ');
+    if (k % 2 == 0) {
+      ASSERT_GT(send(one.get(), words.data(), words.size(), MSG_NOSIGNAL), 0);
+    }
+    strangers.push_back(std::move(one));
+  }
+  net_limits limits = k_patient;
+  limits.most_unproven = 4;
+  const auto made = job.run(limits, [](rank) { return true; });
+  for (const auto& mine : made) EXPECT_TRUE(mine->has_value()) << mine->error().text;
+}
+
+TEST(wire_up, refuses_a_rank_with_another_secret) {
+  job_in_threads job(2);
+  net_limits limits = k_patient;
+  limits.wire_up = 500ms;
+  net_job other = job.job;
+  other.secret[31] ^= std::byte{1};
+  std::optional<result<std::vector<net_sockets>>> first, second;
+  std::thread listening([&] { first = wire_up({0, 2}, job.listeners[0], job.job, job.addresses, limits); });
+  second = wire_up({1, 2}, job.listeners[1], other, job.addresses, limits);
+  listening.join();
+  ASSERT_FALSE(first->has_value() || second->has_value());
+  EXPECT_EQ(first->error().peer, 1);
+  EXPECT_NE(second->error().text.find("another job"), std::string::npos) << second->error().text;
+}
+
+// The address of a rank exists on another host, too, where another program listens.
+TEST(wire_up, tries_all_addresses_of_a_rank) {
+  job_in_threads job(2), stranger(1);
+  job.addresses[0].insert(job.addresses[0].begin(), stranger.addresses[0].front());
+  net_address nobody = stranger.addresses[0].front();
+  nobody.port = 1;
+  job.addresses[0].insert(job.addresses[0].begin(), nobody);
+  std::atomic<bool> is_over = false;
+  std::thread elsewhere([&] {
+    while (!is_over) (void)wire_up({0, 2}, stranger.listeners[0], stranger.job, job.addresses, {.wire_up = 50ms});
+  });
+  const auto made = job.run(k_patient, [](rank) { return true; });
+  is_over = true;
+  elsewhere.join();
+  for (const auto& mine : made) EXPECT_TRUE(mine->has_value()) << mine->error().text;
+}
+
+TEST(net_listener, uses_the_chosen_interfaces_and_ports) {
+  const auto unknown = net_listener::open({.names = {"no-such-interface"}});
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().code, status::unsupported);
+  const auto any = net_listener::open({.names = {"l*"}, .family = 4});
+  ASSERT_TRUE(any.has_value()) << any.error().text;
+  ASSERT_EQ(any->addresses().size(), 1u);
+  EXPECT_TRUE(any->addresses().front().is_loopback());
+  const std::uint16_t used = any->addresses().front().port;
+  const auto again = net_listener::open({.names = {k_loopback}, .family = 4, .first_port = used, .last_port = used});
+  ASSERT_FALSE(again.has_value());
+  EXPECT_NE(again.error().text.find("cannot listen at 127.0.0.1:" + std::to_string(used)), std::string::npos)
+      << again.error().text;
+}
+
+TEST(net_address, knows_its_subnet) {
+  const auto v4 = [](std::uint8_t last, std::uint8_t third = 0) {
+    return net_address{.family = 4, .prefix = 24, .bytes = {10, 0, third, last}};
+  };
+  EXPECT_TRUE(v4(1).is_near(v4(200)));
+  EXPECT_FALSE(v4(1).is_near(v4(1, 1)));
+  const net_address v6{.family = 6, .prefix = 64, .port = 5, .bytes = {0xfd, 0, 0, 0, 0, 0, 0, 0, 1}};
+  EXPECT_FALSE(v4(1).is_near(v6));
+  EXPECT_EQ(v4(7).text(), "10.0.0.7:0");
+  EXPECT_EQ(v6.text(), "[fd00::100:0:0:0]:5");
+  std::vector<net_address> theirs{v6, v4(1, 1), v4(9)};
+  sort_by_nearness(theirs, std::vector{v4(1)});
+  EXPECT_EQ(theirs.front(), v4(9));
+}
+
+}  // namespace
+}  // namespace lsched
