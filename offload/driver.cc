@@ -142,7 +142,7 @@ bool driver::keep_polling(clock::time_point now) {
     is_idle_ = true;
     idle_since_ = now;
     yields_ = 0;
-    last_look_ = {};  // the time since the last poll was not idle
+    last_look_ = {};  // forget the last look: the thread was busy after it, so the time since then is not idle time
   }
   note_look(now);
   check_peers(now);

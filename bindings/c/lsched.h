@@ -267,20 +267,22 @@ LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config*
 #define LSCHED_EXCHANGE_BYTES 256
 /** An all-gather function that the caller of lsched_world_open_with provides. The function copies the `bytes` bytes at
  * `mine` of each rank r to all + r * bytes on all ranks, and blocks until `all` is complete. The function returns 0, or
- * another number if it failed. lsched_world_open_with calls it at most twice, on every rank and in the thread that
+ * another number if it failed. lsched_world_open_with calls it at most four times, on every rank and in the thread that
  * opens the world. */
 typedef int (*lsched_exchange)(const void* mine, void* all, uint64_t bytes, void* context);
 
 /** Joins a world of `size` ranks, as `rank`, under any launcher. The ranks find each other by `exchange`, for example
- * through a store, a pipe or PMI. All ranks must be processes of one user on one machine, because they map each other's
- * memory through /proc.
+ * through a store, a pipe or PMI. Processes of one user in one process name space of a machine share memory. All other
+ * ranks are connected by TCP: each rank listens on the interfaces of LSCHED_NET_INTERFACES, and connects to all other
+ * ranks. Each connection proves that it knows a secret of the job, which rank 0 sends through `exchange`.
  * Thread: any.
- * Blocks: as long as the exchange does.
- * Memory: as lsched_world_open; the caller owns `context`.
- * Errors: UNSUPPORTED (the ranks are on several hosts, two of which are named, or belong to several users or process
- * name spaces: use lsched_world_open_mpi); MISMATCH (the ranks differ in size or build); ARGUMENT; VERSION; NOMEM;
- * TRANSPORT (the exchange failed). If one rank fails, all ranks fail with its reason. Only `rank`, `size` and
- * `exchange` are checked before the exchange: if one of them is invalid, only this rank fails. */
+ * Blocks: as long as the exchange does; with several hosts, also until all ranks are connected, at most
+ * LSCHED_START_TIMEOUT seconds if that variable is set, else commit_timeout_ns.
+ * Memory: as lsched_world_open; the caller owns `context`. With several hosts: two file descriptors per rank.
+ * Errors: UNSUPPORTED (no network interface can be used); TIMEOUT (names a rank that could not be reached); MISMATCH
+ * (the ranks differ in size or build); ARGUMENT; VERSION; NOMEM; TRANSPORT (the exchange failed). If one rank fails,
+ * all ranks fail with its reason. Only `rank`, `size` and `exchange` are checked before the exchange: if one of them is
+ * invalid, only this rank fails. */
 #define lsched_world_open_with(rank, size, exchange, context, config, world, diagnostic) \
   lsched_world_open_with_abi(LSCHED_ABI, (rank), (size), (exchange), (context), (config), (world), (diagnostic))
 /** The function behind lsched_world_open_with, with the LSCHED_ABI of the caller's header. */

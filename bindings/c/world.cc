@@ -13,6 +13,7 @@
 #include "bindings/environment_names.h"
 #include "bindings/foreign_launcher.h"
 #include "bindings/log.h"
+#include "bindings/net_environment.h"
 #include "bindings/selection_environment.h"
 #include "collectives/algorithm/nodes.h"
 #include "collectives/proof/proof_at_commit.h"
@@ -174,6 +175,7 @@ result<open_options> read_config(const lsched_config* config) {
   auto choose_by = read_selection();
   const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);
   const auto start_seconds = number_in_environment("LSCHED_START_TIMEOUT", 1);
+  const auto network = network_in_environment();
   if (const auto level = log_level_in_environment(); !level) return level.error();
   if (!reads) return reads.error();
   if (!is_lazy) return is_lazy.error();
@@ -181,6 +183,7 @@ result<open_options> read_config(const lsched_config* config) {
   if (!choose_by) return choose_by.error();
   if (!ranks_per_node) return ranks_per_node.error();
   if (!start_seconds) return start_seconds.error();
+  if (!network) return network.error();
   if (const auto is_alone = wants_world_of_one(); !is_alone) return is_alone.error();
   if (const auto device = cuda_device_in_environment(); !device) return device.error();
   if (const auto streams = cuda_streams_in_environment(); !streams) return streams.error();
@@ -198,7 +201,9 @@ result<open_options> read_config(const lsched_config* config) {
                   .recorder = recorder_in_environment(),
                   .start_timeout = *start_seconds ? std::chrono::seconds(**start_seconds) : commit_timeout,
                   .shm = {.reads_processes = *reads, .touches_memory = !*is_lazy},
-                  .ranks_per_node = ranks_per_node->value_or(0)},
+                  .ranks_per_node = ranks_per_node->value_or(0),
+                  .interfaces = network->interfaces,
+                  .net_limits = network->limits},
       .commit_timeout = commit_timeout,
       .proves_at_commit = *proves,
       .choose_by = std::move(*choose_by)};

@@ -15,6 +15,7 @@
 #include "bindings/cli/common/printed_to.h"
 #include "bindings/environment.h"
 #include "bindings/environment_names.h"
+#include "bindings/net_environment.h"
 #include "bindings/selection_environment.h"
 #include "bindings/wrapped_text.h"
 #include "build_options.h"
@@ -53,6 +54,7 @@ std::vector<std::string> warnings_about_environment() {
   if (const auto by = read_selection(); !by) warnings.push_back(by.error().text);
   if (const auto ranks = number_in_environment("LSCHED_RANKS_PER_NODE", 1); !ranks)
     warnings.push_back(ranks.error().text);
+  if (const auto network = network_in_environment(); !network) warnings.push_back(network.error().text);
   if (const auto gpu = cuda_device_in_environment(); !gpu) warnings.push_back(gpu.error().text);
   if (const auto region = region_in_environment(k_least_region_bytes); !region) warnings.push_back(region.error().text);
   if (const auto launched = find_launch(); !launched) warnings.push_back(launched.error().text);

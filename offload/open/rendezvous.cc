@@ -59,8 +59,12 @@ result<introductions> gather(const exchange_function& exchange, const introducti
   return failure{status::transport, "the caller's exchange function failed, and returned " + std::to_string(answer)};
 }
 
+/// Returns the failure of the first rank that has failed. A timeout often follows from the failure of another rank, so
+/// all other failures come before timeouts.
 std::optional<failure> find_failure(const introductions& all) {
-  const auto failed = std::ranges::find_if(all, [](const introduction& each) { return each.code != 0; });
+  constexpr auto k_timeout = static_cast<std::int32_t>(status::timeout);
+  auto failed = std::ranges::find_if(all, [](const auto& each) { return each.code != 0 && each.code != k_timeout; });
+  if (failed == all.end()) failed = std::ranges::find(all, k_timeout, &introduction::code);
   if (failed == all.end()) return std::nullopt;
   const auto who = static_cast<rank>(failed - all.begin());
   return failure{static_cast<status>(failed->code), "rank " + std::to_string(who) + ": " + text_of(failed->text), who};
@@ -80,14 +84,19 @@ std::optional<failure> find_obstacle(const introductions& all) {
                      both + " pass different sizes of the world, " + std::to_string(first.size) + " and " +
                          std::to_string(each.size),
                      r};
-    if (const auto apart = find_separation(first.home, each.home))
-      return failure{status::unsupported,
-                     both + " " + *apart +
-                         ": this call connects processes of one user on one host only. For several hosts, use "
-                         "lsched_world_open_mpi (C and C++)",
-                     r};
   }
   return find_failure(all);
+}
+
+std::vector<residence> homes_in(const introductions& all) {
+  std::vector<residence> found;
+  for (const introduction& each : all) found.push_back(each.home);
+  return found;
+}
+
+bool can_share_memory(std::span<const residence> homes) {
+  return std::ranges::none_of(homes,
+                              [&](const residence& each) { return find_separation(homes.front(), each).has_value(); });
 }
 
 /// Returns ARGUMENT if the exchange did not return this rank's own record. On other ranks, this check may succeed.
@@ -136,11 +145,17 @@ std::optional<failure> meet(const participant& self, const exchange_function& ex
   if (!all) return all.error();
   if (const auto obstacle = find_obstacle(*all)) return why ? why : obstacle;
 
-  if (!why) why = way.connect(contacts_in(*all));
+  const connector::agreement agree = [&](const std::optional<failure>& mine) -> std::optional<failure> {
+    const auto outcomes = gather(exchange, introduce(self, contact{}, mine));
+    if (!outcomes) return outcomes.error();
+    const bool is_cause = mine && mine->code != status::timeout;
+    const auto theirs = find_failure(*outcomes);
+    return is_cause || !theirs || (mine && theirs->code == status::timeout) ? mine : theirs;
+  };
+  const std::vector<residence> homes = homes_in(*all);
+  why = can_share_memory(homes) ? way.connect(contacts_in(*all)) : way.connect_nodes(homes, exchange, agree);
   if (!why) why = find_distortion((*all)[static_cast<std::size_t>(self.place.self)], own);
-  const auto outcomes = gather(exchange, introduce(self, contact{}, why));
-  if (!outcomes) return outcomes.error();
-  if (!why) why = find_failure(*outcomes);
+  why = agree(why);
   return why ? why : way.confirm();
 }
 

@@ -8,6 +8,8 @@
 //      form a world. All ranks have the same data, so all ranks make the same decision.
 //   2. Each rank connects, and sends the outcome to all ranks. If a rank has failed, all ranks fail.
 //
+// If not all ranks can share memory, connector::connect_nodes() makes further exchanges between the two.
+//
 // A rank that has failed still takes part in the next exchange, so that no rank waits for it. If the decision of step 1
 // is negative, all ranks omit step 2.
 #pragma once
@@ -59,6 +61,15 @@ class connector {
   /// Connects this rank. `all` has the contacts of all ranks, in rank order.
   virtual std::optional<failure> connect(std::span<const contact> all) = 0;
 
+  /// Sends the outcome of this rank to all ranks. Returns nothing if all ranks have succeeded. Otherwise returns this
+  /// rank's failure, or the failure of another rank, with its number.
+  using agreement = std::function<std::optional<failure>(const std::optional<failure>& own)>;
+
+  /// Connects this rank, called instead of connect() if not all ranks can share memory. `homes` has the residences of
+  /// all ranks, in rank order. All ranks call `exchange` and `agree` equally often.
+  virtual std::optional<failure> connect_nodes(std::span<const residence> homes, const exchange_function& exchange,
+                                               const agreement& agree) = 0;
+
   /// Checks the connections after all ranks have connected.
   virtual std::optional<failure> confirm() = 0;
 };
@@ -70,8 +81,8 @@ struct participant {
   std::optional<failure> unable{};  ///< the reason why this rank cannot open the world; empty: it can
 };
 
-/// Connects the ranks of a new world. `exchange` is called once or twice on each rank. Returns nothing if all ranks
-/// have connected. Otherwise returns a failure. If another rank is to blame, the failure names that rank.
+/// Connects the ranks of a new world. `exchange` is called at most four times on each rank. Returns nothing if all
+/// ranks have connected. Otherwise returns a failure. If another rank is to blame, the failure names that rank.
 std::optional<failure> meet(const participant& self, const exchange_function& exchange, connector& way);
 
 /// The number of bytes that each rank sends in an exchange. The number is the same in every build, so that ranks of

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libsched/transport/net/wire_up.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/neighbourhood.h"
 #include "offload/open/launch.h"
@@ -20,7 +21,9 @@ struct segment_options {
   std::string recorder{};                    ///< file for `lsched postmortem`; empty: none
   std::chrono::nanoseconds start_timeout{};  ///< timeout of the wait for all ranks to open the world
   shm_options shm{};
-  rank ranks_per_node = 0;  ///< number of consecutive ranks that are treated as a node, for tests; 0: real nodes
+  rank ranks_per_node = 0;      ///< number of consecutive ranks that are treated as a node, for tests; 0: real nodes
+  net_interfaces interfaces{};  ///< the network between hosts
+  lsched::net_limits net_limits{};
 };
 
 /// One rank's access to the transport of a new world.
@@ -39,8 +42,9 @@ result<std::vector<opened_rank>> open_threads(rank ranks, const segment_options&
 /// STATE if this process is not a rank, but was started by a rank.
 result<opened_rank> open_launched(const launch& where, const segment_options& how);
 
-/// Opens a world by a rendezvous (rendezvous.h) of processes on this host. `build` names the library's build. If `how`
-/// is a failure, this rank takes part in the rendezvous, so that the other ranks fail too.
+/// Opens a world by a rendezvous (rendezvous.h) of processes on any hosts. `build` names the library's build. If `how`
+/// is a failure, this rank takes part in the rendezvous, so that the other ranks fail too. With ranks_per_node, groups
+/// of ranks on one host share no memory with each other, and act as hosts.
 result<opened_rank> open_by_rendezvous(const world& place, std::string_view build, const exchange_function& exchange,
                                        const result<segment_options>& how);
 

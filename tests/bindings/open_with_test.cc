@@ -79,21 +79,19 @@ TEST(open_with, a_rank_that_cannot_is_named_by_all) {
             "");
 }
 
-TEST(open_with, ranks_that_disagree_or_are_elsewhere_learn_it) {
+TEST(open_with, ranks_that_disagree_learn_it) {
   struct odd_world {
     lsched_status answer;
     const char* words;
     std::function<int(std::byte*, std::uint64_t)> change;
   };
-  constexpr std::uint64_t k_build = 0, k_size = 32, k_machine = 40;  // offsets in the data that a rank contributes
+  constexpr std::uint64_t k_build = 0, k_size = 32;  // offsets in the data that a rank contributes
   const auto put = [](std::uint64_t place, const char* text) {
     return [=](std::byte* all, std::uint64_t bytes) { return std::memcpy(all + bytes + place, text, 5), 0; };
   };
-  const odd_world all[] = {
-      {LSCHED_ERR_MISMATCH, "different builds", put(k_build, "other")},
-      {LSCHED_ERR_MISMATCH, "the size of the world", put(k_size, "\3\0\0\0")},
-      {LSCHED_ERR_UNSUPPORTED, "connects processes of one user on one host", put(k_machine, "other")},
-      {LSCHED_ERR_TRANSPORT, "returned 7", [](std::byte*, std::uint64_t) { return 7; }}};
+  const odd_world all[] = {{LSCHED_ERR_MISMATCH, "different builds", put(k_build, "other")},
+                           {LSCHED_ERR_MISMATCH, "different sizes of the world", put(k_size, "\3\0\0\0")},
+                           {LSCHED_ERR_TRANSPORT, "returned 7", [](std::byte*, std::uint64_t) { return 7; }}};
   for (const odd_world& each : all)
     EXPECT_EQ(of_processes(2,
                            [&](rank self, const tcp_store& store) {
@@ -126,6 +124,110 @@ TEST(open_with, a_killed_rank_is_named) {
                            return answer == LSCHED_ERR_PEER && why.rank == 1 ? 0 : 3;
                          }),
             "rank 1 was ended by signal 9; ");
+}
+
+// --- several hosts -----------------------------------------------------------------------------------------------
+
+/// Makes groups of `per_node` ranks act as hosts that share no memory. The network between the hosts is loopback.
+void emulate_hosts(int per_node) {
+  setenv("LSCHED_RANKS_PER_NODE", std::to_string(per_node).c_str(), 1);
+  setenv("LSCHED_NET_INTERFACES", "lo", 1);
+}
+
+lsched_world* open_at(rank self, rank ranks, tcp_store::client& mine, diagnostic& why) {
+  lsched_world* world = nullptr;
+  if (lsched_world_open_with(self, ranks, tcp_store::client::exchange, &mine, nullptr, &world, &why) != LSCHED_OK)
+    std::fprintf(stderr, "rank %d: %s\n", self, why.text);
+  return world;
+}
+
+/// Returns true if the description of the transport begins with these words.
+bool is_connected_by(lsched_world* world, const char* words) {
+  char text[2000] = "";
+  (void)lsched_world_describe(world, text, sizeof text);
+  return std::strstr(text, words) != nullptr;
+}
+
+/// Returns true if an allreduce of `count` elements gives the right sums, several times.
+bool sums_many(lsched_world* world, std::uint64_t count) {
+  std::vector<std::int64_t> mine(count), sums(count);
+  const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                    .collective = "allreduce",
+                                    .input = mine.data(),
+                                    .output = sums.data(),
+                                    .count = count,
+                                    .dtype = LSCHED_I64,
+                                    .reduction = LSCHED_SUM};
+  lsched_schedule* schedule = nullptr;
+  if (lsched_collective_create(world, &desc, &schedule, nullptr) != LSCHED_OK) return false;
+  const std::int64_t ranks = lsched_size(world);
+  bool is_right = true;
+  for (std::int64_t round = 1; round <= 5 && is_right; ++round) {
+    for (std::uint64_t i = 0; i < count; ++i) mine[i] = round * static_cast<std::int64_t>(i) + lsched_rank(world);
+    is_right = lsched_run(schedule, k_limit_ns, nullptr) == LSCHED_OK;
+    for (std::uint64_t i = 0; i < count && is_right; ++i)
+      is_right = sums[i] == ranks * round * static_cast<std::int64_t>(i) + ranks * (ranks - 1) / 2;
+  }
+  return lsched_schedule_destroy(schedule, k_limit_ns, nullptr) == LSCHED_OK && is_right;
+}
+
+TEST(open_with, ranks_of_several_hosts_make_a_world) {
+  for (const rank ranks : {2, 3, 5, 6, 7})
+    for (const int per_node : {1, 2, 3})
+      EXPECT_EQ(of_processes(ranks,
+                             [&](rank self, const tcp_store& store) {
+                               emulate_hosts(per_node);
+                               tcp_store::client mine(store, self);
+                               diagnostic why;
+                               lsched_world* const world = open_at(self, ranks, mine, why);
+                               if (world == nullptr) return 1;
+                               if (per_node < ranks && !is_connected_by(world, "TCP with")) return 2;
+                               for (int k = 0; k < 10; ++k)
+                                 if (!computes(world)) return 3;
+                               for (const std::uint64_t count : {0u, 1u, 3000u, 200'000u})
+                                 if (!sums_many(world, count)) return 4;
+                               return lsched_world_close(world) == LSCHED_OK ? 0 : 5;
+                             }),
+                "")
+          << ranks << " ranks, " << per_node << " a node";
+}
+
+TEST(open_with, a_killed_rank_of_another_host_is_named) {
+  for (const int per_node : {1, 2})
+    EXPECT_EQ(of_processes(4,
+                           [&](rank self, const tcp_store& store) {
+                             emulate_hosts(per_node);
+                             tcp_store::client mine(store, self);
+                             lsched_schedule* barrier = nullptr;
+                             diagnostic why;
+                             lsched_world* const world = open_at(self, 4, mine, why);
+                             if (world == nullptr) return 1;
+                             if (create_barrier(world, &barrier, &why) != LSCHED_OK) return 2;
+                             if (self == 1) raise(SIGKILL);
+                             lsched_status answer = LSCHED_OK;
+                             while (answer == LSCHED_OK) answer = lsched_run(barrier, k_limit_ns, &why);
+                             if (answer == LSCHED_ERR_PEER && why.rank == 1) return 0;
+                             return std::fprintf(stderr, "rank %d: %s\n", self, why.text), 3;
+                           }),
+              "rank 1 was ended by signal 9; ")
+        << per_node;
+}
+
+TEST(open_with, a_rank_without_a_network_is_named_by_all) {
+  EXPECT_EQ(of_processes(3,
+                         [](rank self, const tcp_store& store) {
+                           emulate_hosts(1);
+                           if (self == 1) setenv("LSCHED_NET_INTERFACES", "none0", 1);
+                           tcp_store::client mine(store, self);
+                           lsched_world* world = nullptr;
+                           diagnostic why;
+                           const lsched_status answer = lsched_world_open_with(self, 3, tcp_store::client::exchange,
+                                                                               &mine, nullptr, &world, &why);
+                           if (answer == LSCHED_ERR_UNSUPPORTED && why.rank == 1 && why.says("network interface"))
+                             return 0;
+                           return std::fprintf(stderr, "rank %d: %s\n", self, why.text), 1;
+                         }),
+            "");
 }
 
 TEST(open_with, refuses_bad_arguments) {

@@ -104,6 +104,16 @@ class trial {
       of_.is_connected_[static_cast<std::size_t>(self_)] = true;
       return std::nullopt;
     }
+    std::optional<failure> connect_nodes(std::span<const residence> homes, const exchange_function&,
+                                         const agreement&) override {
+      rank other = 1;
+      while (!find_separation(homes.front(), homes[static_cast<std::size_t>(other)])) ++other;
+      return failure{status::unsupported,
+                     "ranks 0 and " + std::to_string(other) + " " +
+                         *find_separation(homes.front(), homes[static_cast<std::size_t>(other)]) +
+                         ", and this world cannot span hosts",
+                     other};
+    }
     std::optional<failure> confirm() override {
       const std::lock_guard lock(of_.guard_);
       if (std::ranges::count(of_.is_connected_, false) == 0) return std::nullopt;
@@ -196,12 +206,12 @@ class trial {
       case trouble::other_host:
       case trouble::unnamed_host:
         return expect_difference(who, status::unsupported,
-                                 odd_ == 0 ? "are on the hosts b and a: this call connects"
-                                           : "are on the hosts a and b: this call connects");
+                                 odd_ == 0 ? "are on the hosts b and a, and this world cannot span hosts"
+                                           : "are on the hosts a and b, and this world cannot span hosts");
       case trouble::other_name_space:
-        return expect_difference(who, status::unsupported, "are in different PID namespaces: this call");
+        return expect_difference(who, status::unsupported, "are in different PID namespaces, and this world");
       case trouble::other_user:
-        return expect_difference(who, status::unsupported, "are processes of different users: this call connects");
+        return expect_difference(who, status::unsupported, "are processes of different users, and this world");
       case trouble::unable:
       case trouble::no_contact:
       case trouble::no_link:

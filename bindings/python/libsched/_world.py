@@ -62,7 +62,7 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
 
     Blocks until all ranks have joined. Raises Unsupported if a launcher other than `lsched run` has started the
     process: pass `comm`, or use open_with(). Also raises Unsupported if the launcher belongs to a different MPI
-    implementation than mpi4py, or if ranks are on several hosts. Raises Timeout and PeerLost.
+    implementation than mpi4py. Raises Timeout and PeerLost.
     """
     wishes = _wishes(progress, idle, progress_core, lane, region_bytes, commit_timeout)
     mpi = None if comm is None else sys.modules.get(type(comm).__module__)
@@ -90,10 +90,10 @@ def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
 
 
 def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]], **options: Any) -> World:
-    """Joins a world of `size` ranks as `rank`. The ranks must be on one machine. Any launcher may have started them.
+    """Joins a world of `size` ranks as `rank`. Any launcher may have started them, on one host or on several.
 
     `exchange(mine)` must send the bytes `mine` to all ranks, and return the bytes of all ranks in rank order. The
-    calling thread calls `exchange` twice, with at most 256 bytes. Options and errors are those of init().
+    calling thread calls `exchange` two to four times, with at most 256 bytes. Options and errors are those of init().
     """
     wishes = _wishes(**options)
     return World(_core.open_with(wishes, rank, size, exchange), wishes)

@@ -17,7 +17,7 @@ class cuda_health {
 
   bool is_well() const { return why_.empty(); }
   status code() const { return is_well() ? status::ok : status::device; }
-  /// Returns the reason of the device's failure. Before a failure, returns the last error.
+  /// If the device has failed, returns the reason. Otherwise returns the text of the last error, if any.
   const std::string& words() const { return is_well() ? last_ : why_; }
 
   void fail(std::string_view call, CUresult answer) {

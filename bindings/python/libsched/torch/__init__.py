@@ -4,8 +4,8 @@
     dist.init_process_group("lsched")
 
 Importing this module registers the backend. torch 2.14 and later find the backend without the import. The backend
-serves tensors on the CPU and on CUDA devices, on one machine. docs/reference/python.md has the guide "From Gloo to
-lsched". docs/reference/training.md describes training that does not wait for slow ranks.
+serves tensors on the CPU and on CUDA devices. docs/reference/python.md has the guide "From Gloo to lsched".
+docs/reference/training.md describes training that does not wait for slow ranks.
 """
 
 from __future__ import annotations
