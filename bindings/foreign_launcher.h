@@ -17,7 +17,8 @@ inline result<bool> wants_world_of_one() {
   const char* const set = text_in_environment("LSCHED_WORLD");
   if (set == nullptr || set == std::string_view("alone")) return set != nullptr;
   return failure{status::argument, std::string("LSCHED_WORLD is \"") + set +
-                                       "\": the only value is alone, so unset the variable or set alone"};
+                                       "\", but the only valid value is \"alone\": unset the variable, or set "
+                                       "it to \"alone\""};
 }
 
 /// A launcher that started this process as one of several.

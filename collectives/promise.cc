@@ -148,7 +148,8 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
     return failure{
         status::argument,
         std::string(of->name) +
-            " is required, but the schedules have no activation policy: name a collective that is not partial"};
+            " is required, but is a partial collective, and the schedules have no activation policy: name a collective "
+            "that is not partial"};
   if (!of->activates && first.starts().is_woken())
     return failure{status::argument, std::string(of->name) + " is required, but the schedules start by " +
                                          words_for(first.starts()) +

@@ -14,7 +14,9 @@
 // In the model, the time of a round is the time of the hops in the longest chain of messages, plus the time for the
 // work of the ranks:
 //
-//     hops * hop + mean * k + (longest - mean)        k ranks share a core
+//     hops * hop  +  k * mean  +  (longest - mean)        if k ranks share a core
+//
+// `hops` is the number of hops in the longest chain.
 //
 // `hop`, `message` and `byte` are costs (wire_costs). The work of a rank is its number of messages times k * `message`,
 // plus `byte` for each byte that the rank copies. A sum counts as one copy, or as 1.5 copies for vectors that exceed

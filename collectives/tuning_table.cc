@@ -24,7 +24,7 @@ class line_reader {
     return found;
   }
   void expect(std::string_view wanted) {
-    if (word() != wanted) fail("\"" + std::string(wanted) + "\" is missing");
+    if (word() != wanted) fail("\"" + std::string(wanted) + "\" is missing in this line: correct the line");
   }
   /// Returns true if the next word is `one`, and false if it is `other`.
   bool is_first(std::string_view one, std::string_view other) {

@@ -378,7 +378,7 @@ reduce_fn find_reduce(kernel what, dtype type);
 
 /// Computes c[i] = a[i] / divisor. The exact quotient is rounded once, to nearest even in the element's type, also if
 /// the result is subnormal. The divisor must be at least 1. Division by 1 changes only NaNs. c must be identical with
-/// a, or disjoint from a. find_divide returns nullptr for items.
+/// a, or disjoint from a. find_divide returns nullptr if the type is an item of a sparse list.
 using divide_fn = void (*)(const void* a, void* c, std::size_t count, std::uint64_t divisor);
 divide_fn find_divide(dtype type);
 

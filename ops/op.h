@@ -77,12 +77,13 @@ class region {
 /// | nop         |        |        |      |         |      |     |
 /// | send        | source |        |      |         | to   | yes |
 /// | recv        |        |        |      | target  | from | yes |
-/// | compute     | lower  | higher | sums | target  |      |     |  see below; the tag is the index of the parameters
+/// | compute     | lower  | higher | sums | target  |      |     |  see below; the tag selects the parameters
 /// | signal_send |        |        |      |         | to   | yes |
 /// | signal_recv |        |        |      |         | from | yes |  if `peer` is this rank: the application's call
 /// | capture     |        |        |      | target  |      |     |
 ///
-/// A compute sets region c. The kernel's row (ops/kernel.h) lists the other operands and the parameters:
+/// A compute writes region c (target). It reads a (the operand of lower ranks), b (of higher ranks) and s (sums), if
+/// its kernel needs them. The kernel's row in ops/kernel.h lists these operands and the parameters:
 ///
 ///   copy        c = a
 ///   reduction   c = a (op) b

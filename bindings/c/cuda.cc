@@ -163,7 +163,10 @@ lsched_status lsched_cuda_free(lsched_world* world, void* memory) {
     return fail(status::argument, "the memory is not from lsched_cuda_alloc: no device is attached");
   return guarded(kept_diagnostic(), [&] {
     const bool is_ours = world->process.deallocate_on_device(static_cast<std::byte*>(memory));
-    return is_ours ? LSCHED_OK : fail(status::argument, "the memory is not from lsched_cuda_alloc of this process");
+    return is_ours ? LSCHED_OK
+                   : fail(status::argument,
+                          "the memory is not from lsched_cuda_alloc of this process, or was freed: pass memory that is "
+                          "still allocated");
   });
 }
 

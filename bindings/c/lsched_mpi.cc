@@ -40,8 +40,8 @@ std::optional<failure> refuse_other_launcher() {
 }
 
 /// Returns whether this process is a rank of `lsched run` that is alone in MPI_COMM_WORLD. Returns UNSUPPORTED if the
-/// launcher belongs to another MPI library. Also returns UNSUPPORTED for LSCHED_MPI_ONLY, because ranks of `lsched run`
-/// cannot communicate through MPI.
+/// launcher belongs to another MPI library. If `transport` is LSCHED_MPI_ONLY, such a rank gets UNSUPPORTED, because
+/// ranks of `lsched run` cannot communicate through MPI.
 result<bool> joins_local_world(lsched_mpi_transport transport) {
   const auto is_wanted_alone = wants_world_of_one();
   if (!is_wanted_alone) return is_wanted_alone.error();
@@ -55,8 +55,8 @@ result<bool> joins_local_world(lsched_mpi_transport transport) {
   if (transport != LSCHED_MPI_ONLY) return true;
   return failure{
       status::unsupported,
-      "the transport is LSCHED_MPI_ONLY, but `lsched run` started this process, whose ranks do not reach each "
-      "other through MPI: open with LSCHED_MPI_AUTO, or start the program with mpiexec"};
+      "the transport is LSCHED_MPI_ONLY, but `lsched run` started this process, and its ranks cannot communicate "
+      "through MPI: open with LSCHED_MPI_AUTO, or start the program with mpiexec"};
 }
 
 lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open_options& options, lsched_world** world,

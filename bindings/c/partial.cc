@@ -255,7 +255,8 @@ lsched_status lsched_skip(lsched_schedule* schedule, uint64_t last, uint64_t* sk
 }
 
 lsched_status lsched_pending_load(lsched_schedule* schedule, const void* image, size_t bytes) {
-  if (image == nullptr) return fail(status::argument, "image is null");
+  if (image == nullptr)
+    return fail(status::argument, "image is null: pass an image that lsched_schedule_save has written");
   if (!is_partial(schedule)) return refuse_offer(schedule);
   return guarded(kept_diagnostic(), [&] {
     const auto why = schedule->session->load_pending({static_cast<const std::byte*>(image), bytes});

@@ -368,8 +368,8 @@ lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_
                            counted(schedule->extras.tensors.size(), "tensor")));
   if (!schedule->flights.has_result())
     return fail(status::state,
-                "there is no result: no round has ended in the bound memory, or a round is outstanding. Wait for a "
-                "round first");
+                "the schedule has no result yet: no round has ended since its memory was bound, or a round is "
+                "outstanding. Start a round if there is none, and wait for the round");
   const std::uint64_t found = find_in_result(*schedule, is_non_finite);
   if (number != nullptr) *number = found;
   return LSCHED_OK;

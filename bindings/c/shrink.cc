@@ -12,11 +12,13 @@ std::optional<failure> carry(lsched_schedule& schedule, lsched_world& to) {
   const std::string& label = schedule.instance->label;
   if (!schedule.is_partial())
     return failure{status::unsupported, label +
-                                            " is an ordinary schedule, and only partial schedules can be carried: "
+                                            " is an ordinary schedule, but lsched_carry moves only partial schedules: "
                                             "create the schedule in the other world"};
   if (schedule.extras.anew == nullptr)
     return failure{status::unsupported,
-                   label + " cannot be carried, only allreduce and adasum can: create the schedule in the other world"};
+                   label +
+                       " cannot be moved to another world, because lsched_carry moves only allreduce and adasum: "
+                       "create the schedule in the other world"};
   const auto anew = [&]() -> result<commit_request> {
     auto made = schedule.extras.anew(to);
     if (!made) return made.error();

@@ -179,7 +179,9 @@ lsched_status lsched_schedule_save(const lsched_schedule* schedule, lsched_state
                                    size_t* needed) {
   const image_room room{image, bytes, needed};
   if (image == nullptr && (needed == nullptr || bytes > 0))
-    return fail(status::argument, "image is null, but bytes is not 0 or needed is null");
+    return fail(status::argument,
+                "image is null, so the call can return only the size: pass bytes = 0 and a pointer as `needed`, or "
+                "pass memory as `image`");
   if (what == LSCHED_STATE_PENDING) return save_pending(schedule, room);
   if (what == LSCHED_STATE_SPARSE)
     return between_rounds(schedule, [&](sparse_state& state) { return save_sparse(*schedule, state, room); });

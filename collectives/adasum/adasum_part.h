@@ -55,7 +55,7 @@ class tensor_map {
 /// A rank's part of an adaptive sum: vectors, and ops on their tensors.
 class adasum_part : public ordered_part {
  public:
-  /// A vector with the layout of the map: its buffer, and the number of the vector's first cell.
+  /// The place of a vector whose layout is given by the map: the vector's buffer, and the number of its first cell.
   struct place {
     buffer_id buffer = k_no_buffer;
     std::uint32_t cell = 0;

@@ -116,9 +116,10 @@ std::optional<failure> read_lists(const schedule& program, const caller_lists& s
   const placed_blocks outgoing{sent.memory, *input, from->count, size_of(from->type)};
   const placed_blocks incoming{received.memory, *output, to->count, size_of(from->type)};
   if (outgoing.own_count(self) > incoming.own_count(self))
-    return failure{status::bounds,
-                   "the block of this rank for itself has " + counted(outgoing.own_count(self), "element") +
-                       ", but recv_counts gives the block room for " + std::to_string(incoming.own_count(self))};
+    return failure{status::bounds, "this rank sends " + counted(outgoing.own_count(self), "element") +
+                                       " to itself, but recv_counts has room for " +
+                                       std::to_string(incoming.own_count(self)) +
+                                       ": set a larger recv_counts for this block"};
   if (!lie_apart(outgoing, incoming, self))
     return argument("the send buffer and the recv buffer overlap: pass separate memory");
   return std::nullopt;

@@ -113,7 +113,10 @@ result<schedule_ptr> sparse_algorithm::generate(const sparse_problem& problem) c
 result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
                                               const activation& starts) {
   if (starts.policy == activation_policy::none)
-    return failure{.code = status::argument, .text = "a partial sparse allreduce needs an activation policy"};
+    return failure{.code = status::argument,
+                   .text =
+                       "a partial sparse allreduce needs an activation policy: set full, solo, majority, first_of, "
+                       "all_of or quorum"};
   if (auto why = validate(starts, problem.place.size)) return std::move(*why);
   return compose(how, problem, starts);
 }

@@ -325,7 +325,8 @@ class reader {
     const bool is_taken = std::ranges::find(names_, word.text) != names_.end() ||
                           std::ranges::find(out_.scratches, word.text, &scratch::name) != out_.scratches.end();
     if (!is_name(word) || is_taken) return fail_at_word("a name that is not taken");
-    if (names_.size() == k_most_names) return fail(word.at, "more than 256 names are in scope here");
+    if (names_.size() == k_most_names)
+      return fail(word.at, "more than 256 names are in scope here: use fewer variables");
     made.name = word.text;
     from_.advance();
   }

@@ -18,7 +18,7 @@ namespace lsched::written {
 struct chunks {
   std::size_t vector = 0;      ///< k_in, k_out, or k_scratch + number
   std::size_t at = 0;          ///< offset in the text
-  expression first{}, last{};  ///< if `first` is empty: the whole vector; if `last` is empty: one chunk
+  expression first{}, last{};  ///< `first` empty: the whole vector; only `last` empty: the chunk `first`
 };
 inline constexpr std::size_t k_in = 0, k_out = 1, k_scratch = 2;
 

@@ -244,7 +244,8 @@ result<std::int64_t> expression::value(std::span<const std::int64_t> variables) 
     if (!takes_one) stack.pop_back();
     if (!apply(what, stack.back(), y, &stack.back()))
       return failure{status::argument,
-                     "the expression has a division by zero, a logarithm below 1 or a value of more than 64 bits"};
+                     "the expression divides by 0, takes the logarithm of a number below 1, or exceeds 64 bits: "
+                     "correct the expression"};
   }
   return stack.back();
 }

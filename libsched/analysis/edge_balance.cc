@@ -30,7 +30,7 @@ std::uint64_t edge_balance::cell::hashed() const { return mix(mix(mix(ranks) ^ t
 bool edge_balance::cell::is_lone() const {
   if (ends != 1 && ends != k_minus_one) return false;
   cell end;
-  end.add(*this, ends);  // for a receive, `ends` is -1: this restores the signs of the fields
+  end.add(*this, ends);  // a receive is added with factor -1; factor -1 again undoes this
   return end.hashed() == end.hash;
 }
 

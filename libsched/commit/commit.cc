@@ -216,7 +216,7 @@ std::optional<failure> commitment::find_disagreement(const std::vector<commit_re
     return failure{status::mismatch,
                    rank_text(self()) + " commits " + describe(own) + ", but " + rank_text(number_of(other)) +
                        " commits " + describe(other) +
-                       (looks_equal ? " (the difference is in a part that these texts do not show)" : "") +
+                       (looks_equal ? " (their difference is not part of these descriptions)" : "") +
                        ". Create equal schedules in the same order on all ranks",
                    number_of(other)};
   }
@@ -285,7 +285,8 @@ std::optional<failure> schedule_commit::conclude(const std::vector<commit_record
   for (std::size_t i = 0; i < count_; ++i) {
     std::ranges::transform(all, addresses.begin(), [i](const commit_record& one) { return one.addresses[i]; });
     if (const status answer = engine_.link(*made_[i], addresses); answer != status::ok)
-      return failure{answer, "the ranks could not be connected for the messages of " + made_[i]->label};
+      return failure{answer, "the ranks could not be connected for the messages of " + made_[i]->label +
+                                 ": create equal schedules on all ranks, or open the world again"};
   }
   for (instance* const one : made()) engine_.open(*one);
   remove_orphans();

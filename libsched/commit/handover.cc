@@ -48,7 +48,9 @@ std::optional<failure> handover::tell() {
     if (one.verdict.load() == status::ok)
       return failure{
           status::state,
-          one.label + " did not fail, and only failed schedules can be carried: use the schedule in its present world"};
+          one.label +
+              " has not failed, and only a failed schedule can be moved to another world: use the schedule in "
+              "its present world"};
     const auto [round, data, totals] = last_result_of(one);
     mine[i] = {round, data == nullptr ? 0 : engine_.net().memory().offset_of(data), totals};
     if (data != nullptr && mine[i].place == 0)

@@ -35,7 +35,10 @@ std::optional<failure> engine::reserve_device(instance& inst) {
       std::ranges::count_if(program.ops(), [&](const op& o) { return is_on_device(o, program.buffers()); }));
   if (const status answer = device_->reserve(jobs, most_device_elements(program)); answer != status::ok)
     return failure{answer,
-                   answer == status::device ? device_->failure_words() : "out of memory for the jobs of the device"};
+                   answer == status::device
+                       ? device_->failure_words()
+                       : "out of host memory for the " + std::to_string(jobs) +
+                             " device jobs of the schedule: wait for outstanding rounds, or destroy other schedules"};
   inst.device = std::make_unique<device_state>();
   inst.device->most_jobs = jobs;
   const auto leaves_to_device = [](const bound_kernel& one) { return one.way == compute_way::device_function; };

@@ -44,7 +44,7 @@ struct payload_use {
   std::uint32_t readers = 0;
 };
 
-/// Messages sent from a buffer and received into it, over all rounds.
+/// Counts, for one buffer and over all rounds, the messages that were sent from this buffer or received into it.
 struct traffic {
   std::uint64_t messages_sent = 0, messages_received = 0;
   std::uint64_t bytes_sent = 0, bytes_received = 0;

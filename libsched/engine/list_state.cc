@@ -14,8 +14,8 @@ std::optional<failure> list_state::validate(const schedule& program, const bindi
       memory.output_lists.size() == number(buffer_role::output))
     return std::nullopt;
   return failure{status::argument,
-                 "the schedule has lists as inputs or outputs, but no memory for their lengths: create the schedule "
-                 "with a capacity"};
+                 "the inputs or outputs of the schedule are lists, but the caller has passed no memory for their "
+                 "lengths: create the schedule with a capacity"};
 }
 
 list_state::list_state(const schedule& program) : program_(&program), tables_(program.buffers().size()) {

@@ -59,7 +59,9 @@ result<std::unique_ptr<partial_state>> make_partial_state(const schedule& progra
     if (program.buffers()[b].role == buffer_role::output) made->output_buffer = b;
   const op* const capture = find_capture(program);
   if (made->calls.empty() || capture == nullptr || made->output_buffer == k_no_buffer)
-    return failure{status::argument, "a partial schedule needs a call, a capture and an output"};
+    return failure{
+        status::argument,
+        "a partial schedule needs a call of the application, a capture and an output buffer: add the missing part"};
   made->input_buffer = capture->c.buffer();
   made->whose = round_calls(program.starts(), program.place().size);
   made->segments = segment_map(program);

@@ -51,7 +51,8 @@ struct partial_state {
   instance* predecessor = nullptr;  ///< instance to take over from; null once this instance is open
   /// Rounds that predecessors have finished; the application's numbering includes them
   round_no rounds_before = 0;
-  /// Part of rounds_before: rounds for which the application has not called yet; written by the application
+  /// Number of the rounds in rounds_before for which the application has not called yet. Written by a thread of
+  /// the application.
   round_no calls_behind = 0;
   std::unique_ptr<contribution> offers;
   std::unique_ptr<delivery> results;

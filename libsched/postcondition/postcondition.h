@@ -35,7 +35,7 @@ struct promised_range {
   std::uint32_t input = 0;  ///< index among the inputs of the schedule of each source rank
   std::uint64_t input_begin = 0;
   rank source = k_no_rank;        ///< moved: rank of the input
-  std::vector<rank> among{};      ///< reduced: ranks of the inputs, ascending; empty: all ranks
+  std::vector<rank> among{};      ///< if `reduced`: ranks of the combined inputs, in ascending order; empty: all
   kernel how = kernel::none;      ///< reduced: the kernel
   kernel merged = kernel::none;   ///< reduced: another kernel, by which late contributions of a rank may be merged
   bool is_in_rank_order = false;  ///< reduced: in every operation, the first operand must be from lower ranks

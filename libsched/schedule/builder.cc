@@ -21,7 +21,8 @@ builder::builder(world place, std::string name) {
   parts_.place = place;
   parts_.name = std::move(name);
   if (place.self >= 0 && place.self < place.size) return;
-  fail(status::argument, "rank " + std::to_string(place.self) + " is outside a world of " + std::to_string(place.size));
+  fail(status::argument, "rank " + std::to_string(place.self) + " is outside a world of " + std::to_string(place.size) +
+                             " ranks: use at least 0 and less than the number of ranks");
 }
 
 void builder::fail(status code, std::string text, op_id where, rank peer) {
@@ -189,7 +190,7 @@ void builder::dep(op_id before, op_id after) {
   if (before >= parts_.ops.size() || after >= parts_.ops.size())
     return fail(status::argument,
                 op_text(after) + ": dep on " + op_text(before) + ", but only " + std::to_string(parts_.ops.size()) +
-                    " ops exist",
+                    " ops exist: add the op before the dep",
                 after);
   if (deps_.size() >= k_most_deps)
     return fail(status::argument,
@@ -224,7 +225,11 @@ void builder::set_guard(op_id id, const guard& when) {
                     std::to_string(k_longest_period),
                 id);
   if (when.phase >= when.every)
-    return fail(status::argument, op_text(id) + ": the phase of the guard is not less than its period", id);
+    return fail(status::argument,
+                op_text(id) + ": the phase of the guard is " + std::to_string(when.phase) + "; use 0 to " +
+                    std::to_string(when.every - 1) + ", because the period is " + std::to_string(when.every) +
+                    " rounds",
+                id);
   auto found = std::ranges::find(parts_.guards, when);
   if (found == parts_.guards.end() && parts_.guards.size() == k_most_guards)
     return fail(status::argument, op_text(id) + ": more than " + std::to_string(k_most_guards) + " guards", id);

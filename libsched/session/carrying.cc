@@ -28,7 +28,9 @@ std::optional<failure> carrying::begin(const membership& to) {
   if (std::ranges::none_of(before_, is_well)) return std::nullopt;
   return failure{
       status::state,
-      label + " did not fail, and only failed schedules can be carried: use the schedule in its present world"};
+      label +
+          " has not failed, and only a failed schedule can be moved to another world: use the schedule in its "
+          "present world"};
 }
 
 std::shared_ptr<handover> carrying::hand_over(membership_ptr to, std::uint64_t number,

@@ -1,13 +1,12 @@
 // The rounds of a schedule that may be in flight together.
 //
-// Outstanding rounds need separate instances. So a schedule of depth d has d instances, the flights, and the caller's
 // Outstanding rounds need separate instances. So a schedule of depth d has d instances, called flights. The caller's
 // round t is round (t - 1) / d + 1 of flight (t - 1) mod d. Rounds start in order and end in any order.
 //     depth 3     flight 0   flight 1   flight 2
 //     round 1        1
 //           2                   1
 //           3                              1
-//           4        2                              starts only when round 1 has ended
+//           4        2                              round 4 starts only when round 1 has ended
 //
 // A partial schedule has one flight, the instance of its contributions and results.
 //

@@ -172,7 +172,9 @@ std::optional<failure> session::load_pending(std::span<const std::byte> image) {
     return failure{status::argument,
                    "the image of pending contributions is damaged: the image is too short or too long"};
   if (const status why = may_offer(); why != status::ok)
-    return failure{why, why == status::state ? why_no_offer() : "the schedule has failed"};
+    return failure{why, why == status::state ? why_no_offer()
+                                             : "the schedule has failed with " + std::string(name_of(why)) +
+                                                   ": destroy the schedule and create it again"};
   if (contributions().is_prepared())
     return failure{status::state, "a contribution in buckets is incomplete: call lsched_offer_end or lsched_withdraw"};
   if (head.offers > 0) contributions().load(image.data() + sizeof head, head.offers, called_of(*all_.rounds) + 1);

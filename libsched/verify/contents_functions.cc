@@ -9,7 +9,8 @@ using namespace symbolic;
 
 namespace {
 
-/// Returns the index that element i of a segment's memory has in the node.
+/// The elements of a segment are elements of a node, moved by `shift`. Returns the index in the node for the index `i`
+/// in the memory.
 std::int64_t number_at(std::uint64_t i, std::int64_t shift) { return static_cast<std::int64_t>(i) - shift; }
 
 }  // namespace

@@ -17,7 +17,7 @@ enum class property : std::uint8_t {
   matching,       ///< every send and signal has one receive of the same peer, tag, type and extent
   progress,       ///< with rendezvous sends, every payload and compute op fires, and every round ends
   holding,        ///< as `progress`; if schedules declare holding, sends also wait until their payloads are read
-  activation,     ///< any sufficient set of calls starts the round on every rank, with the required number of signals
+  activation,     ///< if enough ranks call, the round starts on all ranks, with the required number of signals
   hazard,         ///< conflicting accesses to memory are ordered
   contents,       ///< every output range has the required content, with each contribution once
   expression,     ///< operands are combined in the required order, and in the same way on all ranks with the result

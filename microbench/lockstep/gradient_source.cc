@@ -82,7 +82,8 @@ hash_key key_for(std::uint64_t bits) {
 constexpr std::uint64_t k_shared = 0;
 constexpr std::uint64_t number_of(rank r) { return static_cast<std::uint64_t>(r) + 1; }
 
-/// The round number for draws that are valid for all rounds, such as positions of layers.
+/// A random draw depends on a round number. Draws that do not change from round to round, such as the positions of
+/// layers, use this number.
 constexpr std::uint64_t k_no_round = ~std::uint64_t{0};
 
 /// Returns an approximately normally distributed number: the sum of twelve uniform numbers.

@@ -5,9 +5,9 @@
 //     last     full; the other ranks have called and wait for rank 0's offer
 //     merge    full; the other ranks do not call, so earlier offers are pending, and the offer is added to them
 //
-// Offers alternate with passes at the same point of a round. A pass is a copy, or in the case of merge an addition.
-// Offer and pass read the same gradient, and write to several buffers in turn. The difference of their times is the
-// cost of the library.
+// A pass is a plain loop over the gradient without the library: a copy, or in the case of merge an addition. The times
+// of a pass and of an offer are measured in turn: in alternate rounds, or in the case of merge one after the other.
+// Both read the same gradient, and write to several buffers in turn. Their difference in time is the library's cost.
 #include <array>
 #include <cstring>
 #include <functional>

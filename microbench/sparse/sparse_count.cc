@@ -21,7 +21,7 @@ constexpr std::uint64_t k_most_elements = std::uint64_t{1} << 29;  ///< maximum 
 /// Returns the schedule of a rank for one bucket.
 using generator = std::function<lsched::result<schedule_ptr>(rank, std::uint64_t bucket)>;
 
-/// The words of the busiest rank in a round. Metadata includes the headers of messages.
+/// The numbers of words that the busiest rank sends and receives in a round. Metadata includes the headers of messages.
 struct most_words {
   double sent = 0, received = 0, metadata = 0;
 };

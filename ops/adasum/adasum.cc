@@ -200,8 +200,8 @@ HWY_INLINE void fetch_ahead(const Element* from, std::size_t first, std::size_t 
 }
 
 /// Range of the coefficients for which arithmetic in f32 is sufficient. `greatest` times the largest element, divided
-/// by `shift_factor`, is at most half of the largest f32. Even the smallest products lose no bit that could change the
-/// rounded element.
+/// by `shift_factor`, is at most half of the largest f32. If a coefficient is at least `smallest`, its products keep
+/// all bits that can change the rounded result.
 template <class Format>
 struct moderate {
   static constexpr bool exists = sizeof(typename Format::element) < sizeof(float);

@@ -34,9 +34,10 @@
 //
 //     f32, bf16   (68 + n) u M
 //     f64         (69 + n) u M + 2^-1074 for each product that underflows
-//     f16         (2^-19 + (5 + n) u) M     (rounded up from the derived bound, by a factor below 1 + 2^-18)
+//     f16         (2^-19 + (5 + n) u) M
 //
-// unless the dot overflows f64, which is possible only for f64 elements.
+// unless the dot overflows f64, which is possible only for f64 elements. The bound for f16 is rounded up: it exceeds
+// the exact result of the derivation by a factor below 1 + 2^-18.
 #pragma once
 
 #include "ops/base.h"

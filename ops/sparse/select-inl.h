@@ -1,5 +1,5 @@
-// The pass over a residual that selects items, and the exact search for the top k. This file is compiled once for each
-// SIMD target. Include this file only from files of ops that Highway re-includes for each target.
+// Selects items from a residual in one pass, and searches for its exact top k. This file is compiled once for each SIMD
+// target. Include this file only from files of ops that Highway re-includes for each target.
 //
 // Elements are processed in words of 64. Vector comparisons produce one bit for each element. Then an item is written
 // for each set bit, one by one, so nothing is ever written behind the last item. If few elements are selected, this is

@@ -1,5 +1,5 @@
-/* A program with ranks over MPI. Checks that lsched_mpi.h is plain C11 and includes all headers that it needs. The
- * three ranks compute a sum. The argument selects the transport and the expected result:
+/* A program whose three ranks communicate through MPI. Checks that lsched_mpi.h is plain C11 and includes all headers
+ * that it needs. The ranks compute a sum. The argument selects the transport and the expected result:
  *
  *   auto        the sum must be right, under mpiexec and under `lsched run`
  *   only        all messages are sent through MPI, and the sum must be right

@@ -368,8 +368,9 @@ TEST(messages, of_a_mailbox_that_the_ranks_do_not_agree_upon_end_with_the_reason
   });
 }
 
-// One of three processes is killed. A wait for a message of this rank, or of any rank, fails with an error that names
-// the killed rank. The other ranks can still exchange messages.
+// One of three processes is killed. Another rank waits for a message from the killed rank, or for a message from any
+// rank (LSCHED_ANY_RANK). The wait fails with an error that names the killed rank. The other ranks can still exchange
+// messages.
 TEST(messages, of_a_rank_that_is_killed_end_with_its_name) {
   auto segment = shm_segment::create(3, 64 << 20);
   ASSERT_TRUE(segment);

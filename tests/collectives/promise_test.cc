@@ -302,7 +302,7 @@ TEST(promise, a_call_wakes_the_others_with_one_signal_each) {
 TEST(promise, what_a_rank_captures_is_merged_by_the_promised_kernel) {
   for (const char* name : {"partial_allreduce", "partial_allreduce/recursive_doubling"})
     expect_words(wake_findings([](int self) { return partial(self, woken(self), self == 0 ? "sum" : "prod"); }, name),
-                 "contents: rank 0 output 0 elements [0, 6): combined by another kernel than sum");
+                 "contents: rank 0 output 0 elements [0, 6): is combined by another kernel than sum");
 }
 
 }  // namespace

@@ -269,8 +269,7 @@ bool depends_on_position(const algorithm& how, rank size) {
   return orders.size() > 1;
 }
 
-/// Returns whether the order of summation depends on whether buffers are in place, or on whether peers can read the
-/// memory.
+/// Returns true if the order of summation changes when buffers are in place, or when peers cannot read the memory.
 bool depends_on_memory(const algorithm& how, rank size) {
   return differs_from_usual(how, size,
                             {[](shape& data) { data.in_place = true; }, [](shape& data) { data.is_visible = false; },

@@ -9,8 +9,9 @@
 // The memory model is x86-TSO (Owens, Sarkar, Sewell 2009). A plain store is put into the FIFO store buffer of the
 // thread, and reaches memory later. A load reads the thread's own buffer first. A locked instruction, and the entry
 // into the kernel, wait until the buffer is empty. A sequentially consistent store is a locked instruction, any weaker
-// store is a plain store, and every load is a plain load. Stores to variables that are not atomic reach memory at once.
-// Only one thread at a time may use such a variable; the thread sanitizer checks this rule on the real program.
+// store is a plain store, and every load is a plain load. A store
+// to a variable that is not atomic skips the store buffer and reaches memory at once. This is correct because only one
+// thread at a time may use such a variable; the thread sanitizer checks this rule on the real program.
 //
 // A thread sleeps by FUTEX_WAIT. Time stands still, so a timeout expires only if the thread is `impatient`: the
 // deadline of such a thread may pass whenever the thread reads the clock or sleeps. A sleep with a timeout of at most a

@@ -113,7 +113,7 @@ class rank_of_program {
       made.peer = is_any ? LSCHED_ANY_RANK : one.from;
       made.tag = takes_anything ? LSCHED_ANY_TAG : one.tag;
     }
-    std::uint64_t longest = 0;  // receives need memory for every message that matches
+    std::uint64_t longest = 0;  // a receive may get any of `messages`, so its memory must hold the longest
     for (const planned_message& one : messages) longest = std::max(longest, one.bytes);
     for (const auto& one : items_) one->memory.resize(longest + 1, std::byte{0xee});
   }

@@ -68,8 +68,9 @@ struct tally {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
   std::uint64_t signals = 0;
-  std::uint64_t hops = 0;       ///< time at which the last exit completed; only for order `by_hops`, first round
-  std::uint64_t wake_hops = 0;  ///< time at which the last capture fired; only for order `by_hops`, first round
+  // The times are set only in the first round, and only if the order is `by_hops`.
+  std::uint64_t hops = 0;       ///< time at which the last exit completed
+  std::uint64_t wake_hops = 0;  ///< time at which the last capture fired
 };
 
 /// Returns one schedule per rank of a world. Throws std::runtime_error if `make` fails.

@@ -257,7 +257,8 @@ TEST(mutant_trial, an_exit_that_does_not_wait_for_a_signal_is_killed) {
     it.head.ops[it.head.exit].need = 1;
   });
   EXPECT_EQ(verdict.what, fate::killed);
-  EXPECT_NE(verdict.why.find("may end its round before rank 1 has entered it"), std::string::npos) << verdict.why;
+  EXPECT_NE(verdict.why.find("may end its round before rank 1 has entered the round"), std::string::npos)
+      << verdict.why;
 }
 
 /// Mutants have found this error in an earlier version of verify(), too.

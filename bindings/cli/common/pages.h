@@ -1,4 +1,4 @@
-// The folder of the documentation, to which texts of the command refer (for example docs/start.md).
+// Texts of the command name pages of the documentation, for example docs/start.md. This file finds their folder.
 #pragma once
 
 #include <string>

@@ -87,7 +87,8 @@ struct goal_export {
 
 /// Exports round 1 of a world, in which rank r runs world[r]. Sends and receives stay sends and receives, of at least 1
 /// byte. Lists have their typical length. Compute ops become calcs. Nops, calls, captures (which take a rank's
-/// contribution) and ops whose guard is false become calcs of 0. For a guard, a list of typical length 0 is empty.
+/// contribution) and ops whose guard is false become calcs of 0. A guard that tests for an empty list
+/// uses the list's typical length.
 ///
 /// GOAL has no or-dependencies, no signals, and no ops that do not start. So the round is simulated first, and the
 /// program describes this execution. Only as many ranks call as the activation policy needs: the first candidates in
@@ -111,9 +112,10 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const simul
 
 /// Returns a schedule for every rank of a GOAL program, to be verified, simulated or run. GOAL gives the sizes of data
 /// but not the contents. All sends therefore read one input of u8, and each receive writes a separate scratch range. A
-/// calc becomes a copy, with the number of bytes whose copy takes the calc's time. "a irequires b" becomes a dep on a
-/// nop in front of b. Sends and receives with equal source, target and tag are paired in the order of the file, and
-/// each pair gets a unique tag. A receive may be longer than its send. `cpu` and `nic` are dropped.
+/// calc becomes a copy of as many bytes as can be copied in the time of the calc. "a irequires b" means that a waits
+/// only until b has started. So a nop is added before b, and a gets a dep on this nop. Sends and receives with equal
+/// source, target and tag are paired in the order of the file, and each pair gets a unique tag. A receive may be longer
+/// than its send. `cpu` and `nic` are dropped.
 ///
 /// Failures, each naming rank and op: `unsupported` (a receive from any rank or with any tag, whose send is known only
 /// when the program runs), `unmatched` (a send or receive without a partner, or a receive that is too short), and the

@@ -121,7 +121,7 @@ class xml_reader {
       place_ = where;
       if ((made.to >= 0 && !out.emplace(made.to, made.channel).second) ||
           (made.from >= 0 && !in.emplace(made.from, made.channel).second))
-        fail("another thread block of this gpu has the same peer and channel");
+        fail("another thread block of this gpu has the same peer and channel: set another chan");
     }
   }
 
@@ -166,8 +166,9 @@ class xml_reader {
     made.dep_block = number(node, "depid", -1, k_most_steps, -1);
     made.dep_step = number(node, "deps", -1, k_most_steps, -1);
     constexpr std::array k_kinds{"s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "nop"};
-    if (std::ranges::find(k_kinds, made.kind) == k_kinds.end()) fail("unknown type \"" + made.kind + "\"");
-    if (made.kind != "nop" && count == 0) fail("the step moves no chunk");
+    if (std::ranges::find(k_kinds, made.kind) == k_kinds.end())
+      fail("unknown type \"" + made.kind + "\": use s, r, rcs, rrs, rrc, rrcs, cpy, re or nop");
+    if (made.kind != "nop" && count == 0) fail("the step moves no chunk, because cnt is 0: set cnt to at least 1");
     if ((chunks_ += count) > k_most_moved)
       fail("the program moves more than " + std::to_string(k_most_moved) + " chunks");
     if (made.kind.front() == 'r' && made.kind != "re" && block.from < 0)

@@ -60,7 +60,7 @@ struct box_place {
 
 /// The positions of all boxes and lanes. No two boxes of a lane overlap.
 struct picture_layout {
-  double scale = 1;                 ///< points per unit of the axis
+  double scale = 1;                 ///< length of one unit of the axis in the picture, in points
   double first = 0, last = 0;       ///< beginning and end of the axis
   double left = 0, top = 0;         ///< top left corner of the area of the lanes
   double width = 0, height = 0;     ///< size of that area

@@ -139,8 +139,8 @@ def expect_declared(what: str, given: list[tuple], declared: list[tuple]) -> Non
     """
     lengths, wanted = [each[0] for each in given], [each[0] for each in declared]
     if lengths != wanted:
-        raise ArgumentError(f"the {what} have {lengths} elements, and the schedule declares {wanted}: pass arrays of "
-                            "these lengths",
+        raise ArgumentError(f"the {what} have {lengths} elements, but the schedule declares {wanted}: pass arrays of "
+                            f"{wanted} elements",
                             "LSCHED_ERR_ARGUMENT")
     if given != declared:
         raise ArgumentError(f"the {what} have other dtypes than the schedule declares: pass arrays of the declared "

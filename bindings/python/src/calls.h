@@ -35,8 +35,8 @@ void expect(lsched_status code);
 /// Returns the number of forks between the process that imported the module and this process.
 unsigned forks();
 
-/// Converts a timeout from seconds to nanoseconds. No value means forever. Throws call_failure if the timeout is
-/// negative or NaN.
+/// Converts a timeout from seconds to nanoseconds. Without a value, returns the timeout that never expires. Throws
+/// call_failure if the timeout is negative or NaN.
 std::uint64_t nanoseconds(std::optional<double> seconds);
 
 /// Releases the interpreter's lock until the end of the scope. While the interpreter ends, the destructor makes the

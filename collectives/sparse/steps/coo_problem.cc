@@ -5,7 +5,9 @@ namespace lsched {
 std::optional<failure> validate(const coo_problem& problem) {
   const auto because = [](status code, std::string text) { return failure{.code = code, .text = std::move(text)}; };
   if (problem.place.size < 1 || problem.place.self < 0 || problem.place.self >= problem.place.size)
-    return because(status::argument, "the rank is outside its world");
+    return because(status::argument, "rank " + std::to_string(problem.place.self) + " is outside a world of " +
+                                         std::to_string(problem.place.size) +
+                                         " ranks: use at least 0 and less than the number of ranks");
   if (!is_floating(problem.type))
     return because(status::constraint,
                    "a sparse allreduce needs a floating type, not " + std::string(name_of(problem.type)));

@@ -24,7 +24,7 @@ std::optional<failure> validate(const sparse_problem& problem) {
   const auto because = [](std::string text) { return failure{.code = status::argument, .text = std::move(text)}; };
   if (problem.place.size < 1 || problem.place.self < 0 || problem.place.self >= problem.place.size)
     return because("rank " + std::to_string(problem.place.self) + " is outside a world of " +
-                   std::to_string(problem.place.size));
+                   std::to_string(problem.place.size) + " ranks: use at least 0 and less than the number of ranks");
   if (!is_floating(problem.type))
     return because("a sparse allreduce needs a floating type, not " + std::string(name_of(problem.type)));
   if (problem.count > std::uint64_t{1} << 32)

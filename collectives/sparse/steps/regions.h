@@ -47,8 +47,8 @@ void place_boundaries(const sparse_problem& problem, std::span<const std::uint64
 
 // ---- drift
 
-/// Returns the number of u64 counters for drift: 16 for each region, but at most 8192 in total, or 1 for each region if
-/// there are more than 8192 regions. With rule `averaged`, there are no counters.
+/// Returns the number of u64 counters for drift. Up to 512 regions have 16 counters each. More regions share 8192
+/// counters. If there are more than 8192 regions, each region has 1 counter. With rule `averaged`, there are none.
 std::uint64_t drift_bins(const sparse_problem& problem);
 
 /// The parts of all regions, in order. Used by one thread at a time.

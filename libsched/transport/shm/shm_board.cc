@@ -181,8 +181,8 @@ bool shm_board::has_offered(rank of) const {
   return offer_of(of, shm_offer::word_of(key_, shm_offer::offered)) != nullptr;
 }
 
-// Repeated calls return the same member until its offer has arrived. This member is to blame, because other members may
-// have withdrawn only because its offer was missing.
+// Repeated calls return the same member until its offer has arrived. If more offers are missing later, this member is
+// still reported as the cause, because the other members may have withdrawn only because they missed its offer.
 rank shm_board::find_missing_offer() {
   const std::size_t members = offered_to_.size();
   for (std::size_t k = 0; k < members; ++k, missing_offer_ = (missing_offer_ + 1) % members)

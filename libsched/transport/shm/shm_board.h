@@ -8,8 +8,9 @@
 // The last member that posts rings the bells of the others, because no member can proceed before that.
 //
 // A member has passed commit n when it no longer reads the records of commit n. When all members have passed commit n,
-// the place of record n is reused for record n + 2. A member that posts record n + 1 has passed commit n. So a check is
-// needed only if an exchange has ended without the records of all members.
+// the place of record n is reused for record n + 2. A member that posts record n + 1 has passed commit n. So if all
+// members have posted record n + 1, all have passed commit n, and no check is needed. If exchange n + 1 has ended
+// without the records of all members, the members must be checked before record n + 2 is written.
 #pragma once
 
 #include <atomic>
@@ -47,9 +48,9 @@ constexpr std::uint64_t settlement(std::uint64_t number, std::uint64_t how) { re
 constexpr bool is_about(std::uint64_t word, std::uint64_t number) { return word >> 32 == (number & 0xffffffff); }
 constexpr std::uint64_t how_of(std::uint64_t word) { return word & 0xffffffff; }
 
-/// The words that a member publishes. Memory of zeros means that the member has posted nothing. Unless the words are in
-/// a page, two arrays follow them. left() has a byte for each member, which is set when that member no longer accesses
-/// this memory. list() is the list of all boards, if this member has filled it.
+/// The words that a member publishes. Memory of zeros means that the member has posted nothing. Words that are not in a
+/// page (shm_page) are followed by two arrays. left() has a byte for each member, which is set when that member no
+/// longer accesses this memory. list() is the list of all boards, if this member has filled it.
 struct shm_board_words {
   alignas(64) std::atomic<std::uint64_t> posted;  ///< number of the commit to which the newest record belongs
   std::atomic<std::uint64_t> passed;              ///< last commit whose outcome the member has read

@@ -14,12 +14,16 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
                                                          const shm_options& options) {
   if (self < 0 || self >= segment->ranks())
     return failure{status::argument,
-                   "rank " + std::to_string(self) + " is outside a world of " + std::to_string(segment->ranks()), self};
+                   "rank " + std::to_string(self) + " is outside a world of " + std::to_string(segment->ranks()) +
+                       " ranks: use 0 to " + std::to_string(segment->ranks() - 1),
+                   self};
   process_id nobody;  // the first endpoint that stores its process gets the rank; the exchange fails for all others
   shm_page& page = segment->page(self);
   if (!page.process.compare_exchange_strong(nobody, own_process()))
     return failure{status::state,
-                   "rank " + std::to_string(self) + " has joined this world already: a rank can join only once", self};
+                   "rank " + std::to_string(self) +
+                       " has joined this world already, but can join only once: open the world once in each process",
+                   self};
   std::unique_ptr<shm_endpoint> made(new shm_endpoint(std::move(segment), self, options));
   page.probe.store(made->probe_.address());
   made->record_->rank_in_world.store(self);

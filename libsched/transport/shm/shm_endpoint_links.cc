@@ -232,8 +232,8 @@ status shm_endpoint::connect(link_state& state, const edge_row& row, const shm_b
   return status::ok;
 }
 
-// A peer can reuse its block for another instance as soon as this rank has set its `left` byte in that block. So this
-// rank stores that byte last.
+// In the block of each peer, this rank has a byte `left`. When this rank has set the byte, the peer may reuse the block
+// for another instance. So this rank sets the byte last.
 void shm_endpoint::detach(std::uint32_t id) {
   const auto found = blocks_.find(id);
   if (found == blocks_.end()) return;

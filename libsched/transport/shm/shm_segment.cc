@@ -148,7 +148,7 @@ result<int> open_recorder(const recorder_file& recorder, int access, std::uint64
   if (info.st_dev != recorder.device || info.st_ino != recorder.inode ||
       static_cast<std::uint64_t>(info.st_size) != bytes)
     return failure{status::transport, std::string("the recorder's file ") + recorder.path.data() +
-                                          " was replaced: keep the file until the world is open"};
+                                          " was replaced before all ranks had opened it: start the ranks again"};
   return std::exchange(file.number, -1);
 }
 

@@ -1370,7 +1370,7 @@ TEST(c_partial, ranks_that_differ_in_one_of_many_buckets_or_in_the_seed_are_told
       lsched_schedule* none = nullptr;
       diagnostic why;
       EXPECT_EQ(lsched_partial_create(runtime, &desc, &none, &why), LSCHED_ERR_MISMATCH);
-      EXPECT_SAYS(why, is_seed ? "seed 1" : "the difference is in a part that these texts do not show");
+      EXPECT_SAYS(why, is_seed ? "seed 1" : "their difference is not part of these descriptions");
     });
 }
 

@@ -254,7 +254,7 @@ TEST(c_simulate, bad_requests_are_refused_and_nothing_is_written) {
   for (const int32_t ranks : {0, -1, (1 << 24) + 1}) desc.ranks = ranks, refuse(LSCHED_ERR_ARGUMENT, "from 1 to 2^24");
   desc.root = 1, refuse(LSCHED_ERR_ARGUMENT, "root");
   desc.collective = "reduce", desc.algorithm = "binomial", desc.root = 3, refuse(LSCHED_ERR_ARGUMENT, "root");
-  desc.count = std::uint64_t{1} << 48, refuse(LSCHED_ERR_ARGUMENT, "count is above");
+  desc.count = std::uint64_t{1} << 48, refuse(LSCHED_ERR_ARGUMENT, "above the largest count");
   desc.reduction = LSCHED_BXOR, refuse(LSCHED_ERR_ARGUMENT, "bxor is not defined for f32");
   desc.activation = "solo", refuse(LSCHED_ERR_ARGUMENT, "only partial collectives");
   for (const int32_t initiator : {-1, 3}) desc.initiator = initiator, refuse(LSCHED_ERR_ARGUMENT, "initiator");

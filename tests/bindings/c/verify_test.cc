@@ -402,7 +402,7 @@ TEST(c_verify, bad_requests_are_refused_and_nothing_is_written) {
   desc.collective = "telepathy", refuse(LSCHED_ERR_ARGUMENT, "there is no collective \"telepathy\"");
   desc.algorithm = "magic", refuse(LSCHED_ERR_ARGUMENT, "no algorithm \"magic\"");
   for (const int32_t ranks : {0, -1, (1 << 20) + 1}) desc.ranks = ranks, refuse(LSCHED_ERR_ARGUMENT, "from 1 to 2^20");
-  desc.count = std::uint64_t{1} << 48, refuse(LSCHED_ERR_ARGUMENT, "count is above");
+  desc.count = std::uint64_t{1} << 48, refuse(LSCHED_ERR_ARGUMENT, "above the largest count");
   desc.reduction = LSCHED_BXOR, refuse(LSCHED_ERR_ARGUMENT, "bxor is not defined for f32");
   desc.activation = "solo", refuse(LSCHED_ERR_ARGUMENT, "only partial collectives");
   desc.collective = "partial_allreduce", refuse(LSCHED_ERR_ARGUMENT, "activation is null");

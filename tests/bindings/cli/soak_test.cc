@@ -98,7 +98,7 @@ TEST(CommandJoin, a_world_of_the_launcher_is_used) {
   command.insert(command.end(), {"--ranks", "3"});
   const outcome other = run(command);
   EXPECT_EQ(other.status, 1);
-  EXPECT_TRUE(contains(other.err, "--ranks 3, but the launcher started 2")) << other.err;
+  EXPECT_TRUE(contains(other.err, "--ranks is 3, but the launcher started 2")) << other.err;
 }
 
 TEST(CommandJoin, json_goes_to_the_file_that_was_named) {

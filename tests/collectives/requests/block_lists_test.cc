@@ -76,7 +76,7 @@ bool collide(const round_of_lists& of, planted fault) {
 
 std::string expected_error(const round_of_lists& of, planted fault) {
   const auto own = [&](const side& one) { return one.counts[one.counts.size() == 1 ? 0 : of.self]; };
-  if (own(of.sent) > own(of.received)) return "the block of this rank for itself";
+  if (own(of.sent) > own(of.received)) return "to itself, but recv_counts has room for";
   return collide(of, fault) ? "overlap" : "";
 }
 
@@ -156,12 +156,14 @@ TEST_F(OneRound, without_displacements_has_contiguous_blocks) {
 
 TEST_F(OneRound, with_wrong_counts_is_refused) {
   sent_.counts = nullptr;
-  EXPECT_EQ(error(), "send_counts is null");
+  EXPECT_EQ(error(), "send_counts is null, but this rank has a send buffer: set send_counts");
   sent_.counts = sends_.data();
   receives_[2] = 6;
   EXPECT_EQ(error(), "recv_counts[2] is 6, above the capacity of 5");
   receives_ = {5, 1, 4};
-  EXPECT_EQ(error(), "the block of this rank for itself has 2 elements, but recv_counts gives the block room for 1");
+  EXPECT_EQ(error(),
+            "this rank sends 2 elements to itself, but recv_counts has room for 1: set a larger recv_counts for this "
+            "block");
   receives_ = {0, 2, 0};
   received_.memory = nullptr;
   EXPECT_EQ(error(), "the recv buffer is null, but recv_counts[1] is 2");
@@ -169,7 +171,7 @@ TEST_F(OneRound, with_wrong_counts_is_refused) {
 
 TEST_F(OneRound, of_a_buffer_that_the_rank_does_not_have_is_refused) {
   program_ = *generate("gather", "auto", {1, 3}, {.count = 1, .type = dtype::i32, .room = 5});
-  EXPECT_EQ(error(), "recv_counts is set, but this rank has no such buffer: leave recv_counts null");
+  EXPECT_EQ(error(), "counts of the recv buffer are set, but this rank has no such buffer: leave recv_counts null");
   received_ = {.side = "recv"};
   EXPECT_EQ(error(), "");
   EXPECT_TRUE(memory_.outputs.empty());

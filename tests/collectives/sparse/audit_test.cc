@@ -2,8 +2,8 @@
 // each such rule in plain arithmetic. An invariant of docs/inside/sparse_audit.md must detect each rule. That page
 // lists the invariants (I2 and so on), the rules, and the implementations (V, L and B).
 //
-// A replay is a sparse allreduce as the paper defines it, but with one rule replaced. Gradients are integers in f32, so
-// that sums are exact and every loss is visible.
+// A replay is a sparse allreduce as the paper defines it, but with one rule replaced. Gradients are f32 numbers with
+// integer values, so all sums are exact, and a gradient that is lost changes the sum.
 #include <gtest/gtest.h>
 
 #include <algorithm>

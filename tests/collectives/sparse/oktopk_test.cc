@@ -458,7 +458,8 @@ TEST(oktopk, of_one_rank_is_its_top_k) {
   EXPECT_EQ(world.volume().payload.total, 0u);
 }
 
-/// Expects that results and residuals together hold all gradients, which are integers, so that sums are exact.
+/// Expects that results and residuals together add up to the sum of all gradients. The gradients are integers, so all
+/// sums are exact.
 void expect_conserved(rank size, capacity_policy policy, selection_rule selection) {
   for (const std::uint64_t k : {1u, 3u, 30u, 200u}) {
     const sparse_problem of{

@@ -97,7 +97,8 @@ TEST(msccl, what_is_wrong_has_a_place) {
   EXPECT_EQ(refusal(R"(<algo coll="allgather" ngpus="2" nchunksperloop="3"/>)"),
             "LSCHED_ERR_ARGUMENT: nchunksperloop=\"3\" is not a multiple of ngpus=\"2\"");
   EXPECT_EQ(refusal(with(R"(<step type="send"/>)")),
-            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: unknown type \"send\"");
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: unknown type \"send\": use s, r, rcs, rrs, rrc, "
+            "rrcs, cpy, re or nop");
   EXPECT_EQ(refusal(with(R"(<step type="s" srcbuf="x"/>)")),
             "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: srcbuf=\"x\" is not one of i, o, s");
   EXPECT_EQ(refusal(with(R"(<step type="s" srcbuf="i" srcoff="2"/>)")),
@@ -113,7 +114,8 @@ TEST(msccl, what_is_wrong_has_a_place) {
             "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: steps are not numbered from 0 to 1");
   EXPECT_EQ(
       refusal(with(R"(</tb><tb send="1" chan="0">)")),
-      "LSCHED_ERR_ARGUMENT: gpu 0, thread block 1: another thread block of this gpu has the same peer and channel");
+      "LSCHED_ERR_ARGUMENT: gpu 0, thread block 1: another thread block of this gpu has the same peer and channel: "
+      "set another chan");
 }
 
 }  // namespace

@@ -336,8 +336,8 @@ TEST(written, what_is_wrong_for_a_rank_says_with_which_values) {
             "LSCHED_ERR_ARGUMENT: e4: line 5, column 1: with P = 3, r = 0: the target has 5 elements, but an operand "
             "has 4");
   EXPECT_EQ(told("e5", "let a = P / (r - r)\n"),
-            "LSCHED_ERR_ARGUMENT: e5: line 4, column 9: with P = 3, r = 0: the expression has a division by zero, a "
-            "logarithm below 1 or a value of more than 64 bits");
+            "LSCHED_ERR_ARGUMENT: e5: line 4, column 9: with P = 3, r = 0: the expression divides by 0, takes the "
+            "logarithm of a number below 1, or exceeds 64 bits: correct the expression");
   EXPECT_EQ(told("e6", "for s in 0 .. 4 by 0\nend\n"),
             "LSCHED_ERR_ARGUMENT: e6: line 4, column 20: with P = 3, r = 0: a step of 0 never ends");
   EXPECT_EQ(

@@ -83,7 +83,7 @@ TEST(builder, shares_equal_guards_and_refuses_periods_without_sense) {
   }
   builder late({0, 2});
   late.set_guard(late.nop(), {.every = 4, .phase = 4});
-  EXPECT_TRUE(says(late, "the phase of the guard is not less than its period"));
+  EXPECT_TRUE(says(late, "the phase of the guard is 4; use 0 to 3, because the period is 4 rounds"));
 }
 
 TEST(builder, ignores_a_dep_on_or_of_no_op) {

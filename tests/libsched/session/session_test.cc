@@ -302,7 +302,8 @@ class session_bench {
     if (report.what.from == report.what.to) {
       EXPECT_TRUE(report.what.null);
       EXPECT_EQ(report.what.mine + report.what.offers + report.what.last_offers, 0u);
-      EXPECT_LE(report.what.to, one.given_up_to);  // `to` is lower if a collect has returned the result of a flush
+      // If a collect has returned the result of a flush, `to` is below given_up_to.
+      EXPECT_LE(report.what.to, one.given_up_to);
       return false;
     }
     EXPECT_EQ(report.what.from, one.given_up_to) << "rank " << one.self << ": a round is reported twice or left out";

@@ -882,7 +882,7 @@ TEST(verify, notices_a_broadcast_that_is_declared_synchronising) {
   });
   const auto answer = verify(world, {});
   EXPECT_FALSE(answer.is_synchronising);
-  expect_finding(answer, property::synchronising, "rank 1 may end its round before rank 2 has entered it");
+  expect_finding(answer, property::synchronising, "rank 1 may end its round before rank 2 has entered the round");
 }
 
 TEST(verify, says_no_more_than_asked_for) {

@@ -169,8 +169,8 @@ TEST(device_kernels, convert_rounds_with_the_bits_of_the_host) {
 /// A number that is not a tie of bf16, but becomes a tie if it is first rounded to f32.
 constexpr double k_almost_tie = 1 + 0x1p-8 + 0x1p-30;
 
-/// Coefficients that are in the moderate range for both short formats, for one or for neither, and the ends of the
-/// moderate ranges.
+/// Pairs of coefficients. The short formats, f16 and bf16, each have a moderate range of coefficients. The pairs lie in
+/// both ranges, in one range or in neither range, or at the ends of the ranges.
 constexpr std::array<std::array<double, 2>, 14> k_coefficients{{{0x1p9 * k_almost_tie, 0},
                                                                 {0x1p-101 * k_almost_tie, 0},
                                                                 {0.75, 1.0},

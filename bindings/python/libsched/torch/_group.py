@@ -347,7 +347,7 @@ class Group(ProcessGroup):
         counts = [each.numel() for each in input]
         if output.numel() != counts[self._my_rank]:
             raise _bad(f"output has {output.numel()} elements, but input_list[{self._my_rank}] has "
-                       f"{counts[self._my_rank]}")
+                       f"{counts[self._my_rank]}: pass tensors of equal length")
         expect_together(input[0], output)
         for each in input:
             expect_memory(each)

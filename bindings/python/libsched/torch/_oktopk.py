@@ -113,8 +113,8 @@ class OkTopkState(Hook):
         known = {name: each.numel() for name, each in zip(self.parameters.names, self.parameters.tensors)}
         for name, each in state["residual"].items():
             if known.get(name) != each.numel():
-                raise ValueError(f"the state has {each.numel()} residual elements for {name}, which does not match the "
-                                 "model")
+                raise ValueError(f"the state has {each.numel()} residual elements for {name}, but the model has "
+                                 f"{known.get(name, 0)}: load a state of the same model")
         self.steps = state["steps"]
         self._loaded = state
         self._close_sparse()

@@ -113,7 +113,8 @@ class examiner {
         wanted_(count * sizeof(double)),
         stream_(on_) {}
 
-  /// Examines `elements` elements of a type. Returns whether all results were right.
+  /// Compares all kernels for a type with the host's kernels, on `elements` elements. Returns true if all results are
+  /// equal.
   bool examine(dtype type, std::uint64_t elements) {
     first_wrong_ = nullptr;
     std::uint64_t calls = 0, wrong = 0, done = 0;
