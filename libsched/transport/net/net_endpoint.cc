@@ -66,6 +66,7 @@ result<bool> net_endpoint::begin(std::vector<net_sockets> sockets) {
       const int number = socket == control ? made->control.socket() : made->bulk.socket();
       if (!set_ || epoll_ctl(set_.get(), EPOLL_CTL_ADD, number, &what) != 0)
         return failure{status::no_memory, std::string("the connection cannot be watched: ") + strerror(errno), peer};
+      guard_.add(number);
     }
     made->control.reserve(8 * sizeof(frame));
     connections_.back() = std::move(made);
@@ -100,9 +101,7 @@ void net_endpoint::close() {
   }
   watcher_.stop();
   for (const auto& to : connections_) {
-    if (to == nullptr) continue;
-    to->control.close();
-    to->bulk.close();
+    if (to != nullptr) close_sockets(*to);
   }
 }
 
@@ -346,6 +345,13 @@ void net_endpoint::stop_reading(connection& from, which socket) {
   (void)epoll_ctl(set_.get(), EPOLL_CTL_DEL, socket == control ? from.control.socket() : from.bulk.socket(), nullptr);
 }
 
+void net_endpoint::close_sockets(connection& of) {
+  guard_.remove(of.control.socket());
+  guard_.remove(of.bulk.socket());
+  of.control.close();
+  of.bulk.close();
+}
+
 // --- peers -----------------------------------------------------------------------------------------------------
 
 /// Records that a peer has broken the protocol. Afterwards the endpoint makes no progress.
@@ -361,8 +367,7 @@ void net_endpoint::lose(rank who) {
   losses_[static_cast<std::size_t>(number)].store(who);
   lost_.store(number + 1);
   report_lost(who);
-  with.control.close();
-  with.bulk.close();
+  close_sockets(with);
   with.news.clear();
   note_unwritten(with);
   for (const auto& to : connections_)

@@ -24,6 +24,7 @@
 #include "libsched/transport/net/bulk_stream.h"
 #include "libsched/transport/net/control_stream.h"
 #include "libsched/transport/net/descriptor.h"
+#include "libsched/transport/net/fork_guard.h"
 #include "libsched/transport/net/net_links.h"
 #include "libsched/transport/net/net_watcher.h"
 
@@ -132,6 +133,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   void read_control(connection& from);
   void read_bulk(connection& from);
   void stop_reading(connection& from, which socket);
+  void close_sockets(connection& of);
   void lose(rank who);
   void fail(rank culprit);
   void kill_links(std::uint32_t id);
@@ -159,6 +161,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   doorbell& bell_;
 
   descriptor set_;                                        ///< an epoll set with all sockets
+  fork_guard guard_;                                      ///< of all sockets
   std::vector<std::unique_ptr<connection>> connections_;  ///< by rank; null for this rank
   std::vector<connection*> unwritten_;  ///< connections with bytes or values that were not written yet
   std::size_t blocked_ = 0;             ///< number of sockets that take no more bytes now

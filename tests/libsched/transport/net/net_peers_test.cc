@@ -1,5 +1,7 @@
 // Tests of the transport net with peers that sleep, read nothing, break the protocol, close or die.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -285,6 +287,37 @@ TEST(net, rings_the_bell_of_a_rank_whose_peer_is_lost) {
   EXPECT_NE(bell.word[doorbell::waiter].load(), epoch);
   (void)end.poll({});
   EXPECT_TRUE(end.is_lost(1));
+}
+
+// A process of the application that a rank has forked lives on, like a worker of a data loader. The death of the rank
+// is detected nevertheless.
+TEST(net, detects_the_death_of_a_rank_that_has_forked) {
+  auto sockets = connect_all(2, AF_INET);
+  int stop[2], ready[2];
+  ASSERT_EQ(pipe(stop), 0);
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    sockets[0].clear();
+    const auto end = net_endpoint::open({1, 2}, std::move(sockets[1]));
+    close(stop[1]);
+    char byte = 0;
+    if (fork() == 0) {
+      (void)!write(ready[1], &byte, 1);
+      (void)!read(stop[0], &byte, 1);  // until the test ends
+      _exit(0);
+    }
+    (void)!read(ready[0], &byte, 1);
+    _exit(0);
+  }
+  sockets[1].clear();
+  auto opened = net_endpoint::open({0, 2}, std::move(sockets[0]));
+  ASSERT_TRUE(opened.has_value());
+  EXPECT_TRUE(poll_until({opened->get()}, [&] { return (*opened)->is_lost(1); }));
+  (void)close(stop[1]);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  for (const int each : {stop[0], ready[0], ready[1]}) (void)close(each);
 }
 
 // A rank that waits for a closed peer detects the close. A board counts the closed rank as a member that has left.

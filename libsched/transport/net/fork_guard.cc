@@ -1,0 +1,61 @@
+#include "libsched/transport/net/fork_guard.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <mutex>
+
+namespace lsched {
+
+/// The guards of the process. The lock is held while a process forks, so the child finds a consistent list.
+struct guard_list {
+  std::mutex lock;
+  fork_guard* first = nullptr;
+
+  static guard_list& of_process() {
+    static guard_list* const all = [] {
+      auto* const made = new guard_list;  // never freed, because a child may be forked while the process ends
+      (void)pthread_atfork([] { of_process().lock.lock(); }, [] { of_process().lock.unlock(); },
+                           [] { of_process().replace_descriptors(); });
+      return made;
+    }();
+    return *all;
+  }
+
+  // The numbers stay in use, so that the child cannot close another file by mistake.
+  void replace_descriptors() {
+    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const fork_guard* one = first; one != nullptr; one = one->next_)
+      for (const int number : one->descriptors_) (void)dup3(nothing, number, O_CLOEXEC);
+    if (nothing >= 0) close(nothing);
+    lock.unlock();
+  }
+};
+
+fork_guard::fork_guard() {
+  guard_list& all = guard_list::of_process();
+  const std::lock_guard held(all.lock);
+  next_ = all.first;
+  all.first = this;
+}
+
+fork_guard::~fork_guard() {
+  guard_list& all = guard_list::of_process();
+  const std::lock_guard held(all.lock);
+  fork_guard** place = &all.first;
+  while (*place != this) place = &(*place)->next_;
+  *place = next_;
+}
+
+void fork_guard::add(int descriptor) {
+  const std::lock_guard held(guard_list::of_process().lock);
+  descriptors_.push_back(descriptor);
+}
+
+void fork_guard::remove(int descriptor) {
+  const std::lock_guard held(guard_list::of_process().lock);
+  std::erase(descriptors_, descriptor);
+}
+
+}  // namespace lsched
