@@ -48,7 +48,7 @@ void message_boards::take(rank from, std::span<const std::byte> bytes) {
   if (found == boards_.end() ? is_of_first : found->second != nullptr && !found->second->has_joined())
     strays_.emplace(which, std::pair(from, std::vector(bytes.begin(), bytes.end())));
   else if (found != boards_.end() && found->second != nullptr)
-    found->second->take(first, bytes.subspan(sizeof first));
+    found->second->take(from, first, bytes.subspan(sizeof first));
   else if (found != boards_.end() && first.kind == kind::left)
     boards_.erase(found);
 }
@@ -64,8 +64,8 @@ void message_boards::take_offer(rank from, const head& news) {
 void message_boards::take_answer(rank from, const head& news) {
   const auto found = boards_.find({self_, static_cast<std::uint32_t>(news.number)});
   message_board* const offered = found == boards_.end() ? nullptr : found->second;
-  --unanswered_;
-  if (offered != nullptr && offered->key_ != 0) {
+  if (unanswered_ != 0) --unanswered_;
+  if (offered != nullptr && offered->key_ != 0 && offered->offered_to_.front() == from) {
     std::vector<member_address> all(offered->offered_to_.size());
     all.front().far = news.board;
     (void)offered->join(std::vector(offered->offered_to_), all);
@@ -238,10 +238,15 @@ void message_board::give_up(rank missing) {
     of_.carrier_.send(members_.front(), pack(message_boards::kind::give_up, number_, missing));
 }
 
-void message_board::take(const message_boards::head& first, std::span<const std::byte> rest) {
+// A message that the sender may not send, or that names a rank outside the world, is dropped.
+void message_board::take(rank from, const message_boards::head& first, std::span<const std::byte> rest) {
+  const auto size = static_cast<rank>(members_.size());
+  if (first.member < 0 || first.member >= size || members_[static_cast<std::size_t>(first.member)] != from) return;
+  if (first.missing < k_no_rank || first.missing >= size) return;
   switch (first.kind) {
     case message_boards::kind::record: return take_record(first.number, first.member, rest);
     case message_boards::kind::give_up:
+      if (first.number == last_settled_ + 1) settle_if_known();  // all records may be here already
       if (is_first() && first.number == last_settled_ + 1) settle(message_boards::kind::given_up, find_missing());
       return;
     case message_boards::kind::all:

@@ -141,7 +141,7 @@ class message_board final : public board {
   bool is_first() const { return self_ == 0; }
   board_carrier::content pack(enum message_boards::kind what, std::uint64_t number, rank missing,
                               std::span<const std::byte> rest = {}) const;
-  void take(const message_boards::head& first, std::span<const std::byte> rest);
+  void take(rank from, const message_boards::head& first, std::span<const std::byte> rest);
   void take_record(std::uint64_t number, rank member, std::span<const std::byte> record);
   void take_left(rank member);
   void note_gone_members();

@@ -110,7 +110,9 @@ class node_opening {
     limits.wire_up = std::chrono::duration_cast<std::chrono::milliseconds>(how_.start_timeout);
     auto sockets = wire_up(place_, *listener_, job_, addresses_, limits);
     if (!sockets) return sockets.error();
-    auto far = net_endpoint::open(place_, std::move(*sockets), {.bell = near_ != nullptr ? &near_->bell() : nullptr});
+    auto far =
+        net_endpoint::open(place_, std::move(*sockets),
+                           {.bell = near_ != nullptr ? &near_->bell() : nullptr, .lost_after = limits.lost_after});
     if (!far) return far.error();
     around_.ranks = ranks_of_machine_;
     around_.cores = usable_cores();

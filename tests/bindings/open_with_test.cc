@@ -192,7 +192,8 @@ TEST(open_with, ranks_of_several_hosts_make_a_world) {
           << ranks << " ranks, " << per_node << " a node";
 }
 
-TEST(open_with, a_killed_rank_of_another_host_is_named) {
+// A rank that gets PEER ends its process. Another rank may see this second end first, and then names that rank.
+TEST(open_with, a_killed_rank_of_another_host_ends_the_round) {
   for (const int per_node : {1, 2})
     EXPECT_EQ(of_processes(4,
                            [&](rank self, const tcp_store& store) {
@@ -202,11 +203,11 @@ TEST(open_with, a_killed_rank_of_another_host_is_named) {
                              diagnostic why;
                              lsched_world* const world = open_at(self, 4, mine, why);
                              if (world == nullptr) return 1;
-                             if (create_barrier(world, &barrier, &why) != LSCHED_OK) return 2;
+                             // Rank 1 may die before this rank has the result of the create.
+                             lsched_status answer = create_barrier(world, &barrier, &why);
                              if (self == 1) raise(SIGKILL);
-                             lsched_status answer = LSCHED_OK;
                              while (answer == LSCHED_OK) answer = lsched_run(barrier, k_limit_ns, &why);
-                             if (answer == LSCHED_ERR_PEER && why.rank == 1) return 0;
+                             if (answer == LSCHED_ERR_PEER && why.rank >= 0 && why.rank != self) return 0;
                              return std::fprintf(stderr, "rank %d: %s\n", self, why.text), 3;
                            }),
               "rank 1 was ended by signal 9; ")

@@ -190,13 +190,7 @@ std::size_t hybrid_endpoint::poll(std::span<completion> out) {
   std::size_t found = first->poll(out);
   if (found < out.size()) found += second->poll(out.subspan(found));
   pass_on_cancellations();
-  for (rank place; (place = near_->take_loss()) != k_no_rank;) {
-    const rank lost = node_[static_cast<std::size_t>(place)];
-    if (inform_far_) inform_far_(lost);
-    report_lost(lost);
-  }
-  for (rank lost; (lost = far_->take_loss()) != k_no_rank;)
-    if (!place_of(lost)) report_lost(lost);
+  collect_losses();
   return found;
 }
 
@@ -222,26 +216,45 @@ rank_state hybrid_endpoint::state_of(rank who) const {
   return place ? near_->state_of(*place) : rank_state::unknown;
 }
 
-bool hybrid_endpoint::is_lost(rank who) const {
-  const auto place = place_of(who);
-  return place ? near_->is_lost(*place) : far_->liveness().is_lost(who);
+// A rank of this node may have ended because a rank of another node has died. Shared memory may show this end before
+// the far transport has read of the death. So the far transport is asked first, and its losses are recorded first.
+void hybrid_endpoint::collect_losses() {
+  for (rank near = near_->take_loss(); near != k_no_rank; near = near_->take_loss()) {
+    near_losses_.push_back(node_[static_cast<std::size_t>(near)]);
+    (void)far_->liveness().find_dead_peer();
+  }
+  for (rank far; (far = far_->take_loss()) != k_no_rank;)
+    if (!place_of(far)) record_lost(far);
+  for (const rank near : near_losses_) {
+    if (inform_far_) inform_far_(near);
+    record_lost(near);
+  }
+  near_losses_.clear();
 }
 
-// Lists the losses on this node before the losses on other nodes.
+void hybrid_endpoint::record_lost(rank who) {
+  const std::size_t number = lost_.load();
+  losses_[number].store(who);
+  lost_.store(number + 1);
+  report_lost(who);
+}
+
+bool hybrid_endpoint::is_lost(rank who) const {
+  for (std::size_t i = 0; i < lost_.load(); ++i)
+    if (losses_[i].load() == who) return true;
+  return false;
+}
+
 rank hybrid_endpoint::lost_after(rank others) const {
-  rank near = 0;
-  for (rank place; (place = near_->lost_after(near)) != k_no_rank; ++near)
-    if (near == others) return node_[static_cast<std::size_t>(place)];
-  rank far = 0, elsewhere = near;
-  for (rank lost; (lost = far_->liveness().lost_after(far)) != k_no_rank; ++far)
-    if (!place_of(lost) && elsewhere++ == others) return lost;
-  return k_no_rank;
+  const auto place = static_cast<std::size_t>(others);
+  return place < lost_.load() ? losses_[place].load() : k_no_rank;
 }
 
 rank hybrid_endpoint::find_dead_peer() {
-  const rank place = near_->find_dead_peer();
-  const rank far = far_->liveness().find_dead_peer();
-  return place == k_no_rank ? far : node_[static_cast<std::size_t>(place)];
+  (void)near_->find_dead_peer();
+  (void)far_->liveness().find_dead_peer();
+  collect_losses();
+  return lost_after(0);
 }
 
 rank hybrid_endpoint::culprit() const {

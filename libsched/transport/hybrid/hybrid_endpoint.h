@@ -8,6 +8,7 @@
 // A far transport that can wake a sleeping rank must ring the bell of the rank in shared memory.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -35,7 +36,8 @@ class hybrid_endpoint final : public endpoint,
         near_(std::move(near)),
         far_(std::move(far)),
         node_(std::move(node)),
-        inform_far_(std::move(inform_far)) {}
+        inform_far_(std::move(inform_far)),
+        losses_(std::make_unique<std::atomic<rank>[]>(static_cast<std::size_t>(far_->place().size))) {}
   ~hybrid_endpoint() override { hybrid_endpoint::close(); }
 
   std::byte* allocate(std::size_t bytes) override { return near_->allocate(bytes); }
@@ -125,6 +127,8 @@ class hybrid_endpoint final : public endpoint,
   static constexpr bool is_far(link_id link) { return (link & 1) != 0; }
   static constexpr link_id inner(link_id link) { return link >> 1; }
   void pass_on_cancellations();
+  void collect_losses();
+  void record_lost(rank who);
   std::optional<rank> place_of(rank who) const;
   std::vector<std::size_t> indices_here(std::span<const rank> members) const;
   std::vector<rank> places_of(std::span<const rank> members) const;
@@ -135,6 +139,9 @@ class hybrid_endpoint final : public endpoint,
   std::unique_ptr<endpoint> far_;
   std::vector<rank> node_;  ///< ranks of the launch on this node, ascending; indexed by place in the node
   std::function<void(rank lost)> inform_far_;
+  std::vector<rank> near_losses_;                                 ///< losses that collect_losses() is about to record
+  std::unique_ptr<std::atomic<rank>[]> losses_;                   ///< lost ranks, in the order of their detection
+  std::atomic<std::size_t> lost_ = 0;                             ///< number of lost ranks
   std::unordered_map<std::uint32_t, std::vector<rank>> members_;  ///< members, indexed by attached instance
   bool far_is_first_ = false;  ///< true if the next poll() polls the far transport first; every call inverts this
 };

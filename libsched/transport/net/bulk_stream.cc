@@ -36,8 +36,9 @@ void bulk_stream::send(link_id link, const frame& about, const message_head& wha
 }
 
 bool bulk_stream::abandon(link_id link) {
-  const auto found = std::ranges::find(transfers_, link, &transfer::link);
-  if (found == transfers_.end() || found->source == nullptr) return false;
+  const auto is_live = [link](const transfer& one) { return one.link == link && one.source != nullptr; };
+  const auto found = std::ranges::find_if(transfers_, is_live);
+  if (found == transfers_.end()) return false;
   const auto place = static_cast<std::size_t>(found - transfers_.begin());
   const bool is_begun = found->moved != 0 || (is_writing_ && place == turn_);
   found->source = nullptr;

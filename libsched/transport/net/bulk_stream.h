@@ -36,8 +36,10 @@ class bulk_stream {
 
   int socket() const { return socket_.get(); }
 
-  /// Reserves memory, so that `more` further messages can be in flight without an allocation.
-  void reserve(std::size_t more) { transfers_.reserve(transfers_.capacity() + more); }
+  /// Reserves memory, so that one more message can be in flight without an allocation.
+  void reserve() { transfers_.reserve(++reserved_); }
+  /// Takes back a reservation.
+  void unreserve() { --reserved_; }
 
   /// Begins to send a payload. `about`: instance, index and round. `source` must stay valid and unchanged until write()
   /// has returned the link, or until abandon().
@@ -85,6 +87,7 @@ class bulk_stream {
 
   // Transfers take turns, a part each. The part that is being written belongs to transfers_[turn_].
   std::vector<transfer> transfers_;
+  std::size_t reserved_ = 0;
   std::size_t turn_ = 0;
   bool is_writing_ = false;    ///< a part is being written
   bulk_head outgoing_{};       ///< the head of the part

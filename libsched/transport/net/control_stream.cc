@@ -10,7 +10,10 @@
 namespace lsched {
 namespace {
 
-constexpr std::size_t k_read_bytes = std::size_t{64} << 10;
+/// Size of the buffer for incoming bytes, unless a frame is longer.
+constexpr std::size_t k_read_bytes = std::size_t{8} << 10;
+/// Memory beyond the reserved memory that is kept after a long frame was written.
+constexpr std::size_t k_most_kept = std::size_t{16} << 10;
 
 }  // namespace
 
@@ -49,6 +52,10 @@ socket_state control_stream::write() {
   }
   outgoing_.clear();
   written_ = 0;
+  if (outgoing_.capacity() > 2 * reserved_ + k_most_kept) {
+    outgoing_ = {};
+    outgoing_.reserve(2 * reserved_);
+  }
   return socket_state::idle;
 }
 

@@ -12,6 +12,7 @@ namespace lsched {
 struct guard_list {
   std::mutex lock;
   fork_guard* first = nullptr;
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 
   static guard_list& of_process() {
     static guard_list* const all = [] {
@@ -25,10 +26,8 @@ struct guard_list {
 
   // The numbers stay in use, so that the child cannot close another file by mistake.
   void replace_descriptors() {
-    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (const fork_guard* one = first; one != nullptr; one = one->next_)
       for (const int number : one->descriptors_) (void)dup3(nothing, number, O_CLOEXEC);
-    if (nothing >= 0) close(nothing);
     lock.unlock();
   }
 };

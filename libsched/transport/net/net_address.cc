@@ -74,7 +74,7 @@ std::string net_address::text() const {
 }
 
 bool net_address::is_near(const net_address& other) const {
-  if (family != other.family || prefix != other.prefix) return false;
+  if (family != other.family || prefix != other.prefix || is_link_local()) return false;
   for (std::size_t bit = 0; bit < prefix; ++bit)
     if (((bytes[bit / 8] ^ other.bytes[bit / 8]) >> (7 - bit % 8) & 1) != 0) return false;
   return true;

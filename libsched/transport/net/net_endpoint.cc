@@ -1,10 +1,13 @@
 #include "libsched/transport/net/net_endpoint.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -21,10 +24,18 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t k_most_unwritten = std::size_t{64} << 10;
 /// Largest number of payload bytes that one poll reads from one peer.
 constexpr std::uint64_t k_most_read = std::uint64_t{1} << 20;
-/// Maximum time between the ends of the two connections of a rank that closes.
-constexpr std::chrono::seconds k_longest_close{1};
-
 std::uint64_t name_of(rank peer, std::uint32_t socket) { return static_cast<std::uint64_t>(peer) << 1 | socket; }
+
+/// Returns whether the peer's kernel has been silent for `limit` although bytes or probes were sent. A peer that reads
+/// nothing is not silent, because its kernel confirms the probes.
+bool is_silent(int socket, std::chrono::milliseconds limit) {
+  tcp_info of{};
+  socklen_t bytes = sizeof of;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &of, &bytes) != 0) return false;
+  constexpr unsigned k_least_probes = 3;
+  const bool is_unanswered = (of.tcpi_unacked != 0 && of.tcpi_retransmits != 0) || of.tcpi_probes >= k_least_probes;
+  return is_unanswered && std::chrono::milliseconds(of.tcpi_last_ack_recv) > limit;
+}
 
 /// Returns the number of bytes that the kernel holds because the peer's kernel has not confirmed them.
 int unconfirmed(int socket) {
@@ -45,7 +56,9 @@ result<std::unique_ptr<net_endpoint>> net_endpoint::open(const lsched::world& pl
 
 net_endpoint::net_endpoint(const lsched::world& place, const net_options& options)
     : endpoint(place, "net", {.liveness = this}),
+      process_(getpid()),
       shutdown_(options.shutdown),
+      lost_after_(options.lost_after),
       bell_(options.bell != nullptr ? *options.bell : own_bell_),
       links_(place.size),
       losses_(std::make_unique<std::atomic<rank>[]>(static_cast<std::size_t>(place.size))),
@@ -72,6 +85,7 @@ result<bool> net_endpoint::begin(std::vector<net_sockets> sockets) {
     connections_.back() = std::move(made);
   }
   unwritten_.reserve(connections_.size());
+  suspects_.reserve(connections_.size());
   return watcher_.start(set_.get(), bell_);
 }
 
@@ -80,6 +94,7 @@ result<bool> net_endpoint::begin(std::vector<net_sockets> sockets) {
 // this function reads what arrives until all bytes are confirmed. The wait is bounded.
 void net_endpoint::close() {
   if (std::exchange(is_closed_, true)) return;
+  if (getpid() != process_) return watcher_.abandon();  // a child that was forked has no part in the connections
   for (link_id link = 0; link < links_.size(); ++link)
     if (links_[link].is_live) awaited_.forget(link);
   for (const auto& to : connections_)
@@ -90,6 +105,7 @@ void net_endpoint::close() {
            (to->has_ended[bulk] || unconfirmed(to->bulk.socket()) == 0);
   };
   const auto deadline = clock::now() + shutdown_;
+  write_all();
   pump();
   for (const auto& to : connections_) {
     if (to == nullptr || to->is_lost || to->is_unwritten) continue;
@@ -117,8 +133,14 @@ void net_endpoint::send(rank peer, const content& bytes) {
   write_all();
 }
 
+// Boards read from the sockets also between the last poll of a thread and its sleep. If that finds an event which only
+// poll() reports, the own bell keeps the thread awake.
 status net_endpoint::receive(bool) {
   pump();
+  if (awaited_.due() != 0 || has_bad_news()) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    ring_if_needed(bell_);
+  }
   return health_;
 }
 
@@ -140,7 +162,7 @@ result<std::vector<link_id>> net_endpoint::attach(std::uint32_t id, std::span<co
     if (to == nullptr) continue;
     to->control.reserve(net_links::control_bytes_of(state));
     to->news.reserve(links_.size());
-    if (state.spec.outgoing && state.is_large(state.spec.capacity)) to->bulk.reserve(1);
+    if (state.spec.outgoing && state.is_large(state.spec.capacity)) to->bulk.reserve();
   }
   return answer;
 }
@@ -164,6 +186,7 @@ void net_endpoint::detach(std::uint32_t id) {
     }
     to->bulk.abandon(link);
     to->control.unreserve(net_links::control_bytes_of(state));
+    if (state.spec.outgoing && state.is_large(state.spec.capacity)) to->bulk.unreserve();
   }
   links_.detach(id);
 }
@@ -266,8 +289,9 @@ void net_endpoint::write_all() {
       unwritten_.pop_back();
     }
   }
-  for (const link_id link : std::exchange(streamed_, {}))
+  for (const link_id link : streamed_)
     if (links_[link].is_live && links_[link].wait_for == net_link::wait::stream) awaited_.satisfy(link);
+  streamed_.clear();
 }
 
 /// Returns true if everything was written, or if the peer cannot receive anything any more. A socket that is full is
@@ -277,13 +301,14 @@ bool net_endpoint::write(connection& to) {
     for (const which socket : {control, bulk}) watch_room(to, socket, false);
     return true;
   }
-  put_news(to);
   bool is_written = true;
   for (const which socket : {control, bulk}) {
-    if (!to.waits_for_room[socket] && !to.has_ended[socket]) {
+    while (!to.waits_for_room[socket] && !to.has_ended[socket]) {
+      if (socket == control) put_news(to);
       const socket_state how = socket == control ? to.control.write() : to.bulk.write(streamed_);
       if (how == socket_state::blocked) watch_room(to, socket, true);
       if (how == socket_state::failed) return true;  // reported when this rank reads from the connection
+      if (socket == bulk || to.news.empty()) break;
     }
     is_written = is_written && !to.waits_for_room[socket];
   }
@@ -313,23 +338,26 @@ void net_endpoint::pump() {
     if (with.is_lost || with.has_ended[socket]) continue;
     if ((of.events & EPOLLOUT) != 0) watch_room(with, socket, false);
     if ((of.events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) continue;
-    socket == control ? read_control(with) : read_bulk(with);
+    socket == control ? static_cast<void>(read_control(with)) : read_bulk(with);
   }
+  verify_suspects();
   if (found > 0) write_all();
   const bool has_sleeper = bell_.polling.load() == 0 && (bell_.sleepers.load() != 0 || bell_.wanted.load() != 0);
   if (has_sleeper && !is_closed_) watcher_.arm();
 }
 
-void net_endpoint::read_control(connection& from) {
+/// Returns true if more bytes may have arrived.
+bool net_endpoint::read_control(connection& from) {
   const socket_state how = from.control.read();
   while (const auto news = from.control.next()) {
-    if (!take(from, *news)) return fail(from.who);
-    if (from.is_lost) return;
+    if (!take(from, *news)) return fail(from.who), false;
+    if (from.is_lost) return false;
   }
-  if (from.control.is_invalid()) return fail(from.who);
-  if (how != socket_state::ended && how != socket_state::failed) return;
-  if (!from.has_said_goodbye) return lose(from.who);
+  if (from.control.is_invalid()) return fail(from.who), false;
+  if (how != socket_state::ended && how != socket_state::failed) return how == socket_state::blocked;
   stop_reading(from, control);
+  if (!from.has_said_goodbye) suspects_.push_back(from.who);
+  return false;
 }
 
 void net_endpoint::read_bulk(connection& from) {
@@ -346,8 +374,13 @@ void net_endpoint::stop_reading(connection& from, which socket) {
 }
 
 void net_endpoint::close_sockets(connection& of) {
-  guard_.remove(of.control.socket());
-  guard_.remove(of.bulk.socket());
+  for (const int socket : {of.control.socket(), of.bulk.socket()}) {
+    if (socket < 0) continue;
+    // Another process may hold the socket, so that a close would neither end the connection nor leave the set.
+    (void)epoll_ctl(set_.get(), EPOLL_CTL_DEL, socket, nullptr);
+    (void)shutdown(socket, SHUT_RDWR);
+    guard_.remove(socket);
+  }
   of.control.close();
   of.bulk.close();
 }
@@ -360,6 +393,19 @@ void net_endpoint::fail(rank culprit) {
   culprit_ = culprit;
 }
 
+// Records losses in the order in which they were found: a rank that ends because of a loss has reported the loss before
+// its own connection ended. Bytes of a reported rank may have arrived before the loss, `goodbye` included, so they are
+// read first.
+void net_endpoint::verify_suspects() {
+  for (std::size_t i = 0; i < suspects_.size() && health_ == status::ok; ++i) {
+    connection& with = *connections_[static_cast<std::size_t>(suspects_[i])];
+    while (!with.is_lost && !with.has_ended[control] && health_ == status::ok && read_control(with)) {
+    }
+    if (!with.is_lost && !with.has_said_goodbye && health_ == status::ok) lose(with.who);
+  }
+  suspects_.clear();
+}
+
 void net_endpoint::lose(rank who) {
   connection& with = *connections_[static_cast<std::size_t>(who)];
   if (std::exchange(with.is_lost, true)) return;
@@ -370,6 +416,7 @@ void net_endpoint::lose(rank who) {
   close_sockets(with);
   with.news.clear();
   note_unwritten(with);
+  if (with.has_said_goodbye) return;  // each rank has a goodbye of its own
   for (const auto& to : connections_)
     if (to != nullptr && !to->is_lost)
       put(to->who, {.kind = frame_kind::lost, .value = static_cast<std::uint64_t>(who)});
@@ -403,10 +450,13 @@ rank net_endpoint::find_dead_peer() {
   pump();
   for (link_id link = 0; link < links_.size(); ++link)
     if (waits_in_vain(links_[link])) lose(links_[link].spec.peer);
-  for (const auto& with : connections_)
-    if (with != nullptr && !with->is_lost && with->has_ended[bulk] && !with->has_said_goodbye &&
-        clock::now() - with->bulk_ended_at > k_longest_close)
+  for (const auto& with : connections_) {
+    if (with == nullptr || with->is_lost || with->has_ended[control]) continue;
+    const bool is_broken = with->has_ended[bulk] && !with->has_said_goodbye;
+    if ((is_broken && clock::now() - with->bulk_ended_at > lost_after_) ||
+        is_silent(with->control.socket(), lost_after_))
       lose(with->who);
+  }
   write_all();
   return lost_after(0);
 }

@@ -38,7 +38,8 @@ struct net_sockets {
 
 struct net_options {
   doorbell* bell = nullptr;  ///< the bell to ring; null: a bell of the endpoint. Must outlive the endpoint.
-  std::chrono::milliseconds shutdown{1000};  ///< maximum time for which close() waits for the kernel
+  std::chrono::milliseconds shutdown{1000};    ///< maximum time for which close() waits for the kernel
+  std::chrono::milliseconds lost_after{3000};  ///< silence of a peer's kernel after which the peer is lost
 };
 
 class net_endpoint final : public endpoint, public endpoint_liveness, private board_carrier, private bulk_receiver {
@@ -130,10 +131,11 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   void put_news(connection& to);
   void put_news(net_link& of);
   void note_unwritten(connection& to);
-  void read_control(connection& from);
+  bool read_control(connection& from);
   void read_bulk(connection& from);
   void stop_reading(connection& from, which socket);
   void close_sockets(connection& of);
+  void verify_suspects();
   void lose(rank who);
   void fail(rank culprit);
   void kill_links(std::uint32_t id);
@@ -153,7 +155,8 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   bool is_awaited(link_id link, round_no round) const;
   bool has_arrived(link_id link);
 
-  std::chrono::milliseconds shutdown_;
+  const int process_;  ///< the process that has opened the endpoint
+  const std::chrono::milliseconds shutdown_, lost_after_;
   bool is_closed_ = false;
   status health_ = status::ok;
   rank culprit_ = k_no_rank;
@@ -166,6 +169,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   std::vector<connection*> unwritten_;  ///< connections with bytes or values that were not written yet
   std::size_t blocked_ = 0;             ///< number of sockets that take no more bytes now
   rank reading_from_ = k_no_rank;
+  std::vector<rank> suspects_;     ///< ranks that a peer has reported as lost
   std::vector<link_id> streamed_;  ///< links whose payloads the bulk socket has just taken
 
   net_links links_;

@@ -66,6 +66,7 @@ void net_endpoint::end_edge(link_id link, round_no last) { put_about(links_[link
 bool net_endpoint::receive(link_id link, round_no round, message_target into, arrival& out) {
   net_link& state = links_[link];
   state.into = into;
+  state.moved = 0;
   const net_cell& cell = state.cell_of(round);
   awaited_.await(link, wait::message, round);
   if (cell.has != net_cell::content::nothing && cell.round == round) {
@@ -123,6 +124,7 @@ bool net_endpoint::has_arrived(link_id link) {
 bool net_endpoint::fetch(link_id link, round_no round, message_target into, arrival& out) {
   net_link& state = links_[link];
   state.into = into;
+  state.moved = 0;
   awaited_.await(link, wait::message, round);
   if (!bring(link)) return false;
   out = state.incoming;
@@ -183,16 +185,17 @@ bool net_endpoint::take(connection& from, const control_stream::incoming& news) 
       if (links_.find(head.instance, from.who, false, head.index) != k_no_link)
         report_cancelled({head.instance, {from.who, status::peer}, true, head.value});
       return true;
-    case frame_kind::cancelled:
-      cancel(head.instance, end_reason::unpack(static_cast<std::uint32_t>(head.value)));
-      return true;
-    case frame_kind::board: boards_.take(from.who, news.bytes); return true;
-    case frame_kind::lost: {
-      if (head.value >= connections_.size()) return false;
-      const auto who = static_cast<rank>(head.value);
-      if (connections_[head.value] != nullptr && !connections_[head.value]->has_said_goodbye) lose(who);
+    case frame_kind::cancelled: {
+      const auto reason = end_reason::unpack(static_cast<std::uint32_t>(head.value));
+      if (reason.why == status::ok || reason.who < k_no_rank || reason.who >= place().size) return false;
+      cancel(head.instance, reason);
       return true;
     }
+    case frame_kind::board: boards_.take(from.who, news.bytes); return true;
+    case frame_kind::lost:
+      if (head.value >= connections_.size()) return false;
+      if (connections_[head.value] != nullptr) suspects_.push_back(static_cast<rank>(head.value));
+      return true;
     case frame_kind::goodbye: from.has_said_goodbye = true; return true;
     default: return false;
   }
@@ -219,7 +222,7 @@ bool net_endpoint::take_message(link_id link, const control_stream::incoming& ne
       (what.null != 0 && what.bytes != 0))
     return false;
   if (!is_whole && state.ready >= round) return true;  // the announcement has crossed `ready`
-  if (cell.has != net_cell::content::nothing) return false;
+  if (cell.has != net_cell::content::nothing || (is_awaited(link, round) && state.moved != 0)) return false;
   cell.has = is_whole ? net_cell::content::whole : net_cell::content::announced;
   cell.round = round;
   cell.what = what;
@@ -240,7 +243,7 @@ bool net_endpoint::take_value(link_id link, const frame& news) {
     if (state.wait_for == wait::ready && is_awaited_round) begin_stream(link);
   } else {
     state.value = std::max(state.value, news.value);
-    const bool is_free = state.wait_for == wait::turn && !state.is_due && state.value + 2 >= state.round;
+    const bool is_free = state.wait_for == wait::turn && !state.is_due && state.value >= state.round - 2;
     if (is_free && transmit(link, state.round, state.outgoing)) awaited_.satisfy(link);
     if (state.wait_for == wait::signal && state.value >= state.round) awaited_.satisfy(link);
   }
@@ -259,7 +262,7 @@ bool net_endpoint::part(const frame& about, const message_head& what) {
   if (!state.is_large(what.bytes) || what.bytes > state.spec.capacity) return false;
   if (!state.spec.in_place && what.bytes > state.into.bytes) return false;
   if (state.moved == 0) state.incoming = {nullptr, what.bytes, what.tally, false};
-  return about.bytes <= state.incoming.bytes - state.moved;
+  return what.bytes == state.incoming.bytes && about.bytes <= what.bytes - state.moved;
 }
 
 std::byte* net_endpoint::target(const frame& about) {

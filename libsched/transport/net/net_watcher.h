@@ -36,6 +36,11 @@ class net_watcher {
 
   void stop();
 
+  /// Forgets the thread, in a child process, where it does not exist.
+  void abandon() {
+    if (thread_.joinable()) thread_.detach();
+  }
+
  private:
   void watch();
 

@@ -19,7 +19,9 @@ namespace {
 using clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr std::uint32_t k_sockets = 2;  // control and bulk
+constexpr std::uint32_t k_sockets = 2;       // control and bulk
+constexpr std::size_t k_most_attempts = 64;  // that one rank makes at a time
+constexpr auto k_least_time = 500ms;         // for a proof, if others wait
 
 descriptor new_socket(const net_address& for_family) {
   return descriptor(
@@ -30,18 +32,16 @@ void set(const descriptor& socket, int level, int option, int value) {
   (void)setsockopt(socket.get(), level, option, &value, sizeof value);
 }
 
-/// The control socket finds a dead host: the kernel probes an idle connection each second. Unconfirmed bytes end the
-/// connection after the same time. The bulk socket has no such limit, because a rank that computes may leave a large
-/// payload unread for any time, and the limit would then end the connection.
-void prepare(const descriptor& socket, std::uint32_t which, const net_limits& limits) {
+/// The kernel probes an idle connection each second, and so finds a dead host. TCP_USER_TIMEOUT is not set, because the
+/// kernel also counts the time in which a rank that computes or is stopped reads nothing (net_endpoint.cc,
+/// is_silent()).
+void prepare(const descriptor& socket, const net_limits& limits) {
+  const auto seconds = static_cast<int>(limits.lost_after.count() / 1000);
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  if (which != 0) return;
-  const auto most = static_cast<int>(limits.lost_after.count());
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, std::max(most / 1000 - 1, 1));
-  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, most);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, std::max(seconds - 1, 1));
 }
 
 /// An attempt to connect a socket of this rank to a peer.
@@ -65,7 +65,7 @@ class attempt {
       begin(now);
     }
     if (shake_ == nullptr && connecting_ && is_connected()) {
-      prepare(connecting_, which_, limits_);
+      prepare(connecting_, limits_);
       shake_ =
           std::make_unique<handshake>(handshake::to_listener(std::move(connecting_), job_, place_.self, peer_, which_));
     }
@@ -75,7 +75,7 @@ class attempt {
       if (how == handshake::state::refused) give_up("another program, or another job, listens there");
     }
     const bool has_answer = shake_ != nullptr && shake_->has_answer();
-    if (socket() >= 0 && !has_answer && now > began_ + limits_.attempt) give_up("no answer");
+    if (socket() >= 0 && now > began_ + (has_answer ? limits_.wire_up / 2 : limits_.attempt)) give_up("no answer");
     return false;
   }
   descriptor take_connection() { return shake_->take_connection(); }
@@ -121,8 +121,15 @@ class attempt {
   clock::time_point began_{}, next_at_{};
   descriptor connecting_;
   std::unique_ptr<handshake> shake_;
-  std::string reason_;
+  std::string reason_ = "no answer yet";
 };
+
+/// The scope of a link-local address is the number of an interface of the host that connects.
+void use_own_scopes(std::vector<net_address>& theirs, const std::vector<net_address>& own) {
+  const auto mine = std::ranges::find_if(own, [](const net_address& one) { return one.scope != 0; });
+  for (net_address& one : theirs)
+    if (one.scope != 0 && mine != own.end()) one.scope = mine->scope;
+}
 
 /// An accepted connection whose peer is not proven yet.
 struct guest {
@@ -138,6 +145,7 @@ class connector {
     for (rank peer = 0; peer < place.self; ++peer) {
       std::vector<net_address> theirs = addresses[static_cast<std::size_t>(peer)];
       sort_by_nearness(theirs, listener.addresses());
+      use_own_scopes(theirs, listener.addresses());
       for (std::uint32_t which = 0; which < k_sockets; ++which)
         attempts_.emplace_back(place, peer, which, theirs, job, limits_);
     }
@@ -148,6 +156,10 @@ class connector {
     for (;;) {
       advance();
       if (is_complete()) return std::move(made_);
+      if (is_out_of_descriptors_)
+        return failure{status::no_memory,
+                       "no file descriptor is left for the connections to " + std::to_string(place_.size - 1) +
+                           " ranks: raise the limit (ulimit -n) to more than " + std::to_string(2 * place_.size + 64)};
       if (clock::now() >= deadline) return missing();
       wait();
     }
@@ -160,8 +172,9 @@ class connector {
   }
 
   void advance() {
-    std::erase_if(attempts_, [this](attempt& one) {
-      if (!one.advance()) return false;
+    std::size_t tried = 0;
+    std::erase_if(attempts_, [&](attempt& one) {
+      if (tried++ >= k_most_attempts || !one.advance()) return false;
       place_of(one.peer(), one.which()) = one.take_connection();
       return true;
     });
@@ -172,23 +185,31 @@ class connector {
       if (how == handshake::state::proven) admit(one.shake);
       return how != handshake::state::pending || now > one.since + limits_.handshake;
     });
-    while (guests_.size() > limits_.most_unproven) guests_.pop_front();
   }
 
+  // While the maximum number of connections is unproven, new connections wait in the kernel. The oldest unproven
+  // connection is closed only if its peer has had time for a proof.
   void accept_guests() {
     for (const descriptor& listening : listener_.sockets())
-      while (guests_.size() <= limits_.most_unproven) {
+      for (;;) {
+        if (is_full() && clock::now() < guests_.front().since + k_least_time) return;
+        if (is_full()) guests_.pop_front();
         descriptor accepted(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-        if (!accepted) break;
+        if (!accepted) {
+          is_out_of_descriptors_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+          break;
+        }
         guests_.push_back({handshake::to_connector(std::move(accepted), job_, place_.self, place_.size), clock::now()});
       }
   }
+  bool is_full() const { return guests_.size() >= limits_.most_unproven; }
 
+  // A peer that has lost the last message of a handshake connects again, so the newest connection counts.
   void admit(handshake& of) {
     descriptor& place = place_of(of.peer(), of.which());
-    if (of.peer() < place_.self || place) return;
+    if (of.peer() < place_.self) return;
     place = of.take_connection();
-    prepare(place, of.which(), limits_);
+    prepare(place, limits_);
   }
 
   bool is_complete() const {
@@ -223,7 +244,8 @@ class connector {
       if (one.socket() >= 0) all.push_back({one.socket(), one.events(), 0});
     for (const guest& one : guests_)
       all.push_back({one.shake.socket(), static_cast<short>(one.shake.waits_for_room() ? POLLOUT : POLLIN), 0});
-    for (const descriptor& one : listener_.sockets()) all.push_back({one.get(), POLLIN, 0});
+    for (const descriptor& one : listener_.sockets())
+      if (!is_full()) all.push_back({one.get(), POLLIN, 0});
     (void)::poll(all.data(), all.size(), 20);
   }
 
@@ -234,6 +256,7 @@ class connector {
   std::vector<net_sockets> made_;
   std::list<attempt> attempts_;
   std::list<guest> guests_;
+  bool is_out_of_descriptors_ = false;
 };
 
 /// Binds and listens. Returns an empty descriptor, and sets errno, if that fails.
@@ -241,6 +264,7 @@ descriptor listen_at(net_address& where, std::uint16_t port) {
   descriptor made = new_socket(where);
   if (!made) return {};
   where.port = port;
+  set(made, SOL_SOCKET, SO_REUSEADDR, 1);  // the ports of an earlier job may still be in TIME_WAIT
   if (where.family == 6) set(made, IPPROTO_IPV6, IPV6_V6ONLY, 1);
   socklen_t length = 0;
   sockaddr_storage address = where.to_system(&length);

@@ -228,6 +228,68 @@ TEST(net, invalidates_a_payload_that_was_given_up) {
   EXPECT_TRUE(std::ranges::none_of(target, [](std::byte one) { return one == std::byte{9}; }));
 }
 
+// A signal that waits behind many messages is written as soon as there is room, without a further call.
+TEST(net, writes_values_behind_many_messages) {
+  const auto ends = open_all(2);
+  net_endpoint &from = *ends[0], &to = *ends[1];
+  const std::vector<rank> members{0, 1};
+  std::vector<edge_spec> out, in;
+  for (std::uint32_t tag = 0; tag < 6; ++tag) {
+    out.push_back({.outgoing = true, .signal = tag == 5, .peer = 1, .tag = tag, .capacity = 16384});
+    in.push_back({.signal = tag == 5, .peer = 0, .tag = tag, .capacity = 16384});
+  }
+  const auto senders = *from.attach(5, members, false, out), receivers = *to.attach(5, members, false, in);
+  const std::vector<member_address> all(2, member_address{.far = 5});
+  ASSERT_EQ(from.link(5, all), status::ok);
+  ASSERT_EQ(to.link(5, all), status::ok);
+  std::vector<std::byte> source(16384);
+  for (std::size_t k = 0; k < 5; ++k) ASSERT_TRUE(from.send(senders[k], 1, {source.data(), source.size()}));
+  from.signal(senders[5], 1);
+  from.flush();
+  bool is_there = to.arm(receivers[5], 1);
+  std::array<completion, 4> news;
+  const auto polls = [&] { return is_there || (is_there = to.poll(news) == 1); };
+  if (from.is_listening())
+    EXPECT_TRUE(poll_until({&from}, polls));
+  else
+    EXPECT_TRUE(poll_until({}, polls));
+}
+
+// An abandoned payload is still in the socket when its link is used again, and the new payload is abandoned, too.
+TEST(net, abandons_a_payload_of_a_link_that_is_used_again) {
+  constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
+  const auto ends = open_all(2);
+  net_endpoint &from = *ends[0], &to = *ends[1];
+  std::vector<std::byte> source(k_bytes, std::byte{7}), target(k_bytes);
+  std::array<completion, 4> some;
+  arrival news;
+  for (const std::uint32_t id : {5u, 6u}) {
+    const std::vector<rank> members{0, 1};
+    const auto out =
+        *from.attach(id, members, false, std::vector<edge_spec>{{.outgoing = true, .peer = 1, .capacity = k_bytes}});
+    const auto in = *to.attach(id, members, false, std::vector<edge_spec>{{.peer = 0, .capacity = k_bytes}});
+    const std::vector<member_address> all(2, member_address{.far = id});
+    ASSERT_EQ(from.link(id, all), status::ok);
+    ASSERT_EQ(to.link(id, all), status::ok);
+    ASSERT_FALSE(to.receive(in[0], 1, target.data(), news));
+    to.flush();
+    (void)from.poll(some);
+    ASSERT_FALSE(from.send(out[0], 1, {source.data(), k_bytes}));
+    from.flush();
+    from.abandon(id);
+    from.detach(id);
+    to.abandon(id);
+    to.detach(id);
+  }
+  source = {};  // an address sanitizer would find a read
+  for (int k = 0; k < 200; ++k) {
+    EXPECT_EQ(to.poll(some), 0u);
+    EXPECT_EQ(from.poll(some), 0u);
+  }
+  EXPECT_EQ(from.health(), status::ok);
+  EXPECT_EQ(to.health(), status::ok);
+}
+
 // --- peers that leave --------------------------------------------------------------------------------------------
 
 // All messages that were sent before a close arrive, although the receiver reads them only afterwards.
@@ -420,6 +482,34 @@ TEST(net, fails_if_a_peer_sends_an_invalid_frame) {
     EXPECT_EQ(end.health(), status::transport) << it.what;
     EXPECT_EQ(end.culprit(), 1) << it.what;
   }
+}
+
+// A part of a large message, then a small message of the same round, then a part of the next round. The count of bytes
+// that have arrived belongs to one message only, so nothing is written beyond the target.
+TEST(net, never_writes_beyond_a_target) {
+  world_with_stranger world(2);
+  net_endpoint& end = *world.ends[0];
+  constexpr std::uint64_t k_bytes = 20'000;
+  const auto links =
+      *end.attach(5, std::vector<rank>{0, 1}, false, std::vector<edge_spec>{{.peer = 1, .capacity = k_bytes}});
+  ASSERT_EQ(end.link(5, std::vector<member_address>(2)), status::ok);
+  std::vector<std::byte> memory(2 * k_bytes, std::byte{1});
+  const auto send_frame = [&](bool is_bulk, frame head, const message_head& about, std::size_t payload) {
+    head.bytes = static_cast<std::uint32_t>(payload + (is_bulk ? 0 : sizeof about));
+    std::vector<std::byte> bytes(sizeof head + sizeof about + payload, std::byte{9});
+    std::memcpy(bytes.data(), &head, sizeof head);
+    std::memcpy(bytes.data() + sizeof head, &about, sizeof about);
+    send_all(is_bulk ? world.stranger()[0].bulk : world.stranger()[0].control, bytes.data(), bytes.size());
+  };
+  arrival news;
+  std::array<completion, 4> some;
+  ASSERT_FALSE(end.receive(links[0], 1, {memory.data(), k_bytes}, news));
+  send_frame(true, {.kind = frame_kind::part, .instance = 5, .value = 1}, {.bytes = k_bytes}, 100);
+  for (int k = 0; k < 10; ++k) (void)end.poll(some);
+  send_frame(false, {.kind = frame_kind::message, .instance = 5, .value = 1}, {.bytes = 10}, 10);
+  for (int k = 0; k < 10; ++k) (void)end.poll(some);
+  EXPECT_EQ(end.health(), status::transport);
+  EXPECT_TRUE(std::all_of(memory.begin() + k_bytes, memory.end(), [](std::byte one) { return one == std::byte{1}; }));
 }
 
 // Random frames, with plausible fields, in pieces of random length. The endpoint either ignores them or fails.
