@@ -252,6 +252,7 @@ rank hybrid_endpoint::lost_after(rank others) const {
 
 rank hybrid_endpoint::find_dead_peer() {
   (void)near_->find_dead_peer();
+  (void)near_->poll({});  // reports the losses on record
   (void)far_->liveness().find_dead_peer();
   collect_losses();
   return lost_after(0);

@@ -48,8 +48,6 @@ class bulk_stream {
   /// `complete`. Returns false if no payload of the link is in flight.
   bool abandon(link_id link);
 
-  bool has_unwritten() const { return !transfers_.empty(); }
-
   /// Writes as many bytes as the kernel takes. Appends to `sent` the links whose payloads were written.
   socket_state write(std::vector<link_id>& sent);
 

@@ -169,7 +169,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   std::vector<connection*> unwritten_;  ///< connections with bytes or values that were not written yet
   std::size_t blocked_ = 0;             ///< number of sockets that take no more bytes now
   rank reading_from_ = k_no_rank;
-  std::vector<rank> suspects_;     ///< ranks that a peer has reported as lost
+  std::vector<rank> suspects_;     ///< ranks that a peer has reported as lost, or whose connection has ended
   std::vector<link_id> streamed_;  ///< links whose payloads the bulk socket has just taken
 
   net_links links_;

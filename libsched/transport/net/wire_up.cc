@@ -188,17 +188,17 @@ class connector {
   }
 
   // While the maximum number of connections is unproven, new connections wait in the kernel. The oldest unproven
-  // connection is closed only if its peer has had time for a proof.
+  // connection is closed only if another waits, and if its peer has had time for a proof.
   void accept_guests() {
     for (const descriptor& listening : listener_.sockets())
       for (;;) {
         if (is_full() && clock::now() < guests_.front().since + k_least_time) return;
-        if (is_full()) guests_.pop_front();
         descriptor accepted(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!accepted) {
           is_out_of_descriptors_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
           break;
         }
+        if (is_full()) guests_.pop_front();
         guests_.push_back({handshake::to_connector(std::move(accepted), job_, place_.self, place_.size), clock::now()});
       }
   }
