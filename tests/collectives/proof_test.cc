@@ -34,7 +34,7 @@ std::vector<activation> activations_for(const algorithm& it, rank size) {
 /// Returns the world sizes to prove. Sizes above 33 are proved only in soaks and by `lsched verify --all`.
 std::vector<rank> sizes_of() {
   std::vector<rank> sizes{1, 2, 3, 5, 6, 7, 8, 13, 16, 33, 64, 100};
-  const rank most = sampled() ? 13 : full() ? 100 : 33;
+  const rank most = sampled() ? 7 : full() ? 100 : 33;
   std::erase_if(sizes, [&](rank size) { return size > most; });
   return sizes;
 }

@@ -41,7 +41,7 @@ std::string first_words(const verification& answer) {
 
 TEST(SparseProof, every_region_is_in_the_result_once) {
   for (const rank size : {1, 2, 3, 5, 6, 7, 4, 8, 13, 16, 33}) {
-    if (sampled() && size > 13) continue;
+    if (sampled() && size > 7) continue;
     for (const capacity_policy capacity : {capacity_policy::strict, capacity_policy::defer})
       for (const std::uint64_t count : {0u, 1u, 1000u})
         for (const std::uint64_t k : {0u, 1u, 10u, 1000u})
@@ -57,7 +57,7 @@ TEST(SparseProof, every_region_is_in_the_result_once) {
 
 TEST(SparseProof, reused_thresholds_and_buckets_too) {
   for (const rank size : {1, 2, 3, 5, 6, 7, 4, 8, 13, 33}) {
-    if (sampled() && size > 13) continue;
+    if (sampled() && size > 7) continue;
     for (const std::uint32_t bucket : {0u, 1u, 2u, 3u, 7u, 1000u})
       for (const selection_rule selection : {selection_rule::exact, selection_rule::reused})
         for (const capacity_policy capacity : {capacity_policy::strict, capacity_policy::defer})
@@ -117,7 +117,7 @@ TEST(SparseProof, buckets_are_sent_one_after_the_other) {
 /// host memory.
 TEST(SparseProof, over_device_memory) {
   for (const rank size : {1, 2, 3, 5, 8, 13, 33}) {
-    if (sampled() && size > 8) continue;
+    if (sampled() && size > 6) continue;
     for (const char* const name : {"oktopk", "topka"})
       for (const rank every : {1, 2})
         for (const std::uint64_t k : {0u, 1u, 10u, 1000u}) {

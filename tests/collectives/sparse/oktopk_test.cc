@@ -311,7 +311,7 @@ TEST(oktopk, is_the_definition_bit_for_bit) {
         for (const capacity_policy policy : k_policies)
           for (std::size_t some = 0; some < (count > 1000 ? 1 : count > 100 ? 2 : 5); ++some) {
             ++seed;
-            if (seed % testing::stride(3, 8) != 0) continue;
+            if (seed % testing::stride(3, 20) != 0) continue;
             const sparse_problem of{
                 .count = count, .k = k, .place = {0, size}, .capacity = policy, .period = 2, .scale = 0.125};
             compare(of, k_shapes[seed % k_shapes.size()], seed, 4);
@@ -348,7 +348,7 @@ TEST(oktopk, is_the_definition_where_thresholds_are_reused) {
         for (const capacity_policy policy : k_policies)
           for (const std::uint32_t reuse : {1u, 2u, 5u}) {
             ++seed;
-            if (seed % testing::stride(3, 8) != 0) continue;
+            if (seed % testing::stride(3, 20) != 0) continue;
             const sparse_problem of{.count = count,
                                     .k = k,
                                     .place = {0, size},

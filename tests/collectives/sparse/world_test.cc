@@ -90,7 +90,7 @@ bool are_same_bits(std::span<const float> x, std::span<const float> y) {
 }
 
 std::vector<rank> sizes() {
-  return sampled() ? std::vector<rank>{1, 2, 3, 5, 7, 8} : std::vector<rank>{1, 2, 3, 5, 6, 7, 4, 8, 12};
+  return sampled() ? std::vector<rank>{1, 2, 3, 5} : std::vector<rank>{1, 2, 3, 5, 6, 7, 4, 8, 12};
 }
 
 /// Returns the problem with all variants of the options of Ok-Topk.
