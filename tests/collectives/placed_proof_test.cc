@@ -32,7 +32,7 @@ caller_spaces spaces_of(const schedule& program, places which, bool in_place) {
 
 std::vector<rank> sizes_of() {
   std::vector<rank> sizes{2, 3, 5, 8, 13, 33};
-  if (sampled()) sizes.resize(3);
+  sizes.resize(sampled() ? 3 : full() ? 6 : 5);
   return sizes;
 }
 
