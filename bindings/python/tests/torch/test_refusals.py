@@ -13,7 +13,7 @@ from libsched.torch import _work
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-@pytest.mark.parametrize("ranks", [5])
+@pytest.mark.parametrize("ranks", [3, 5])
 def test_all_ranks_hear_of_a_refusal_and_the_next_call_is_right(ranks):
     command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, "-W", "ignore",
                os.path.join(HERE, "refusals_program.py")]
