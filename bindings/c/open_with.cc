@@ -2,6 +2,7 @@
 #include "bindings/c/build_id.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/world.h"
+#include "offload/open/node_world.h"
 
 using namespace lsched;
 
@@ -17,8 +18,11 @@ extern "C" lsched_status lsched_world_open_with_abi(int abi, int32_t rank, int32
     auto options = read_config(config);
     if (world == nullptr) options = failure{status::argument, "world is null"};
     const auto how = options ? result<segment_options>(options->segment) : options.error();
-    const auto by = [&](const void* mine, void* all, std::uint64_t bytes) {
-      return exchange(mine, all, bytes, context);
+    const auto by = [&](const void* mine, void* all, std::uint64_t bytes) -> std::optional<failure> {
+      const int answer = exchange(mine, all, bytes, context);
+      if (answer == 0) return std::nullopt;
+      return failure{status::transport,
+                     "the caller's exchange function failed, and returned " + std::to_string(answer)};
     };
     auto made = open_by_rendezvous({rank, size}, LSCHED_BUILD, by, how);
     if (!made) return report(diagnostic, made.error());

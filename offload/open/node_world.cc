@@ -65,6 +65,8 @@ class node_opening {
     job_.build = hash.value();
   }
 
+  bool is_one_node() const { return members_.size() == nodes_.size(); }
+
   /// Prepares this rank's card, also if this rank has failed.
   card invite() {
     card own{};
@@ -76,7 +78,7 @@ class node_opening {
     return own;
   }
 
-  std::optional<failure> take(const std::vector<card>& all) {
+  std::optional<failure> read(const std::vector<card>& all) {
     for (rank r = 0; r < place_.size; ++r) {
       const card& each = all[static_cast<std::size_t>(r)];
       if (each.code != 0)
@@ -91,7 +93,7 @@ class node_opening {
   }
 
   std::optional<failure> join_segment() {
-    if (members_.size() == 1) return std::nullopt;
+    if (is_alone_on_node()) return std::nullopt;
     if (lowest_ != place_.self) {
       auto opened = open_segment(source_, static_cast<rank>(members_.size()));
       if (!opened) return opened.error();
@@ -105,7 +107,11 @@ class node_opening {
     return std::nullopt;
   }
 
-  result<node_place> connect() {
+  /// Returns this rank of a world of one node. join_segment() must have succeeded.
+  opened_rank take() { return {std::move(near_), neighbourhood_of(*segment_, how_.ranks_per_node), ""}; }
+
+  /// Connects this rank to the ranks of other nodes.
+  result<opened_rank> connect() {
     net_limits limits = how_.net_limits;
     limits.wire_up = std::chrono::duration_cast<std::chrono::milliseconds>(how_.start_timeout);
     auto sockets = wire_up(place_, *listener_, job_, addresses_, limits);
@@ -119,16 +125,26 @@ class node_opening {
     around_.nodes = nodes_;
     const std::size_t others = static_cast<std::size_t>(place_.size) - members_.size();
     around_.description = "TCP with " + counted(others, "rank");
-    if (near_ == nullptr) return node_place{{std::move(*far), around_, ""}};
+    if (near_ == nullptr) return opened_rank{std::move(*far), around_, ""};
     around_.description = "shared memory with " + counted(members_.size() - 1, "rank") + ", " + around_.description;
     net_endpoint* const network = far->get();
     const auto inform = [network](rank lost) { network->record_lost(lost); };
     auto both = std::make_unique<hybrid_endpoint>(std::move(near_), std::move(*far), members_, "shm+net", inform);
-    return node_place{{std::move(both), around_, ""}, segment_};
+    return opened_rank{std::move(both), around_, ""};
+  }
+
+  /// Returns TRANSPORT if a rank of this node has mapped another segment. All ranks must have called join_segment().
+  std::optional<failure> confirm() const {
+    if (segment_ == nullptr || is_seen_by_all(*segment_)) return std::nullopt;
+    return failure{status::transport, "a rank has mapped other shared memory than rank " + std::to_string(lowest_) +
+                                          ": call the same exchange function on all ranks"};
   }
 
  private:
+  bool is_alone_on_node() const { return members_.size() == 1 && !is_one_node(); }
+
   std::optional<failure> prepare(card& own) {
+    if (is_one_node()) return create_segment(own, how_.recorder);
     auto listener = net_listener::open(how_.interfaces);
     if (!listener) return listener.error();
     own.addresses = static_cast<std::uint32_t>(listener->addresses().size());
@@ -136,8 +152,13 @@ class node_opening {
     listener_ = std::move(*listener);
     own.ranks_per_core = ranks_per_core(ranks_of_machine_, usable_cores());
     if (place_.self == 0 && !draw_secret(own.secret)) return failure{status::unsupported, "getrandom has failed"};
-    if (lowest_ != place_.self || members_.size() == 1) return std::nullopt;
-    const std::string recorder = how_.recorder.empty() ? "" : how_.recorder + "." + std::to_string(lowest_);
+    if (is_alone_on_node()) return std::nullopt;
+    return create_segment(own, how_.recorder.empty() ? "" : how_.recorder + "." + std::to_string(lowest_));
+  }
+
+  /// Creates the segment of this node, if this rank is the lowest of the node.
+  std::optional<failure> create_segment(card& own, const std::string& recorder) {
+    if (lowest_ != place_.self) return std::nullopt;
     auto made = shm_segment::create(static_cast<rank>(members_.size()), how_.region_bytes, usable_cores(), recorder);
     if (!made) return made.error();
     segment_ = std::move(*made);
@@ -160,19 +181,53 @@ class node_opening {
   neighbourhood around_;
 };
 
+class node_connector final : public connector {
+ public:
+  node_connector(const world& place, std::string_view build, const result<segment_options>& how)
+      : place_(place), build_(build), how_(how) {}
+
+  std::optional<failure> connect(std::span<const residence> homes, const exchange_function& exchange,
+                                 const agreement& agree) override {
+    node_opening& opening = opening_.emplace(place_, build_, homes, *how_);
+    const card own = opening.invite();
+    std::vector<card> all(static_cast<std::size_t>(place_.size));
+    if (auto why = exchange(&own, all.data(), sizeof own)) return why;
+    if (auto why = opening.read(all)) return why;  // on all ranks
+    auto why = opening.join_segment();
+    if (!opening.is_one_node()) why = agree(why);
+    if (why) return why;
+    auto made = opening.is_one_node() ? opening.take() : opening.connect();
+    if (!made) return made.error();
+    made_ = std::move(*made);
+    return std::nullopt;
+  }
+
+  std::optional<failure> confirm() override { return opening_->confirm(); }
+
+  /// Returns this rank of the world. The rendezvous must have succeeded.
+  opened_rank take() { return std::move(made_); }
+
+ private:
+  const world place_;
+  const std::string_view build_;
+  const result<segment_options>& how_;
+  std::optional<node_opening> opening_;
+  opened_rank made_;
+};
+
 }  // namespace
 
-result<node_place> connect_nodes(const world& place, std::string_view build, std::span<const residence> homes,
-                                 const exchange_function& exchange, const connector::agreement& agree,
-                                 const segment_options& how) {
-  node_opening opening(place, build, homes, how);
-  const card own = opening.invite();
-  std::vector<card> all(static_cast<std::size_t>(place.size));
-  if (const int answer = exchange(&own, all.data(), sizeof own); answer != 0)
-    return failure{status::transport, "the caller's exchange function failed, and returned " + std::to_string(answer)};
-  if (const auto why = opening.take(all)) return *why;  // on all ranks
-  if (const auto why = agree(opening.join_segment())) return *why;
-  return opening.connect();
+result<opened_rank> open_by_rendezvous(const world& place, std::string_view build, const exchange_function& exchange,
+                                       const result<segment_options>& how) {
+  node_connector way(place, build, how);
+  const std::optional<failure> unable = how ? std::nullopt : std::optional(how.error());
+  residence home = find_residence();
+  if (how && how->ranks_per_node > 0 && how->ranks_per_node < place.size) {
+    const auto group = static_cast<std::uint64_t>(place.self / how->ranks_per_node);
+    home.processes ^= group << 40;  // as if each group lived in a process name space of its own
+  }
+  if (const auto why = meet({place, build, home, unable}, exchange, way)) return *why;
+  return way.take();
 }
 
 }  // namespace lsched

@@ -1,37 +1,26 @@
-// The opening of a world over several hosts: shared memory inside a host, and the transport net between hosts.
+// The opening of a world by a rendezvous: shared memory inside a node, and the transport net between nodes.
 //
 //       exchange of cards              agreement                          (rendezvous.cc)
 //     ──────────────────►  segment  ──────────────►  sockets to all ranks  ──────────────►
 //
-// A card has the addresses of a rank. The card of rank 0 has the secret of the job, and the card of the lowest rank of
-// a node has the source of the node's segment. Every rank connects to all other ranks.
+// Ranks form a node if they can share memory: processes of one user in one process name space of one machine. The
+// lowest rank of a node creates the node's segment, and the card of this rank has the segment's source. A card also has
+// the addresses of a rank, and the card of rank 0 has the secret of the job. Every rank connects to all other ranks.
 //
-// Ranks form a node if they can share memory: processes of one user in one process name space of one machine.
+// If all ranks are one node, there are no addresses, no agreement and no sockets.
 #pragma once
 
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include "libsched/transport/net/wire_up.h"
-#include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/open/rendezvous.h"
 #include "offload/open/segment_world.h"
 
 namespace lsched {
 
-/// One rank's part of a world over several hosts.
-struct node_place {
-  opened_rank opened;
-  std::shared_ptr<shm_segment> segment{};  ///< null if the rank is alone on its node
-};
-
-/// Connects this rank. Implements connector::connect_nodes(), and has the same arguments. `build`: the library's build.
-result<node_place> connect_nodes(const world& place, std::string_view build, std::span<const residence> homes,
-                                 const exchange_function& exchange, const connector::agreement& agree,
-                                 const segment_options& how);
+/// Opens a world by a rendezvous of processes on any hosts. `build` names the library's build. If `how` is a failure,
+/// this rank takes part in the rendezvous, so that the other ranks fail too. With ranks_per_node, groups of ranks
+/// of one host share no memory with each other, and act as hosts.
+result<opened_rank> open_by_rendezvous(const world& place, std::string_view build, const exchange_function& exchange,
+                                       const result<segment_options>& how);
 
 }  // namespace lsched

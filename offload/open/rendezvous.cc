@@ -19,8 +19,7 @@ struct introduction {
   std::int32_t size;
   std::int32_t code;  ///< status of the sender
   residence home;
-  contact reached_by;
-  std::array<char, 88> text;  ///< reason of `code`, for error texts
+  std::array<char, 112> text;  ///< reason of `code`, for error texts
 };
 static_assert(sizeof(introduction) == k_exchanged_bytes);
 static_assert(std::has_unique_object_representations_v<introduction>);  // the bytes of two records are compared
@@ -36,12 +35,11 @@ std::string text_of(const std::array<char, N>& from) {
   return {from.data(), strnlen(from.data(), N)};
 }
 
-introduction introduce(const participant& self, const contact& reached_by, const std::optional<failure>& why) {
+introduction introduce(const participant& self, const std::optional<failure>& why) {
   introduction own{};
   copy_text(own.build, self.build);
   own.size = self.place.size;
   own.home = self.home;
-  own.reached_by = reached_by;
   if (why) {
     own.code = static_cast<std::int32_t>(why->code);
     copy_text(own.text, why->text);
@@ -51,12 +49,11 @@ introduction introduce(const participant& self, const contact& reached_by, const
 
 using introductions = std::vector<introduction>;
 
-/// Gathers the introductions of all ranks. Returns TRANSPORT if the caller's exchange has failed.
+/// Gathers the introductions of all ranks.
 result<introductions> gather(const exchange_function& exchange, const introduction& own) {
   introductions all(static_cast<std::size_t>(own.size));
-  const int answer = exchange(&own, all.data(), sizeof own);
-  if (answer == 0) return all;
-  return failure{status::transport, "the caller's exchange function failed, and returned " + std::to_string(answer)};
+  if (auto why = exchange(&own, all.data(), sizeof own)) return *std::move(why);
+  return all;
 }
 
 /// Returns the failure of the first rank that has failed. A timeout often follows from the failure of another rank, so
@@ -94,23 +91,12 @@ std::vector<residence> homes_in(const introductions& all) {
   return found;
 }
 
-bool can_share_memory(std::span<const residence> homes) {
-  return std::ranges::none_of(homes,
-                              [&](const residence& each) { return find_separation(homes.front(), each).has_value(); });
-}
-
 /// Returns ARGUMENT if the exchange did not return this rank's own record. On other ranks, this check may succeed.
 std::optional<failure> find_distortion(const introduction& returned, const introduction& own) {
   if (std::memcmp(&returned, &own, sizeof own) == 0) return std::nullopt;
   return failure{status::argument,
                  "the exchange function did not return this rank's bytes at the position of this rank: gather the "
                  "bytes of all ranks in rank order"};
-}
-
-std::vector<contact> contacts_in(const introductions& all) {
-  std::vector<contact> found;
-  for (const introduction& each : all) found.push_back(each.reached_by);
-  return found;
 }
 
 }  // namespace
@@ -138,22 +124,19 @@ std::optional<std::string> find_separation(const residence& first, const residen
 }
 
 std::optional<failure> meet(const participant& self, const exchange_function& exchange, connector& way) {
-  const auto invited = self.unable ? result<contact>(*self.unable) : way.invite();
-  std::optional<failure> why = invited ? std::nullopt : std::optional(invited.error());
-  const introduction own = introduce(self, invited ? *invited : contact{}, why);
+  const introduction own = introduce(self, self.unable);
   const auto all = gather(exchange, own);
   if (!all) return all.error();
-  if (const auto obstacle = find_obstacle(*all)) return why ? why : obstacle;
+  if (const auto obstacle = find_obstacle(*all)) return self.unable ? self.unable : obstacle;
 
   const connector::agreement agree = [&](const std::optional<failure>& mine) -> std::optional<failure> {
-    const auto outcomes = gather(exchange, introduce(self, contact{}, mine));
+    const auto outcomes = gather(exchange, introduce(self, mine));
     if (!outcomes) return outcomes.error();
     const bool is_cause = mine && mine->code != status::timeout;
     const auto theirs = find_failure(*outcomes);
     return is_cause || !theirs || (mine && theirs->code == status::timeout) ? mine : theirs;
   };
-  const std::vector<residence> homes = homes_in(*all);
-  why = can_share_memory(homes) ? way.connect(contacts_in(*all)) : way.connect_nodes(homes, exchange, agree);
+  std::optional<failure> why = way.connect(homes_in(*all), exchange, agree);
   if (!why) why = find_distortion((*all)[static_cast<std::size_t>(self.place.self)], own);
   why = agree(why);
   return why ? why : way.confirm();

@@ -1,14 +1,13 @@
 // The rendezvous: ranks that share only an exchange function find out whether they can form a world, and connect.
 //
-//       exchange 1                      exchange 2
+//      first exchange                 last exchange
 //     ───────────────►  connect()  ───────────────►  confirm()
 //      introductions                    outcomes
 //
 //   1. Each rank sends its introduction to all ranks. From all introductions each rank decides whether the ranks can
 //      form a world. All ranks have the same data, so all ranks make the same decision.
-//   2. Each rank connects, and sends the outcome to all ranks. If a rank has failed, all ranks fail.
-//
-// If not all ranks can share memory, connector::connect_nodes() makes further exchanges between the two.
+//   2. Each rank connects, for which connector::connect() makes further exchanges. Then each rank sends the outcome to
+//      all ranks. If a rank has failed, all ranks fail.
 //
 // A rank that has failed still takes part in the next exchange, so that no rank waits for it. If the decision of step 1
 // is negative, all ranks omit step 2.
@@ -28,9 +27,9 @@
 
 namespace lsched {
 
-/// Sends the `bytes` bytes at `mine` to all ranks. Writes the bytes of all ranks to `all`, in rank order. Returns 0, or
-/// another number after an error.
-using exchange_function = std::function<int(const void* mine, void* all, std::uint64_t bytes)>;
+/// Sends the `bytes` bytes at `mine` to all ranks. Writes the bytes of all ranks to `all`, in rank order. Returns
+/// nothing, or the reason why the exchange has failed.
+using exchange_function = std::function<std::optional<failure>(const void* mine, void* all, std::uint64_t bytes)>;
 
 /// The part of a system in which a process runs.
 struct residence {
@@ -47,28 +46,20 @@ residence find_residence();
 /// the same user.
 std::optional<std::string> find_separation(const residence& first, const residence& second);
 
-/// Data by which other ranks reach a rank. Its meaning depends on the connector.
-using contact = std::array<std::byte, 24>;
-
 /// The way in which the ranks of a new world connect. One object per rank and rendezvous; each function is called at
 /// most once, in this order.
 class connector {
  public:
   virtual ~connector() = default;
 
-  virtual result<contact> invite() = 0;
-
-  /// Connects this rank. `all` has the contacts of all ranks, in rank order.
-  virtual std::optional<failure> connect(std::span<const contact> all) = 0;
-
   /// Sends the outcome of this rank to all ranks. Returns nothing if all ranks have succeeded. Otherwise returns this
   /// rank's failure, or the failure of another rank, with its number.
   using agreement = std::function<std::optional<failure>(const std::optional<failure>& own)>;
 
-  /// Connects this rank, called instead of connect() if not all ranks can share memory. `homes` has the residences of
-  /// all ranks, in rank order. All ranks call `exchange` and `agree` equally often.
-  virtual std::optional<failure> connect_nodes(std::span<const residence> homes, const exchange_function& exchange,
-                                               const agreement& agree) = 0;
+  /// Connects this rank. `homes` has the residences of all ranks, in rank order. All ranks call `exchange` and `agree`
+  /// equally often, together at most twice.
+  virtual std::optional<failure> connect(std::span<const residence> homes, const exchange_function& exchange,
+                                         const agreement& agree) = 0;
 
   /// Checks the connections after all ranks have connected.
   virtual std::optional<failure> confirm() = 0;

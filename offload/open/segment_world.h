@@ -1,18 +1,16 @@
-// Ways to open a world whose ranks share a segment: alone, as threads, from `lsched run`, and by a rendezvous.
+// Ways to open a world whose ranks share a segment that exists before they open: alone, as threads, from `lsched run`.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "libsched/transport/net/wire_up.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/neighbourhood.h"
 #include "offload/open/launch.h"
-#include "offload/open/rendezvous.h"
 
 namespace lsched {
 
@@ -41,11 +39,5 @@ result<std::vector<opened_rank>> open_threads(rank ranks, const segment_options&
 /// Opens the world of `lsched run` as the rank in `where`, and waits until all ranks have opened the world. Returns
 /// STATE if this process is not a rank, but was started by a rank.
 result<opened_rank> open_launched(const launch& where, const segment_options& how);
-
-/// Opens a world by a rendezvous (rendezvous.h) of processes on any hosts. `build` names the library's build. If `how`
-/// is a failure, this rank takes part in the rendezvous, so that the other ranks fail too. With ranks_per_node, groups
-/// of ranks on one host share no memory with each other, and act as hosts.
-result<opened_rank> open_by_rendezvous(const world& place, std::string_view build, const exchange_function& exchange,
-                                       const result<segment_options>& how);
 
 }  // namespace lsched

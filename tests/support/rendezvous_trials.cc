@@ -89,30 +89,21 @@ class trial {
  private:
   using answer = std::optional<failure>;
 
-  /// A rank's connector. The contact of each rank follows from the seed, so that connect() can check rank 0's contact.
+  /// A rank's connector.
   class links final : public connector {
    public:
     links(trial& of, rank self) : of_(of), self_(self) {}
-    result<contact> invite() override {
-      if (of_.has(trouble::no_contact, self_)) return of_.own_failure();
-      return of_.contact_of(self_);
-    }
-    std::optional<failure> connect(std::span<const contact> all) override {
+    std::optional<failure> connect(std::span<const residence> homes, const exchange_function&,
+                                   const agreement&) override {
       if (of_.has(trouble::no_link, self_) || of_.has(trouble::repeated, self_)) return of_.own_failure();
-      if (all.front() != of_.contact_of(0)) return failure{status::transport, "the contact of rank 0 is invalid"};
+      for (rank other = 1; other < static_cast<rank>(homes.size()); ++other)
+        if (const auto why = find_separation(homes.front(), homes[static_cast<std::size_t>(other)]))
+          return failure{status::unsupported,
+                         "ranks 0 and " + std::to_string(other) + " " + *why + ", and this world cannot span hosts",
+                         other};
       const std::lock_guard lock(of_.guard_);
       of_.is_connected_[static_cast<std::size_t>(self_)] = true;
       return std::nullopt;
-    }
-    std::optional<failure> connect_nodes(std::span<const residence> homes, const exchange_function&,
-                                         const agreement&) override {
-      rank other = 1;
-      while (!find_separation(homes.front(), homes[static_cast<std::size_t>(other)])) ++other;
-      return failure{status::unsupported,
-                     "ranks 0 and " + std::to_string(other) + " " +
-                         *find_separation(homes.front(), homes[static_cast<std::size_t>(other)]) +
-                         ", and this world cannot span hosts",
-                     other};
     }
     std::optional<failure> confirm() override {
       const std::lock_guard lock(of_.guard_);
@@ -130,13 +121,6 @@ class trial {
   bool has(trouble which, rank who) const { return what_.what == which && who == odd_; }
   bool is_planted(wrong_rank which, rank who) const { return what_.planted == which && who == planted_at_; }
   failure own_failure() const { return {status::no_memory, "no memory on this rank"}; }
-
-  contact contact_of(rank who) const {
-    contact made;
-    for (std::size_t i = 0; i < made.size(); ++i)
-      made[i] = static_cast<std::byte>(draw(100 + i + static_cast<std::uint64_t>(who)));
-    return made;
-  }
 
   participant introduce(rank self) const {
     participant own{{self, what_.size}, "build 1"};
@@ -178,7 +162,14 @@ class trial {
       ++number;
       return 0;
     };
-    return meet(own, exchange, way);
+    return meet(
+        own,
+        [&](const void* mine, void* all, std::uint64_t bytes) -> answer {
+          const int code = exchange(mine, all, bytes);
+          if (code == 0) return std::nullopt;
+          return failure{status::transport, "the exchange returned " + std::to_string(code)};
+        },
+        way);
   }
 
   static std::int32_t code_in(const void* sent) {
@@ -213,14 +204,12 @@ class trial {
       case trouble::other_user:
         return expect_difference(who, status::unsupported, "are processes of different users, and this world");
       case trouble::unable:
-      case trouble::no_contact:
       case trouble::no_link:
         return expect(who, status::no_memory,
                       who == odd_ ? own_failure().text : "rank " + std::to_string(odd_) + ": " + own_failure().text);
       case trouble::no_exchange:
-        return expect(
-            who, status::transport,
-            "the caller's exchange function failed, and returned " + std::to_string(who == odd_ ? k_failed : k_left));
+        return expect(who, status::transport,
+                      "the exchange returned " + std::to_string(who == odd_ ? k_failed : k_left));
       case trouble::changed_introduction:
       case trouble::changed_outcome: return expect_equal_codes(who);
       case trouble::changed_for_one: return expect_all_or_none(who);

@@ -22,7 +22,6 @@ enum class trouble : std::uint8_t {
   other_user,
   other_size,
   unable,       ///< a rank cannot open the world
-  no_contact,   ///< connector::invite() fails
   no_link,      ///< connector::connect() fails
   no_exchange,  ///< an exchange fails on one rank
   changed_introduction,
@@ -30,7 +29,7 @@ enum class trouble : std::uint8_t {
   changed_for_one,  ///< one rank sees a changed introduction
   repeated          ///< the second exchange returns the data of the first exchange, and connect() fails on a rank
 };
-inline constexpr std::size_t k_troubles = 15;
+inline constexpr std::size_t k_troubles = 14;
 
 /// Faults of one rank, which a trial must detect.
 enum class wrong_rank : std::uint8_t {

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <cstdio>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "offload/open/node_world.h"
 
 namespace lsched::testing {
 namespace {
@@ -25,12 +29,12 @@ class table {
   explicit table(rank ranks) : records_(static_cast<std::size_t>(ranks) * k_exchanged_bytes), gate_(ranks) {}
 
   exchange_function of(rank self) {
-    return [this, self](const void* mine, void* all, std::uint64_t bytes) {
+    return [this, self](const void* mine, void* all, std::uint64_t bytes) -> std::optional<failure> {
       std::memcpy(records_.data() + static_cast<std::size_t>(self) * bytes, mine, bytes);
       gate_.arrive_and_wait();
       std::memcpy(all, records_.data(), records_.size());
       gate_.arrive_and_wait();
-      return 0;
+      return std::nullopt;
     };
   }
 
@@ -69,6 +73,22 @@ TEST(segment_world, is_opened_by_a_rendezvous) {
       return open_by_rendezvous({self, ranks}, "build", store.of(self), how);
     }));
   }
+}
+
+// Each node of several ranks has a recorder file, and no segment is created for all ranks.
+TEST(segment_world, of_several_nodes_has_one_segment_for_each_node) {
+  constexpr rank k_ranks = 5;
+  const std::string path = ::testing::TempDir() + "recording_of_nodes";
+  table store(k_ranks);
+  segment_options here = of_threads();
+  here.recorder = path;
+  here.interfaces.names = {"lo"};
+  const result<segment_options> how = here;
+  expect_world(open_all(k_ranks, [&](rank self) {
+    return open_by_rendezvous({self, k_ranks}, "build", store.of(self), how);
+  }));
+  for (const char* const node : {".0", ".2"}) EXPECT_EQ(std::remove((path + node).c_str()), 0) << node;
+  for (const char* const none : {"", ".4"}) EXPECT_NE(std::remove((path + none).c_str()), 0) << none;
 }
 
 TEST(segment_world, is_opened_by_no_rank_if_the_segment_cannot_be_created) {
