@@ -45,7 +45,8 @@ void message_boards::take(rank from, std::span<const std::byte> bytes) {
   const bool is_of_first = first.kind >= kind::all && (first.kind != kind::left || first.member == 0);
   const identity which(is_of_first ? from : self_, first.board);
   const auto found = boards_.find(which);
-  if (found == boards_.end() ? is_of_first : found->second != nullptr && !found->second->has_joined())
+  const bool is_early = is_of_first || next_number_ == 0;  // for a board that this rank has not opened yet
+  if (found == boards_.end() ? is_early : found->second != nullptr && !found->second->has_joined())
     strays_.emplace(which, std::pair(from, std::vector(bytes.begin(), bytes.end())));
   else if (found != boards_.end() && found->second != nullptr)
     found->second->take(from, first, bytes.subspan(sizeof first));

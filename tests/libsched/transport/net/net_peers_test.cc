@@ -414,6 +414,23 @@ TEST(net, fails_a_commit_with_a_rank_that_has_gone) {
     }
 }
 
+// A rank may post the record of its first commit before its peer has opened a board.
+TEST(net, keeps_a_record_that_arrives_before_the_first_board_is_open) {
+  const auto ends = open_all(3);
+  std::vector<std::unique_ptr<board>> boards;
+  rank missing = k_no_rank;
+  for (const std::size_t r : {1, 2, 0}) {
+    boards.push_back(ends[r]->open_home_board());
+    ASSERT_EQ(boards.back()->post({}, &missing), status::ok);
+    int polls = 0;  // reads the record on rank 0
+    EXPECT_TRUE(poll_until({ends[0].get(), ends[1].get(), ends[2].get()}, [&] { return ++polls == 100; }));
+  }
+  std::vector<std::byte> all(3 * board::record_bytes);
+  for (const auto& each : boards)
+    EXPECT_TRUE(poll_until({ends[0].get(), ends[1].get(), ends[2].get()},
+                           [&] { return each->gather(all, &missing) == status::ok; }));
+}
+
 // --- peers that break the protocol -------------------------------------------------------------------------------
 
 /// Sends bytes of a stranger, with all sockets that remain open.
