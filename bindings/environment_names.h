@@ -52,6 +52,7 @@ inline constexpr std::array k_environment_variables{
     environment_variable{"LSCHED_NET_FAMILY", "", "", "4 or 6: version of the Internet Protocol between hosts"},
     environment_variable{"LSCHED_NET_LOST_AFTER", "3", "",
                          "seconds of silence after which a rank of another host is lost"},
+    environment_variable{"LSCHED_NET_ENCRYPT", "off", "off|tls", "encryption of connections between hosts"},
     environment_variable{"LSCHED_RUN_FD", "", "", "set by `lsched run`: descriptor of the shared segment"},
     environment_variable{"LSCHED_RUN_RANK", "", "", "set by `lsched run`: this process's rank"},
     environment_variable{"LSCHED_RUN_SIZE", "", "", "set by `lsched run`: number of ranks"},

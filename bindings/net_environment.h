@@ -15,6 +15,7 @@ namespace lsched {
 struct network_choice {
   net_interfaces interfaces;
   net_limits limits;
+  bool encrypts = false;
 };
 
 /// Returns ARGUMENT, with the variable's name and value, if a variable has an invalid value.
@@ -48,6 +49,11 @@ inline result<network_choice> network_in_environment() {
     const std::string_view text = set;
     if (text != "4" && text != "6") return wrong("LSCHED_NET_FAMILY", text, "4 or 6");
     made.interfaces.family = text == "4" ? 4 : 6;
+  }
+  if (const char* const set = text_in_environment("LSCHED_NET_ENCRYPT"); set != nullptr) {
+    const std::string_view text = set;
+    if (text != "tls" && text != "off") return wrong("LSCHED_NET_ENCRYPT", text, "tls or off");
+    made.encrypts = text == "tls";
   }
   const auto seconds = number_in_environment("LSCHED_NET_LOST_AFTER", 1, 3600);
   if (!seconds) return seconds.error();

@@ -54,7 +54,8 @@ room(libsched/engine ops ops/adasum libsched/schedule libsched/place libsched/an
 room(libsched/commit ops libsched/analysis libsched/transport libsched/engine)
 room(libsched/session ops libsched/trace libsched/engine libsched/commit)
 room(libsched/transport/shm libsched/transport)
-room(libsched/transport/net ops libsched/transport)
+room(libsched/transport/net/crypto ops)
+room(libsched/transport/net ops libsched/transport libsched/transport/net/crypto)
 room(libsched/transport/hybrid libsched/transport libsched/transport/shm)
 room(libsched/verify ops libsched/schedule libsched/analysis libsched/postcondition)
 room(collectives/algorithm ops ops/adasum libsched/schedule libsched/postcondition)
@@ -82,7 +83,8 @@ room(offload/cuda/driver ops ops/adasum offload/cuda/kernels)
 room(offload/cuda/streams ops libsched/transport libsched/engine offload/cuda/driver offload/cuda/kernels)
 room(offload/cuda ops ops/adasum libsched/transport libsched/engine offload offload/cuda/driver offload/cuda/streams
   offload/cuda/kernels)
-room(offload/open ops libsched/transport libsched/transport/shm libsched/transport/net libsched/transport/hybrid offload)
+room(offload/open ops libsched/transport libsched/transport/shm libsched/transport/net/crypto libsched/transport/net
+  libsched/transport/hybrid offload)
 room(bindings ops libsched/transport/net collectives collectives/written offload/open)
 room(bindings/mpi ops libsched/transport libsched/transport/shm libsched/transport/hybrid offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place libsched/simulate libsched/session

@@ -203,7 +203,8 @@ result<open_options> read_config(const lsched_config* config) {
                   .shm = {.reads_processes = *reads, .touches_memory = !*is_lazy},
                   .ranks_per_node = ranks_per_node->value_or(0),
                   .interfaces = network->interfaces,
-                  .net_limits = network->limits},
+                  .net_limits = network->limits,
+                  .encrypts = network->encrypts},
       .commit_timeout = commit_timeout,
       .proves_at_commit = *proves,
       .choose_by = std::move(*choose_by)};

@@ -22,7 +22,7 @@ struct card {
   std::int32_t code;
   std::uint32_t addresses;  ///< number of addresses
   std::uint32_t ranks_per_core;
-  std::uint32_t reserved;
+  std::uint32_t is_encrypted;
   secret_bytes secret;     ///< of rank 0
   segment_source segment;  ///< of the lowest rank of a node with several ranks
   std::array<net_address, net_listener::k_most_addresses> address;
@@ -87,6 +87,11 @@ class node_opening {
       addresses_.emplace_back(each.address.begin(), each.address.begin() + static_cast<std::ptrdiff_t>(count));
       around_.ranks_per_core = std::max(around_.ranks_per_core, static_cast<rank>(each.ranks_per_core));
     }
+    const auto is_other = [&](const card& each) { return each.is_encrypted != all.front().is_encrypted; };
+    if (const auto other = std::ranges::find_if(all, is_other); other != all.end())
+      return failure{status::argument,
+                     "rank 0 and rank " + std::to_string(other - all.begin()) +
+                         " disagree about encryption: set LSCHED_NET_ENCRYPT to the same value on all hosts"};
     job_.secret = all.front().secret;
     source_ = all[static_cast<std::size_t>(lowest_)].segment;
     return std::nullopt;
@@ -124,7 +129,7 @@ class node_opening {
     around_.cores = usable_cores();
     around_.nodes = nodes_;
     const std::size_t others = static_cast<std::size_t>(place_.size) - members_.size();
-    around_.description = "TCP with " + counted(others, "rank");
+    around_.description = "TCP with " + counted(others, "rank") + (how_.encrypts ? " (encrypted)" : "");
     if (near_ == nullptr) return opened_rank{std::move(*far), around_, ""};
     around_.description = "shared memory with " + counted(members_.size() - 1, "rank") + ", " + around_.description;
     net_endpoint* const network = far->get();
@@ -150,6 +155,12 @@ class node_opening {
     own.addresses = static_cast<std::uint32_t>(listener->addresses().size());
     std::ranges::copy(listener->addresses(), own.address.begin());
     listener_ = std::move(*listener);
+    if (how_.encrypts) {
+      auto library = tls_library::load();
+      if (!library) return library.error();
+      job_.encryption = *library;
+      own.is_encrypted = 1;
+    }
     own.ranks_per_core = ranks_per_core(ranks_of_machine_, usable_cores());
     if (place_.self == 0 && !draw_secret(own.secret)) return failure{status::unsupported, "getrandom has failed"};
     if (is_alone_on_node()) return std::nullopt;

@@ -22,6 +22,7 @@ struct segment_options {
   rank ranks_per_node = 0;      ///< number of consecutive ranks that are treated as a node, for tests; 0: real nodes
   net_interfaces interfaces{};  ///< the network between hosts
   lsched::net_limits net_limits{};
+  bool encrypts = false;  ///< the connections between hosts are encrypted
 };
 
 /// One rank's access to the transport of a new world.

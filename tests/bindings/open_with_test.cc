@@ -192,6 +192,41 @@ TEST(open_with, ranks_of_several_hosts_make_a_world) {
           << ranks << " ranks, " << per_node << " a node";
 }
 
+TEST(open_with, ranks_of_several_hosts_encrypt_their_connections) {
+  for (const int per_node : {1, 2})
+    EXPECT_EQ(of_processes(3,
+                           [&](rank self, const tcp_store& store) {
+                             emulate_hosts(per_node);
+                             setenv("LSCHED_NET_ENCRYPT", "tls", 1);
+                             tcp_store::client mine(store, self);
+                             diagnostic why;
+                             lsched_world* const world = open_at(self, 3, mine, why);
+                             if (world == nullptr) return why.says("libssl") ? 0 : 1;  // the system has no OpenSSL 3
+                             if (!is_connected_by(world, "(encrypted)")) return 2;
+                             for (const std::uint64_t count : {0u, 1u, 3000u, 200'000u})
+                               if (!sums_many(world, count)) return 3;
+                             return lsched_world_close(world) == LSCHED_OK ? 0 : 4;
+                           }),
+              "")
+        << per_node << " a node";
+}
+
+TEST(open_with, ranks_that_disagree_about_encryption_are_named) {
+  EXPECT_EQ(of_processes(3,
+                         [&](rank self, const tcp_store& store) {
+                           emulate_hosts(1);
+                           setenv("LSCHED_NET_ENCRYPT", self == 2 ? "tls" : "off", 1);
+                           tcp_store::client mine(store, self);
+                           lsched_world* world = nullptr;
+                           diagnostic why;
+                           const lsched_status answer = lsched_world_open_with(self, 3, tcp_store::client::exchange,
+                                                                               &mine, nullptr, &world, &why);
+                           const bool is_named = why.says("rank 0 and rank 2 disagree") || why.says("libssl");
+                           return answer == LSCHED_OK || !is_named ? 1 : 0;
+                         }),
+            "");
+}
+
 // A rank that gets PEER ends its process. Another rank may see this second end first, and then names that rank.
 TEST(open_with, a_killed_rank_of_another_host_ends_the_round) {
   for (const int per_node : {1, 2})

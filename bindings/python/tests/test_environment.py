@@ -32,6 +32,7 @@ WRONG = {
     "LSCHED_NET_PORTS": ("9-8", {}),
     "LSCHED_NET_FAMILY": ("5", {}),
     "LSCHED_NET_LOST_AFTER": ("0", {}),
+    "LSCHED_NET_ENCRYPT": ("ssl", {}),
     "LSCHED_RUN_FD": ("x", LAUNCHED),
     "LSCHED_RUN_RANK": ("x", LAUNCHED),
     "LSCHED_RUN_SIZE": ("x", LAUNCHED),

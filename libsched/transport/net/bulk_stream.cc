@@ -1,8 +1,5 @@
 #include "libsched/transport/net/bulk_stream.h"
 
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <algorithm>
 
 namespace lsched {
@@ -17,12 +14,7 @@ class pieces {
   void add(const void* memory, std::size_t bytes) {
     if (bytes != 0) list_[count_++] = {const_cast<void*>(memory), bytes};
   }
-  msghdr header() {
-    msghdr made{};
-    made.msg_iov = list_.data();
-    made.msg_iovlen = count_;
-    return made;
-  }
+  std::span<const iovec> all() const { return std::span(list_).first(count_); }
 
  private:
   std::array<iovec, 3> list_{};
@@ -99,8 +91,7 @@ socket_state bulk_stream::write_part() {
       const std::uint64_t skipped = std::max(written_, head + part) - head - part;
       now.add(reinterpret_cast<const std::byte*>(&last_) + skipped, head - skipped);
     }
-    const msghdr all = now.header();
-    const ssize_t moved = sendmsg(socket_.get(), &all, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t moved = socket_.write(now.all());
     if (moved < 0) return state_of_error();
     written_ += static_cast<std::uint64_t>(moved);
   }
@@ -122,8 +113,8 @@ socket_state bulk_stream::read(bulk_receiver& into, std::uint64_t most) {
 /// Returns `blocked` if more may have arrived.
 socket_state bulk_stream::read_head(bulk_receiver& into) {
   if (head_read_ < sizeof next_) {
-    const ssize_t now =
-        recv(socket_.get(), reinterpret_cast<std::byte*>(&next_) + head_read_, sizeof next_ - head_read_, MSG_DONTWAIT);
+    const iovec rest{reinterpret_cast<std::byte*>(&next_) + head_read_, sizeof next_ - head_read_};
+    const ssize_t now = socket_.read({&rest, 1});
     if (now == 0) return socket_state::ended;
     if (now < 0) return state_of_error() == socket_state::blocked ? socket_state::idle : socket_state::failed;
     head_read_ += static_cast<std::size_t>(now);
@@ -152,8 +143,7 @@ socket_state bulk_stream::read_part(bulk_receiver& into) {
   pieces now;
   now.add(target != nullptr ? target : dropped.data(), room);
   if (room == unread_) now.add(&next_, sizeof next_);
-  msghdr all = now.header();
-  const ssize_t moved = recvmsg(socket_.get(), &all, MSG_DONTWAIT);
+  const ssize_t moved = socket_.read(now.all());
   if (moved == 0) return socket_state::ended;
   if (moved < 0) return state_of_error() == socket_state::blocked ? socket_state::idle : socket_state::failed;
   const std::uint64_t payload = std::min(room, static_cast<std::uint64_t>(moved));

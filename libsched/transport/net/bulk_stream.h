@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "libsched/transport/net/control_stream.h"
-#include "libsched/transport/net/descriptor.h"
 #include "libsched/transport/net/frame.h"
+#include "libsched/transport/net/stream_socket.h"
 
 namespace lsched {
 
@@ -31,8 +31,7 @@ class bulk_receiver {
 /// Used by one thread at a time.
 class bulk_stream {
  public:
-  /// Takes ownership of a connected, non-blocking stream socket.
-  explicit bulk_stream(descriptor socket) : socket_(std::move(socket)) {}
+  explicit bulk_stream(stream_socket socket) : socket_(std::move(socket)) {}
 
   int socket() const { return socket_.get(); }
 
@@ -55,6 +54,8 @@ class bulk_stream {
   /// that breaks the protocol sets is_invalid() and returns `failed`.
   socket_state read(bulk_receiver& into, std::uint64_t most);
   bool is_invalid() const { return is_invalid_; }
+  /// Returns whether bytes have arrived that the kernel does not report any more.
+  bool has_decrypted() const { return socket_.has_decrypted(); }
 
   /// Closes the socket, and forgets the payloads in flight.
   void close() {
@@ -81,7 +82,7 @@ class bulk_stream {
   socket_state read_part(bulk_receiver& into);
   bool take_head(bulk_receiver& into);
 
-  descriptor socket_;
+  stream_socket socket_;
 
   // Transfers take turns, a part each. The part that is being written belongs to transfers_[turn_].
   std::vector<transfer> transfers_;

@@ -1,7 +1,6 @@
 #include "libsched/transport/net/control_stream.h"
 
 #include <errno.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
@@ -21,7 +20,7 @@ socket_state state_of_error() {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? socket_state::blocked : socket_state::failed;
 }
 
-control_stream::control_stream(descriptor socket, std::size_t most_bytes)
+control_stream::control_stream(stream_socket socket, std::size_t most_bytes)
     : socket_(std::move(socket)), most_bytes_(most_bytes), incoming_(k_read_bytes) {}
 
 void control_stream::reserve(std::size_t bytes) {
@@ -46,7 +45,8 @@ void control_stream::put(frame head, std::span<const std::byte> first, std::span
 
 socket_state control_stream::write() {
   while (unwritten() != 0) {
-    const ssize_t now = send(socket_.get(), outgoing_.data() + written_, unwritten(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const iovec rest{outgoing_.data() + written_, unwritten()};
+    const ssize_t now = socket_.write({&rest, 1});
     if (now < 0) return state_of_error();
     written_ += static_cast<std::size_t>(now);
   }
@@ -63,7 +63,8 @@ socket_state control_stream::read() {
   if (begin_ != 0) std::memmove(incoming_.data(), incoming_.data() + begin_, end_ - begin_);
   end_ -= std::exchange(begin_, 0);
   const std::size_t room = incoming_.size() - end_;
-  const ssize_t now = recv(socket_.get(), incoming_.data() + end_, room, MSG_DONTWAIT);
+  const iovec into{incoming_.data() + end_, room};
+  const ssize_t now = socket_.read({&into, 1});
   if (now == 0) return socket_state::ended;
   if (now < 0) return state_of_error() == socket_state::blocked ? socket_state::idle : socket_state::failed;
   end_ += static_cast<std::size_t>(now);

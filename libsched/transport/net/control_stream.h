@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "libsched/transport/net/descriptor.h"
 #include "libsched/transport/net/frame.h"
+#include "libsched/transport/net/stream_socket.h"
 
 namespace lsched {
 
@@ -25,9 +25,9 @@ socket_state state_of_error();
 /// Used by one thread at a time.
 class control_stream {
  public:
-  /// Takes ownership of a connected, non-blocking stream socket. `most_bytes`: largest accepted number of bytes that
+  /// `most_bytes`: largest accepted number of bytes that
   /// follow a frame head.
-  control_stream(descriptor socket, std::size_t most_bytes);
+  control_stream(stream_socket socket, std::size_t most_bytes);
 
   int socket() const { return socket_.get(); }
 
@@ -48,6 +48,8 @@ class control_stream {
 
   /// Reads bytes that have arrived, into the buffer. The spans that next() has returned become invalid.
   socket_state read();
+  /// Returns whether bytes have arrived that the kernel does not report any more.
+  bool has_decrypted() const { return socket_.has_decrypted(); }
 
   struct incoming {
     frame head;
@@ -63,7 +65,7 @@ class control_stream {
   void close() { socket_.reset(); }
 
  private:
-  descriptor socket_;
+  stream_socket socket_;
   std::size_t most_bytes_;
   std::size_t reserved_ = 0;
   std::vector<std::byte> outgoing_;

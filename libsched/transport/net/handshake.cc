@@ -1,7 +1,6 @@
 #include "libsched/transport/net/handshake.h"
 
 #include <sys/random.h>
-#include <sys/socket.h>
 
 #include <cstring>
 #include <span>
@@ -47,12 +46,12 @@ void handshake::write(const void* from, std::size_t bytes) {
 }
 
 // The message of each direction differs, so a peer cannot return a proof that it has received.
-hash_bytes handshake::proof_of(bool connector) const {
+hash_bytes handshake::hash_for(purpose what) const {
   struct {
     greeting first;
     std::array<std::byte, 32> nonce;
-    std::uint64_t connector;
-  } const all{greeting_, answer_.nonce, connector ? 1u : 0u};
+    purpose what;
+  } const all{greeting_, answer_.nonce, what};
   return blake2s(secret_, std::as_bytes(std::span(&all, 1)));
 }
 
@@ -64,13 +63,14 @@ bool handshake::is_greeting_valid() const {
 /// Moves the bytes of the current message. Returns `idle` when the message is complete.
 socket_state handshake::move_bytes() {
   while (written_ < to_write_) {
-    const ssize_t now =
-        send(connection_.get(), buffer_.data() + written_, to_write_ - written_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const iovec rest{buffer_.data() + written_, to_write_ - written_};
+    const ssize_t now = connection_.write({&rest, 1});
     if (now < 0) return state_of_error();
     written_ += static_cast<std::size_t>(now);
   }
   while (read_ < to_read_) {
-    const ssize_t now = recv(connection_.get(), buffer_.data() + read_, to_read_ - read_, MSG_DONTWAIT);
+    const iovec rest{buffer_.data() + read_, to_read_ - read_};
+    const ssize_t now = connection_.read({&rest, 1});
     if (now == 0) return socket_state::ended;
     if (now < 0) return state_of_error();
     read_ += static_cast<std::size_t>(now);
@@ -86,17 +86,17 @@ bool handshake::take_step() {
     if (step_ == 1) return expect(sizeof answer_), true;
     if (step_ == 2) {
       std::memcpy(&answer_, buffer_.data(), sizeof answer_);
-      const hash_bytes mine = proof_of(true);
+      const hash_bytes mine = hash_for(purpose::proof_of_connector);
       write(mine.data(), mine.size());
-      return is_equal(answer_.proof, proof_of(false));
+      return is_equal(answer_.proof, hash_for(purpose::proof_of_listener));
     }
-    if (step_ == 3) return expect(sizeof k_magic), true;
+    if (step_ == 3) return expect(sizeof k_magic), encrypt();
     return std::memcmp(buffer_.data(), &k_magic, sizeof k_magic) == 0;
   }
   if (step_ == 1) {
     std::memcpy(&greeting_, buffer_.data(), sizeof greeting_);
     if (!is_greeting_valid()) return false;
-    answer_.proof = proof_of(false);
+    answer_.proof = hash_for(purpose::proof_of_listener);
     write(&answer_, sizeof answer_);
   } else if (step_ == 2) {
     expect(sizeof(hash_bytes));
@@ -104,9 +104,14 @@ bool handshake::take_step() {
     hash_bytes theirs;
     std::memcpy(theirs.data(), buffer_.data(), theirs.size());
     write(&k_magic, sizeof k_magic);
-    return is_equal(theirs, proof_of(true));
+    return is_equal(theirs, hash_for(purpose::proof_of_connector)) && encrypt();
   }
   return true;
+}
+
+// Both sides have proven that they know the secret.
+bool handshake::encrypt() {
+  return encryption_ == nullptr || connection_.encrypt(*encryption_, is_connector_, hash_for(purpose::key));
 }
 
 handshake::state handshake::advance() {

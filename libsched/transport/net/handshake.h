@@ -10,6 +10,9 @@
 // A connector that has sent its hash waits for `admitted`, so both sides agree whether the connection exists. The
 // hashes contain the greeting, both nonces and the direction. So a hash cannot be reused for another connection, pair
 // of ranks, socket or direction.
+//
+// If the job is encrypted, `admitted` is the first encrypted message. The pre-shared key of TLS is another hash of this
+// kind, so each connection has another key.
 #pragma once
 
 #include <array>
@@ -17,9 +20,11 @@
 #include <cstdint>
 #include <utility>
 
-#include "libsched/transport/net/blake2s.h"
+#include "libsched/transport/net/crypto/blake2s.h"
 #include "libsched/transport/net/control_stream.h"
 #include "libsched/transport/net/descriptor.h"
+#include "libsched/transport/net/stream_socket.h"
+#include "libsched/transport/net/crypto/tls_library.h"
 #include "ops/base.h"
 
 namespace lsched {
@@ -28,6 +33,7 @@ namespace lsched {
 struct net_job {
   secret_bytes secret{};
   std::uint64_t build = 0;  ///< a hash of the version of the library; ranks with other builds are refused
+  const tls_library* encryption = nullptr;  ///< encrypts the connections; null: no encryption
 };
 
 /// Fills a secret with random bytes of the kernel. Returns false if the kernel refuses.
@@ -48,7 +54,9 @@ class handshake {
 
   int socket() const { return connection_.get(); }
   /// Returns true if advance() waits for room to write instead of bytes to read.
-  bool waits_for_room() const { return written_ < to_write_; }
+  bool waits_for_room() const {
+    return connection_.is_encrypted() ? connection_.waits_for_room() : written_ < to_write_;
+  }
 
   /// Returns true if a connector has received the answer of the listener.
   bool has_answer() const { return step_ >= 2; }
@@ -56,7 +64,7 @@ class handshake {
   // After `proven`:
   rank peer() const { return is_connector_ ? greeting_.whom : greeting_.who; }
   std::uint32_t which() const { return greeting_.socket; }
-  descriptor take_connection() { return std::move(connection_); }
+  stream_socket take_connection() { return std::move(connection_); }
 
  private:
   struct greeting {
@@ -75,17 +83,24 @@ class handshake {
   };
 
   handshake(descriptor connection, const net_job& job, bool is_connector)
-      : connection_(std::move(connection)), secret_(job.secret), build_(job.build), is_connector_(is_connector) {}
+      : connection_(std::move(connection)),
+        secret_(job.secret),
+        build_(job.build),
+        encryption_(job.encryption),
+        is_connector_(is_connector) {}
   bool is_greeting_valid() const;
-  hash_bytes proof_of(bool connector) const;
+  enum class purpose : std::uint64_t { proof_of_listener, proof_of_connector, key };
+  hash_bytes hash_for(purpose what) const;
+  bool encrypt();
   socket_state move_bytes();
   bool take_step();
   void expect(std::size_t bytes);
   void write(const void* from, std::size_t bytes);
 
-  descriptor connection_;
+  stream_socket connection_;
   secret_bytes secret_;
   std::uint64_t build_;
+  const tls_library* encryption_;
   bool is_connector_;
   rank self_ = k_no_rank, ranks_ = 0;
   greeting greeting_{};

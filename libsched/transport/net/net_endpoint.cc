@@ -338,12 +338,20 @@ void net_endpoint::pump() {
     if (with.is_lost || with.has_ended[socket]) continue;
     if ((of.events & EPOLLOUT) != 0) watch_room(with, socket, false);
     if ((of.events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) continue;
-    socket == control ? static_cast<void>(read_control(with)) : read_bulk(with);
+    do {
+      socket == control ? static_cast<void>(read_control(with)) : read_bulk(with);
+    } while (has_decrypted(with, socket));
   }
   verify_suspects();
   if (found > 0) write_all();
   const bool has_sleeper = bell_.polling.load() == 0 && (bell_.sleepers.load() != 0 || bell_.wanted.load() != 0);
   if (has_sleeper && !is_closed_) watcher_.arm();
+}
+
+/// Returns whether an encrypted connection has bytes that the kernel does not report any more.
+bool net_endpoint::has_decrypted(const connection& from, which socket) const {
+  if (health_ != status::ok || from.is_lost || from.has_ended[socket]) return false;
+  return socket == control ? from.control.has_decrypted() : from.bulk.has_decrypted();
 }
 
 /// Returns true if more bytes may have arrived.

@@ -32,8 +32,8 @@ namespace lsched {
 
 /// The two connected, non-blocking stream sockets between this rank and a peer.
 struct net_sockets {
-  descriptor control;
-  descriptor bulk;
+  stream_socket control;
+  stream_socket bulk;
 };
 
 struct net_options {
@@ -131,6 +131,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   void put_news(connection& to);
   void put_news(net_link& of);
   void note_unwritten(connection& to);
+  bool has_decrypted(const connection& from, which socket) const;
   bool read_control(connection& from);
   void read_bulk(connection& from);
   void stop_reading(connection& from, which socket);

@@ -28,14 +28,14 @@ descriptor new_socket(const net_address& for_family) {
       ::socket(for_family.family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-void set(const descriptor& socket, int level, int option, int value) {
-  (void)setsockopt(socket.get(), level, option, &value, sizeof value);
+void set(int socket, int level, int option, int value) {
+  (void)setsockopt(socket, level, option, &value, sizeof value);
 }
 
 /// The kernel probes an idle connection each second, and so finds a dead host. TCP_USER_TIMEOUT is not set, because the
 /// kernel also counts the time in which a rank that computes or is stopped reads nothing (net_endpoint.cc,
 /// is_silent()).
-void prepare(const descriptor& socket, const net_limits& limits) {
+void prepare(int socket, const net_limits& limits) {
   const auto seconds = static_cast<int>(limits.lost_after.count() / 1000);
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -65,7 +65,7 @@ class attempt {
       begin(now);
     }
     if (shake_ == nullptr && connecting_ && is_connected()) {
-      prepare(connecting_, limits_);
+      prepare(connecting_.get(), limits_);
       shake_ =
           std::make_unique<handshake>(handshake::to_listener(std::move(connecting_), job_, place_.self, peer_, which_));
     }
@@ -78,7 +78,7 @@ class attempt {
     if (socket() >= 0 && now > began_ + (has_answer ? limits_.wire_up / 2 : limits_.attempt)) give_up("no answer");
     return false;
   }
-  descriptor take_connection() { return shake_->take_connection(); }
+  stream_socket take_connection() { return shake_->take_connection(); }
 
  private:
   const net_address& address() const { return addresses_[turn_ % addresses_.size()]; }
@@ -166,7 +166,7 @@ class connector {
   }
 
  private:
-  descriptor& place_of(rank peer, std::uint32_t which) {
+  stream_socket& place_of(rank peer, std::uint32_t which) {
     net_sockets& of = made_[static_cast<std::size_t>(peer)];
     return which == 0 ? of.control : of.bulk;
   }
@@ -206,10 +206,10 @@ class connector {
 
   // A peer that has lost the last message of a handshake connects again, so the newest connection counts.
   void admit(handshake& of) {
-    descriptor& place = place_of(of.peer(), of.which());
+    stream_socket& place = place_of(of.peer(), of.which());
     if (of.peer() < place_.self) return;
     place = of.take_connection();
-    prepare(place, limits_);
+    prepare(place.get(), limits_);
   }
 
   bool is_complete() const {
@@ -264,8 +264,8 @@ descriptor listen_at(net_address& where, std::uint16_t port) {
   descriptor made = new_socket(where);
   if (!made) return {};
   where.port = port;
-  set(made, SOL_SOCKET, SO_REUSEADDR, 1);  // the ports of an earlier job may still be in TIME_WAIT
-  if (where.family == 6) set(made, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  set(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);  // the ports of an earlier job may still be in TIME_WAIT
+  if (where.family == 6) set(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
   socklen_t length = 0;
   sockaddr_storage address = where.to_system(&length);
   auto* const system = reinterpret_cast<sockaddr*>(&address);

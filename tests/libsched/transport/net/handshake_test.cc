@@ -102,7 +102,7 @@ TEST(handshake, proves_both_ranks) {
     EXPECT_EQ(listener.peer(), 3);
     EXPECT_EQ(listener.which(), which);
     // Bytes after the handshake belong to the connection.
-    const descriptor out = connector.take_connection(), in = listener.take_connection();
+    const stream_socket out = connector.take_connection(), in = listener.take_connection();
     char word[4] = "abc";
     ASSERT_EQ(send(out.get(), word, 4, MSG_NOSIGNAL), 4);
     std::memset(word, 0, 4);
@@ -160,7 +160,7 @@ TEST(handshake, refuses_a_proof_that_is_sent_back) {
   auto connector = handshake::to_listener(std::move(sockets.here), job_of(1), 3, 2, 0);
   ASSERT_EQ(connector.advance(), state::pending);
   ASSERT_EQ(listener.advance(), state::pending);
-  const descriptor stranger = connector.take_connection();
+  const stream_socket stranger = connector.take_connection();
   std::byte answer[64];
   ASSERT_EQ(recv(stranger.get(), answer, sizeof answer, 0), 64);
   ASSERT_EQ(send(stranger.get(), answer + 32, 32, MSG_NOSIGNAL), 32);

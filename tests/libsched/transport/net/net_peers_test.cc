@@ -27,8 +27,8 @@ using testing::sampled;
 constexpr auto k_patience = std::chrono::seconds(60);
 
 /// Endpoints of all ranks in one process.
-std::vector<std::unique_ptr<net_endpoint>> open_all(rank ranks) {
-  auto sockets = connect_all(ranks, AF_INET);
+std::vector<std::unique_ptr<net_endpoint>> open_all(rank ranks, bool is_encrypted = false) {
+  auto sockets = connect_all(ranks, AF_INET, is_encrypted);
   std::vector<std::unique_ptr<net_endpoint>> all;
   for (rank r = 0; r < ranks; ++r)
     all.push_back(std::move(*net_endpoint::open({r, ranks}, std::move(sockets[static_cast<std::size_t>(r)]))));
@@ -96,9 +96,22 @@ struct sleeping_world final : exam::exam_world {
   std::unique_ptr<net_endpoint> end{};
 };
 
-TEST(net, loses_no_message_between_threads_that_sleep) {
+// --- data, in the clear and encrypted --------------------------------------------------------------------------
+
+/// The parameter is true if the connections are encrypted.
+class net_data : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (GetParam() && !testing::has_tls()) GTEST_SKIP() << "the system has no OpenSSL 3";
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(both, net_data, ::testing::Bool(),
+                         [](const auto& one) { return one.param ? "encrypted" : "clear"; });
+
+TEST_P(net_data, loses_no_message_between_threads_that_sleep) {
   const round_no rounds = sampled() ? 2'000 : 20'000;
-  auto sockets = connect_all(2, AF_INET);
+  auto sockets = connect_all(2, AF_INET, GetParam());
   std::atomic<int> arrivals = 0;
   std::array<int, 2> lost{};
   std::array<std::string, 2> answers;
@@ -137,8 +150,8 @@ TEST(net, loses_no_message_between_threads_that_sleep) {
 // --- peers that read nothing -------------------------------------------------------------------------------------
 
 // While the peer reads nothing, newer values replace older values, and the newest value arrives.
-TEST(net, merges_signals_for_a_peer_that_reads_nothing) {
-  const auto ends = open_all(2);
+TEST_P(net_data, merges_signals_for_a_peer_that_reads_nothing) {
+  const auto ends = open_all(2, GetParam());
   net_endpoint &from = *ends[0], &to = *ends[1];
   const one_edge edge(from, to, 2, {.signal = true});
   constexpr round_no k_rounds = 1'000'000;
@@ -154,9 +167,9 @@ TEST(net, merges_signals_for_a_peer_that_reads_nothing) {
 }
 
 // A rank stops reading while another rank sends it a large payload and a signal. The signal does not wait.
-TEST(net, delivers_signals_beside_a_large_payload) {
+TEST_P(net_data, delivers_signals_beside_a_large_payload) {
   constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
-  const auto ends = open_all(2);
+  const auto ends = open_all(2, GetParam());
   net_endpoint &from = *ends[0], &to = *ends[1];
   const std::vector<rank> members{0, 1};
   const auto out = *from.attach(5, members, false,
@@ -186,9 +199,9 @@ TEST(net, delivers_signals_beside_a_large_payload) {
 }
 
 // A payload that is given up in the middle of a part is never reported as received, and its source may change at once.
-TEST(net, invalidates_a_payload_that_was_given_up) {
+TEST_P(net_data, invalidates_a_payload_that_was_given_up) {
   constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
-  const auto ends = open_all(2);
+  const auto ends = open_all(2, GetParam());
   net_endpoint &from = *ends[0], &to = *ends[1];
   const one_edge edge(from, to, 2, {.capacity = k_bytes});
   std::vector<std::byte> source(k_bytes, std::byte{7}), target(k_bytes);
@@ -229,8 +242,8 @@ TEST(net, invalidates_a_payload_that_was_given_up) {
 }
 
 // A signal that waits behind many messages is written as soon as there is room, without a further call.
-TEST(net, writes_values_behind_many_messages) {
-  const auto ends = open_all(2);
+TEST_P(net_data, writes_values_behind_many_messages) {
+  const auto ends = open_all(2, GetParam());
   net_endpoint &from = *ends[0], &to = *ends[1];
   const std::vector<rank> members{0, 1};
   std::vector<edge_spec> out, in;
@@ -256,9 +269,9 @@ TEST(net, writes_values_behind_many_messages) {
 }
 
 // An abandoned payload is still in the socket when its link is used again, and the new payload is abandoned, too.
-TEST(net, abandons_a_payload_of_a_link_that_is_used_again) {
+TEST_P(net_data, abandons_a_payload_of_a_link_that_is_used_again) {
   constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
-  const auto ends = open_all(2);
+  const auto ends = open_all(2, GetParam());
   net_endpoint &from = *ends[0], &to = *ends[1];
   std::vector<std::byte> source(k_bytes, std::byte{7}), target(k_bytes);
   std::array<completion, 4> some;
@@ -293,8 +306,8 @@ TEST(net, abandons_a_payload_of_a_link_that_is_used_again) {
 // --- peers that leave --------------------------------------------------------------------------------------------
 
 // All messages that were sent before a close arrive, although the receiver reads them only afterwards.
-TEST(net, delivers_what_was_sent_before_a_close) {
-  const auto ends = open_all(3);
+TEST_P(net_data, delivers_what_was_sent_before_a_close) {
+  const auto ends = open_all(3, GetParam());
   const one_edge edge(*ends[0], *ends[1], 3, {.capacity = 16000});
   std::vector<std::byte> source(16000, std::byte{3}), target(16000);
   ASSERT_TRUE(ends[0]->send(edge.out, 1, {source.data(), source.size()}));
@@ -434,7 +447,7 @@ TEST(net, keeps_a_record_that_arrives_before_the_first_board_is_open) {
 // --- peers that break the protocol -------------------------------------------------------------------------------
 
 /// Sends bytes of a stranger, with all sockets that remain open.
-void send_all(const descriptor& to, const void* bytes, std::size_t count) {
+void send_all(const stream_socket& to, const void* bytes, std::size_t count) {
   ASSERT_EQ(::send(to.get(), bytes, count, MSG_NOSIGNAL), static_cast<ssize_t>(count));
 }
 
@@ -562,7 +575,7 @@ TEST(net, survives_random_frames) {
       std::vector<std::byte> bytes(sizeof head + head.bytes + (is_bulk ? sizeof about : 0));
       std::memcpy(bytes.data(), &head, sizeof head);
       if (bytes.size() >= sizeof head + sizeof about) std::memcpy(bytes.data() + sizeof head, &about, sizeof about);
-      const descriptor& to = is_bulk ? world.stranger()[0].bulk : world.stranger()[0].control;
+      const stream_socket& to = is_bulk ? world.stranger()[0].bulk : world.stranger()[0].control;
       for (std::size_t at = 0; at < bytes.size();) {
         const std::size_t now = std::min<std::size_t>(1 + draw(5000), bytes.size() - at);
         if (::send(to.get(), bytes.data() + at, now, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) break;

@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -59,8 +60,26 @@ inline std::pair<descriptor, descriptor> connected_pair(int family) {
   return {std::move(here), std::move(there)};
 }
 
+/// Returns whether the system has OpenSSL 3.
+inline bool has_tls() { return static_cast<bool>(tls_library::load()); }
+
+/// Encrypts both ends of a connection, and makes the handshake of TLS.
+inline void encrypt_both(stream_socket& one, stream_socket& other) {
+  const tls_library& library = **tls_library::load();
+  if (!one.encrypt(library, true, {}) || !other.encrypt(library, false, {})) throw std::runtime_error("encrypt");
+  char sent = 'x', taken = 0;
+  const iovec out{&sent, 1}, in{&taken, 1};
+  ssize_t moved[2]{-1, -1};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while ((moved[0] != 1 || moved[1] != 1) && std::chrono::steady_clock::now() < deadline) {
+    if (moved[0] != 1) moved[0] = one.write({&out, 1});
+    if (moved[1] != 1) moved[1] = other.read({&in, 1});
+  }
+  if (taken != sent) throw std::runtime_error("TLS");
+}
+
 /// Returns the sockets of all ranks, by rank and peer.
-inline std::vector<std::vector<net_sockets>> connect_all(rank ranks, int family) {
+inline std::vector<std::vector<net_sockets>> connect_all(rank ranks, int family, bool is_encrypted = false) {
   const auto count = static_cast<std::size_t>(ranks);
   std::vector<std::vector<net_sockets>> all(count);
   for (auto& of : all) of.resize(count);
@@ -68,6 +87,9 @@ inline std::vector<std::vector<net_sockets>> connect_all(rank ranks, int family)
     for (std::size_t b = a + 1; b < count; ++b) {
       std::tie(all[a][b].control, all[b][a].control) = connected_pair(family);
       std::tie(all[a][b].bulk, all[b][a].bulk) = connected_pair(family);
+      if (!is_encrypted) continue;
+      encrypt_both(all[a][b].control, all[b][a].control);
+      encrypt_both(all[a][b].bulk, all[b][a].bulk);
     }
   return all;
 }

@@ -21,11 +21,11 @@ using testing::connect_all;
 
 class net_exam_world final : public exam::exam_world {
  public:
-  explicit net_exam_world(int family) : family_(family) {}
+  explicit net_exam_world(int family, bool is_encrypted = false) : family_(family), is_encrypted_(is_encrypted) {}
   std::vector<endpoint*> make(rank ranks) override {
     ends_.clear();
     std::vector<endpoint*> all;
-    auto sockets = connect_all(ranks, family_);
+    auto sockets = connect_all(ranks, family_, is_encrypted_);
     for (rank r = 0; r < ranks; ++r) {
       ends_.push_back(std::move(*net_endpoint::open({r, ranks}, std::move(sockets[static_cast<std::size_t>(r)]))));
       all.push_back(ends_.back().get());
@@ -36,7 +36,8 @@ class net_exam_world final : public exam::exam_world {
   bool settles_at_once() const override { return false; }
 
  private:
-  int family_;
+  const int family_;
+  const bool is_encrypted_;
   std::vector<std::unique_ptr<net_endpoint>> ends_;
 };
 
@@ -50,6 +51,12 @@ TEST_P(net_exam, passes_over_ipv4) {
 TEST_P(net_exam, passes_over_ipv6) {
   if (!testing::has_ipv6()) GTEST_SKIP() << "the loopback interface has no IPv6 address";
   net_exam_world world(AF_INET6);
+  EXPECT_EQ(exam::ask(GetParam(), world), "");
+}
+
+TEST_P(net_exam, passes_encrypted) {
+  if (!testing::has_tls()) GTEST_SKIP() << "the system has no OpenSSL 3";
+  net_exam_world world(AF_INET, true);
   EXPECT_EQ(exam::ask(GetParam(), world), "");
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -59,10 +60,27 @@ struct job_in_threads {
 const net_limits k_patient{.wire_up = 60s, .attempt = 20s, .handshake = 20s};
 
 /// Returns true if the two descriptors are the ends of one connection.
-bool are_connected(const descriptor& one, const descriptor& other) {
-  const char word = 'x';
-  char got = 0;
-  return send(one.get(), &word, 1, MSG_NOSIGNAL) == 1 && recv(other.get(), &got, 1, 0) == 1 && got == word;
+bool are_connected(stream_socket& one, stream_socket& other) {
+  char word = 'x', got = 0;
+  const iovec out{&word, 1}, in{&got, 1};
+  if (one.is_encrypted() != other.is_encrypted() || one.write({&out, 1}) != 1) return false;
+  pollfd ready{other.get(), POLLIN, 0};
+  return poll(&ready, 1, 60'000) == 1 && other.read({&in, 1}) == 1 && got == word;
+}
+
+/// Wires up all ranks of a job, and expects a connection between each pair.
+void expect_connected(job_in_threads& job) {
+  auto made = job.run(k_patient, [](rank) { return true; });
+  for (std::size_t a = 0; a < made.size(); ++a) {
+    ASSERT_TRUE(made[a]->has_value()) << made[a]->error().text;
+    for (std::size_t b = 0; b < a; ++b) {
+      net_sockets &one = (**made[a])[b], &other = (**made[b])[a];
+      EXPECT_TRUE(are_connected(one.control, other.control)) << a << " and " << b;
+      EXPECT_TRUE(are_connected(one.bulk, other.bulk)) << a << " and " << b;
+      EXPECT_EQ(one.control.is_encrypted(), job.job.encryption != nullptr);
+    }
+    EXPECT_FALSE((**made[a])[a].control);
+  }
 }
 
 TEST(wire_up, connects_all_pairs) {
@@ -70,16 +88,17 @@ TEST(wire_up, connects_all_pairs) {
     for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
       if (family == 6 && !testing::has_ipv6()) continue;
       job_in_threads job(ranks, family);
-      const auto made = job.run(k_patient, [](rank) { return true; });
-      for (std::size_t a = 0; a < made.size(); ++a) {
-        ASSERT_TRUE(made[a]->has_value()) << made[a]->error().text;
-        for (std::size_t b = 0; b < a; ++b) {
-          EXPECT_TRUE(are_connected((**made[a])[b].control, (**made[b])[a].control)) << a << " and " << b;
-          EXPECT_TRUE(are_connected((**made[a])[b].bulk, (**made[b])[a].bulk)) << a << " and " << b;
-        }
-        EXPECT_FALSE((**made[a])[a].control);
-      }
+      expect_connected(job);
     }
+}
+
+TEST(wire_up, encrypts_all_connections) {
+  if (!testing::has_tls()) GTEST_SKIP() << "the system has no OpenSSL 3";
+  for (const rank ranks : {2, 3, 5}) {
+    job_in_threads job(ranks);
+    job.job.encryption = *tls_library::load();
+    expect_connected(job);
+  }
 }
 
 TEST(wire_up, names_a_rank_that_is_missing) {

@@ -1,4 +1,4 @@
-#include "libsched/transport/net/blake2s.h"
+#include "libsched/transport/net/crypto/blake2s.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,0 +1,51 @@
+// A connected, non-blocking stream socket, which may be encrypted.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "libsched/transport/net/descriptor.h"
+#include "libsched/transport/net/crypto/tls_session.h"
+
+namespace lsched {
+
+/// Used by one thread at a time.
+class stream_socket {
+ public:
+  stream_socket() = default;
+  /// Takes ownership of a socket.
+  stream_socket(descriptor socket) : socket_(std::move(socket)) {}  // NOLINT(google-explicit-constructor)
+
+  int get() const { return socket_.get(); }
+  explicit operator bool() const { return static_cast<bool>(socket_); }
+
+  /// Encrypts all further bytes. Both ends must call this function after the same byte. Returns false if OpenSSL
+  /// refuses.
+  bool encrypt(const tls_library& by, bool is_client, const hash_bytes& key);
+  bool is_encrypted() const { return session_ != nullptr; }
+
+  /// Like recvmsg() and sendmsg(), without waiting. Errors of the encryption set errno to EPROTO.
+  ssize_t read(std::span<const iovec> into);
+  ssize_t write(std::span<const iovec> from);
+
+  /// Returns whether bytes have arrived that the kernel does not report, because they are decrypted already.
+  bool has_decrypted() const { return session_ != nullptr && session_->has_decrypted(); }
+  /// Returns whether the encryption waits for room in the socket.
+  bool waits_for_room() const { return session_ != nullptr && session_->waits_for_room(); }
+
+  /// Closes the socket.
+  void reset() {
+    session_.reset();
+    socket_.reset();
+  }
+
+ private:
+  descriptor socket_;
+  std::unique_ptr<tls_session> session_;  ///< null: not encrypted
+};
+
+}  // namespace lsched
