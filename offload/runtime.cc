@@ -32,6 +32,7 @@ idle_policy idle_policy_of(const runtime_options& options, const neighbourhood& 
 runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const neighbourhood& around)
     : options_(std::move(options)),
       description_(around.description),
+      hosts_(around.hosts),
       local_ranks_(around.ranks),
       net_(std::move(net)),
       lane_(make_lane(options_.arithmetic, around.ranks, around.cores, net_->bell())),

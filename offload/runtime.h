@@ -40,6 +40,10 @@ class runtime {
   endpoint& net() { return *net_; }
   bool has_thread() const { return thread_.has_value(); }
   bool is_in_its_process() const { return getpid() == process_; }
+  /// Returns the host of a rank, for error texts. Empty: the rank is on this rank's node.
+  std::string host_of(rank home) const {
+    return home >= 0 && static_cast<std::size_t>(home) < hosts_.size() ? hosts_[static_cast<std::size_t>(home)] : "";
+  }
   bool wants_thread() const { return options_.wants_thread; }
 
   /// Opens the GPU of this process. Buffers may then be in the GPU's memory. Returns STATE if a GPU was opened before.
@@ -71,6 +75,7 @@ class runtime {
  private:
   const runtime_options options_;
   const std::string description_;
+  const std::vector<std::string> hosts_;
   const std::uint32_t local_ranks_;
   const int process_ = getpid();
   std::unique_ptr<endpoint> net_;

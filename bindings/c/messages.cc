@@ -119,7 +119,7 @@ lsched_status lsched_mailbox_create(lsched_world* world, lsched_mailbox** mailbo
     if (!why) why = made->commit->refused();
     if (why) {
       (void)world->joined.remove(made->commit);
-      return report(diagnostic, in_both_numberings(*world, std::move(*why)));
+      return report(diagnostic, with_details_of_rank(*world, std::move(*why)));
     }
     *mailbox = made.release();
     return LSCHED_OK;
@@ -154,7 +154,7 @@ lsched_status lsched_message_wait(lsched_message** message, uint64_t timeout_ns,
   return guarded(diagnostic, [&] {
     const status verdict = progress.verdict.load();
     const failure why =
-        in_both_numberings(*in.world, verdict == status::ok ? timeout_of(in, one) : failure_of(in, one, verdict));
+        with_details_of_rank(*in.world, verdict == status::ok ? timeout_of(in, one) : failure_of(in, one, verdict));
     if (verdict != status::ok) conclude(message, what);
     return report(diagnostic, why);
   });

@@ -72,7 +72,7 @@ lsched_status explain_failure(const lsched_schedule& schedule, const awaited_rou
   return guarded(diagnostic, [&] {
     if (runs.verdict.load() != status::ok && runs.refusal && answer == runs.refusal->code)
       return report(diagnostic, with_advice(*runs.refusal));
-    return report(diagnostic, in_both_numberings(*schedule.world, describe_failure(runs, answer)), awaited.shown);
+    return report(diagnostic, with_details_of_rank(*schedule.world, describe_failure(runs, answer)), awaited.shown);
   });
 }
 
@@ -80,7 +80,7 @@ failure describe_timeout(const lsched_schedule& schedule, const awaited_round& a
   failure why;
   runtime& process = schedule.world->process;
   process.driver().with_engine([&] { why = describe_wait(process.engine(), schedule.instance->label, awaited); });
-  return in_both_numberings(*schedule.world, std::move(why));
+  return with_details_of_rank(*schedule.world, std::move(why));
 }
 
 /// Reports a TIMEOUT. If the round has ended meanwhile, returns OK or the failure of the schedule instead. The text is

@@ -57,7 +57,7 @@ lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_wor
       return report(diagnostic, {status::argument, "world or survivors is null"});
     *survivors = nullptr;
     auto left = world->joined.shrink(deadline_after(timeout_ns));
-    if (!left) return report(diagnostic, in_both_numberings(*world, left.error()));
+    if (!left) return report(diagnostic, with_details_of_rank(*world, left.error()));
     *survivors = new lsched_world(*world, std::move(*left));
     return LSCHED_OK;
   });

@@ -68,11 +68,13 @@ driver::clock::time_point deadline_after(std::uint64_t timeout_ns) {
   return driver::clock::now() + std::chrono::nanoseconds(timeout_ns);
 }
 
-failure in_both_numberings(const lsched_world& world, failure why) {
+failure with_details_of_rank(const lsched_world& world, failure why) {
   const rank home = world.joined.members().home_of(why.peer);
   if (home != why.peer)
     why.text += " (rank " + std::to_string(why.peer) + " of this world is rank " + std::to_string(home) +
                 " of the world that was opened)";
+  const std::string host = world.process.host_of(home);
+  if (!host.empty()) why.text += " (rank " + std::to_string(why.peer) + " is on host " + host + ")";
   return why;
 }
 
@@ -101,7 +103,7 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   const auto& instances = queued.instances;
   if (waits)
     if (const auto why = world->joined.await(queued))
-      return report(diagnostic, in_both_numberings(*world, with_advice(*why)));
+      return report(diagnostic, with_details_of_rank(*world, with_advice(*why)));
   if (queued.commit->refused()) return report(diagnostic, *queued.commit->refused());
   handle->world = world;
   handle->commit = queued.commit;
@@ -314,7 +316,7 @@ lsched_status lsched_split(lsched_world* world, int32_t color, int32_t key, lsch
     if (made == nullptr) choice = failure{status::argument, "made is null"};
     if (made != nullptr) *made = nullptr;
     auto of_color = world->joined.split(choice);
-    if (!of_color) return report(diagnostic, in_both_numberings(*world, of_color.error()));
+    if (!of_color) return report(diagnostic, with_details_of_rank(*world, of_color.error()));
     *made = of_color->members == nullptr ? nullptr : new lsched_world(*world, std::move(*of_color));
     return LSCHED_OK;
   });
@@ -329,7 +331,7 @@ lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int3
     if (const auto why = first_on_device({{"ranks", ranks}})) return report(diagnostic, *why);
     const std::span<const rank> listed(ranks, static_cast<std::size_t>(std::max(count, 0)));
     auto of_ranks = world->joined.split_ranks(listed, tag);
-    if (!of_ranks) return report(diagnostic, in_both_numberings(*world, of_ranks.error()));
+    if (!of_ranks) return report(diagnostic, with_details_of_rank(*world, of_ranks.error()));
     *made = new lsched_world(*world, std::move(*of_ranks));
     return LSCHED_OK;
   });

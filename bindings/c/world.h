@@ -138,9 +138,9 @@ commit_proof proof_of(const lsched_world& world, const creation& made);
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
-/// A failure may name a rank whose number in `world` differs from its number in the opened world. If so, adds the
-/// number in the opened world to the text.
-failure in_both_numberings(const lsched_world& world, failure why);
+/// If the failure names a rank, adds to the text the rank's number in the opened world, unless the numbers are equal,
+/// and the rank's host, unless the rank is on the node of this rank.
+failure with_details_of_rank(const lsched_world& world, failure why);
 
 /// Turns the result `answer` of a wait into the caller's status, and reports why the wait failed. The diagnostic covers
 /// only `awaited`. If the round has ended since the wait returned TIMEOUT, returns OK.

@@ -55,7 +55,7 @@ std::vector<rank> members_of(const std::vector<rank>& nodes, rank lowest) {
 class node_opening {
  public:
   node_opening(const world& place, std::string_view build, std::span<const residence> homes, const segment_options& how)
-      : place_(place), how_(how), nodes_(nodes_of(homes)) {
+      : place_(place), how_(how), homes_(homes.begin(), homes.end()), nodes_(nodes_of(homes)) {
     const residence& own = homes[static_cast<std::size_t>(place.self)];
     ranks_of_machine_ = static_cast<unsigned>(std::ranges::count(homes, own.machine, &residence::machine));
     lowest_ = nodes_[static_cast<std::size_t>(place.self)];
@@ -121,6 +121,7 @@ class node_opening {
     limits.wire_up = std::chrono::duration_cast<std::chrono::milliseconds>(how_.start_timeout);
     auto sockets = wire_up(place_, *listener_, job_, addresses_, limits);
     if (!sockets) return sockets.error();
+    note_hosts(*sockets);
     auto far =
         net_endpoint::open(place_, std::move(*sockets),
                            {.bell = near_ != nullptr ? &near_->bell() : nullptr, .lost_after = limits.lost_after});
@@ -129,7 +130,8 @@ class node_opening {
     around_.cores = usable_cores();
     around_.nodes = nodes_;
     const std::size_t others = static_cast<std::size_t>(place_.size) - members_.size();
-    around_.description = "TCP with " + counted(others, "rank") + (how_.encrypts ? " (encrypted)" : "");
+    around_.description =
+        "TCP with " + counted(others, "rank") + " from " + own_hosts_ + (how_.encrypts ? " (encrypted)" : "");
     if (near_ == nullptr) return opened_rank{std::move(*far), around_, ""};
     around_.description = "shared memory with " + counted(members_.size() - 1, "rank") + ", " + around_.description;
     net_endpoint* const network = far->get();
@@ -146,6 +148,17 @@ class node_opening {
   }
 
  private:
+  /// Notes, for texts, the addresses by which this rank is connected to ranks of other nodes.
+  void note_hosts(const std::vector<net_sockets>& sockets) {
+    around_.hosts.resize(sockets.size());
+    for (std::size_t r = 0; r < sockets.size(); ++r) {
+      if (nodes_[r] == lowest_) continue;
+      const std::string own = own_end(sockets[r].control.get()).host();
+      around_.hosts[r] = std::string(homes_[r].host.data()) + ", " + peer_end(sockets[r].control.get()).host();
+      if (own_hosts_.find(own) == std::string::npos) own_hosts_ += (own_hosts_.empty() ? "" : ", ") + own;
+    }
+  }
+
   bool is_alone_on_node() const { return members_.size() == 1 && !is_one_node(); }
 
   std::optional<failure> prepare(card& own) {
@@ -179,6 +192,7 @@ class node_opening {
 
   const world place_;
   const segment_options& how_;
+  const std::vector<residence> homes_;
   const std::vector<rank> nodes_;
   unsigned ranks_of_machine_ = 1;
   rank lowest_ = 0;            ///< lowest rank of this node
@@ -190,6 +204,7 @@ class node_opening {
   std::shared_ptr<shm_segment> segment_;
   std::unique_ptr<shm_endpoint> near_;
   neighbourhood around_;
+  std::string own_hosts_;  ///< addresses of this rank
 };
 
 class node_connector final : public connector {

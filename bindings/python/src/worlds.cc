@@ -97,8 +97,8 @@ address opened_with(const wishes& how, std::int32_t rank, std::int32_t size, nb:
           return lsched_world_open_with(rank, size, ask, asks.get(), &config, made, why);
         },
         lsched_world_close, asks->call));
-  } catch (const call_failure&) {
-    if (raised) std::rethrow_exception(raised);
+  } catch (const call_failure& failed) {
+    if (raised && failed.why.status == LSCHED_ERR_TRANSPORT) std::rethrow_exception(raised);
     throw;
   }
 }

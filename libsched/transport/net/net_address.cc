@@ -31,6 +31,19 @@ net_address address_of(const ifaddrs& of) {
   return made;
 }
 
+net_address end_of(int socket, int (*ask)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage where{};
+  socklen_t length = sizeof where;
+  if (ask(socket, reinterpret_cast<sockaddr*>(&where), &length) != 0) return {};
+  if (where.ss_family != AF_INET && where.ss_family != AF_INET6) return {};
+  const auto* const address = reinterpret_cast<const sockaddr*>(&where);
+  net_address made{.family = static_cast<std::uint8_t>(where.ss_family == AF_INET ? 4 : 6)};
+  std::memcpy(made.bytes.data(), bytes_of(address), size_of(made.family));
+  made.port = ntohs(made.family == 4 ? reinterpret_cast<const sockaddr_in*>(address)->sin_port
+                                     : reinterpret_cast<const sockaddr_in6*>(address)->sin6_port);
+  return made;
+}
+
 bool is_named(std::string_view interface, const std::string& pattern) {
   if (pattern.ends_with('*')) return interface.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
   return interface == pattern;
@@ -66,12 +79,13 @@ sockaddr_storage net_address::to_system(socklen_t* length) const {
   return made;
 }
 
-std::string net_address::text() const {
+std::string net_address::host() const {
   std::array<char, INET6_ADDRSTRLEN> made{};
   inet_ntop(family == 4 ? AF_INET : AF_INET6, bytes.data(), made.data(), made.size());
-  const std::string host = family == 4 ? made.data() : "[" + std::string(made.data()) + "]";
-  return host + ":" + std::to_string(port);
+  return family == 4 ? made.data() : "[" + std::string(made.data()) + "]";
 }
+
+std::string net_address::text() const { return host() + ":" + std::to_string(port); }
 
 bool net_address::is_near(const net_address& other) const {
   if (family != other.family || prefix != other.prefix || is_link_local()) return false;
@@ -87,6 +101,22 @@ bool net_address::is_loopback() const {
 
 bool net_address::is_link_local() const {
   return family == 4 ? bytes[0] == 169 && bytes[1] == 254 : bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
+}
+
+net_address own_end(int socket) { return end_of(socket, ::getsockname); }
+net_address peer_end(int socket) { return end_of(socket, ::getpeername); }
+
+std::string interfaces_of_host() {
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(first, freeifaddrs);
+  std::vector<std::string> names;
+  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next)
+    if (is_usable(*one, {}) && std::ranges::find(names, one->ifa_name) == names.end())
+      names.emplace_back(one->ifa_name);
+  std::string text;
+  for (const std::string& each : names) text += (text.empty() ? "" : ", ") + each;
+  return text;
 }
 
 std::vector<net_address> addresses_of_host(const net_interfaces& chosen, std::size_t most) {

@@ -22,7 +22,9 @@ struct net_address {
 
   /// Returns the address in the form that bind() and connect() expect, and sets *length to its size.
   sockaddr_storage to_system(socklen_t* length) const;
-  /// Returns a readable form, such as 10.0.0.1:4242 or [fd00::1]:4242.
+  /// Returns a readable form, such as 10.0.0.1 or [fd00::1].
+  std::string host() const;
+  /// Returns a readable form with the port, such as 10.0.0.1:4242 or [fd00::1]:4242.
   std::string text() const;
   /// Returns true if both addresses are in the same subnet.
   bool is_near(const net_address& other) const;
@@ -40,6 +42,13 @@ struct net_interfaces {
   std::uint16_t first_port = 0;  ///< the ports to listen on; 0: the kernel chooses
   std::uint16_t last_port = 0;
 };
+
+/// The two ends of a connected socket. Family 0: not connected.
+net_address own_end(int socket);
+net_address peer_end(int socket);
+
+/// Returns the names of the interfaces of this host that are up, such as "lo, eth0".
+std::string interfaces_of_host();
 
 /// Returns the addresses of this host on the chosen interfaces, without ports: at most `most`, link-local addresses
 /// last. Returns an empty list if no interface fits.

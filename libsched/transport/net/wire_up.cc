@@ -49,11 +49,23 @@ class attempt {
  public:
   attempt(const world& place, rank peer, std::uint32_t which, std::vector<net_address> addresses, const net_job& job,
           const net_limits& limits)
-      : place_(place), peer_(peer), which_(which), addresses_(std::move(addresses)), job_(job), limits_(limits) {}
+      : place_(place),
+        peer_(peer),
+        which_(which),
+        addresses_(std::move(addresses)),
+        job_(job),
+        limits_(limits),
+        reasons_(addresses_.size(), "no answer yet") {}
 
   rank peer() const { return peer_; }
   std::uint32_t which() const { return which_; }
-  const std::string& reason() const { return reason_; }
+  /// Returns each address and the reason why the last attempt there has failed, such as "10.0.0.1:4242: no answer".
+  std::string reasons() const {
+    std::string text;
+    for (std::size_t k = 0; k < addresses_.size(); ++k)
+      text += (text.empty() ? "" : "; ") + addresses_[k].text() + ": " + reasons_[k];
+    return text;
+  }
   int socket() const { return shake_ != nullptr ? shake_->socket() : connecting_.get(); }
   short events() const { return shake_ != nullptr && !shake_->waits_for_room() ? POLLIN : POLLOUT; }
 
@@ -105,7 +117,7 @@ class attempt {
 
   /// Ends the attempt at this address. After the last address, pauses before the first address is tried again.
   void give_up(const std::string& why) {
-    reason_ = address().text() + ": " + why;
+    reasons_[turn_ % addresses_.size()] = why;
     connecting_.reset();
     shake_.reset();
     next_at_ = clock::now() + (++turn_ % addresses_.size() == 0 ? 50ms : 0ms);
@@ -121,7 +133,7 @@ class attempt {
   clock::time_point began_{}, next_at_{};
   descriptor connecting_;
   std::unique_ptr<handshake> shake_;
-  std::string reason_ = "no answer yet";
+  std::vector<std::string> reasons_;  ///< by address
 };
 
 /// The scope of a link-local address is the number of an interface of the host that connects.
@@ -129,6 +141,16 @@ void use_own_scopes(std::vector<net_address>& theirs, const std::vector<net_addr
   const auto mine = std::ranges::find_if(own, [](const net_address& one) { return one.scope != 0; });
   for (net_address& one : theirs)
     if (one.scope != 0 && mine != own.end()) one.scope = mine->scope;
+}
+
+constexpr const char* k_advice =
+    "Let firewalls pass these ports (LSCHED_NET_PORTS chooses them), or choose interfaces that connect the hosts "
+    "(LSCHED_NET_INTERFACES)";
+
+std::string texts_of(const std::vector<net_address>& addresses) {
+  std::string text;
+  for (const net_address& each : addresses) text += (text.empty() ? "" : ", ") + each.text();
+  return text;
 }
 
 /// An accepted connection whose peer is not proven yet.
@@ -224,17 +246,14 @@ class connector {
     if (!attempts_.empty()) {
       const attempt& one = attempts_.front();
       return {status::timeout,
-              "rank " + std::to_string(one.peer()) + " could not be reached (" + one.reason() +
-                  "). Check the network between the hosts, or choose interfaces",
+              "rank " + std::to_string(one.peer()) + " could not be reached (" + one.reasons() + "). " + k_advice,
               one.peer()};
     }
     rank peer = place_.self + 1;
     while (made_[static_cast<std::size_t>(peer)].control && made_[static_cast<std::size_t>(peer)].bulk) ++peer;
     return {status::timeout,
-            "rank " + std::to_string(peer) +
-                " did not connect to this rank in time. Check whether it has started, and "
-                "whether its host reaches " +
-                listener_.addresses().front().text(),
+            "rank " + std::to_string(peer) + " did not connect to this rank in time (" +
+                texts_of(listener_.addresses()) + "). Check whether that rank has started. " + k_advice,
             peer};
   }
 
@@ -269,11 +288,9 @@ descriptor listen_at(net_address& where, std::uint16_t port) {
   socklen_t length = 0;
   sockaddr_storage address = where.to_system(&length);
   auto* const system = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(made.get(), system, length) != 0 || ::listen(made.get(), 1024) != 0 ||
-      ::getsockname(made.get(), system, &length) != 0)
+  if (::bind(made.get(), system, length) != 0 || ::listen(made.get(), 1024) != 0 || own_end(made.get()).family == 0)
     return {};
-  where.port = ntohs(where.family == 4 ? reinterpret_cast<sockaddr_in&>(address).sin_port
-                                       : reinterpret_cast<sockaddr_in6&>(address).sin6_port);
+  where.port = own_end(made.get()).port;
   return made;
 }
 
@@ -283,7 +300,9 @@ result<net_listener> net_listener::open(const net_interfaces& chosen) {
   net_listener made;
   std::vector<net_address> wanted = addresses_of_host(chosen, k_most_addresses);
   if (wanted.empty())
-    return failure{status::unsupported, "no network interface is up, or none of the chosen interfaces exists"};
+    return failure{
+        status::unsupported,
+        "no network interface fits LSCHED_NET_INTERFACES and LSCHED_NET_FAMILY. Up are: " + interfaces_of_host()};
   int error = 0;
   for (net_address& where : wanted) {
     descriptor socket;
@@ -297,7 +316,7 @@ result<net_listener> net_listener::open(const net_interfaces& chosen) {
   }
   if (made.sockets_.empty())
     return failure{status::unsupported, "cannot listen at " + wanted.front().text() + ": " + strerror(error) +
-                                            ". Choose other ports or interfaces"};
+                                            ". Choose other ports (LSCHED_NET_PORTS)"};
   return made;
 }
 

@@ -32,10 +32,9 @@ def torchrun(hosts, ranks, *arguments):
     return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize("hosts, ranks", [(2, 2), (3, 1)])
-def test_training_is_that_of_gloo_and_of_one_process(hosts, ranks):
-    status, said = torchrun(hosts, ranks, os.path.join(HERE, "hosts_program.py"))
-    assert status == 0 and said.count(" is done") == hosts * ranks
+def test_training_is_that_of_gloo_and_of_one_process():
+    status, said = torchrun(2, 2, os.path.join(HERE, "hosts_program.py"))
+    assert status == 0 and said.count(" is done") == 4
 
 
 DIES = """
@@ -58,6 +57,8 @@ dist.destroy_process_group()
 
 def test_torchrun_starts_all_ranks_again_after_a_death(tmp_path):
     (tmp_path / "dies.py").write_text(DIES)
-    status, said = torchrun(2, 1, "--max-restarts", "1", str(tmp_path / "dies.py"))
-    assert status == 0 and said.count(" is done in life 1") == 2
-    assert said.count("heard: ") == 1 and "rank 1 died" in said
+    status, said = torchrun(3, 1, "--max-restarts", "1", str(tmp_path / "dies.py"))
+    assert status == 0 and said.count(" is done in life 1") == 3
+    heard = [line for line in said.splitlines() if "heard: " in line]
+    assert len(heard) == 2 and all("rank 1 died" in line for line in heard)
+    assert said.count("rank 1 is on host ") >= 2 and said.count(", 10.77.0.2)") >= 2

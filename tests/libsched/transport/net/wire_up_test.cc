@@ -113,6 +113,8 @@ TEST(wire_up, names_a_rank_that_is_missing) {
       ASSERT_FALSE(mine.has_value());
       EXPECT_EQ(mine.error().code, status::timeout);
       EXPECT_EQ(mine.error().peer, missing) << mine.error().text;
+      const auto named = static_cast<std::size_t>(missing < r ? missing : r);
+      EXPECT_NE(mine.error().text.find(job.addresses[named].front().text()), std::string::npos) << mine.error().text;
     }
   }
 }
