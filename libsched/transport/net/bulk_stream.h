@@ -47,8 +47,11 @@ class bulk_stream {
   /// `complete`. Returns false if no payload of the link is in flight.
   bool abandon(link_id link);
 
-  /// Writes as many bytes as the kernel takes. Appends to `sent` the links whose payloads were written.
-  socket_state write(std::vector<link_id>& sent);
+  /// Writes as many bytes as the kernel takes, but not more than about `most`. Appends to `sent` the links whose
+  /// payloads were written.
+  socket_state write(std::vector<link_id>& sent, std::uint64_t most);
+  /// Returns whether any payload was not written completely.
+  bool has_more() const { return !transfers_.empty(); }
 
   /// Reads bytes that have arrived, at most about `most`. Returns `blocked` if more bytes may have arrived. A frame
   /// that breaks the protocol sets is_invalid() and returns `failed`.
@@ -77,7 +80,7 @@ class bulk_stream {
   };
 
   void begin_part();
-  socket_state write_part();
+  socket_state write_part(std::uint64_t& left);
   socket_state read_head(bulk_receiver& into);
   socket_state read_part(bulk_receiver& into);
   bool take_head(bulk_receiver& into);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,8 +23,9 @@ using clock = std::chrono::steady_clock;
 
 /// While a peer takes no bytes, values for this peer are merged, and are not written before the socket is nearly empty.
 constexpr std::size_t k_most_unwritten = std::size_t{64} << 10;
-/// Largest number of payload bytes that one poll reads from one peer.
-constexpr std::uint64_t k_most_read = std::uint64_t{1} << 20;
+/// Largest number of bytes that the bulk socket of a peer takes or gives in one turn. Turns of both directions
+/// alternate, so both use the link, and the kernel reuses memory that is still in the cache.
+constexpr std::uint64_t k_turn_bytes = std::uint64_t{64} << 10;
 std::uint64_t name_of(rank peer, std::uint32_t socket) { return static_cast<std::uint64_t>(peer) << 1 | socket; }
 
 /// Returns whether the peer's kernel has been silent for `limit` although bytes or probes were sent. A peer that reads
@@ -279,9 +281,11 @@ void net_endpoint::put_news(connection& to) {
   to.news.clear();
 }
 
+// Before a thread sleeps, writes all that the kernel takes, because the kernel wakes the thread only afterwards.
 void net_endpoint::write_all() {
+  const std::uint64_t most = has_sleeper() ? std::numeric_limits<std::uint64_t>::max() : k_turn_bytes;
   for (std::size_t i = 0; i < unwritten_.size();) {
-    if (connection& to = *unwritten_[i]; !write(to)) {
+    if (connection& to = *unwritten_[i]; !write(to, most)) {
       ++i;
     } else {
       to.is_unwritten = false;
@@ -294,9 +298,9 @@ void net_endpoint::write_all() {
   streamed_.clear();
 }
 
-/// Returns true if everything was written, or if the peer cannot receive anything any more. A socket that is full is
-/// not written before the kernel has reported room.
-bool net_endpoint::write(connection& to) {
+/// Writes at most about `most` bytes to the bulk socket. Returns true if everything was written, or if the peer cannot
+/// receive anything any more. A socket that is full is not written before the kernel has reported room.
+bool net_endpoint::write(connection& to, std::uint64_t most) {
   if (to.is_lost || to.has_ended[control]) {
     for (const which socket : {control, bulk}) watch_room(to, socket, false);
     return true;
@@ -305,14 +309,14 @@ bool net_endpoint::write(connection& to) {
   for (const which socket : {control, bulk}) {
     while (!to.waits_for_room[socket] && !to.has_ended[socket]) {
       if (socket == control) put_news(to);
-      const socket_state how = socket == control ? to.control.write() : to.bulk.write(streamed_);
+      const socket_state how = socket == control ? to.control.write() : to.bulk.write(streamed_, most);
       if (how == socket_state::blocked) watch_room(to, socket, true);
       if (how == socket_state::failed) return true;  // reported when this rank reads from the connection
       if (socket == bulk || to.news.empty()) break;
     }
     is_written = is_written && !to.waits_for_room[socket];
   }
-  return is_written && to.news.empty();
+  return is_written && to.news.empty() && (to.has_ended[bulk] || !to.bulk.has_more());
 }
 
 /// Arranges that the kernel reports when a socket takes more bytes, if `is_blocked` is true.
@@ -325,7 +329,12 @@ void net_endpoint::watch_room(connection& to, which socket, bool is_blocked) {
   (void)epoll_ctl(set_.get(), EPOLL_CTL_MOD, socket == control ? to.control.socket() : to.bulk.socket(), &what);
 }
 
-// Writes and reads as much as possible without waiting. If a thread has announced that it will sleep, arms the watcher.
+/// Returns whether a thread has announced that it will sleep, and no thread polls.
+bool net_endpoint::has_sleeper() const {
+  return bell_.polling.load() == 0 && (bell_.sleepers.load() != 0 || bell_.wanted.load() != 0);
+}
+
+// Writes and reads a turn of each peer without waiting. If a thread has announced that it will sleep, arms the watcher.
 void net_endpoint::pump() {
   if (health_ != status::ok) return;
   write_all();
@@ -344,8 +353,7 @@ void net_endpoint::pump() {
   }
   verify_suspects();
   if (found > 0) write_all();
-  const bool has_sleeper = bell_.polling.load() == 0 && (bell_.sleepers.load() != 0 || bell_.wanted.load() != 0);
-  if (has_sleeper && !is_closed_) watcher_.arm();
+  if (has_sleeper() && !is_closed_) watcher_.arm();
 }
 
 /// Returns whether an encrypted connection has bytes that the kernel does not report any more.
@@ -370,7 +378,7 @@ bool net_endpoint::read_control(connection& from) {
 
 void net_endpoint::read_bulk(connection& from) {
   reading_from_ = from.who;
-  const socket_state how = from.bulk.read(*this, k_most_read);
+  const socket_state how = from.bulk.read(*this, k_turn_bytes);
   if (from.bulk.is_invalid()) return fail(from.who);
   if (how == socket_state::ended || how == socket_state::failed) stop_reading(from, bulk);
 }

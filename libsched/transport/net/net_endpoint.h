@@ -123,8 +123,9 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   // The connections (net_endpoint.cc)
   connection* open_connection_to(rank peer) const;
   void pump();
+  bool has_sleeper() const;
   void write_all();
-  bool write(connection& to);
+  bool write(connection& to, std::uint64_t most);
   void watch_room(connection& to, which socket, bool is_blocked);
   void put(rank peer, const frame& head, std::span<const std::byte> first = {}, std::span<const std::byte> second = {});
   void put_about(const net_link& state, frame_kind kind, std::uint64_t value);
