@@ -56,6 +56,8 @@ class awaited_links {
 
   /// Returns whether any link waits, or has an event that was not reported.
   bool has_any() const { return waiting_ != 0; }
+  /// Returns the number of links that wait, or have an event that was not reported.
+  std::size_t waiting() const { return waiting_; }
   /// Returns the number of events that were not reported.
   std::size_t due() const { return due_.size(); }
 

@@ -12,6 +12,7 @@
 // without a `goodbye`. Each rank that detects a loss informs its peers, and then ignores all bytes of the lost rank.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -156,6 +157,8 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   void tell(link_id link, std::uint64_t net_link::*value, std::uint64_t now);
   bool is_awaited(link_id link, round_no round) const;
   bool has_arrived(link_id link);
+  void expect(const net_link& state);
+  bool read_expected();
 
   const int process_;  ///< the process that has opened the endpoint
   const std::chrono::milliseconds shutdown_, lost_after_;
@@ -171,8 +174,10 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   std::vector<connection*> unwritten_;  ///< connections with bytes or values that were not written yet
   std::size_t blocked_ = 0;             ///< number of sockets that take no more bytes now
   rank reading_from_ = k_no_rank;
-  std::vector<rank> suspects_;     ///< ranks that a peer has reported as lost, or whose connection has ended
-  std::vector<link_id> streamed_;  ///< links whose payloads the bulk socket has just taken
+  std::array<connection*, 2> expected_{};  ///< the peers whose small messages this rank has awaited last
+  std::uint32_t looks_ = 0;                ///< number of calls of read_expected()
+  std::vector<rank> suspects_;             ///< ranks that a peer has reported as lost, or whose connection has ended
+  std::vector<link_id> streamed_;          ///< links whose payloads the bulk socket has just taken
 
   net_links links_;
   awaited_links<net_links> awaited_{links_};
