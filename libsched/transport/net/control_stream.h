@@ -1,4 +1,7 @@
-// The control socket of a pair of ranks: small frames, which are gathered and written together. (frame.h)
+// The control socket of a pair of ranks: short frames, which are gathered and written together. (frame.h)
+//
+// Payloads that are longer than a few KiB are not copied: write() takes them from the source, and read() puts them
+// where they belong (`landing`).
 #pragma once
 
 #include <cstddef>
@@ -45,15 +48,34 @@ class control_stream {
 
   /// Writes as many bytes as the kernel takes.
   socket_state write();
+  /// Puts a frame as put() does, and writes as many bytes as the kernel takes, without a copy of those of the frame.
+  socket_state write(frame head, std::span<const std::byte> first, std::span<const std::byte> second);
 
-  /// Reads bytes that have arrived, into the buffer. The spans that next() has returned become invalid.
-  socket_state read();
+  /// A message whose payload is not read into the buffer.
+  struct landing {
+    frame head;
+    message_head what;
+    std::uint64_t moved;  ///< number of bytes of the payload that have arrived
+  };
+  /// Returns the message that lands, or null.
+  const landing* landing_message() const { return is_landing_ ? &landing_ : nullptr; }
+  /// If a part of the next frame has arrived, and the frame is a message that is longer than the buffer, begins to land
+  /// the message, and returns true.
+  bool begin_landing();
+  /// Moves the bytes of the landing message that are in the buffer to `place`, where its payload begins. Null: drops
+  /// the bytes.
+  void land(std::byte* place);
+
+  /// Reads bytes that have arrived, into the buffer. The spans that next() has returned become invalid. If a message
+  /// lands, its payload begins at `place`, as for land().
+  socket_state read(std::byte* place);
   /// Returns whether bytes have arrived that the kernel does not report any more.
   bool has_decrypted() const { return socket_.has_decrypted(); }
 
   struct incoming {
     frame head;
     std::span<const std::byte> bytes;
+    bool has_landed = false;  ///< `bytes` ends before the payload, which has landed
   };
   /// Removes and returns the next complete frame that was read. Returns std::nullopt if no frame is complete, or if the
   /// next frame is invalid (is_invalid()).
@@ -65,6 +87,8 @@ class control_stream {
   void close() { socket_.reset(); }
 
  private:
+  socket_state read_payload(std::byte* place);
+
   stream_socket socket_;
   std::size_t most_bytes_;
   std::size_t reserved_ = 0;
@@ -72,6 +96,8 @@ class control_stream {
   std::size_t written_ = 0;  ///< number of bytes of outgoing_ that were written
   std::vector<std::byte> incoming_;
   std::size_t begin_ = 0, end_ = 0;  ///< bytes of incoming_ that were read but not returned by next()
+  bool is_landing_ = false;
+  landing landing_{};
   bool is_invalid_ = false;
 };
 

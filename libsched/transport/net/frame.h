@@ -1,8 +1,9 @@
 // The format of the bytes between two ranks. (docs/inside/net.md)
 //
 // Two sockets connect a pair of ranks. Each carries frames in both directions. A frame is a head, and `bytes` further
-// bytes. Frames of the control socket are small, and their order is the order of the sender's calls. The bulk socket
-// carries payloads larger than k_small_bytes, after the receiver has named the memory:
+// bytes. Frames of the control socket are short, and their order is the order of the sender's calls. The bulk socket
+// carries payloads larger than k_most_direct_bytes, and payloads larger than k_small_bytes if the control socket takes
+// no more bytes, after the receiver has named the memory:
 //
 //     sender                     receiver
 //       announcement   ────►       (only if `ready` has not arrived when the message is sent)
@@ -23,14 +24,16 @@
 
 namespace lsched {
 
-/// Largest payload that travels on the control socket, with its head.
-inline constexpr std::uint64_t k_small_bytes = 16384;
+/// Payloads of at most this size always travel on the control socket, with their heads.
+inline constexpr std::uint64_t k_small_bytes = std::uint64_t{16} << 10;
+/// Larger payloads, up to this size, travel on the control socket if the kernel takes them at once.
+inline constexpr std::uint64_t k_most_direct_bytes = std::uint64_t{64} << 10;
 /// Largest part of a payload in one frame of the bulk socket. Edges whose messages are in flight alternate.
 inline constexpr std::uint64_t k_part_bytes = std::uint64_t{256} << 10;
 
 enum class frame_kind : std::uint32_t {
   // About an edge that leads from the sender of the frame to its receiver:
-  message,       ///< followed by a message_head and the payload, which is small
+  message,       ///< followed by a message_head and the payload
   announcement,  ///< followed by a message_head; the payload follows on the bulk socket when the receiver is ready
   signal,        ///< the register of the edge has at least `value`
   last_message,  ///< no message follows that of round `value`

@@ -75,7 +75,8 @@ result<bool> net_endpoint::begin(std::vector<net_sockets> sockets) {
     net_sockets& of = sockets[static_cast<std::size_t>(peer)];
     connections_.push_back(nullptr);
     if (!of.control) continue;
-    auto made = std::make_unique<connection>(peer, std::move(of), std::max<std::size_t>(most, 2 * k_small_bytes));
+    auto made = std::make_unique<connection>(peer, std::move(of),
+                                             std::max<std::size_t>(most, k_most_direct_bytes + sizeof(message_head)));
     for (const which socket : {control, bulk}) {
       epoll_event what{.events = EPOLLIN, .data = {.u64 = name_of(peer, socket)}};
       const int number = socket == control ? made->control.socket() : made->bulk.socket();
@@ -83,7 +84,7 @@ result<bool> net_endpoint::begin(std::vector<net_sockets> sockets) {
         return failure{status::no_memory, std::string("the connection cannot be watched: ") + strerror(errno), peer};
       guard_.add(number);
     }
-    made->control.reserve(8 * sizeof(frame));
+    made->control.reserve(8 * sizeof(frame) + k_most_direct_bytes);
     connections_.back() = std::move(made);
   }
   unwritten_.reserve(connections_.size());
@@ -364,12 +365,15 @@ bool net_endpoint::has_decrypted(const connection& from, which socket) const {
 
 /// Returns true if more bytes may have arrived.
 bool net_endpoint::read_control(connection& from) {
-  const socket_state how = from.control.read();
-  while (const auto news = from.control.next()) {
-    if (!take(from, *news)) return fail(from.who), false;
-    if (from.is_lost) return false;
-  }
-  if (from.control.is_invalid()) return fail(from.who), false;
+  socket_state how = socket_state::blocked;
+  do {
+    how = from.control.read(landing_place(from));
+    while (const auto news = from.control.next()) {
+      if (!take(from, *news)) return fail(from.who), false;
+      if (from.is_lost) return false;
+    }
+    if (from.control.is_invalid() || !begin_landing(from)) return fail(from.who), false;
+  } while (how == socket_state::blocked && from.control.landing_message() != nullptr);
   if (how != socket_state::ended && how != socket_state::failed) return how == socket_state::blocked;
   stop_reading(from, control);
   if (!from.has_said_goodbye) suspects_.push_back(from.who);

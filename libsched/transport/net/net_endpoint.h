@@ -1,9 +1,10 @@
 // Transport `net`, for ranks that stream sockets connect. (docs/inside/net.md)
 //
-// Two sockets connect each pair of ranks (frame.h). Payloads of up to 16 KiB, signals and all records travel on the
+// Two sockets connect each pair of ranks (frame.h). Payloads of up to 64 KiB, signals and all records travel on the
 // control socket. Larger payloads travel on the bulk socket, from the source to the target without a copy in this
 // library, after the receiver has named the target. So the bulk socket never holds a message that no rank awaits, and
-// edges cannot block each other.
+// edges cannot block each other. While the control socket takes no more bytes, payloads of more than 16 KiB travel on
+// the bulk socket, too.
 //
 // Signals, credits and `ready` are values that only grow. While the control socket takes no more bytes, a newer value
 // replaces an older one, so a rank that does not read cannot make another rank's memory grow.
@@ -130,6 +131,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   void watch_room(connection& to, which socket, bool is_blocked);
   void put(rank peer, const frame& head, std::span<const std::byte> first = {}, std::span<const std::byte> second = {});
   void put_about(const net_link& state, frame_kind kind, std::uint64_t value);
+  void write_message(connection& to, const frame& head, const message_head& what, const std::byte* payload);
   void put_news(connection& to);
   void put_news(net_link& of);
   void note_unwritten(connection& to);
@@ -148,6 +150,11 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   // The data path (net_endpoint_data.cc)
   bool take(connection& from, const control_stream::incoming& news);
   bool take_message(link_id link, const control_stream::incoming& news);
+  bool take_announcement(link_id link, const frame& head, const message_head& what);
+  bool begin_message(link_id link, const frame& head, const message_head& what);
+  bool begin_landing(connection& from);
+  std::byte* landing_place(const connection& from);
+  std::byte* place_of(link_id link, round_no round);
   bool take_value(link_id link, const frame& news);
   bool transmit(link_id link, round_no round, const message& payload);
   void begin_stream(link_id link);

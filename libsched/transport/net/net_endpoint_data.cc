@@ -10,6 +10,9 @@ namespace {
 
 using wait = net_link::wait;
 
+/// Larger payloads are not copied to the buffer of the control socket.
+constexpr std::uint64_t k_least_uncopied = 4096;
+
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
@@ -32,8 +35,10 @@ bool net_endpoint::transmit(link_id link, round_no round, const message& payload
   net_link& state = links_[link];
   const message_head what{payload.null ? 0 : payload.bytes, payload.tally, payload.null ? 1u : 0u};
   const frame about{.kind = frame_kind::message, .instance = state.instance, .index = state.index, .value = round};
-  if (!state.is_large(what.bytes)) {
-    put(state.spec.peer, about, bytes_of(what), {payload.data, what.bytes});
+  connection* const to = open_connection_to(state.spec.peer);
+  if (to == nullptr && what.bytes <= k_most_direct_bytes) return true;
+  if (!state.is_large(what.bytes) || (what.bytes <= k_most_direct_bytes && !to->waits_for_room[control])) {
+    write_message(*to, about, what, payload.data);
     return true;
   }
   state.outgoing = payload;
@@ -46,6 +51,16 @@ bool net_endpoint::transmit(link_id link, round_no round, const message& payload
     put(state.spec.peer, announcement, bytes_of(what));
   }
   return false;
+}
+
+// Short messages are gathered until the next flush. A long message is written at once, because that saves a copy.
+void net_endpoint::write_message(connection& to, const frame& head, const message_head& what,
+                                 const std::byte* payload) {
+  if (what.bytes <= k_least_uncopied || to.waits_for_room[control])
+    return put(to.who, head, bytes_of(what), {payload, what.bytes});
+  if (to.control.write(head, bytes_of(what), {payload, what.bytes}) == socket_state::blocked)
+    watch_room(to, control, true);
+  if (to.control.unwritten() != 0) note_unwritten(to);
 }
 
 void net_endpoint::begin_stream(link_id link) {
@@ -83,7 +98,7 @@ bool net_endpoint::receive(link_id link, round_no round, message_target into, ar
 /// Returns true if the target has room for every message of the edge, so that the receiver is ready for a large payload
 /// before it knows the length of the payload.
 bool net_endpoint::can_land(const net_link& state) const {
-  return state.is_large(state.spec.capacity) && !state.spec.announced &&
+  return state.spec.capacity > k_most_direct_bytes && !state.spec.announced &&
          (state.spec.in_place || state.into.bytes >= state.spec.capacity);
 }
 
@@ -209,28 +224,79 @@ bool net_endpoint::is_awaited(link_id link, round_no round) const {
 }
 
 bool net_endpoint::take_message(link_id link, const control_stream::incoming& news) {
-  const bool is_whole = news.head.kind == frame_kind::message;
+  const frame& head = news.head;
   message_head what;
   if (news.bytes.size() < sizeof what) return false;
   std::memcpy(&what, news.bytes.data(), sizeof what);
   const std::span<const std::byte> payload = news.bytes.subspan(sizeof what);
-  if (payload.size() != (is_whole ? what.bytes : 0)) return false;
+  const bool is_whole = head.kind == frame_kind::message;
+  if (!news.has_landed && payload.size() != (is_whole ? what.bytes : 0)) return false;
   if (link == k_no_link || !links_[link].is_live) return true;
+  if (!is_whole) return take_announcement(link, head, what);
+  if (!news.has_landed && !begin_message(link, head, what)) return false;
 
   net_link& state = links_[link];
-  const round_no round = news.head.value;
-  net_cell& cell = state.cell_of(round);
-  if (state.spec.signal || what.bytes > state.spec.capacity || state.is_large(what.bytes) == is_whole ||
+  std::byte* const place = place_of(link, head.value);
+  if (place == nullptr && what.bytes != 0) return true;
+  if (!payload.empty()) std::memcpy(place, payload.data(), payload.size());
+  if (state.lands_in_target) {
+    state.incoming = {place, what.bytes, what.tally, false};
+    if (has_arrived(link)) awaited_.satisfy(link);
+    return true;
+  }
+  state.cell_of(head.value) = {net_cell::content::whole, head.value, what, state.cell_of(head.value).payload};
+  if (is_awaited(link, head.value) && take_cell(link)) awaited_.satisfy(link);
+  return true;
+}
+
+bool net_endpoint::take_announcement(link_id link, const frame& head, const message_head& what) {
+  net_link& state = links_[link];
+  net_cell& cell = state.cell_of(head.value);
+  if (state.spec.signal || what.bytes > state.spec.capacity || !state.is_large(what.bytes) || what.null != 0)
+    return false;
+  if (state.ready >= head.value) return true;  // the announcement has crossed `ready`
+  if (cell.has != net_cell::content::nothing) return false;
+  cell = {net_cell::content::announced, head.value, what, cell.payload};
+  if (is_awaited(link, head.value) && take_cell(link)) awaited_.satisfy(link);
+  return true;
+}
+
+/// Decides where the payload of a message goes. Returns false if the frame breaks the protocol.
+bool net_endpoint::begin_message(link_id link, const frame& head, const message_head& what) {
+  net_link& state = links_[link];
+  if (state.spec.signal || what.bytes > std::min(state.spec.capacity, k_most_direct_bytes) ||
       (what.null != 0 && what.bytes != 0))
     return false;
-  if (!is_whole && state.ready >= round) return true;  // the announcement has crossed `ready`
-  if (cell.has != net_cell::content::nothing || (is_awaited(link, round) && state.moved != 0)) return false;
-  cell.has = is_whole ? net_cell::content::whole : net_cell::content::announced;
-  cell.round = round;
-  cell.what = what;
-  if (!payload.empty()) std::memcpy(cell.payload, payload.data(), payload.size());
-  if (is_awaited(link, round) && take_cell(link)) awaited_.satisfy(link);
+  const bool is_now = is_awaited(link, head.value);
+  if (state.cell_of(head.value).has != net_cell::content::nothing || (is_now && state.moved != 0)) return false;
+  state.lands_in_target =
+      is_now && !state.spec.announced && !state.spec.in_place && what.null == 0 && what.bytes <= state.into.bytes;
   return true;
+}
+
+/// Returns the memory for the payload of the message that begin_message() has seen last, or nullptr if the message was
+/// abandoned.
+std::byte* net_endpoint::place_of(link_id link, round_no round) {
+  if (link == k_no_link || !links_[link].is_live) return nullptr;
+  net_link& state = links_[link];
+  if (!state.lands_in_target) return state.cell_of(round).payload;
+  return is_awaited(link, round) ? state.into.memory : nullptr;
+}
+
+/// Begins to land the next message of a peer if it is long. Returns false if the frame breaks the protocol.
+bool net_endpoint::begin_landing(connection& from) {
+  if (!from.control.begin_landing()) return !from.control.is_invalid();
+  const auto& [head, what, moved] = *from.control.landing_message();
+  const link_id link = links_.find(head.instance, from.who, false, head.index);
+  if (link != k_no_link && links_[link].is_live && !begin_message(link, head, what)) return false;
+  from.control.land(place_of(link, head.value));
+  return true;
+}
+
+std::byte* net_endpoint::landing_place(const connection& from) {
+  const control_stream::landing* const now = from.control.landing_message();
+  if (now == nullptr) return nullptr;
+  return place_of(links_.find(now->head.instance, from.who, false, now->head.index), now->head.value);
 }
 
 bool net_endpoint::take_value(link_id link, const frame& news) {
@@ -270,8 +336,7 @@ bool net_endpoint::part(const frame& about, const message_head& what) {
 std::byte* net_endpoint::target(const frame& about) {
   const link_id link = links_.find(about.instance, reading_from_, false, about.index);
   if (link == k_no_link || !is_awaited(link, about.value)) return nullptr;
-  const net_link& state = links_[link];
-  return (state.spec.in_place ? state.landing : state.into.memory) + state.moved;
+  return links_[link].target_of(about.value) + links_[link].moved;
 }
 
 void net_endpoint::moved(const frame& about, std::uint64_t bytes) {
@@ -286,7 +351,7 @@ bool net_endpoint::end(const frame& about) {
   const bool is_whole = std::exchange(state.moved, 0) == state.incoming.bytes;
   if (about.kind == frame_kind::broken) return true;
   if (!is_whole) return false;
-  state.incoming.data = state.spec.in_place ? state.landing : state.into.memory;
+  state.incoming.data = state.target_of(about.value);
   if (has_arrived(link)) awaited_.satisfy(link);
   return true;
 }
@@ -296,7 +361,7 @@ bool net_endpoint::end(const frame& about) {
 /// Notes that the next bytes probably come from the peer of a link that begins to wait.
 void net_endpoint::expect(const net_link& state) {
   connection* const from = open_connection_to(state.spec.peer);
-  if (from == nullptr || state.is_large(state.spec.capacity))
+  if (from == nullptr || state.spec.capacity > k_most_direct_bytes)
     expected_ = {};
   else if (from != expected_[0])
     expected_ = {from, expected_[0]};
@@ -308,7 +373,9 @@ bool net_endpoint::read_expected() {
   if (awaited_.waiting() > 2 || health_ != status::ok || ++looks_ % 4 == 0 || has_sleeper()) return false;
   connection* const from = expected_[expected_[1] == nullptr ? 0 : looks_ % 2];
   if (from == nullptr || from->is_lost || from->has_ended[control]) return false;
-  (void)read_control(*from);
+  do {
+    (void)read_control(*from);
+  } while (has_decrypted(*from, control));
   verify_suspects();
   write_all();
   return true;

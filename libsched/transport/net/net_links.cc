@@ -12,10 +12,10 @@ namespace {
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-std::uint64_t cell_bytes(const edge_spec& edge) { return aligned(std::min(edge.capacity, k_small_bytes)); }
+std::uint64_t cell_bytes(const edge_spec& edge) { return aligned(std::min(edge.capacity, k_most_direct_bytes)); }
 
 std::uint64_t landing_bytes(const edge_spec& edge) {
-  return edge.in_place && edge.capacity > k_small_bytes ? aligned(edge.capacity) : 0;
+  return edge.in_place && edge.capacity > k_most_direct_bytes ? aligned(edge.capacity) : 0;
 }
 
 /// Returns the size in bytes of the buffers for one end of an edge. A sender needs none: the kernel, or the buffer of

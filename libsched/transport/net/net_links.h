@@ -24,7 +24,7 @@ struct net_cell {
   content has = content::nothing;
   round_no round = 0;
   message_head what{};
-  std::byte* payload = nullptr;  ///< memory of the link, for small payloads
+  std::byte* payload = nullptr;  ///< memory of the link, for payloads of the control socket
 };
 
 /// The state of one end of an edge. Members for one direction have no meaning in the other direction.
@@ -60,13 +60,19 @@ struct net_link {
 
   // Incoming payload.
   std::array<net_cell, 2> cells{};  ///< for even and odd rounds
-  std::byte* landing = nullptr;     ///< memory for large payloads that are read in place
+  std::byte* landing = nullptr;     ///< memory for payloads that no cell can hold, and that are read in place
   message_target into{};
   arrival incoming{};
-  std::uint64_t moved = 0;  ///< number of bytes of the payload that have arrived on the bulk socket
+  std::uint64_t moved = 0;       ///< number of bytes of the payload that have arrived on the bulk socket
+  bool lands_in_target = false;  ///< the payload that arrives on the control socket goes to `into`, not to a cell
 
   net_cell& cell_of(round_no of) { return cells[of % 2]; }
   bool is_large(std::uint64_t bytes) const { return bytes > k_small_bytes; }
+  /// Returns the memory for the payload of a round that arrives on the bulk socket.
+  std::byte* target_of(round_no of) {
+    if (!spec.in_place) return into.memory;
+    return landing != nullptr ? landing : cell_of(of).payload;
+  }
 };
 
 class net_links {

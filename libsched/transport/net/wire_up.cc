@@ -21,7 +21,8 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t k_sockets = 2;       // control and bulk
 constexpr std::size_t k_most_attempts = 64;  // that one rank makes at a time
-constexpr auto k_least_time = 500ms;         // for a proof, if others wait
+constexpr int k_most_ahead = 32 << 10;  // bytes of the control socket that the kernel takes before it can send them
+constexpr auto k_least_time = 500ms;    // for a proof, if others wait
 
 descriptor new_socket(const net_address& for_family) {
   return descriptor(
@@ -35,9 +36,10 @@ void set(int socket, int level, int option, int value) {
 /// The kernel probes an idle connection each second, and so finds a dead host. TCP_USER_TIMEOUT is not set, because the
 /// kernel also counts the time in which a rank that computes or is stopped reads nothing (net_endpoint.cc,
 /// is_silent()).
-void prepare(int socket, const net_limits& limits) {
+void prepare(int socket, std::uint32_t which, const net_limits& limits) {
   const auto seconds = static_cast<int>(limits.lost_after.count() / 1000);
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (which == 0) set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, k_most_ahead);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
@@ -77,7 +79,7 @@ class attempt {
       begin(now);
     }
     if (shake_ == nullptr && connecting_ && is_connected()) {
-      prepare(connecting_.get(), limits_);
+      prepare(connecting_.get(), which_, limits_);
       shake_ =
           std::make_unique<handshake>(handshake::to_listener(std::move(connecting_), job_, place_.self, peer_, which_));
     }
@@ -231,7 +233,7 @@ class connector {
     stream_socket& place = place_of(of.peer(), of.which());
     if (of.peer() < place_.self) return;
     place = of.take_connection();
-    prepare(place.get(), limits_);
+    prepare(place.get(), of.which(), limits_);
   }
 
   bool is_complete() const {
