@@ -285,6 +285,7 @@ void net_endpoint::put_news(connection& to) {
 // Before a thread sleeps, writes all that the kernel takes, because the kernel wakes the thread only afterwards.
 void net_endpoint::write_all() {
   const std::uint64_t most = has_sleeper() ? std::numeric_limits<std::uint64_t>::max() : k_turn_bytes;
+  has_more_turns_ = false;
   for (std::size_t i = 0; i < unwritten_.size();) {
     if (connection& to = *unwritten_[i]; !write(to, most)) {
       ++i;
@@ -317,7 +318,9 @@ bool net_endpoint::write(connection& to, std::uint64_t most) {
     }
     is_written = is_written && !to.waits_for_room[socket];
   }
-  return is_written && to.news.empty() && (to.has_ended[bulk] || !to.bulk.has_more());
+  const bool has_more = !to.has_ended[bulk] && to.bulk.has_more();
+  has_more_turns_ = has_more_turns_ || (has_more && !to.waits_for_room[bulk]);
+  return is_written && to.news.empty() && !has_more;
 }
 
 /// Arranges that the kernel reports when a socket takes more bytes, if `is_blocked` is true.

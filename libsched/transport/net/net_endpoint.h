@@ -166,6 +166,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   bool has_arrived(link_id link);
   void expect(const net_link& state);
   bool read_expected();
+  void take_turns();
 
   const int process_;  ///< the process that has opened the endpoint
   const std::chrono::milliseconds shutdown_, lost_after_;
@@ -180,6 +181,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   std::vector<std::unique_ptr<connection>> connections_;  ///< by rank; null for this rank
   std::vector<connection*> unwritten_;  ///< connections with bytes or values that were not written yet
   std::size_t blocked_ = 0;             ///< number of sockets that take no more bytes now
+  bool has_more_turns_ = false;         ///< a bulk socket may take more bytes after its last turn
   rank reading_from_ = k_no_rank;
   std::array<connection*, 2> expected_{};  ///< the peers whose small messages this rank has awaited last
   std::uint32_t looks_ = 0;                ///< number of calls of read_expected()

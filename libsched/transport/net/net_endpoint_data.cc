@@ -12,6 +12,8 @@ using wait = net_link::wait;
 
 /// Larger payloads are not copied to the buffer of the control socket.
 constexpr std::uint64_t k_least_uncopied = 4096;
+/// Largest number of turns of the bulk sockets in one poll.
+constexpr int k_most_turns = 16;
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -381,11 +383,20 @@ bool net_endpoint::read_expected() {
   return true;
 }
 
+// The caller may compute for a long time before its next poll. So a poll continues while it has nothing to report and
+// the kernel takes bytes.
+void net_endpoint::take_turns() {
+  int turns = 0;
+  do {
+    pump();
+  } while (has_more_turns_ && awaited_.due() == 0 && !has_bad_news() && ++turns < k_most_turns);
+}
+
 std::size_t net_endpoint::poll(std::span<completion> out) {
   if (boards_.is_awaiting())
     (void)boards_.advance();
   else if (awaited_.due() <= out.size() && !read_expected())
-    pump();
+    take_turns();
   return awaited_.take(out);
 }
 
