@@ -24,7 +24,7 @@ namespace {
 constexpr std::uint64_t k_soon_ns = 30'000'000;
 
 TEST(messages, of_random_programs_of_threads_arrive_once_and_in_order) {
-  run_as_threads(perform_message_program, 1, full() ? 80'000 : 150);
+  run_as_threads(perform_message_program, 1, full() ? 80'000 : few_seeds(150));
 }
 TEST(messages, of_random_programs_of_processes_arrive_once_and_in_order) {
   run_as_processes(perform_message_program, 1, full() ? 20'000 : 12);

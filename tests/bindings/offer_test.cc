@@ -11,6 +11,7 @@
 
 #include "bindings/c/lsched.h"
 #include "tests/support/one_bucket.h"
+#include "tests/support/open_threads.h"
 
 namespace lsched {
 namespace {
@@ -35,7 +36,7 @@ class partial_world {
  public:
   partial_world(int ranks, const lsched_partial_desc& desc)
       : worlds_(static_cast<std::size_t>(ranks)), its(worlds_.size()) {
-    EXPECT_EQ(lsched_world_open_threads(ranks, nullptr, worlds_.data(), nullptr), LSCHED_OK);
+    EXPECT_EQ(testing::open_threads(ranks, nullptr, worlds_.data(), nullptr), LSCHED_OK);
     for (std::size_t r = 0; r < its.size(); ++r) {
       EXPECT_EQ(lsched_world_set(worlds_[r], LSCHED_NONBLOCKING, 1), LSCHED_OK);
       EXPECT_EQ(lsched_partial_create(worlds_[r], &desc, &its[r], nullptr), LSCHED_OK);

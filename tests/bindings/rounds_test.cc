@@ -15,7 +15,7 @@ namespace lsched::testing {
 namespace {
 
 TEST(counts_of_a_round, reach_whoever_does_not_know_them_among_threads) {
-  run_as_threads(perform_list_program, 1, full() ? 4000 : 120);
+  run_as_threads(perform_list_program, 1, full() ? 4000 : few_seeds(120));
 }
 TEST(counts_of_a_round, reach_whoever_does_not_know_them_among_processes) {
   run_as_processes(perform_list_program, 1, full() ? 400 : 12);

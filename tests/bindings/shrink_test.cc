@@ -11,6 +11,7 @@
 #include "bindings/c/lsched.h"
 #include "libsched/schedule/draw.h"
 #include "tests/support/one_bucket.h"
+#include "tests/support/open_threads.h"
 #include "tests/support/sampling.h"
 #include "tests/support/shared_memory_names.h"
 #include "tests/support/shrink_trials.h"
@@ -28,7 +29,7 @@ constexpr std::uint64_t k_short_ns = 50'000'000;
 class threads_world {
  public:
   explicit threads_world(int ranks) : worlds_(static_cast<std::size_t>(ranks)) {
-    EXPECT_EQ(lsched_world_open_threads(ranks, nullptr, worlds_.data(), nullptr), LSCHED_OK);
+    EXPECT_EQ(testing::open_threads(ranks, nullptr, worlds_.data(), nullptr), LSCHED_OK);
   }
   ~threads_world() {
     for (lsched_world* one : worlds_) EXPECT_EQ(lsched_world_close(one), LSCHED_OK);

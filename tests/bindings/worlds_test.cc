@@ -16,6 +16,7 @@
 #include "tests/support/barrier.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
+#include "tests/support/open_threads.h"
 #include "tests/support/process_ranks.h"
 #include "tests/support/process_status.h"
 #include "tests/support/sampling.h"
@@ -31,7 +32,7 @@ void run_as_threads(std::uint64_t first, std::uint64_t last) {
     std::vector<lsched_world*> opened(static_cast<std::size_t>(ranks));
     const lsched_config config = test_config();
     diagnostic why;
-    ASSERT_EQ(lsched_world_open_threads(ranks, &config, opened.data(), &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(open_threads(ranks, &config, opened.data(), &why), LSCHED_OK) << why.text;
     std::vector<std::jthread> threads;
     for (std::int32_t r = 0; r < ranks; ++r)
       threads.emplace_back([&, r, seed] {
@@ -57,7 +58,7 @@ void run_as_processes(std::uint64_t first, std::uint64_t last) {
   }
 }
 
-TEST(worlds, random_programs_of_threads_compute_what_they_promise) { run_as_threads(1, full() ? 1000 : 24); }
+TEST(worlds, random_programs_of_threads_compute_what_they_promise) { run_as_threads(1, full() ? 1000 : few_seeds(24)); }
 TEST(worlds, random_programs_of_processes_compute_what_they_promise) { run_as_processes(1, full() ? 200 : 6); }
 
 // --- independence of worlds --------------------------------------------------------------------------------

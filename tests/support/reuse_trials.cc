@@ -22,6 +22,7 @@
 #include "tests/support/c_request.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
+#include "tests/support/open_threads.h"
 #include "tests/support/shared_object.h"
 #include "tests/support/wait_until.h"
 
@@ -229,7 +230,7 @@ std::string play_cancel(lsched_world* world, rank self, const drawn_collective& 
 
 reuse_result reuse_after_cancels(rank ranks, std::uint64_t seed, std::uint64_t cancels) {
   std::vector<lsched_world*> worlds(static_cast<std::size_t>(ranks));
-  if (lsched_world_open_threads(ranks, nullptr, worlds.data(), nullptr) != LSCHED_OK) return {0, 0, "open fails"};
+  if (open_threads(ranks, nullptr, worlds.data(), nullptr) != LSCHED_OK) return {0, 0, "open fails"};
   tally all{};
   std::mutex lock;
   std::string complaints;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "tests/support/open_threads.h"
 
 namespace lsched::testing {
 
@@ -54,7 +55,7 @@ class world_of_threads {
   explicit world_of_threads(std::int32_t ranks, lsched_config config = test_config())
       : runtimes_(static_cast<std::size_t>(ranks)) {
     diagnostic why;
-    if (lsched_world_open_threads(ranks, &config, runtimes_.data(), &why) != LSCHED_OK) ADD_FAILURE() << why.text;
+    if (open_threads(ranks, &config, runtimes_.data(), &why) != LSCHED_OK) ADD_FAILURE() << why.text;
   }
   ~world_of_threads() {
     for (lsched_world* one : runtimes_) EXPECT_EQ(lsched_world_close(one), LSCHED_OK);

@@ -29,6 +29,7 @@ using lsched::testing::create_barrier;
 using lsched::testing::diagnostic;
 using lsched::testing::k_limit_ns;  // timeout of waits that must succeed
 using lsched::testing::one_bucket;
+using lsched::testing::open_threads;
 using lsched::testing::test_config;
 using lsched::testing::world_of_threads;
 constexpr std::uint64_t k_short_ns = 20'000'000;  // timeout of waits that must time out
@@ -590,7 +591,7 @@ TEST(c_mismatch, a_rank_that_has_closed_is_named_at_once) {
   world_of_threads world(2);
   std::vector<lsched_world*> pair(2);
   lsched_config config = test_config();
-  ASSERT_EQ(lsched_world_open_threads(2, &config, pair.data(), nullptr), LSCHED_OK);
+  ASSERT_EQ(open_threads(2, &config, pair.data(), nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_world_close(pair[1]), LSCHED_OK);
   lsched_schedule* schedule = nullptr;
   diagnostic why;
@@ -603,7 +604,7 @@ TEST(c_mismatch, a_rank_that_has_closed_is_named_at_once) {
 TEST(c_mismatch, a_commit_that_finds_a_rank_gone_ends_what_was_running) {
   lsched_config config = test_config();
   std::vector<lsched_world*> pair(2);
-  ASSERT_EQ(lsched_world_open_threads(2, &config, pair.data(), nullptr), LSCHED_OK);
+  ASSERT_EQ(open_threads(2, &config, pair.data(), nullptr), LSCHED_OK);
   lsched_schedule* barriers[2]{};
   {
     std::jthread other([&] { EXPECT_EQ(create_barrier(pair[1], &barriers[1], nullptr), LSCHED_OK); });

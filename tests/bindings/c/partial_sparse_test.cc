@@ -235,7 +235,7 @@ TEST(c_partial_sparse, while_a_round_is_under_way_nobody_looks) {
   config.commit_timeout_ns = k_limit_ns;
   config.progress = LSCHED_PROGRESS_CALLER;  // without calls, a rank makes no progress
   std::vector<lsched_world*> world(2);
-  ASSERT_EQ(lsched_world_open_threads(2, &config, world.data(), nullptr), LSCHED_OK);
+  ASSERT_EQ(lsched::testing::open_threads(2, &config, world.data(), nullptr), LSCHED_OK);
   std::vector<lsched_schedule*> its(2);
   {
     std::jthread other([&] { its[1] = create(world[1], request("oktopk", "solo")); });

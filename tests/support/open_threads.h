@@ -1,0 +1,22 @@
+// Opens the worlds of tests whose ranks are threads.
+#pragma once
+
+#include <cstdint>
+
+#include "bindings/c/lsched.h"
+
+namespace lsched::testing {
+
+/// Returns the number of emulated hosts in each world that open_threads() opens (LSCHED_TEST_HOSTS), or 0. The
+/// transport net connects the hosts, and the ranks of a host share memory. With as many hosts as ranks, no ranks share
+/// memory.
+std::int32_t emulated_hosts();
+
+/// Returns the number of random programs to run outside of soaks. With emulated hosts, worlds open and run slowly.
+inline std::uint64_t few_seeds(std::uint64_t usual) { return emulated_hosts() == 0 ? usual : 4; }
+
+/// Opens a world whose ranks are threads of this process, with the arguments of lsched_world_open_threads.
+lsched_status open_threads(std::int32_t ranks, const lsched_config* config, lsched_world** worlds,
+                           lsched_diagnostic* why);
+
+}  // namespace lsched::testing
