@@ -51,8 +51,9 @@ class child_ranks {
     waitpid(std::exchange(child, 0), nullptr, 0);
   }
 
-  /// Suspends one child. Only kill() ends the child afterwards.
+  /// Suspends one child, until resume() or kill().
   void stop(rank of) const { ::kill(children_[static_cast<std::size_t>(of)], SIGSTOP); }
+  void resume(rank of) const { ::kill(children_[static_cast<std::size_t>(of)], SIGCONT); }
 
   /// Waits for one child, and kills the child at the time limit. Returns a description of the child's failure, or an
   /// empty string.

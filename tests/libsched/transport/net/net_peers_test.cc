@@ -432,7 +432,7 @@ TEST(net, keeps_a_record_that_arrives_before_the_first_board_is_open) {
   const auto ends = open_all(3);
   std::vector<std::unique_ptr<board>> boards;
   rank missing = k_no_rank;
-  for (const std::size_t r : {1, 2, 0}) {
+  for (const std::size_t r : {1u, 2u, 0u}) {
     boards.push_back(ends[r]->open_home_board());
     ASSERT_EQ(boards.back()->post({}, &missing), status::ok);
     int polls = 0;  // reads the record on rank 0

@@ -1,0 +1,37 @@
+// Hosts of a test, as network name spaces of Linux. A switch connects them. Only root may make such hosts.
+#pragma once
+
+#include <string>
+
+namespace lsched::testing {
+
+class network_hosts {
+ public:
+  /// Makes hosts with the addresses 10.9.0.1, 10.9.0.2, … on their interfaces eth0.
+  explicit network_hosts(int hosts);
+  ~network_hosts();
+  network_hosts(const network_hosts&) = delete;
+  network_hosts& operator=(const network_hosts&) = delete;
+
+  /// Returns false if this process may not make hosts, or if the system lacks the command `ip`.
+  bool exist() const { return exist_; }
+
+  /// Moves the calling thread, and threads and processes that it starts later, to a host. Returns false on an error.
+  bool enter(int host) const;
+  /// Adds a second interface, with the same address on each host, as the network of containers has.
+  void add_equal_interface(int host) const;
+  /// Takes the link of a host down, as if the host had lost its power.
+  void cut(int host) const;
+  /// Drops all frames to a host, but not those from the host.
+  void drop_frames_to(int host) const;
+
+ private:
+  std::string name_of(int host) const { return prefix_ + std::to_string(host); }
+  std::string switch_name() const { return prefix_ + "switch"; }
+
+  const int hosts_;
+  const std::string prefix_;
+  bool exist_ = false;
+};
+
+}  // namespace lsched::testing
