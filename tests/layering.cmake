@@ -99,8 +99,10 @@ room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transp
   collectives/written collectives/requests bindings/cli/msccl bindings/cli/goal offload bindings bindings/mpi bindings/c)
 room(bindings/cli/picture ops libsched/schedule libsched/trace libsched/simulate bindings)
 room(bindings/cli/program ops bindings bindings/cli/common)
+room(bindings/cli/hosts ops offload/open bindings bindings/c bindings/cli/common)
 room(bindings/cli ops libsched/schedule libsched/trace libsched/transport/shm collectives/requests collectives/baselines
-  offload bindings bindings/mpi bindings/cli/goal bindings/cli/picture bindings/cli/common bindings/cli/program)
+  offload bindings bindings/mpi bindings/cli/goal bindings/cli/picture bindings/cli/common bindings/cli/program
+  bindings/cli/hosts)
 room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives
   collectives/requests bindings bindings/cpp bindings/cli/common bindings/cli/goal bindings/cli/picture)
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives collectives/requests

@@ -1,7 +1,10 @@
-// Opens a world: as a rank of `lsched run`, as a world of one rank, or with threads as ranks.
+// Opens a world: as a rank of a launcher, as a world of one rank, or with threads as ranks.
+#include "bindings/c/build_id.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/world.h"
 #include "bindings/foreign_launcher.h"
+#include "offload/open/launch_exchange.h"
+#include "offload/open/node_world.h"
 
 using namespace lsched;
 
@@ -25,7 +28,9 @@ lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched
     if (!options) return report(diagnostic, options.error());
     const auto where = find_launch_to_join();
     if (!where) return report(diagnostic, where.error());
-    auto made = *where ? open_launched(**where, options->segment) : open_alone(options->segment);
+    auto made = !*where                 ? open_alone(options->segment)
+                : has_exchange(**where) ? open_over_hosts(**where, LSCHED_BUILD, options->segment)
+                                        : open_launched(**where, options->segment);
     if (!made) return report(diagnostic, made.error());
     *world = new lsched_world(std::move(made->net), *options, made->around);
     return report_opened(made->warning, diagnostic);

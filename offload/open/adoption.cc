@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,12 +14,6 @@
 
 namespace lsched {
 namespace {
-
-failure not_a_rank(const launch& where, std::int32_t starter) {
-  return {status::state, "This process was started by rank " + std::to_string(where.self) + " (process " +
-                             std::to_string(starter) +
-                             ") and is not a rank; set LSCHED_WORLD=alone to open a world of its own"};
-}
 
 /// Returns the failure for a process whose descriptor from the launcher is closed or refers to another file.
 failure lacks_segment(const launch& where) {
@@ -46,6 +41,36 @@ std::optional<failure> end_with_launcher(int descriptor) {
 }
 
 }  // namespace
+
+failure not_a_rank(const launch& where, std::int32_t starter) {
+  return {status::state, "This process was started by rank " + std::to_string(where.self) + " (process " +
+                             std::to_string(starter) +
+                             ") and is not a rank; set LSCHED_WORLD=alone to open a world of its own"};
+}
+
+std::int32_t creator_of(int socket) {
+  ucred creator{};
+  socklen_t bytes = sizeof creator;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &creator, &bytes) == 0 ? creator.pid : 0;
+}
+
+std::optional<failure> adopt_exchange(const launch& where) {
+  if (!where.launcher)
+    return failure{status::argument, std::string(k_run_launcher) +
+                                         " is not set, although other variables of `lsched run` are: start the "
+                                         "program with `lsched run`"};
+  if (const std::int32_t starter = find_user_above(creator_of(where.descriptor)); starter != 0)
+    return not_a_rank(where, starter);
+  // The owner of the launcher's pipe is the process that has become this rank, see end_with_launcher().
+  if (const int owner = fcntl(*where.launcher, F_GETOWN); owner > 0) {
+    if (is_above(owner)) return not_a_rank(where, owner);
+    return failure{status::state,
+                   "rank " + std::to_string(where.self) + " has already joined, as process " + std::to_string(owner)};
+  }
+  if (fcntl(where.descriptor, F_SETFD, FD_CLOEXEC) != 0)
+    return failure{status::transport, std::string("fcntl, for ") + k_run_descriptor + ": " + std::strerror(errno)};
+  return end_with_launcher(*where.launcher);
+}
 
 result<std::shared_ptr<shm_segment>> adopt_segment(const launch& where) {
   const int copy = fcntl(where.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);

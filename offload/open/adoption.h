@@ -1,7 +1,9 @@
 // Adoption of the place that the local launcher (`lsched run`) has prepared for this process.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/open/launch.h"
@@ -13,6 +15,18 @@ namespace lsched {
 /// STATE if a rank has started this process, TRANSPORT if the descriptor is not the launcher's, and ARGUMENT if the
 /// segment is for another number of ranks.
 result<std::shared_ptr<shm_segment>> adopt_segment(const launch& where);
+
+/// Returns the process that has created a pair of sockets, of which `socket` is one, or 0 if that process is in another
+/// process name space.
+std::int32_t creator_of(int socket);
+
+/// Returns the failure of a process that process `starter`, the rank in `where`, has started.
+failure not_a_rank(const launch& where, std::int32_t starter);
+
+/// Makes this process the rank in `where`, whose descriptor is the socket of the exchange (launch_exchange.h). Programs
+/// that this process executes do not inherit the socket. The kernel kills this process when the launcher ends. Returns
+/// STATE if a rank has started this process, or if another process already is this rank.
+std::optional<failure> adopt_exchange(const launch& where);
 
 /// Attaches this process to the segment, as the rank in `where`. If `where` names a descriptor of the launcher, then
 /// makes the kernel kill this process when the launcher ends. If this process is a child that the rank has forked,

@@ -10,6 +10,8 @@
 #include "libsched/transport/net/net_endpoint.h"
 #include "libsched/transport/shm/segment_source.h"
 #include "offload/cores.h"
+#include "offload/open/adoption.h"
+#include "offload/open/launch_exchange.h"
 #include "ops/counted.h"
 #include "ops/hash.h"
 
@@ -254,6 +256,11 @@ result<opened_rank> open_by_rendezvous(const world& place, std::string_view buil
   }
   if (const auto why = meet({place, build, home, unable}, exchange, way)) return *why;
   return way.take();
+}
+
+result<opened_rank> open_over_hosts(const launch& where, std::string_view build, const segment_options& how) {
+  if (const auto why = adopt_exchange(where)) return *why;
+  return open_by_rendezvous({where.self, where.size}, build, exchange_with_launcher(where, how.start_timeout), how);
 }
 
 }  // namespace lsched

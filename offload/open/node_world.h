@@ -23,4 +23,8 @@ namespace lsched {
 result<opened_rank> open_by_rendezvous(const world& place, std::string_view build, const exchange_function& exchange,
                                        const result<segment_options>& how);
 
+/// Opens the world of `lsched run --hosts` as the rank in `where`, by a rendezvous through the launcher
+/// (launch_exchange.h). Returns STATE if this process is not a rank, but was started by a rank.
+result<opened_rank> open_over_hosts(const launch& where, std::string_view build, const segment_options& how);
+
 }  // namespace lsched

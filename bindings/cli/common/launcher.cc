@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -24,7 +23,9 @@
 
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/executable.h"
+#include "bindings/cli/common/rank_outputs.h"
 #include "bindings/cli/common/recording_words.h"
+#include "bindings/cli/common/signal_gate.h"
 #include "bindings/environment.h"
 #include "libsched/transport/shm/region_size.h"
 #include "libsched/transport/shm/shm_segment.h"
@@ -54,78 +55,11 @@ struct start_fault {
   int error;
 };
 
-/// An output stream of a rank (standard output or standard error), and its destination.
-struct rank_output {
-  std::int32_t rank;
-  int from;
-  std::FILE* to;
-  std::string unfinished{};  ///< beginning of a line, whose newline has not been read yet
-};
-
-/// Copies the outputs of all ranks line by line, with the rank in front of each line. Returns when all write ends of
-/// the pipes are closed.
-void prepend_ranks(std::vector<rank_output> outputs) {
-  std::vector<pollfd> waits;
-  for (const rank_output& each : outputs) waits.push_back({each.from, POLLIN, 0});
-  for (std::size_t left = outputs.size(); left > 0 && (poll(waits.data(), waits.size(), -1) > 0 || errno == EINTR);)
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (std::exchange(waits[i].revents, 0) == 0) continue;
-      rank_output& one = outputs[i];
-      std::array<char, 4096> piece{};
-      const ssize_t got = read(one.from, piece.data(), piece.size());
-      if (got > 0) one.unfinished.append(piece.data(), static_cast<std::size_t>(got));
-      if (got <= 0 && !one.unfinished.empty()) one.unfinished += '\n';
-      std::string lines;
-      std::size_t begin = 0;
-      for (std::size_t end = 0; (end = one.unfinished.find('\n', begin)) != std::string::npos; begin = end + 1)
-        lines += std::to_string(one.rank) + ": " + one.unfinished.substr(begin, end + 1 - begin);
-      one.unfinished.erase(0, begin);
-      std::fwrite(lines.data(), 1, lines.size(), one.to);
-      std::fflush(one.to);
-      if (got > 0) continue;
-      waits[i].fd = -1;
-      --left;
-    }
-}
-
 /// Returns a text with the failed action and the meaning of errno.
 std::string system_text(const std::string& action) {
   const std::string advice = errno == EMFILE ? " (raise `ulimit -n`)" : "";
   return action + ": " + std::strerror(errno) + advice;
 }
-
-/// Blocks the signals for which the launcher waits. restore() unblocks them. Each rank calls restore() before its
-/// program starts, and the destructor calls it in the launcher.
-class signal_gate {
- public:
-  signal_gate() {
-    sigemptyset(&waited_);
-    for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&waited_, number);
-    signal(SIGCHLD, SIG_DFL);  // if a parent has set SIGCHLD to be ignored, waitpid would not report ended children
-    sigprocmask(SIG_BLOCK, &waited_, &before_);
-  }
-  ~signal_gate() { restore(); }
-  signal_gate(const signal_gate&) = delete;
-  signal_gate& operator=(const signal_gate&) = delete;
-
-  void restore() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-
-  /// Returns the next signal, or nothing after `deadline`. One SIGCHLD may stand for several ended children.
-  std::optional<siginfo_t> next(std::optional<clock::time_point> deadline) const {
-    for (;;) {
-      siginfo_t news{};
-      const clock::duration left = deadline ? *deadline - clock::now() : clock::duration(1h);
-      const auto whole = std::chrono::floor<std::chrono::seconds>(left);
-      const timespec limit{.tv_sec = whole.count(), .tv_nsec = std::chrono::nanoseconds(left - whole).count()};
-      if (left >= 0s && sigtimedwait(&waited_, &news, &limit) > 0) return news;
-      if (deadline && clock::now() >= *deadline) return std::nullopt;
-    }
-  }
-
- private:
-  sigset_t waited_{};
-  sigset_t before_{};
-};
 
 /// Returns the child processes of this process, which must be single-threaded. Returns an empty list if /proc does not
 /// list them.
@@ -141,37 +75,38 @@ bool is_child(pid_t process) {
   return waitid(P_PID, static_cast<id_t>(process), &nothing, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-/// Returns a free port of this machine, or 0 if there is no free port.
-std::uint16_t find_free_port() {
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in place{};
-  place.sin_family = AF_INET;
-  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof place;
-  auto* const address = reinterpret_cast<sockaddr*>(&place);
-  const bool is_bound = probe >= 0 && bind(probe, address, bytes) == 0 && getsockname(probe, address, &bytes) == 0;
-  if (probe >= 0) close(probe);
-  return is_bound ? ntohs(place.sin_port) : std::uint16_t{0};
+/// Sets the variables that torchrun sets for its programs. Returns false if setenv fails.
+bool set_common_variables(std::int32_t rank, std::int32_t ranks, const host_part& part) {
+  const std::pair<const char*, std::int32_t> places[]{{"RANK", part.first + rank},
+                                                      {"LOCAL_RANK", rank},
+                                                      {"WORLD_SIZE", part.ranks_of_world},
+                                                      {"LOCAL_WORLD_SIZE", ranks}};
+  for (const auto& [variable, number] : places)
+    if (setenv(variable, std::to_string(number).c_str(), 1) != 0) return false;
+  const int replaces = in_environment(k_run_size) != nullptr ? 1 : 0;  // 1: replace an outer launcher's values
+  return setenv("MASTER_ADDR", part.master.c_str(), replaces) == 0 &&
+         (part.master_port == 0 || setenv("MASTER_PORT", std::to_string(part.master_port).c_str(), replaces) == 0);
 }
 
-/// Sets the variables that torchrun sets for its programs. Returns false if setenv fails.
-bool set_common_variables(std::int32_t rank, std::int32_t ranks, std::uint16_t port) {
-  const std::string own = std::to_string(rank), all = std::to_string(ranks);
-  for (const char* variable : {"RANK", "LOCAL_RANK"})
-    if (setenv(variable, own.c_str(), 1) != 0) return false;
-  for (const char* variable : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"})
-    if (setenv(variable, all.c_str(), 1) != 0) return false;
-  const int replaces = in_environment(k_run_size) != nullptr ? 1 : 0;  // 1: replace an outer launcher's values
-  return setenv("MASTER_ADDR", "127.0.0.1", replaces) == 0 &&
-         (port == 0 || setenv("MASTER_PORT", std::to_string(port).c_str(), replaces) == 0);
+/// Returns the part of a world that has no ranks on other hosts.
+host_part whole_world(std::int32_t ranks) {
+  return {.ranks_of_world = ranks, .master = "127.0.0.1", .master_port = find_free_port()};
+}
+
+/// Returns the segment that the ranks inherit, or null if the world has ranks on other hosts.
+std::shared_ptr<shm_segment> create_segment(const launch_request& request) {
+  if (request.part) return nullptr;
+  return require(shm_segment::create(request.ranks, require(region_in_environment(k_least_region_bytes)),
+                                     usable_cores(), recorder_in_environment()));
 }
 
 class world_launcher {
  public:
   explicit world_launcher(const launch_request& request)
       : request_(request),
-        segment_(require(shm_segment::create(request.ranks, require(region_in_environment(k_least_region_bytes)),
-                                             usable_cores(), recorder_in_environment()))) {
+        part_(request.part ? *request.part : whole_world(request.ranks)),
+        segment_(create_segment(request)),
+        gate_(request.part.has_value()) {
     if (request.bind && (cores_ = allowed_cores()).empty())
       throw command_failure(system_text("--pin: cannot read the allowed cores"));
     for (const std::string& word : request_.words) words_.push_back(const_cast<char*>(word.c_str()));
@@ -204,6 +139,8 @@ class world_launcher {
       const auto news = gate_.next(deadline_);
       if (!news)
         time_is_up();
+      else if (news->si_signo == k_end_ranks)
+        end_ranks();
       else if (news->si_signo != SIGCHLD)
         pass_on(*news);
     }
@@ -252,7 +189,7 @@ class world_launcher {
   int open_output(std::int32_t rank, std::FILE* to) {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) throw command_failure(system_text("--prepend-rank: cannot create a pipe"));
-    outputs_.push_back({rank, ends[0], to});
+    outputs_.push_back({part_.first + rank, ends[0], to});
     return ends[1];
   }
 
@@ -283,21 +220,23 @@ class world_launcher {
   const char* prepare(std::int32_t rank, pid_t launcher, int lifeline) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return "prctl";
     if (getppid() != launcher) _exit(1);  // the launcher died before prctl
-    if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "cannot pass the shared memory to the process";
+    const int shared = segment_ != nullptr ? segment_->descriptor() : part_.exchanges[static_cast<std::size_t>(rank)];
+    if (fcntl(shared, F_SETFD, 0) != 0) return "cannot pass a descriptor to the process";
     const int inherited = fcntl(lifeline, F_DUPFD, k_least_number);
     if (inherited < 0 && errno == EINVAL) errno = EMFILE;  // RLIMIT_NOFILE is below this number
     if (inherited < 0) return "cannot pass the launcher's pipe to the process as descriptor 10 or above";
     const bool has_environment =
-        set_common_variables(rank, request_.ranks, port_) &&
-        setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&
-        setenv(k_run_rank, std::to_string(rank).c_str(), 1) == 0 &&
-        setenv(k_run_size, std::to_string(request_.ranks).c_str(), 1) == 0 &&
+        set_common_variables(rank, request_.ranks, part_) &&
+        setenv(k_run_descriptor, std::to_string(shared).c_str(), 1) == 0 &&
+        setenv(k_run_rank, std::to_string(part_.first + rank).c_str(), 1) == 0 &&
+        setenv(k_run_size, std::to_string(part_.ranks_of_world).c_str(), 1) == 0 &&
         setenv(k_run_launcher, std::to_string(inherited).c_str(), 1) == 0 &&
         (request_.start_timeout_s == 0 ||
          setenv("LSCHED_START_TIMEOUT", std::to_string(request_.start_timeout_s).c_str(), 1) == 0);
     if (!has_environment) return "cannot set the environment variables";
-    unsetenv("LSCHED_RECORDER");  // ranks find the recorder through the segment; a nested launcher must not use it
-    if (rank != 0) {
+    if (segment_ != nullptr)
+      unsetenv("LSCHED_RECORDER");  // ranks find the recorder through the segment; a nested launcher must not use it
+    if (part_.first + rank != 0) {
       const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
       if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return "cannot open /dev/null as standard input";
     }
@@ -335,6 +274,7 @@ class world_launcher {
   /// Marks a rank as lost if its process has ended before the rank closed its world. Usually the other ranks detect
   /// this themselves, but a sandbox may refuse the necessary system calls.
   void record_end_of(pid_t process) {
+    if (segment_ == nullptr) return;
     const process_id gone{process, self_.space};
     for (std::int32_t rank = 0; rank < request_.ranks; ++rank) {
       const shm_page& page = segment_->page(rank);
@@ -346,6 +286,8 @@ class world_launcher {
   /// stop waiting for this rank. Does nothing if another process that this rank has started may still open the world as
   /// this rank.
   void sign_off(const child& ended) {
+    if (part_.report) part_.report(part_.first + ended.rank, ended.wait_status);
+    if (segment_ == nullptr) return;
     const shm_page& page = segment_->page(ended.rank);
     const process_id holder = page.process.load();
     const bool is_open = page.state_of_rank.load() != shm_page::absent;
@@ -371,13 +313,14 @@ class world_launcher {
       tell(name + " exited with status " + std::to_string(number));
   }
 
-  static std::string name_of(const child& one) {
-    return "rank " + std::to_string(one.rank) + " (pid " + std::to_string(one.process) + ")";
+  std::string name_of(const child& one) const {
+    return "rank " + std::to_string(part_.first + one.rank) + " (pid " + std::to_string(one.process) + ")";
   }
 
   /// Reports, once, each rank that exited with status 0 without closing its world. Such a rank may be the cause if
   /// other ranks fail.
   void tell_unclosed() {
+    if (segment_ == nullptr) return;
     for (child& each : children_) {
       const bool is_open = segment_->page(each.rank).state_of_rank.load() == shm_page::open;
       if (each.is_running || each.wait_status != 0 || !is_open || std::exchange(each.is_told_of, true)) continue;
@@ -388,6 +331,7 @@ class world_launcher {
   /// Returns a text with the current or last schedule, round and op of a rank, such as ": in allreduce/ring #0, round
   /// 17, …". The text may be empty.
   std::string place_of(std::int32_t rank) const {
+    if (segment_ == nullptr) return "";
     const std::string place = words_for_place(read_record(segment_->record(rank)), wall_offset_ns());
     return place.empty() ? "" : ": " + place;
   }
@@ -405,10 +349,8 @@ class world_launcher {
     if (found > k_most) tell("and " + counted(found - k_most, "rank") + " more");
   }
 
-  /// Sends SIGTERM to the ranks at the first call, and SIGKILL at the second call.
   void time_is_up() {
-    const int signal = is_late_ ? SIGKILL : SIGTERM;
-    if (!is_late_) {
+    if (!is_late_ && request_.limit) {
       const auto seconds = std::chrono::duration<double>(*request_.limit).count();
       std::array<char, 32> text{};
       std::snprintf(text.data(), text.size(), "%g s", seconds);
@@ -418,6 +360,12 @@ class world_launcher {
       tell_places();
       if (exit_status_ == 0) exit_status_ = k_exit_timeout;
     }
+    end_ranks();
+  }
+
+  /// Sends SIGTERM to the ranks at the first call, and SIGKILL at the second call, for which k_grace is the deadline.
+  void end_ranks() {
+    const int signal = is_late_ ? SIGKILL : SIGTERM;
     for (const child& each : children_)
       if (each.is_running) kill(each.process, signal);
     deadline_ = is_late_ ? std::nullopt : std::optional(clock::now() + k_grace);
@@ -462,12 +410,12 @@ class world_launcher {
   void tell(const std::string& line) const { std::fprintf(stderr, "%s: %s\n", request_.title.c_str(), line.c_str()); }
 
   const launch_request& request_;
+  const host_part part_;
   const process_id self_ = own_process();
-  std::shared_ptr<shm_segment> segment_;
+  std::shared_ptr<shm_segment> segment_;  ///< null if the world has ranks on other hosts
   signal_gate gate_;
   std::vector<pid_t> strangers_ = find_children();  ///< children that are not ranks, for example from before exec
   rlimit descriptors_{};
-  const std::uint16_t port_ = find_free_port();  ///< MASTER_PORT of the ranks
   std::vector<unsigned> cores_;
   std::vector<char*> words_;
   std::vector<child> children_;
@@ -480,6 +428,18 @@ class world_launcher {
 };
 
 }  // namespace
+
+std::uint16_t find_free_port() {
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in place{};
+  place.sin_family = AF_INET;
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof place;
+  auto* const address = reinterpret_cast<sockaddr*>(&place);
+  const bool is_bound = probe >= 0 && bind(probe, address, bytes) == 0 && getsockname(probe, address, &bytes) == 0;
+  if (probe >= 0) close(probe);
+  return is_bound ? ntohs(place.sin_port) : std::uint16_t{0};
+}
 
 int launch(const launch_request& request) { return world_launcher(request).run(); }
 

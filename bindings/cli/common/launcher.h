@@ -1,7 +1,8 @@
 // Starts the ranks of a world on this machine, and waits for them.
 //
-// Contract with lsched_world_open: each rank inherits the descriptor of a shared segment. Environment variables contain
-// the number of that descriptor, the rank, and the number of ranks.
+// Contract with lsched_world_open: each rank inherits the descriptor of a shared segment, or a socket if the world has
+// ranks on other hosts (offload/open/launch_exchange.h). Environment variables contain the number of that descriptor,
+// the rank, and the number of ranks.
 //
 // When the launcher ends, all ranks end, even if the launcher was killed. This includes ranks that a wrapper script has
 // started:
@@ -16,6 +17,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +26,16 @@ namespace lsched::cli {
 
 /// The exit status of timeout(1) when the time limit has passed.
 inline constexpr int k_exit_timeout = 124;
+
+/// The part of a world over several hosts whose ranks run on this machine (`lsched run --hosts`).
+struct host_part {
+  std::int32_t first = 0;           ///< the lowest rank of this part
+  std::int32_t ranks_of_world = 1;  ///< number of ranks of all parts
+  std::vector<int> exchanges;       ///< the socket of each rank, inherited in place of the shared segment
+  std::string master;               ///< MASTER_ADDR and MASTER_PORT of all ranks
+  std::uint16_t master_port = 0;
+  std::function<void(std::int32_t rank, int wait_status)> report;  ///< called when a rank has ended
+};
 
 struct launch_request {
   std::int32_t ranks = 1;
@@ -34,7 +46,11 @@ struct launch_request {
   std::int32_t start_timeout_s = 0;  ///< time in which all ranks must open their world; 0: from the environment
   bool bind = false;                 ///< binds each rank to one of the cores that this process may use, round robin
   bool prepends_rank = false;        ///< writes "R: " before each line of rank R
+  std::optional<host_part> part{};   ///< the signal k_end_ranks (signal_gate.h) then ends all ranks
 };
+
+/// Returns a free port of this machine, or 0 if there is no free port.
+std::uint16_t find_free_port();
 
 /// Starts all ranks and waits for all of them. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are passed on
 /// to the ranks. Prints a line on standard error for each rank that fails. If any rank fails, also prints a line for

@@ -1,0 +1,331 @@
+#include "bindings/cli/hosts/agent.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "bindings/c/lsched.h"
+#include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/executable.h"
+#include "bindings/cli/common/launcher.h"
+#include "bindings/cli/common/signal_gate.h"
+#include "bindings/cli/hosts/agent_order.h"
+#include "bindings/cli/hosts/frame_stream.h"
+#include "bindings/cli/hosts/host_list.h"
+#include "offload/open/launch_exchange.h"
+
+namespace lsched::cli {
+namespace {
+
+constexpr std::size_t k_most_unsent = 1 << 20;  ///< bytes for the command, above which the agent reads no more output
+constexpr int k_most_wait_ms = 2000;            ///< for the end of the outputs after the launcher has ended
+
+/// The end of a rank, as the launcher writes it to a pipe.
+struct rank_end {
+  std::int32_t rank;
+  std::int32_t wait_status;
+};
+
+/// A pipe from or to the launcher, and the bytes that are not yet lines, or not yet written.
+struct relayed_stream {
+  int descriptor = -1;
+  std::string bytes{};
+
+  void end() {
+    if (descriptor >= 0) close(std::exchange(descriptor, -1));
+  }
+};
+
+/// The relay between the command and the launcher.
+class agent {
+ public:
+  agent(frame_stream& command, const agent_order& order) : command_(command), order_(order) {}
+
+  /// Starts the launcher. Returns false if the system has no resources for it.
+  bool start(const std::string& path) {
+    std::array<std::array<int, 2>, 4> pipes{};  // input, output, errors, ends of ranks
+    for (auto& each : pipes)
+      if (pipe2(each.data(), O_CLOEXEC) != 0) return false;
+    std::vector<int> theirs;
+    for (std::int32_t rank = 0; rank < order_.ranks; ++rank) {
+      std::array<int, 2> ends{};
+      if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
+      exchanges_.push_back(std::make_unique<frame_stream>(ends[0], ends[0]));
+      requests_.emplace_back();
+      theirs.push_back(ends[1]);
+    }
+    const pid_t self = getpid();
+    launcher_ = fork();
+    if (launcher_ < 0) return false;
+    if (launcher_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != self) _exit(1);  // the agent died before prctl
+      be_launcher(path, pipes, std::move(theirs));
+    }
+    for (const int each : theirs) close(each);
+    close(pipes[0][0]);
+    for (std::size_t i = 1; i < pipes.size(); ++i) close(pipes[i][1]);
+    input_.descriptor = pipes[0][1];
+    output_.descriptor = pipes[1][0];
+    errors_.descriptor = pipes[2][0];
+    ends_.descriptor = pipes[3][0];
+    fcntl(input_.descriptor, F_SETFL, O_NONBLOCK);
+    return true;
+  }
+
+  /// Relays until the launcher has ended. Returns the exit status of the launcher.
+  int relay() {
+    while (ends_.descriptor >= 0 || output_.descriptor >= 0 || errors_.descriptor >= 0) {
+      list_waits();
+      const int limit_ms = ends_.descriptor < 0 ? k_most_wait_ms : -1;  // a process left behind may keep an output open
+      const int ready = poll(waits_.data(), waits_.size(), limit_ms);
+      if (ready == 0) break;
+      if (ready > 0) serve();
+    }
+    int wait_status = 0;
+    while (waitpid(launcher_, &wait_status, 0) < 0 && errno == EINTR) continue;
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  }
+
+ private:
+  [[noreturn]] void be_launcher(const std::string& path, const std::array<std::array<int, 2>, 4>& pipes,
+                                std::vector<int> theirs) {
+    setpgid(0, 0);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_DFL);
+    dup2(pipes[0][0], STDIN_FILENO);
+    dup2(pipes[1][1], STDOUT_FILENO);
+    dup2(pipes[2][1], STDERR_FILENO);
+    const int ends = pipes[3][1];
+    for (std::size_t i = 0; i < 3; ++i)
+      for (const int each : pipes[i]) close(each);
+    close(pipes[3][0]);
+    close(command_.in());  // the connection must end if the agent is killed
+    close(command_.out());
+    for (const auto& each : exchanges_) close(each->in());
+    host_part part{.first = order_.first,
+                   .ranks_of_world = order_.ranks_of_world,
+                   .exchanges = std::move(theirs),
+                   .master = order_.master,
+                   .master_port = order_.master_port};
+    part.report = [ends](std::int32_t rank, int wait_status) {
+      const rank_end one{rank, wait_status};
+      (void)!write(ends, &one, sizeof one);
+    };
+    launch_request request{.ranks = order_.ranks, .path = path, .words = order_.words, .title = order_.title};
+    request.start_timeout_s = order_.start_timeout_s;
+    request.bind = order_.bind;
+    request.prepends_rank = order_.prepends_rank;
+    request.part = std::move(part);
+    int status = 1;
+    try {
+      status = launch(request);
+    } catch (const command_failure& why) {
+      std::fprintf(stderr, "%s: %s\n", order_.title.c_str(), why.what());
+    }
+    std::fflush(nullptr);
+    _exit(status);
+  }
+
+  void list_waits() {
+    const bool has_room = command_.unsent() < k_most_unsent;
+    const short writing = POLLOUT;
+    waits_.clear();
+    waits_.push_back({is_connected_ ? command_.in() : -1, POLLIN, 0});
+    waits_.push_back({is_connected_ && command_.unsent() > 0 ? command_.out() : -1, writing, 0});
+    waits_.push_back({has_room ? output_.descriptor : -1, POLLIN, 0});
+    waits_.push_back({has_room ? errors_.descriptor : -1, POLLIN, 0});
+    waits_.push_back({ends_.descriptor, POLLIN, 0});
+    waits_.push_back({input_.bytes.empty() ? -1 : input_.descriptor, writing, 0});
+    for (const auto& each : exchanges_) {
+      const bool is_open = each != nullptr;
+      waits_.push_back(
+          {is_open ? each->in() : -1, static_cast<short>(POLLIN | (is_open && each->unsent() > 0 ? writing : 0)), 0});
+    }
+  }
+
+  void serve() {
+    const auto is_ready = [&](std::size_t place) { return waits_[place].revents != 0; };
+    if (is_ready(0)) serve_command();
+    if (is_ready(2)) relay_lines(output_, frame_kind::output);
+    if (is_ready(3)) relay_lines(errors_, frame_kind::error);
+    if (is_ready(4)) relay_ends();
+    if (is_ready(5)) write_input();
+    for (std::size_t rank = 0; rank < exchanges_.size(); ++rank)
+      if (is_ready(6 + rank)) serve_rank(rank);
+    if (is_connected_ && !command_.flush()) disconnect();
+  }
+
+  void serve_command() {
+    const bool is_open = command_.read_some();
+    while (const auto next = command_.take()) {
+      switch (next->kind) {
+        case frame_kind::input: take_input(next->bytes); break;
+        case frame_kind::signal: kill(launcher_, next->number); break;
+        case frame_kind::end: kill(launcher_, k_end_ranks); break;
+        case frame_kind::answer: answer_ranks(next->bytes); break;
+        default: break;
+      }
+    }
+    if (!is_open) disconnect();
+  }
+
+  /// Ends all ranks, because the command has ended.
+  void disconnect() {
+    if (std::exchange(is_connected_, false)) kill(launcher_, k_end_ranks);
+  }
+
+  void take_input(const std::string& bytes) {
+    if (bytes.empty() || input_.descriptor < 0) return input_.end();
+    input_.bytes = bytes;
+    write_input();
+  }
+
+  void write_input() {
+    const ssize_t put = write(input_.descriptor, input_.bytes.data(), input_.bytes.size());
+    if (put > 0) input_.bytes.erase(0, static_cast<std::size_t>(put));
+    if (put < 0 && errno != EAGAIN && errno != EINTR) {  // rank 0 reads no more
+      input_.bytes.clear();
+      input_.end();
+    }
+    if (input_.bytes.empty()) command_.send(frame_kind::input_taken);
+  }
+
+  /// Relays whole lines. At the end of the stream, also the beginning of a line.
+  void relay_lines(relayed_stream& from, frame_kind kind) {
+    std::array<char, 65536> piece{};
+    const ssize_t got = read(from.descriptor, piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) return;
+    if (got > 0) from.bytes.append(piece.data(), static_cast<std::size_t>(got));
+    if (got <= 0) from.end();
+    const auto end = got > 0 ? from.bytes.rfind('\n') + 1 : from.bytes.size();
+    if (end == 0) return;
+    if (is_connected_) command_.send(kind, 0, std::string_view(from.bytes).substr(0, end));
+    from.bytes.erase(0, end);
+  }
+
+  void relay_ends() {
+    rank_end one{};
+    const ssize_t got = read(ends_.descriptor, &one, sizeof one);
+    if (got == sizeof one) command_.send(frame_kind::ended, one.rank, std::to_string(one.wait_status));
+    if (got == 0) ends_.end();
+  }
+
+  void serve_rank(std::size_t rank) {
+    std::array<char, sizeof(exchange_request)> piece{};
+    std::string& request = requests_[rank];
+    const ssize_t got = read(exchanges_[rank]->in(), piece.data(), piece.size() - request.size());
+    const bool is_open = got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+    if (got > 0) request.append(piece.data(), static_cast<std::size_t>(got));
+    if (request.size() == sizeof(exchange_request)) {
+      command_.send(frame_kind::request, order_.first + static_cast<std::int32_t>(rank), request);
+      request.clear();
+      awaits_answer_.push_back(rank);
+    }
+    if (!is_open || !exchanges_[rank]->flush()) exchanges_[rank] = nullptr;
+  }
+
+  void answer_ranks(const std::string& answer) {
+    for (const std::size_t rank : std::exchange(awaits_answer_, {})) {
+      if (exchanges_[rank] == nullptr) continue;
+      exchanges_[rank]->send(answer);
+      if (!exchanges_[rank]->flush()) exchanges_[rank] = nullptr;
+    }
+  }
+
+  frame_stream& command_;
+  const agent_order& order_;
+  bool is_connected_ = true;
+  pid_t launcher_ = 0;
+  relayed_stream input_, output_, errors_, ends_;
+  std::vector<std::unique_ptr<frame_stream>> exchanges_;  ///< socket of each rank; null: the rank has closed its end
+  std::vector<std::string> requests_;                     ///< beginning of each rank's next request
+  std::vector<std::size_t> awaits_answer_;                ///< ranks with a request
+  std::vector<pollfd> waits_;
+};
+
+/// Waits until the command has sent the order. Returns nothing if the connection ends before.
+std::optional<agent_order> receive_order(frame_stream& command) {
+  for (;;) {
+    pollfd wait{command.in(), POLLIN, 0};
+    if (poll(&wait, 1, -1) < 0) continue;
+    const bool is_open = command.read_some();
+    if (const auto first = command.take())
+      return first->kind == frame_kind::order ? agent_order::read(first->bytes) : std::nullopt;
+    if (!is_open) return std::nullopt;
+  }
+}
+
+/// Prepares this process for its launcher, and finds the program. Returns the reason why the ranks cannot be started.
+std::optional<std::string> prepare(const agent_order& order, std::string& path, int& status) {
+  status = 1;
+  for (const std::string& each : order.environment)
+    setenv(each.substr(0, each.find('=')).c_str(), each.substr(each.find('=') + 1).c_str(), 1);
+  if (chdir(order.folder.c_str()) != 0)
+    return "cannot enter the working directory " + order.folder + ": " + std::strerror(errno);
+  status = find_executable(order.words.front(), path);
+  if (status == 0) return std::nullopt;
+  return "cannot run \"" + order.words.front() + "\": " +
+         (status == k_exit_not_found ? "no such program: give a path that is valid on each host"
+                                     : "the file is not executable: run `chmod +x` on the file");
+}
+
+void send_done(frame_stream& command, int status, const std::string& why) {
+  command.send(frame_kind::done, status, why);
+  while (command.unsent() > 0 && command.flush()) {
+    pollfd wait{command.out(), POLLOUT, 0};
+    if (poll(&wait, 1, k_most_wait_ms) == 0) return;
+  }
+}
+
+/// Moves standard input and output to other numbers, so that other code cannot write into the connection.
+std::unique_ptr<frame_stream> take_connection() {
+  constexpr int k_least = 10;
+  const int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, k_least);
+  const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, k_least);
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (in < 0 || out < 0 || nothing < 0) throw command_failure("--agent: needs standard input and standard output");
+  dup2(nothing, STDIN_FILENO);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  close(nothing);
+  return std::make_unique<frame_stream>(in, out);
+}
+
+}  // namespace
+
+int run_agent() {
+  for (const int number : {SIGINT, SIGHUP, SIGPIPE}) signal(number, SIG_IGN);  // the command sends signals as frames
+  const auto command = take_connection();
+  command->send(std::string(k_agent_greeting) + lsched_version() + " " + std::to_string(find_free_port()) + " " +
+                own_host_name() + "\n");
+  if (!command->flush()) return 1;
+  const auto order = receive_order(*command);
+  if (!order) return 1;
+  std::string path;
+  int status = 0;
+  if (const auto why = prepare(*order, path, status)) {
+    send_done(*command, status, *why);
+    return status;
+  }
+  agent relay(*command, *order);
+  if (!relay.start(path)) {
+    send_done(*command, 1, std::string("cannot start the ranks: ") + std::strerror(errno) + " (raise `ulimit -n`)");
+    return 1;
+  }
+  status = relay.relay();
+  send_done(*command, status, "");
+  return status;
+}
+
+}  // namespace lsched::cli

@@ -1,0 +1,66 @@
+// Frames between the command `lsched run --hosts` and its agents (`lsched run --agent`), one agent for each host.
+//
+//      command ── order, input, signal, end, answer ──► agent
+//      command ◄── output, error, input_taken, request, ended, done ── agent
+//
+// The connection is the standard input and the standard output of the remote shell. The agent first writes a line that
+// names its version. If the connection ends, the agent ends its ranks, and the command ends all other agents.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lsched::cli {
+
+enum class frame_kind : std::uint32_t {
+  order,        ///< the ranks of the host (agent_order.h)
+  input,        ///< bytes of standard input for rank 0; no bytes: the end of standard input
+  signal,       ///< number: a signal for all ranks
+  end,          ///< end all ranks
+  answer,       ///< number: the status of an exchange; an exchange_answer follows, and its bytes
+  output,       ///< lines of standard output
+  error,        ///< lines of standard error
+  input_taken,  ///< the bytes of the last frame `input` have been written
+  request,      ///< number: the rank; an exchange_request
+  ended,        ///< number: the rank; its wait status as text
+  done,         ///< all ranks have ended. number: the exit status of the launcher; a reason if no rank was started
+};
+
+struct frame {
+  frame_kind kind;
+  std::int32_t number = 0;
+  std::string bytes{};
+};
+
+/// Both directions of a connection. The descriptors are set to O_NONBLOCK, and are closed by the destructor.
+class frame_stream {
+ public:
+  frame_stream(int in, int out);
+  ~frame_stream();
+  frame_stream(const frame_stream&) = delete;
+  frame_stream& operator=(const frame_stream&) = delete;
+
+  int in() const { return in_; }
+  int out() const { return out_; }
+
+  /// Reads the available bytes. Returns false if the connection has ended.
+  bool read_some();
+  /// Returns the next line, or nothing if no whole line has been read.
+  std::optional<std::string> take_line();
+  /// Returns the next frame, or nothing if no whole frame has been read.
+  std::optional<frame> take();
+
+  void send(std::string_view text) { unsent_ += text; }
+  void send(frame_kind kind, std::int32_t number = 0, std::string_view bytes = {});
+  /// Writes as many bytes as the connection takes. Returns false if the connection has ended.
+  bool flush();
+  std::size_t unsent() const { return unsent_.size(); }
+
+ private:
+  int in_, out_;
+  std::string unread_, unsent_;
+};
+
+}  // namespace lsched::cli

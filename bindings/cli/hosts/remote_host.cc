@@ -1,0 +1,126 @@
+#include "bindings/cli/hosts/remote_host.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <thread>
+
+#include "bindings/c/lsched.h"
+#include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/executable.h"
+#include "bindings/cli/hosts/agent_order.h"
+#include "bindings/environment.h"
+
+namespace lsched::cli {
+namespace {
+
+/// Returns the path of this program, which the remote shell executes on the host.
+std::string path_of_this_program() {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t length = readlink(own_program().c_str(), path.data(), path.size() - 1);
+  return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : own_program();
+}
+
+/// Returns the word as the shell of a host reads it.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view k_plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./@%:=,";
+  if (word.find_first_not_of(k_plain) == std::string::npos) return word;
+  std::string made = "'";
+  for (const char c : word) made += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return made + "'";
+}
+
+}  // namespace
+
+std::vector<std::string> remote_shell() {
+  const char* const set = text_in_environment("LSCHED_RSH");
+  std::istringstream text(set != nullptr ? set : "ssh");
+  std::vector<std::string> words;
+  for (std::string word; text >> word;) words.push_back(word);
+  return words;
+}
+
+void remote_host::start(const std::vector<std::string>& shell) {
+  const bool is_here = is_this_host(place_.name);
+  const std::string program = path_of_this_program();
+  std::vector<std::string> words;
+  if (!is_here) words = shell;
+  if (!is_here) words.push_back(place_.name);
+  for (const std::string& each : {program, std::string("run"), std::string("--agent")})
+    words.push_back(is_here ? each : quoted(each));
+  command_ = is_here ? "lsched run --agent" : words.front() + " " + place_.name;
+  std::array<int, 2> ends{};
+  const bool has_ends = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0;
+  process_ = has_ends ? fork() : -1;
+  if (process_ < 0)
+    throw command_failure("cannot start `" + command_ + "`: " + std::strerror(errno) + " (see `ulimit -n`, -u)");
+  if (process_ == 0) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    for (const int number : {SIGINT, SIGHUP}) signal(number, SIG_IGN);  // a terminal's signal must not end the shell
+    signal(SIGTTIN, SIG_DFL);
+    dup2(ends[1], STDIN_FILENO);
+    dup2(ends[1], STDOUT_FILENO);
+    std::vector<char*> arguments;
+    for (const std::string& each : words) arguments.push_back(const_cast<char*>(each.c_str()));
+    arguments.push_back(nullptr);
+    execvp(arguments.front(), arguments.data());
+    std::fprintf(stderr, "lsched: cannot execute %s: %s\n", words.front().c_str(), std::strerror(errno));
+    _exit(k_exit_not_executable);
+  }
+  ::close(ends[1]);
+  stream_ = std::make_unique<frame_stream>(ends[0], ends[0]);
+}
+
+std::string remote_host::read_greeting() {
+  while (!has_greeted()) {
+    const auto line = stream_->take_line();
+    if (!line) return "";
+    if (!line->starts_with("lsched-agent ")) {
+      std::fprintf(stderr, "%s: %s\n", place_.name.c_str(), line->c_str());  // from a login script
+      continue;
+    }
+    std::istringstream words(line->substr(std::min(line->size(), k_agent_greeting.size())));
+    std::string version, name;
+    unsigned port = 0;
+    words >> version >> port >> name;
+    if (!line->starts_with(k_agent_greeting) || version != lsched_version() || name.empty())
+      return "the host " + place_.name + " has another version of lsched than " + lsched_version() +
+             " on this host: install the same version on all hosts";
+    free_port_ = static_cast<std::uint16_t>(port);
+    system_name_ = name;
+  }
+  return "";
+}
+
+std::string remote_host::wait_for_shell() {
+  using namespace std::chrono_literals;
+  if (process_ <= 0) return "";
+  int wait_status = 0;
+  const auto deadline = std::chrono::steady_clock::now() + 3s;
+  pid_t got = 0;
+  while ((got = waitpid(process_, &wait_status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(2ms);
+  if (got == 0) {
+    kill(process_, SIGKILL);
+    waitpid(process_, &wait_status, 0);
+  }
+  process_ = 0;
+  const bool is_signal = WIFSIGNALED(wait_status);
+  const int number = is_signal ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  return "`" + command_ + "` " + (is_signal ? "was ended by signal " : "has ended with status ") +
+         std::to_string(number);
+}
+
+}  // namespace lsched::cli

@@ -1,0 +1,54 @@
+// A host of `lsched run --hosts`, and the connection to its agent.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bindings/cli/hosts/frame_stream.h"
+#include "bindings/cli/hosts/host_list.h"
+
+namespace lsched::cli {
+
+/// The words of the remote shell, from LSCHED_RSH (default: ssh).
+std::vector<std::string> remote_shell();
+
+class remote_host {
+ public:
+  explicit remote_host(host place) : place_(std::move(place)) {}
+
+  /// Starts the agent: by the remote shell, or directly if the host is this one. `shell` must be the path of a program,
+  /// and its arguments. Throws command_failure if no process can be started.
+  void start(const std::vector<std::string>& shell);
+
+  const host& place() const { return place_; }
+  frame_stream& stream() { return *stream_; }
+  /// Returns true while the connection is open.
+  bool is_open() const { return stream_ != nullptr; }
+  bool has_greeted() const { return !system_name_.empty(); }
+  const std::string& system_name() const { return system_name_; }  ///< name that the host has for itself
+  std::uint16_t free_port() const { return free_port_; }
+
+  /// Reads the lines that the agent and the login scripts of the host have printed. Returns a reason if the agent is of
+  /// another version.
+  std::string read_greeting();
+
+  /// Closes the connection. The agent then ends, and so does the remote shell.
+  void close() { stream_.reset(); }
+  /// Waits for the end of the remote shell, and kills the shell after a time limit. Returns a text such as "`ssh b` has
+  /// ended with status 255".
+  std::string wait_for_shell();
+
+ private:
+  host place_;
+  std::string command_;  ///< the words that were started, for error texts
+  pid_t process_ = 0;
+  std::unique_ptr<frame_stream> stream_;
+  std::string system_name_;
+  std::uint16_t free_port_ = 0;
+};
+
+}  // namespace lsched::cli

@@ -1,0 +1,59 @@
+#include "bindings/cli/hosts/world_exchange.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "offload/open/launch_exchange.h"
+
+namespace lsched::cli {
+namespace {
+
+std::string answer_with(std::int32_t code, std::int32_t culprit, const std::string& bytes) {
+  const exchange_answer head{code, culprit, static_cast<std::uint32_t>(bytes.size())};
+  return std::string(reinterpret_cast<const char*>(&head), sizeof head) + bytes;
+}
+
+}  // namespace
+
+void world_exchange::add(std::int32_t rank, std::string_view request) {
+  exchange_request read{};
+  std::string& record = records_[static_cast<std::size_t>(rank)];
+  if (request.size() != sizeof read || !record.empty()) return;
+  std::memcpy(&read, request.data(), sizeof read);
+  record.assign(reinterpret_cast<const char*>(read.record.data()), read.record.size());
+  ++count_;
+  if (!deadline_) deadline_ = clock::now() + std::chrono::milliseconds(read.limit_ms);
+}
+
+std::optional<failure> world_exchange::find_failure() const {
+  const auto first_absent = [&](auto&& condition) {
+    std::int32_t rank = 0;
+    while (static_cast<std::size_t>(rank) < records_.size() &&
+           !(records_[static_cast<std::size_t>(rank)].empty() && condition(static_cast<std::size_t>(rank))))
+      ++rank;
+    return rank;
+  };
+  const auto ranks = static_cast<std::int32_t>(records_.size());
+  if (const auto lost = first_absent([&](std::size_t rank) { return bool{has_ended_[rank]}; }); lost < ranks)
+    return failure{status::peer, "rank " + std::to_string(lost) + " ended before all ranks had opened their world",
+                   lost};
+  if (clock::now() < *deadline_) return std::nullopt;
+  const std::int32_t late = first_absent([](std::size_t) { return true; });
+  return failure{status::timeout, "rank " + std::to_string(late) + " did not open its world in time", late};
+}
+
+std::optional<std::string> world_exchange::take_answer() {
+  if (count_ == 0) return std::nullopt;
+  std::string all;
+  if (!failed_ && count_ < records_.size()) failed_ = find_failure();
+  if (!failed_ && count_ < records_.size()) return std::nullopt;
+  if (!failed_)
+    for (const std::string& each : records_) all += each;
+  std::ranges::fill(records_, "");
+  count_ = 0;
+  deadline_.reset();
+  return failed_ ? answer_with(static_cast<std::int32_t>(failed_->code), failed_->peer, failed_->text)
+                 : answer_with(0, k_no_rank, all);
+}
+
+}  // namespace lsched::cli

@@ -1,0 +1,45 @@
+// The exchange between the ranks of all hosts, as the command of `lsched run --hosts` performs it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/status.h"
+
+namespace lsched::cli {
+
+/// Gathers the records of all ranks, several times in sequence. If a rank has ended or is late, this exchange and all
+/// later exchanges fail, and the failure names the rank.
+class world_exchange {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  explicit world_exchange(std::int32_t ranks)
+      : records_(static_cast<std::size_t>(ranks)), has_ended_(records_.size()) {}
+
+  /// Adds the exchange_request of a rank.
+  void add(std::int32_t rank, std::string_view request);
+  /// Records that the process of a rank has ended.
+  void record_end_of(std::int32_t rank) { has_ended_[static_cast<std::size_t>(rank)] = true; }
+
+  /// Returns the answer to the ranks that have sent requests, or nothing if these ranks must wait. The answer is an
+  /// exchange_answer and its bytes.
+  std::optional<std::string> take_answer();
+  /// Returns the time at which take_answer() must be called again, even if nothing else happens.
+  std::optional<clock::time_point> deadline() const { return deadline_; }
+
+ private:
+  std::optional<failure> find_failure() const;
+
+  std::vector<std::string> records_;  ///< empty: the rank has not sent a request
+  std::vector<bool> has_ended_;
+  std::size_t count_ = 0;  ///< number of records
+  std::optional<clock::time_point> deadline_;
+  std::optional<failure> failed_;
+};
+
+}  // namespace lsched::cli

@@ -1,0 +1,40 @@
+// The exchange of the ranks of `lsched run --hosts`, through their launcher.
+//
+//      rank ──exchange_request──► agent of the host ──► command ──► agents of all hosts ──exchange_answer──► ranks
+//
+// Each rank inherits a stream socket, whose other end belongs to the agent, as LSCHED_RUN_FD. After every rank has sent
+// a request, the command sends an answer to all ranks. If a rank has ended, or has not sent a request in time, the
+// answer is a failure that names the rank.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "offload/open/launch.h"
+#include "offload/open/rendezvous.h"
+
+namespace lsched {
+
+struct exchange_request {
+  std::uint32_t limit_ms;  ///< time after which the command stops to wait for other ranks
+  std::array<std::byte, k_exchanged_bytes> record;
+};
+
+/// The beginning of an answer. `bytes` bytes follow: the records of all ranks, or the reason of a failure as text.
+struct exchange_answer {
+  std::int32_t code;     ///< status
+  std::int32_t culprit;  ///< the rank that caused a failure, or k_no_rank
+  std::uint32_t bytes;
+};
+
+/// Returns true if the descriptor of a launch is the socket of this exchange. Otherwise the descriptor refers to a
+/// segment.
+bool has_exchange(const launch& where);
+
+/// Returns the exchange over the socket of a rank. The socket must stay open while the exchange is used. `limit` is the
+/// time for which this rank waits for other ranks.
+exchange_function exchange_with_launcher(const launch& where, std::chrono::nanoseconds limit);
+
+}  // namespace lsched

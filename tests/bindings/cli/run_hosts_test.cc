@@ -1,0 +1,232 @@
+// Tests of `lsched run --hosts`. The remote shell of the tests is a script that runs the agent on this machine. With
+// LSCHED_RANKS_PER_NODE, the ranks of each host share no memory with other ranks, and are connected by TCP.
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tests/bindings/cli/command_line.h"
+
+namespace lsched::testing {
+namespace {
+
+/// A remote shell: `FILE HOST WORDS…` runs a script, in which $host is the name of the host and "$@" are the words.
+struct remote_shell {
+  explicit remote_shell(const std::string& script = "exec \"$@\"")
+      : file("#!/bin/sh\nhost=$1; shift\n" + script + "\n") {
+    chmod(file.path.c_str(), 0700);
+  }
+  std::map<std::string, std::string> environment(int per_node = 0) const {
+    std::map<std::string, std::string> all{{"LSCHED_RSH", file.path}, {"LSCHED_NET_INTERFACES", "lo"}};
+    if (per_node > 0) all["LSCHED_RANKS_PER_NODE"] = std::to_string(per_node);
+    return all;
+  }
+  temporary_file file;
+};
+
+words on_hosts(const std::string& hosts, const words& program, const words& options = {}) {
+  words command{"run", "--hosts", hosts};
+  const words limit{"--timeout", "50"};
+  if (std::ranges::find(options, limit.front()) == options.end())
+    command.insert(command.end(), limit.begin(), limit.end());
+  command.insert(command.end(), options.begin(), options.end());
+  command.insert(command.end(), program.begin(), program.end());
+  return lsched(std::move(command));
+}
+
+words script_on(const std::string& hosts, const std::string& script, const words& options = {}) {
+  return on_hosts(hosts, {"/bin/sh", "-c", script}, options);
+}
+
+TEST(run_hosts, ranks_of_all_hosts_make_a_world) {
+  const remote_shell shell;
+  const std::pair<std::string, int> worlds[] = {{"a:3", 3},       {"a:2,b:1", 2},     {"a:1,b:1,c:1", 1},
+                                                {"a:3,b:2", 3},   {"a,b", 1},         {"localhost:2,b:2", 2},
+                                                {"localhost", 1}, {"a:2,[b::1]:2", 2}};
+  for (const auto& [hosts, per_node] : worlds) {
+    const outcome it = run(on_hosts(hosts, {LSCHED_TEST_STARTER_RANK, "plain"}), shell.environment(per_node));
+    EXPECT_EQ(it.status, 0) << hosts << ": " << it.err;
+    EXPECT_EQ(it.err, "") << hosts;
+  }
+}
+
+TEST(run_hosts, a_program_that_a_rank_starts_is_no_rank) {
+  const remote_shell shell;
+  for (const std::string mode : {"before", "after", "forked"}) {
+    const outcome it = run(on_hosts("a:2,b:1", {LSCHED_TEST_STARTER_RANK, mode}), shell.environment(2));
+    EXPECT_EQ(it.status, 0) << mode << ": " << it.err;
+    EXPECT_EQ(count_of(it.out, "This process was started by rank "), 3) << mode << ": " << it.out;
+  }
+}
+
+TEST(run_hosts, ranks_have_their_places_the_folder_and_the_variables) {
+  const remote_shell shell;
+  const std::string script =
+      "echo $LSCHED_RUN_RANK/$LSCHED_RUN_SIZE $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $LSCHED_TRACE $PWD "
+      "\"$0\"";
+  auto environment = shell.environment();
+  environment["LSCHED_TRACE"] = "one two";
+  words command = script_on("a:2,b:1", script);
+  command.emplace_back("a 'word'");
+  const outcome it = run(command, environment);
+  EXPECT_EQ(it.status, 0) << it.err;
+  const std::string rest = " one two " + std::filesystem::current_path().string() + " a 'word'\n";
+  for (const char* place : {"0/3 0/3 0/2", "1/3 1/3 1/2", "2/3 2/3 0/1"})
+    EXPECT_TRUE(contains(it.out, place + rest)) << it.out;
+}
+
+TEST(run_hosts, lines_and_standard_input_are_forwarded) {
+  const remote_shell shell("echo welcome; exec \"$@\"");  // a login script may print lines
+  const std::string command = std::string(LSCHED_TEST_COMMAND) + " run --hosts a:1,b:2 --prepend-rank /bin/sh -c ";
+  const outcome it =
+      run({"/bin/sh", "-c",
+           "seq 100000 | " + command + "'wc -l; echo error >&2; test $RANK != 2 || seq 30000; printf end'"},
+          shell.environment());
+  EXPECT_EQ(it.status, 0) << it.err;
+  for (const char* line : {"0: 100000\n", "1: 0\n", "2: 0\n", "2: 30000\n", "0: end\n", "2: end\n"})
+    EXPECT_TRUE(contains(it.out, line)) << line;
+  EXPECT_EQ(count_of(it.out, "\n"), 30006);
+  for (const char* line : {"0: error\n", "1: error\n", "2: error\n", "a: welcome\n", "b: welcome\n"})
+    EXPECT_TRUE(contains(it.err, line)) << it.err;
+}
+
+TEST(run_hosts, a_rank_that_does_not_read_its_input_does_not_stop_the_command) {
+  const remote_shell shell;
+  const std::string command = std::string(LSCHED_TEST_COMMAND) + " run --hosts a:1,b:1 --timeout 50 true";
+  const outcome it = run({"/bin/sh", "-c", "yes | " + command}, shell.environment());
+  EXPECT_EQ(it.status, 0) << it.err;
+}
+
+TEST(run_hosts, a_failed_rank_ends_all_ranks) {
+  const remote_shell shell;
+  const auto begin = clock::now();
+  const outcome status = run(script_on("a:2,b:1", "test $RANK = 2 && exit 7; exec sleep 1000"), shell.environment());
+  EXPECT_EQ(status.status, 7) << status.err;
+  EXPECT_TRUE(contains(status.err, "lsched run: b: rank 2 (pid ")) << status.err;
+  EXPECT_TRUE(contains(status.err, "exited with status 7")) << status.err;
+  const outcome killed =
+      run(script_on("a:2,b:1", "test $RANK = 1 && kill -KILL $$; exec sleep 1000"), shell.environment());
+  EXPECT_EQ(killed.status, 128 + SIGKILL) << killed.err;
+  const outcome stubborn =
+      run(script_on("a:2,b:1", "test $RANK = 1 && exit 3; trap '' TERM; exec sleep 1000"), shell.environment());
+  EXPECT_EQ(stubborn.status, 3) << stubborn.err;
+  EXPECT_LT(clock::now() - begin, 40s);
+}
+
+TEST(run_hosts, the_time_limit_ends_all_ranks) {
+  const remote_shell shell;
+  const outcome it = run(script_on("a:1,b:2", "exec sleep 1000", {"--timeout", "0.5"}), shell.environment());
+  EXPECT_EQ(it.status, 124) << it.err;
+  EXPECT_TRUE(contains(it.err, "lsched run: time limit of 0.5 s reached: ending 3 of 3 ranks\n")) << it.err;
+}
+
+TEST(run_hosts, signals_reach_all_ranks) {
+  const remote_shell shell;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    program it(script_on("a:1,b:2", "trap 'exit 9' TERM INT HUP; echo ready; while :; do sleep 0.02; done"),
+               shell.environment());
+    ASSERT_TRUE(it.wait_for_output("ready\n", 3)) << it.err();
+    it.send(signal);
+    EXPECT_EQ(it.finish(), 9) << it.err();
+    EXPECT_EQ(count_of(it.err(), "exited with status 9"), 3) << it.err();
+  }
+}
+
+/// Waits until no process has the word on its command line. Returns false after a time limit.
+bool is_gone(const std::string& word) {
+  const auto deadline = clock::now() + 20s;
+  while (!processes_with(word).empty())
+    if (clock::now() > deadline) return false;
+  return true;
+}
+
+TEST(run_hosts, no_rank_outlives_the_command_or_an_agent) {
+  const remote_shell shell;
+  for (const std::string victim : {"command", "agent"}) {
+    program it(script_on("a:2,b:1", "echo ready; exec sleep 98765"), shell.environment());
+    ASSERT_TRUE(it.wait_for_output("ready\n", 3)) << it.err();
+    if (victim == "command")
+      it.send(SIGKILL);
+    else
+      kill(processes_with("--agent").front(), SIGKILL);
+    EXPECT_NE(it.finish(), 0);
+    EXPECT_TRUE(is_gone("98765")) << victim;
+    EXPECT_TRUE(is_gone("--agent")) << victim;
+    if (victim == "agent") {
+      EXPECT_TRUE(contains(it.err(), "the connection to the host ")) << it.err();
+    }
+  }
+}
+
+// --- ranks that come late, or never ----------------------------------------------------------------------------------
+
+TEST(run_hosts, a_rank_that_does_not_open_its_world_is_named_by_all) {
+  const remote_shell shell;
+  const std::string rank = LSCHED_TEST_STARTER_RANK " plain";
+  const outcome late =
+      run(script_on("a:2,b:1", "test $RANK != 2 || exec sleep 1000; exec " + rank, {"--start-timeout", "1"}),
+          shell.environment(2));
+  EXPECT_NE(late.status, 0);
+  EXPECT_EQ(count_of(late.err, "LSCHED_ERR_TIMEOUT: rank 2 did not open its world in time"), 2) << late.err;
+  const auto begin = clock::now();
+  const outcome ended = run(script_on("a:2,b:1", "test $RANK != 1 || exit 0; exec " + rank), shell.environment(2));
+  EXPECT_EQ(count_of(ended.err, "LSCHED_ERR_PEER: rank 1 ended before all ranks had opened their world"), 2)
+      << ended.err;
+  EXPECT_LT(clock::now() - begin, 20s);
+}
+
+// --- errors ----------------------------------------------------------------------------------------------------------
+
+TEST(run_hosts, a_list_with_another_form_is_refused) {
+  const std::pair<const char*, const char*> all[] = {{"a:0", "\"a:0\" is not a host"},
+                                                     {"a:", "\"a:\" is not a host"},
+                                                     {":2", "\":2\" is not a host"},
+                                                     {"a:2,,b:2", "\"\" is not a host"},
+                                                     {"-x:2", "\"-x:2\" is not a host"},
+                                                     {"a:2:3", "\"a:2:3\" is not a host"},
+                                                     {"a:2,b:1,a:1", "the host a occurs twice"},
+                                                     {"a:1048577", "is not a host"},
+                                                     {"a:1048576,b:1", "more than 1048576 ranks"}};
+  for (const auto& [list, why] : all) {
+    const outcome it = run(on_hosts(list, {"true"}));
+    EXPECT_EQ(it.status, 2) << list;
+    EXPECT_TRUE(contains(it.err, why)) << it.err;
+  }
+  EXPECT_EQ(run(on_hosts("a:2", {"true"}, {"-n", "2"})).status, 2);
+  EXPECT_EQ(run(lsched({"run", "true"})).status, 2);
+}
+
+TEST(run_hosts, a_host_without_an_agent_is_named) {
+  const std::string start = "cannot start ranks on the host far: `";
+  const remote_shell unreachable("test $host != far || { echo no route >&2; exit 255; }; exec \"$@\"");
+  const outcome none = run(on_hosts("near:1,far:1", {"echo", "started"}), unreachable.environment());
+  EXPECT_EQ(none.status, 1);
+  EXPECT_EQ(none.out, "");
+  EXPECT_TRUE(contains(none.err, "no route\n")) << none.err;
+  EXPECT_TRUE(contains(none.err, start)) << none.err;
+  EXPECT_TRUE(contains(none.err, " far` has ended with status 255")) << none.err;
+
+  const remote_shell other("test $host != far || { echo lsched-agent 1 0.0.7 0 far; exec cat; }; exec \"$@\"");
+  const outcome version = run(on_hosts("near:1,far:1", {"echo", "started"}), other.environment());
+  EXPECT_EQ(version.status, 1);
+  EXPECT_TRUE(contains(version.err, "the host far has another version of lsched than ")) << version.err;
+
+  const outcome shell = run(on_hosts("near:1", {"true"}), {{"LSCHED_RSH", "no-such-shell -x"}});
+  EXPECT_EQ(shell.status, 1);
+  EXPECT_TRUE(contains(shell.err, "cannot run \"no-such-shell\"")) << shell.err;
+}
+
+TEST(run_hosts, a_program_or_folder_that_a_host_lacks_is_named) {
+  const remote_shell shell;
+  const outcome missing = run(on_hosts("a:1,b:1", {"no-such-program-anywhere"}), shell.environment());
+  EXPECT_EQ(missing.status, 127);
+  EXPECT_TRUE(contains(missing.err, "lsched run: on the host b: cannot run \"no-such-program-anywhere\": "))
+      << missing.err;
+  EXPECT_EQ(run(on_hosts("a:1,b:1", {LSCHED_TEST_SOURCE_DIR "/CMakeLists.txt"}), shell.environment()).status, 126);
+}
+
+}  // namespace
+}  // namespace lsched::testing
