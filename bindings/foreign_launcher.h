@@ -1,11 +1,17 @@
-// Detection of launchers other than `lsched run` that started this process as one of several. A world of one rank in
-// each of these processes would give wrong sums without an error.
+// Detection of launchers other than `lsched run` that started this process as one of several. If the library cannot
+// join the world of such a launcher, opening fails, because a world of one rank in each process would give wrong sums
+// without an error.
 #pragma once
 
+#include <fcntl.h>
+#include <link.h>
+
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "bindings/environment.h"
 
@@ -68,6 +74,31 @@ inline result<std::optional<foreign_launch>> find_foreign_launch() {
   return std::optional<foreign_launch>();
 }
 
+/// Returns true if this process has loaded a shared library of MPI or PMI.
+inline bool has_loaded_mpi() {
+  const auto find = [](dl_phdr_info* library, std::size_t, void*) -> int {
+    const std::string_view path(library->dlpi_name);
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    return name.starts_with("libmpi") || name.starts_with("libpmi") ? 1 : 0;
+  };
+  return dl_iterate_phdr(find, nullptr) != 0;
+}
+
+/// Returns the launch by a process manager of MPI that offers PMI-1 (offload/open/pmi_exchange.h), or nothing if there
+/// is no such manager, if it has started one process, or if this process has not inherited PMI_FD.
+inline result<std::optional<launch>> find_pmi_launch() {
+  launch found{.is_pmi = true};
+  for (const auto& [variable, number] : {std::pair("PMI_FD", &found.descriptor), std::pair("PMI_RANK", &found.self),
+                                         std::pair("PMI_SIZE", &found.size)}) {
+    const auto read = number_in_environment(variable);
+    if (!read) return read.error();
+    if (!*read) return std::optional<launch>();
+    *number = **read;
+  }
+  const bool is_usable = found.self < found.size && found.size > 1 && fcntl(found.descriptor, F_GETFD) >= 0;
+  return is_usable ? std::optional(found) : std::nullopt;
+}
+
 /// Returns UNSUPPORTED if a foreign launcher started this process as one of several. The text names the function that
 /// opens the world. Returns the failures of find_foreign_launch().
 inline std::optional<failure> refuse_foreign_launch() {
@@ -78,13 +109,16 @@ inline std::optional<failure> refuse_foreign_launch() {
                                           ", start the program with `lsched run`, or set LSCHED_WORLD=alone"};
 }
 
-/// Returns the launch by `lsched run` whose world this process opens, or nothing if the process opens a world of one
-/// rank. Returns the failures of wants_world_of_one(), find_launch() and refuse_foreign_launch().
+/// Returns the launch whose world this process opens, or nothing if the process opens a world of one rank. A launch by
+/// PMI is only returned if this process has not loaded MPI, which may use PMI. Returns the failures of
+/// wants_world_of_one(), find_launch() and refuse_foreign_launch().
 inline result<std::optional<launch>> find_launch_to_join() {
   const auto is_alone = wants_world_of_one();
   if (!is_alone) return is_alone.error();
   if (*is_alone) return std::optional<launch>();
   auto where = find_launch();
+  if (!where || *where) return where;
+  if (!has_loaded_mpi()) where = find_pmi_launch();
   if (!where || *where) return where;
   if (auto why = refuse_foreign_launch()) return *why;
   return where;

@@ -156,7 +156,7 @@ set(home_of_build_options   "^(offload|bindings/cli|microbench)/[^.]*\\.cc$")
 
 # All other headers are the standard library's (no dot in their names; C's own are spelt <cstdint>) or the operating
 # system's. `ops` and `collectives` never call the operating system.
-set(system_header "^((sys|linux|net|netinet|arpa|asm)/[a-z_0-9]+|errno|fcntl|dirent|ifaddrs|dlfcn|limits|poll|pthread|sched|signal|stdlib|string|time|unistd|spawn|[a-z]*intrin)\\.h$")
+set(system_header "^((sys|linux|net|netinet|arpa|asm)/[a-z_0-9]+|errno|fcntl|dirent|ifaddrs|dlfcn|limits|link|poll|pthread|sched|signal|stdlib|string|time|unistd|spawn|[a-z]*intrin)\\.h$")
 set(system_users  "^(libsched|offload|bindings|microbench)$")
 
 foreach(folder IN LISTS folders)

@@ -245,16 +245,17 @@ typedef struct lsched_config {
 /** The function behind lsched_config_init. `bytes` is the size of the struct in the caller's header. */
 LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
 
-/** Joins the world that `lsched run -n P` prepared for this process. If no launcher started the process, or if
- * LSCHED_WORLD=alone is set, opens a world of one rank. If `config` is NULL, the defaults apply. A rank joins its world
- * once, and cannot join again after it has closed the world. When `lsched run` ends, the processes that have joined its
- * world are killed (SIGKILL).
+/** Joins the world that `lsched run` prepared for this process, on one host or several. Also joins the processes of a
+ * launcher with PMI-1, such as MPICH's mpiexec, unless this process has loaded MPI. If no launcher started the process,
+ * or if LSCHED_WORLD=alone is set, opens a world of one rank. If `config` is NULL, the defaults apply. A rank joins its
+ * world once, and cannot join again after it has closed the world. When `lsched run` ends, the processes that have
+ * joined its world are killed (SIGKILL).
  * Thread: any, once per process and world.
  * Blocks: until all ranks have joined, at most LSCHED_START_TIMEOUT seconds if that variable is set, else
  * commit_timeout_ns.
  * Memory: the caller owns *world until lsched_world_close.
- * Errors: UNSUPPORTED if environment variables of PMI, PMIx, torchrun or a step of Slurm show that another launcher
- * started the process as one of several. In this case use lsched_world_open_mpi of lsched_mpi.h or
+ * Errors: UNSUPPORTED if environment variables of PMI, PMIx, torchrun or a step of Slurm show that a launcher that this
+ * function cannot join started the process as one of several. In this case use lsched_world_open_mpi of lsched_mpi.h or
  * lsched_world_open_with. UNSUPPORTED also for a oneTBB lane in a build without oneTBB. STATE (this rank has joined
  * before); VERSION; ARGUMENT; NOMEM; TRANSPORT (also if `lsched run` has ended); TIMEOUT (names a rank that did not
  * join); PEER (names a rank that died before it joined). */

@@ -3,6 +3,7 @@
 #include "bindings/c/sized.h"
 #include "bindings/c/world.h"
 #include "bindings/foreign_launcher.h"
+#include "offload/open/pmi_exchange.h"
 #include "offload/open/launch_exchange.h"
 #include "offload/open/node_world.h"
 
@@ -29,6 +30,7 @@ lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched
     const auto where = find_launch_to_join();
     if (!where) return report(diagnostic, where.error());
     auto made = !*where                 ? open_alone(options->segment)
+                : (*where)->is_pmi      ? open_over_pmi(**where, LSCHED_BUILD, options->segment)
                 : has_exchange(**where) ? open_over_hosts(**where, LSCHED_BUILD, options->segment)
                                         : open_launched(**where, options->segment);
     if (!made) return report(diagnostic, made.error());

@@ -138,6 +138,9 @@ finding examine_launcher() {
   } else if (*local) {
     made.text = "this process is rank " + std::to_string((*local)->self) + " of " + std::to_string((*local)->size) +
                 " of `lsched run`";
+  } else if (const auto joined = find_pmi_launch(); joined && *joined) {
+    made.text = (*foreign)->text() + ": programs without MPI open their world with lsched_world_open, and programs " +
+                "with MPI with lsched_world_open_mpi";
   } else if (*foreign) {
     made.state = condition::warning;
     made.text =

@@ -46,7 +46,7 @@ def _wishes(progress: str | None = None, idle: str | None = None, progress_core:
 
 def init(comm: Any = None, *, progress: str | None = None, idle: str | None = None, progress_core: int | None = None,
          lane: str | int | None = None, region_bytes: int | None = None, commit_timeout: float | None = None) -> World:
-    """Joins the world that `lsched run -n P` has prepared. Without a launcher, opens a world of one rank.
+    """Joins the world of `lsched run` or of an MPI launcher with PMI-1. Without a launcher, opens a world of one rank.
 
     `comm` is a communicator of mpi4py. Its ranks become the ranks of the world, and must all be on one host. Under
     `lsched run`, every process is its own MPI world of one rank, and the ranks of `lsched run` form the world. The
@@ -60,9 +60,9 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
     region_bytes    address space that is reserved for the shared memory of this rank
     commit_timeout  seconds that a collective create waits for other ranks
 
-    Blocks until all ranks have joined. Raises Unsupported if a launcher other than `lsched run` has started the
-    process: pass `comm`, or use open_with(). Also raises Unsupported if the launcher belongs to a different MPI
-    implementation than mpi4py. Raises Timeout and PeerLost.
+    Blocks until all ranks have joined. Raises Unsupported if another launcher has started the process, or if the
+    process has loaded MPI: pass `comm`, or use open_with(). Also raises Unsupported if the launcher belongs to a
+    different MPI implementation than mpi4py. Raises Timeout and PeerLost.
     """
     wishes = _wishes(progress, idle, progress_core, lane, region_bytes, commit_timeout)
     mpi = None if comm is None else sys.modules.get(type(comm).__module__)
@@ -72,7 +72,7 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
 
 
 def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
-    """Opens a world without MPI. Raises Unsupported if a launcher other than `lsched run` has started this process.
+    """Opens a world without MPI. Raises Unsupported under a launcher whose world cannot be joined.
 
     `mpi` is the module mpi4py.MPI if its MPI world has one rank. A launcher of several processes then belongs to a
     different MPI implementation.
@@ -93,7 +93,7 @@ def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]]
     """Joins a world of `size` ranks as `rank`. Any launcher may have started them, on one host or on several.
 
     `exchange(mine)` must send the bytes `mine` to all ranks, and return the bytes of all ranks in rank order. The
-    calling thread calls `exchange` two to four times, with at most 256 bytes. Options and errors are those of init().
+    calling thread calls `exchange` three or four times, with at most 256 bytes. Options and errors are those of init().
     """
     wishes = _wishes(**options)
     return World(_core.open_with(wishes, rank, size, exchange), wishes)

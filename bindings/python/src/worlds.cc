@@ -38,12 +38,13 @@ address opened(const wishes& how) {
                     lsched_world_close));
 }
 
-/// If a launcher other than `lsched run` has started this process, returns its description: init() then refuses to open
-/// a world alone. Returns nullopt if there is no such launcher, or if the user has asked for a world of one rank.
+/// If a launcher whose world cannot be joined has started this process, returns its description: init() then refuses to
+/// open a world alone. Returns nullopt if there is no such launcher, or if the user has asked for a world of one rank.
 std::optional<std::string> foreign_launch() {
   const auto is_wanted_alone = wants_world_of_one();
   const auto local = find_launch();
   if (!is_wanted_alone || *is_wanted_alone || !local || *local) return std::nullopt;
+  if (const auto joined = find_launch_to_join(); joined && *joined) return std::nullopt;
   const auto found = find_foreign_launch();
   return found && *found ? std::optional((*found)->text()) : std::nullopt;
 }

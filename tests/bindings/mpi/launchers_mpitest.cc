@@ -63,6 +63,17 @@ TEST(mpi_launchers, of_another_mpi_are_refused_where_mpi_has_one_rank) {
   }
 }
 
+TEST(mpi_launchers, of_a_program_with_mpi_are_not_joined_without_mpi) {
+  if (ranks_of_mpi() == 1 || std::getenv("PMI_FD") == nullptr) GTEST_SKIP() << "the launcher has not offered PMI-1";
+  setenv("PMI_RANK", "0", 1);  // other tests of this program have unset these variables
+  setenv("PMI_SIZE", "2", 1);
+  lsched_world* world = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_world_open(nullptr, &world, &why), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_TRUE(why.says("lsched_world_open_mpi")) << why.text;
+  for (const char* const each : {"PMI_RANK", "PMI_SIZE"}) unsetenv(each);
+}
+
 TEST(mpi_launchers, that_start_one_process_are_accepted) {
   EXPECT_EQ(open_under({}), std::pair(LSCHED_OK, std::to_string(ranks_of_mpi())));
   EXPECT_EQ(open_under({{"OMPI_COMM_WORLD_SIZE", "1"}, {"PMIX_RANK", "0"}}).first, LSCHED_OK);

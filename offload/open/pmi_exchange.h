@@ -1,0 +1,23 @@
+// The exchange of ranks that a process manager of MPI has started, by the wire protocol PMI-1 and without a library.
+//
+// MPICH's mpiexec gives each process a socket, PMI_FD, on which each request is a line such as "cmd=get kvsname=kvs_0
+// key=k", and so is each answer. For an exchange, each rank puts its record, enters a barrier, and gets the records of
+// all ranks.
+//
+// A process manager accepts only one client in each process. So a process that has loaded MPI, or a library of PMI,
+// must not use this exchange. After the world is open, the client is finalized, and the process may end without it.
+#pragma once
+
+#include <chrono>
+#include <string_view>
+
+#include "offload/open/launch.h"
+#include "offload/open/segment_world.h"
+
+namespace lsched {
+
+/// Opens a world as the rank in `where`, whose descriptor is PMI_FD, by a rendezvous through the process manager. Can
+/// be called once in a process. Returns STATE if a rank has started this process, or if the rank has joined already.
+result<opened_rank> open_over_pmi(const launch& where, std::string_view build, const segment_options& how);
+
+}  // namespace lsched
