@@ -1,11 +1,16 @@
 // The environment variables of the network between hosts (LSCHED_NET_...).
 #pragma once
 
+#include <net/if.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bindings/environment.h"
 #include "libsched/transport/net/wire_up.h"
@@ -14,9 +19,60 @@ namespace lsched {
 
 struct network_choice {
   net_interfaces interfaces;
+  std::string interfaces_from;  ///< the variable that names the interfaces; empty: none
   net_limits limits;
   bool encrypts = false;
 };
+
+inline std::vector<std::string> names_of_interfaces() {
+  std::vector<std::string> names;
+  const std::unique_ptr<struct if_nameindex, void (*)(struct if_nameindex*)> all(if_nameindex(), if_freenameindex);
+  for (auto* one = all.get(); one != nullptr && one->if_index != 0; ++one) names.emplace_back(one->if_name);
+  return names;
+}
+
+/// Chooses interfaces by a variable of another library: the first of UCX_NET_DEVICES, GLOO_SOCKET_IFNAME and
+/// NCCL_SOCKET_IFNAME that names an interface of this host. Names of other devices, such as mlx5_0:1, are ignored. In
+/// NCCL's variable, names are beginnings of names, "=" comes before complete names, and "^" excludes interfaces.
+inline void choose_as_other_libraries(network_choice& made) {
+  const std::vector<std::string> host = names_of_interfaces();
+  for (const char* const variable : {"UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+    const char* const set = text_in_environment(variable);
+    if (set == nullptr) continue;
+    std::string_view text = set;
+    const bool is_of_nccl = variable[0] == 'N';
+    const bool excludes = is_of_nccl && text.starts_with('^');
+    if (excludes) text.remove_prefix(1);
+    const bool has_beginnings = is_of_nccl && !text.starts_with('=');
+    if (is_of_nccl && !has_beginnings) text.remove_prefix(1);
+    const auto is_named = [&](const std::string& interface) {
+      for (std::string_view rest = text; !rest.empty();) {
+        const std::string_view name = rest.substr(0, rest.find(','));
+        rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+        if (interface == name || (has_beginnings && !name.empty() && interface.starts_with(name))) return true;
+      }
+      return excludes && interface == "lo";
+    };
+    std::ranges::copy_if(host, std::back_inserter(made.interfaces.names),
+                         [&](const std::string& interface) { return is_named(interface) != excludes; });
+    if (made.interfaces.names.empty()) continue;
+    made.interfaces_from = variable;
+    return;
+  }
+}
+
+/// Returns the addresses to which ranks of other hosts connect, such as "eth0 10.0.0.1".
+inline std::vector<std::string> addresses_by_interface(const net_interfaces& chosen) {
+  const std::vector<net_address> used = addresses_of_host(chosen, net_listener::k_most_addresses);
+  std::vector<std::string> all;
+  for (const std::string& name : names_of_interfaces())
+    for (const net_address& each : addresses_of_host({.names = {name}, .family = chosen.family}, used.size()))
+      if (std::ranges::find(used, each) != used.end()) {
+        const std::string text = each.text();
+        all.push_back(name + " " + text.substr(0, text.rfind(':')));
+      }
+  return all;
+}
 
 /// Returns ARGUMENT, with the variable's name and value, if a variable has an invalid value.
 inline result<network_choice> network_in_environment() {
@@ -34,6 +90,9 @@ inline result<network_choice> network_in_environment() {
         return wrong("LSCHED_NET_INTERFACES", set, "a list of interfaces such as eth0,ib*");
       made.interfaces.names.emplace_back(name);
     }
+    made.interfaces_from = "LSCHED_NET_INTERFACES";
+  } else {
+    choose_as_other_libraries(made);
   }
   if (const char* const set = text_in_environment("LSCHED_NET_PORTS"); set != nullptr) {
     const std::string_view text = set;

@@ -205,6 +205,7 @@ result<open_options> read_config(const lsched_config* config) {
                   .shm = {.reads_processes = *reads, .touches_memory = !*is_lazy},
                   .ranks_per_node = ranks_per_node->value_or(0),
                   .interfaces = network->interfaces,
+                  .interfaces_from = network->interfaces_from,
                   .net_limits = network->limits,
                   .encrypts = network->encrypts},
       .commit_timeout = commit_timeout,

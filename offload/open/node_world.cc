@@ -134,6 +134,7 @@ class node_opening {
     const std::size_t others = static_cast<std::size_t>(place_.size) - members_.size();
     around_.description =
         "TCP with " + counted(others, "rank") + " from " + own_hosts_ + (how_.encrypts ? " (encrypted)" : "");
+    if (!how_.interfaces_from.empty()) around_.description += " on the interfaces of " + how_.interfaces_from;
     if (near_ == nullptr) return opened_rank{std::move(*far), around_, ""};
     around_.description = "shared memory with " + counted(members_.size() - 1, "rank") + ", " + around_.description;
     net_endpoint* const network = far->get();

@@ -19,8 +19,9 @@ struct segment_options {
   std::string recorder{};                    ///< file for `lsched postmortem`; empty: none
   std::chrono::nanoseconds start_timeout{};  ///< timeout of the wait for all ranks to open the world
   shm_options shm{};
-  rank ranks_per_node = 0;      ///< number of consecutive ranks that are treated as a node, for tests; 0: real nodes
-  net_interfaces interfaces{};  ///< the network between hosts
+  rank ranks_per_node = 0;        ///< number of consecutive ranks that are treated as a node, for tests; 0: real nodes
+  net_interfaces interfaces{};    ///< the network between hosts
+  std::string interfaces_from{};  ///< the variable that names the interfaces, for describe()
   lsched::net_limits net_limits{};
   bool encrypts = false;  ///< the connections between hosts are encrypted
 };

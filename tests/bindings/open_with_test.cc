@@ -174,21 +174,24 @@ bool sums_many(lsched_world* world, std::uint64_t count) {
 TEST(open_with, ranks_of_several_hosts_make_a_world) {
   for (const rank ranks : {2, 3, 5, 6, 7})
     for (const int per_node : {1, 2, 3})
-      EXPECT_EQ(of_processes(ranks,
-                             [&](rank self, const tcp_store& store) {
-                               emulate_hosts(per_node);
-                               tcp_store::client mine(store, self);
-                               diagnostic why;
-                               lsched_world* const world = open_at(self, ranks, mine, why);
-                               if (world == nullptr) return 1;
-                               if (per_node < ranks && !is_connected_by(world, "TCP with")) return 2;
-                               for (int k = 0; k < 10; ++k)
-                                 if (!computes(world)) return 3;
-                               for (const std::uint64_t count : {0u, 1u, 3000u, 200'000u})
-                                 if (!sums_many(world, count)) return 4;
-                               return lsched_world_close(world) == LSCHED_OK ? 0 : 5;
-                             }),
-                "")
+      EXPECT_EQ(
+          of_processes(ranks,
+                       [&](rank self, const tcp_store& store) {
+                         emulate_hosts(per_node);
+                         tcp_store::client mine(store, self);
+                         diagnostic why;
+                         lsched_world* const world = open_at(self, ranks, mine, why);
+                         if (world == nullptr) return 1;
+                         if (per_node < ranks && !is_connected_by(world, "TCP with")) return 2;
+                         if (per_node < ranks && !is_connected_by(world, "on the interfaces of LSCHED_NET_INTERFA"))
+                           return 6;
+                         for (int k = 0; k < 10; ++k)
+                           if (!computes(world)) return 3;
+                         for (const std::uint64_t count : {0u, 1u, 3000u, 200'000u})
+                           if (!sums_many(world, count)) return 4;
+                         return lsched_world_close(world) == LSCHED_OK ? 0 : 5;
+                       }),
+          "")
           << ranks << " ranks, " << per_node << " a node";
 }
 
