@@ -140,6 +140,16 @@ json describe_lane(unsigned ranks) {
   return {{"ranks", ranks}, {"kind", "inline"}, {"workers", 0}, {"why", why_inline(choice)}};
 }
 
+/// Returns the addresses to which ranks of other hosts would connect.
+json describe_network() {
+  const auto chosen = network_in_environment();
+  json all{{"addresses", json::array()}, {"interfaces_from", nullptr}};
+  if (!chosen) return all;
+  for (const std::string& each : addresses_by_interface(chosen->interfaces)) all["addresses"].push_back(each);
+  if (!chosen->interfaces_from.empty()) all["interfaces_from"] = chosen->interfaces_from;
+  return all;
+}
+
 json describe(unsigned ranks) {
   json all;
   all["version"] = lsched_version();
@@ -149,6 +159,7 @@ json describe(unsigned ranks) {
       {"online", sysconf(_SC_NPROCESSORS_ONLN)}, {"affinity", allowed_cores().size()}, {"usable", usable_cores()}};
   all["idle"] = describe_idle(ranks);
   all["lane"] = describe_lane(ranks);
+  all["network"] = describe_network();
   all["environment"] = describe_environment();
   all["warnings"] = warnings_about_environment();
   return all;

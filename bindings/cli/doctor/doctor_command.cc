@@ -37,6 +37,7 @@ std::vector<finding> examine_all(int ranks) {
           examine_launcher(),
           examine_shared_memory(),
           examine_peer_reads(),
+          examine_network(),
           examine_address_limit(ranks),
           examine_file_limit(ranks),
           examine_descriptor_limit(ranks),

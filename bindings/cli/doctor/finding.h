@@ -30,4 +30,7 @@ finding examine_descriptor_limit(int ranks);
 finding examine_cores();
 finding examine_gpu();
 
+// network.cc: checks whether a world over several hosts can be opened.
+finding examine_network();
+
 }  // namespace lsched::cli::doctor

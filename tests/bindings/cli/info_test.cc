@@ -47,6 +47,27 @@ TEST(CommandInfo, says_where_arithmetic_would_run) {
   EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_LANE", "tbb:0"}}).err, "LSCHED_LANE=tbb:0 is not valid"));
 }
 
+TEST(CommandInfo, shows_the_network_between_hosts) {
+  const outcome it =
+      run_well(lsched({"info", "--json", "-"}), {{"LSCHED_NET_INTERFACES", ""}, {"UCX_NET_DEVICES", "lo"}});
+  const json network = json::parse(it.out)["network"];
+  EXPECT_EQ(network["addresses"][0], "lo 127.0.0.1");
+  EXPECT_EQ(network["interfaces_from"], "UCX_NET_DEVICES");
+}
+
+TEST(CommandDoctor, opens_a_world_over_the_network) {
+  const auto network = [](const char* interfaces) {
+    const outcome it = run(lsched({"doctor", "--json", "-"}), {{"LSCHED_NET_INTERFACES", interfaces}});
+    const json all = json::parse(it.out)["checks"];
+    const auto found = std::ranges::find_if(all, [](const json& one) { return one["subject"] == "network"; });
+    return found == all.end() ? json() : *found;
+  };
+  EXPECT_EQ(network("lo")["state"], "ok");
+  EXPECT_TRUE(contains(network("lo")["text"], "lo 127.0.0.1"));
+  EXPECT_EQ(network("none0")["state"], "warning");
+  EXPECT_TRUE(contains(network("none0")["text"], "no network interface is up"));
+}
+
 TEST(CommandInfo, warns_of_misspelt_variables_and_values) {
   const outcome it =
       run_well(lsched({"info"}), {{"LSCHED_PROGESS", "thread"}, {"LSCHED_IDLE", "snooze"}, {"LSCHED_Q", "1"}});
