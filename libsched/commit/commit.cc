@@ -125,12 +125,8 @@ void commitment::refuse(failure why) {
 void commitment::end(const std::optional<failure>& why) {
   if (!why) return progress_.finished.store(1);
   withdraw(*why);
-  end_as(*why);
-}
-
-void commitment::end_as(const failure& why) {
-  why_ = why;
-  progress_.verdict.store(why.code);
+  why_ = *why;
+  progress_.verdict.store(why->code);
 }
 
 // --- the exchanges of a commit ---

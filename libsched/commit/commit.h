@@ -105,7 +105,6 @@ class commitment {
   void end_proof();
 
   void end(const std::optional<failure>& why);
-  void end_as(const failure& why);
   void write_error(const failure& why);
   std::optional<failure> find_disagreement(const std::vector<commit_record>& all) const;
 

@@ -56,11 +56,8 @@ bool commit_queue::advance_first() {
     return true;
   }
   const status answer = board_->gather(records_, &missing_);
-  if (answer == status::pending && lost_ == k_no_rank) return false;
-  if (answer == status::pending)
-    end_unsettled(failure_of(status::peer, lost_));
-  else
-    conclude_first(answer);
+  if (answer == status::pending) return false;
+  conclude_first(answer);
   return true;
 }
 
@@ -84,16 +81,6 @@ void commit_queue::end_first(const std::optional<failure>& why) {
   is_posted_ = false;
   missing_ = k_no_rank;
   first->end(why);
-  engine_.publish();
-}
-
-// Ends the commit on this rank, but keeps the reserved memory. Other ranks may have concluded the commit with success
-// and may still write to this memory.
-void commit_queue::end_unsettled(const failure& why) {
-  unsettled_.push_back(queue_.front());
-  queue_.pop_front();
-  is_posted_ = false;
-  unsettled_.back()->end_as(why);
   engine_.publish();
 }
 
@@ -133,6 +120,7 @@ std::string commit_queue::describe_wait(const membership& of, rank* waits_for) c
   return text_of_missing(missing_) + " has not yet reached commit " + std::to_string(queue_.front()->record_.number);
 }
 
+// The board decides whether the posted commit succeeds without the lost member's record.
 void commit_queue::lose(rank home) {
   const rank member = members_->rank_of(home);
   if (member == k_no_rank || lost_ != k_no_rank) return;

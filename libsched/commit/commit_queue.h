@@ -53,14 +53,12 @@ class commit_queue final : public engine_task {
   bool advance_first();
   void conclude_first(status answer);
   void end_first(const std::optional<failure>& why);
-  void end_unsettled(const failure& why);
 
   engine& engine_;
   const membership_ptr members_;
   std::unique_ptr<board> board_;
   std::deque<std::shared_ptr<commitment>> queue_;
-  std::vector<std::shared_ptr<commitment>> unsettled_;  ///< commits that failed on this rank but may succeed elsewhere
-  bool is_posted_ = false;                              ///< the record of the first commit is posted
+  bool is_posted_ = false;  ///< the record of the first commit is posted
   std::uint64_t next_number_ = 0;
   rank missing_ = k_no_rank;  ///< rank for whose record the first commit waits
   rank lost_ = k_no_rank;     ///< a lost member; no commit can succeed without it

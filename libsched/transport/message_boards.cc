@@ -231,8 +231,10 @@ bool message_board::withdraw() {
   return true;
 }
 
+// The first rank detects the loss of a member itself, and then decides.
 void message_board::give_up(rank missing) {
   if (settled_.contains(number_)) return;
+  if (missing != k_no_rank && of_.carrier_.is_gone(members_[static_cast<std::size_t>(missing)])) return;
   if (is_first())
     settle(message_boards::kind::given_up, missing);
   else
@@ -248,7 +250,8 @@ void message_board::take(rank from, const message_boards::head& first, std::span
     case message_boards::kind::record: return take_record(first.number, first.member, rest);
     case message_boards::kind::give_up:
       if (first.number == last_settled_ + 1) settle_if_known();  // all records may be here already
-      if (is_first() && first.number == last_settled_ + 1) settle(message_boards::kind::given_up, find_missing());
+      if (is_first() && first.number == last_settled_ + 1)
+        settle(message_boards::kind::given_up, missing_or(first.missing));
       return;
     case message_boards::kind::all:
       if (rest.size() == members_.size() * record_bytes)
@@ -275,6 +278,10 @@ void message_board::note_gone_members() {
 
 rank message_board::find_missing() const {
   return static_cast<rank>(std::ranges::find(has_record_, false) - has_record_.begin());
+}
+
+rank message_board::missing_or(rank named) const {
+  return named != k_no_rank && !has_record_[static_cast<std::size_t>(named)] ? named : find_missing();
 }
 
 // Stores a record. A late record, for a commit that already has a result, is dropped; its sender will get the result.

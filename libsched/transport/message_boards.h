@@ -149,6 +149,8 @@ class message_board final : public board {
   void settle(enum message_boards::kind how, rank missing);
   status connect_offers(rank* missing);
   rank find_missing() const;
+  /// Returns the named member if its record is missing, else another member whose record is missing.
+  rank missing_or(rank named) const;
   void say_left();
 
   message_boards& of_;

@@ -416,14 +416,19 @@ void net_endpoint::fail(rank culprit) {
   culprit_ = culprit;
 }
 
+/// Reads all bytes that have arrived on the control socket.
+void net_endpoint::read_rest(connection& from) {
+  while (!from.is_lost && !from.has_ended[control] && health_ == status::ok && read_control(from)) {
+  }
+}
+
 // Records losses in the order in which they were found: a rank that ends because of a loss has reported the loss before
 // its own connection ended. Bytes of a reported rank may have arrived before the loss, `goodbye` included, so they are
 // read first.
 void net_endpoint::verify_suspects() {
   for (std::size_t i = 0; i < suspects_.size() && health_ == status::ok; ++i) {
     connection& with = *connections_[static_cast<std::size_t>(suspects_[i])];
-    while (!with.is_lost && !with.has_ended[control] && health_ == status::ok && read_control(with)) {
-    }
+    read_rest(with);
     if (!with.is_lost && !with.has_said_goodbye && health_ == status::ok) lose(with.who);
   }
   suspects_.clear();
@@ -445,8 +450,10 @@ void net_endpoint::lose(rank who) {
       put(to->who, {.kind = frame_kind::lost, .value = static_cast<std::uint64_t>(who)});
 }
 
+// The last bytes of the lost rank have arrived before its loss was found, so they are read first.
 void net_endpoint::record_lost(rank who) {
   if (connections_[static_cast<std::size_t>(who)] == nullptr || is_lost(who)) return;
+  read_rest(*connections_[static_cast<std::size_t>(who)]);
   lose(who);
   write_all();  // this process may end before it polls again
 }

@@ -138,6 +138,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   bool has_decrypted(const connection& from, which socket) const;
   bool read_control(connection& from);
   void read_bulk(connection& from);
+  void read_rest(connection& from);
   void stop_reading(connection& from, which socket);
   void close_sockets(connection& of);
   void verify_suspects();
