@@ -169,10 +169,14 @@ result<new_world> joined_world::shrink(driver::clock::time_point deadline) {
 
 result<new_world> joined_world::await(std::unique_ptr<meeting> made, driver::clock::time_point deadline) {
   driver& by = process_.driver();
-  const bool is_late = by.wait(made->progress(), deadline) == status::timeout;
+  bool is_late = by.wait(made->progress(), deadline) == status::timeout;
+  if (is_late && made->is_of_survivors()) {
+    by.with_engine([&] { (void)made->give_up(); });
+    is_late = by.wait(made->progress(), driver::clock::now() + commit_timeout_) == status::timeout;
+  }
   result<new_world> answer = failure{status::internal};
   by.with_engine([&] {
-    if (is_late && !made->give_up()) {  // in a shrink, give_up() always returns true
+    if (is_late && !made->give_up()) {
       answer = failure{
           status::timeout,
           "rank " + std::to_string(made->first()) +

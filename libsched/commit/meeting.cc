@@ -46,8 +46,8 @@ meeting::meeting(engine& runs, membership_ptr parent, board& former, std::unique
   std::iota(ranks_.begin(), ranks_.end(), 0);
   if (const status answer = board_->regroup(former); answer != status::ok)
     (void)end({answer,
-               "a world of survivors needs shared memory that remains after the death of a rank, but these ranks "
-               "share no such memory"});
+               "a world of survivors needs a transport that remains after the death of a rank, but MPI does not: open "
+               "the first world without MPI"});
   (void)advance();
   if (!is_over()) engine_.carry_on(*this);
 }
@@ -56,16 +56,19 @@ meeting::~meeting() { engine_.drop(*this); }
 
 bool meeting::advance() {
   if (is_over()) return false;
-  const status answer = board_->meet(&missing_);
+  status answer = board_->meet(&missing_);
+  if (answer == status::peer && !is_of_survivors_) {
+    gives_up_for_ = lost(ranks_[static_cast<std::size_t>(missing_)]);
+    answer = status::pending;
+  }
+  if (answer == status::pending && gives_up_for_) {
+    if (board_->withdraw()) return end(*gives_up_for_);
+    if (is_of_survivors_) answer = board_->meet(&missing_);  // the board may have decided meanwhile
+  }
+  if (answer == status::pending) return false;
   if (answer == status::ok) return make();
   if (answer == status::timeout) return end(late(missing_));
-  if (answer == status::peer && !is_of_survivors_)
-    gives_up_for_ = lost(ranks_[static_cast<std::size_t>(missing_)]);
-  else if (answer != status::pending)
-    return end({answer, "the ranks of the new world could not be connected"});
-  if (!gives_up_for_) return false;
-  if (board_->withdraw()) return end(*gives_up_for_);
-  return is_of_survivors_ && advance();  // the board has decided meanwhile
+  return end({answer, "the ranks of the new world could not be connected"});
 }
 
 bool meeting::make() {

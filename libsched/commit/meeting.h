@@ -36,6 +36,7 @@ class meeting final : public engine_task {
   const failure& why() const { return why_; }
 
   rank first() const { return ranks_.front(); }
+  bool is_of_survivors() const { return is_of_survivors_; }
 
   /// Returns the new world after success; take_board() returns its board.
   const membership_ptr& made() const { return made_; }

@@ -29,9 +29,9 @@ status message_boards::advance() {
   const status health = carrier_.receive(is_awaiting());
   if (health != status::ok) return health;
   for (const auto& [which, one] : boards_) {
-    if (one == nullptr || !one->has_joined()) continue;
+    if (!one->has_joined()) continue;
     one->note_gone_members();
-    one->settle_if_known();
+    one->advance();
   }
   return status::ok;
 }
@@ -42,16 +42,17 @@ void message_boards::take(rank from, std::span<const std::byte> bytes) {
   std::memcpy(&first, bytes.data(), sizeof first);
   if (first.kind == kind::met) return take_answer(from, first);
   if (first.kind == kind::offer || first.kind == kind::withdraw) return take_offer(from, first);
-  const bool is_of_first = first.kind >= kind::all && (first.kind != kind::left || first.member == 0);
-  const identity which(is_of_first ? from : self_, first.board);
+  const identity which(first.first, first.board);
   const auto found = boards_.find(which);
-  const bool is_early = is_of_first || next_number_ == 0;  // for a board that this rank has not opened yet
-  if (found == boards_.end() ? is_early : found->second != nullptr && !found->second->has_joined())
-    strays_.emplace(which, std::pair(from, std::vector(bytes.begin(), bytes.end())));
-  else if (found != boards_.end() && found->second != nullptr)
+  if (found != boards_.end() && found->second->has_joined())
     found->second->take(from, first, bytes.subspan(sizeof first));
-  else if (found != boards_.end() && first.kind == kind::left)
-    boards_.erase(found);
+  else if (unjoined_ != 0 || next_number_ == 0)
+    strays_.emplace(which, std::pair(from, std::vector(bytes.begin(), bytes.end())));
+}
+
+// If every board of this rank has joined, all kept messages are for closed boards.
+void message_boards::drop_strays() {
+  if (--unjoined_ == 0) strays_.clear();
 }
 
 void message_boards::take_offer(rank from, const head& news) {
@@ -73,8 +74,7 @@ void message_boards::take_answer(rank from, const head& news) {
     return;
   }
   carrier_.begin_with(from);
-  carrier_.send(from, pack({news.board, kind::left, 0, news.member, k_no_rank}));
-  boards_.emplace(identity(from, news.board), nullptr);
+  carrier_.send(from, pack({.board = news.board, .kind = kind::left, .first = from, .member = news.member}));
 }
 
 // Returns the numbers of the boards that `members`, except the first, have offered under a key. Sets *missing to the
@@ -97,30 +97,35 @@ std::vector<std::uint32_t> message_boards::offers_of(std::uint64_t key, std::spa
 
 message_board::message_board(message_boards& of, std::uint32_t number) : of_(of), own_number_(number) {
   of_.boards_.emplace(message_boards::identity(of_.self_, number), this);
+  ++of_.unjoined_;
 }
 
 message_board::~message_board() {
-  std::erase_if(of_.boards_, [this](const auto& one) { return one.second == this; });
-  of_.strays_.erase({of_.self_, own_number_});
-  (void)withdraw();
+  if (!withdraw() && former_ != nullptr) (void)join_survivors();
+  if (fresh_ != nullptr) fresh_->former_ = nullptr;
   await(false);
+  std::erase_if(of_.boards_, [this](const auto& one) { return one.second == this; });
+  if (!has_joined()) of_.drop_strays();
   if (has_joined() && of_.carrier_.can_send()) say_left();
 }
 
-// Sends `left`. The `left` from the first rank is the last message for a board.
 void message_board::say_left() {
-  const board_carrier::content word = pack(message_boards::kind::left, number_, k_no_rank);
-  for (std::size_t m = 1; is_first() && m < members_.size(); ++m) of_.carrier_.send(members_[m], word);
-  if (is_first() || has_first_left_) return;
-  of_.carrier_.send(members_.front(), word);
-  of_.boards_.emplace(message_boards::identity(members_.front(), number_of_first_), nullptr);
+  const board_carrier::content word = pack({.kind = message_boards::kind::left});
+  for (std::size_t m = 0; m < members_.size(); ++m) {
+    const bool is_connected = of_.carrier_.can_lose() || is_first() || m == 0;
+    if (is_connected && static_cast<rank>(m) != self_ && !commit_.is_lost(static_cast<rank>(m)))
+      of_.carrier_.send(members_[m], word);
+  }
 }
 
 status message_board::join(std::span<const rank> members, std::span<const member_address> all) {
   if (all.size() != members.size() || all.empty()) return status::argument;
   members_.assign(members.begin(), members.end());
+  const auto size = static_cast<rank>(members_.size());
   self_ = static_cast<rank>(std::ranges::find(members, of_.self_) - members.begin());
   number_of_first_ = static_cast<std::uint32_t>(all.front().far);
+  commit_ = agreement(self_, size, !of_.carrier_.can_lose(), to_commit_);
+  roll_ = roll_call(self_, size, to_roll_);
   const message_boards::identity which(members_.front(), number_of_first_);
   of_.boards_.emplace(which, this);
   for (std::size_t m = 0; m < members_.size(); ++m)
@@ -128,46 +133,58 @@ status message_board::join(std::span<const rank> members, std::span<const member
   if (is_first()) {
     records_.resize(members_.size() * record_bytes);
     has_record_.assign(members_.size(), false);
-    has_left_.assign(members_.size(), false);
   }
   const auto [begin, end] = of_.strays_.equal_range(which);
   const std::multimap strays(begin, end);
   of_.strays_.erase(which);
+  of_.drop_strays();
   for (const auto& [key, stray] : strays) of_.take(stray.first, stray.second);
   return status::ok;
 }
 
-board_carrier::content message_board::pack(enum message_boards::kind what, std::uint64_t number, rank missing,
-                                           std::span<const std::byte> rest) const {
-  return message_boards::pack({number_of_first_, what, number, self_, missing}, rest);
+/// Completes the head of a message about this board.
+board_carrier::content message_board::pack(const message_boards::head& about, std::span<const std::byte> rest) const {
+  message_boards::head whole = about;
+  whole.board = number_of_first_;
+  whole.first = members_.front();
+  whole.member = self_;
+  return message_boards::pack(whole, rest);
+}
+
+void message_board::agreement_sender::send(rank member, const agreement::message& what) {
+  if (!of.of_.carrier_.can_lose() && !of.is_first() && member != 0) return;
+  of.of_.carrier_.send(of.members_[static_cast<std::size_t>(member)], of.pack({.kind = kind,
+                                                                               .number = what.number,
+                                                                               .missing = what.about.missing,
+                                                                               .step = what.kind,
+                                                                               .why = what.about.why},
+                                                                              what.value));
 }
 
 status message_board::post(std::span<const std::byte> record, rank*) {
-  settled_.erase(settled_.begin(), settled_.upper_bound(number_));  // drops results of abandoned commits
-  ++number_;
+  commit_.begin(commit_.number() + 1);
   await(true);
-  (void)of_.advance();  // handles `given_up` if it has already arrived for this commit
-  if (is_first()) {
-    take_record(number_, 0, record);
-    settle_if_known();
-  } else if (has_first_left_) {
-    settled_[number_] = {.missing = 0, .has_left = true};
-  } else if (!settled_.contains(number_)) {
-    of_.carrier_.send(members_.front(), pack(message_boards::kind::record, number_, k_no_rank, record));
-  }
+  (void)of_.advance();  // handles a refusal that has already arrived for this commit
+  if (is_first())
+    take_record(commit_.number(), 0, record);
+  else if (!commit_.is_over())
+    of_.carrier_.send(members_.front(),
+                      pack({.kind = message_boards::kind::record, .number = commit_.number()}, record));
+  advance();
   return status::ok;
 }
 
 status message_board::gather(std::span<std::byte> all, rank* missing) {
   if (const status health = of_.advance(); health != status::ok) return health;
-  const auto found = settled_.find(number_);
-  *missing = found != settled_.end() ? found->second.missing : is_first() ? find_missing() : k_no_rank;
-  if (found == settled_.end()) return status::pending;
-  const settlement how = std::move(found->second);
-  settled_.erase(found);
+  *missing = is_first() && !commit_.is_over() ? missing_or(k_no_rank) : k_no_rank;
+  if (!commit_.is_over()) return status::pending;
   await(false);
-  if (how.records.empty()) return how.has_left ? status::peer : status::timeout;
-  std::ranges::copy(how.records, all.begin());
+  if (commit_.phase() == agreement::phase::refused) {
+    *missing = commit_.why().missing;
+    return commit_.why().why;
+  }
+  std::ranges::copy(commit_.value(), all.begin());
+  commit_.drop_value();
   return status::ok;
 }
 
@@ -183,12 +200,15 @@ void message_board::offer(std::uint64_t key, std::span<const rank> members) {
   const rank first = offered_to_.front();
   if (first == of_.self_) return;
   ++of_.unanswered_;  // the first rank may never receive the offer
-  of_.carrier_.send(first, message_boards::pack({own_number_, message_boards::kind::offer, key, k_no_rank, k_no_rank}));
+  of_.carrier_.send(
+      first,
+      message_boards::pack({.board = own_number_, .kind = message_boards::kind::offer, .number = key, .first = first}));
 }
 
 status message_board::meet(rank* missing) {
   if (const status health = of_.advance(); health != status::ok) return health;
   *missing = k_no_rank;
+  if (former_ != nullptr) return meet_survivors(missing);
   if (!has_joined()) {
     if (const status how = connect_offers(missing); how != status::ok) return how;
   }
@@ -213,8 +233,11 @@ status message_board::connect_offers(rank* missing) {
   for (std::size_t m = 1; m < offered_to_.size(); ++m) {
     of_.offers_.erase({key_, offered_to_[m]});
     carrier.begin_with(offered_to_[m]);
-    carrier.send(offered_to_[m], message_boards::pack({own_number_, message_boards::kind::met, theirs[m - 1],
-                                                       static_cast<rank>(m), k_no_rank}));
+    carrier.send(offered_to_[m], message_boards::pack({.board = own_number_,
+                                                       .kind = message_boards::kind::met,
+                                                       .number = theirs[m - 1],
+                                                       .first = of_.self_,
+                                                       .member = static_cast<rank>(m)}));
   }
   std::vector<member_address> all(offered_to_.size());
   all.front().far = own_number_;
@@ -222,56 +245,72 @@ status message_board::connect_offers(rank* missing) {
 }
 
 bool message_board::withdraw() {
+  if (former_ != nullptr) return leave_roll();
   if (key_ == 0 || has_joined()) return key_ == 0;
   await(false);
-  if (offered_to_.front() != of_.self_ && of_.carrier_.can_send())
-    of_.carrier_.send(offered_to_.front(),
-                      message_boards::pack({own_number_, message_boards::kind::withdraw, key_, k_no_rank, k_no_rank}));
+  const rank first = offered_to_.front();
+  if (first != of_.self_ && of_.carrier_.can_send())
+    of_.carrier_.send(
+        first, message_boards::pack(
+                   {.board = own_number_, .kind = message_boards::kind::withdraw, .number = key_, .first = first}));
   key_ = 0;
   return true;
 }
 
 // The first rank detects the loss of a member itself, and then decides.
 void message_board::give_up(rank missing) {
-  if (settled_.contains(number_)) return;
+  if (commit_.is_over()) return;
   if (missing != k_no_rank && of_.carrier_.is_gone(members_[static_cast<std::size_t>(missing)])) return;
   if (is_first())
-    settle(message_boards::kind::given_up, missing);
+    refuse_commit(commit_.number(), {status::timeout, missing_or(missing)});
   else
-    of_.carrier_.send(members_.front(), pack(message_boards::kind::give_up, number_, missing));
+    of_.carrier_.send(members_.front(),
+                      pack({.kind = message_boards::kind::give_up, .number = commit_.number(), .missing = missing}));
 }
 
 // A message that the sender may not send, or that names a rank outside the world, is dropped.
 void message_board::take(rank from, const message_boards::head& first, std::span<const std::byte> rest) {
   const auto size = static_cast<rank>(members_.size());
   if (first.member < 0 || first.member >= size || members_[static_cast<std::size_t>(first.member)] != from) return;
+  const bool is_of_roll = first.kind == message_boards::kind::call || first.kind == message_boards::kind::roll;
+  if (is_of_roll && !of_.carrier_.can_lose()) return;
   if (first.missing < k_no_rank || first.missing >= size) return;
+  const status why = first.why == status::peer ? status::peer : status::timeout;
+  const agreement::message what{first.step, first.number, {why, first.missing}, rest};
+  const bool has_value =
+      first.step == agreement::kind::propose || (first.step == agreement::kind::settled && !of_.carrier_.can_lose());
   switch (first.kind) {
     case message_boards::kind::record: return take_record(first.number, first.member, rest);
-    case message_boards::kind::give_up:
-      if (first.number == last_settled_ + 1) settle_if_known();  // all records may be here already
-      if (is_first() && first.number == last_settled_ + 1)
-        settle(message_boards::kind::given_up, missing_or(first.missing));
+    case message_boards::kind::give_up: return take_request(first.number, first.missing);
+    case message_boards::kind::commit:
+      if (!has_value || rest.size() == members_.size() * record_bytes) commit_.take(first.member, what);
       return;
-    case message_boards::kind::all:
-      if (rest.size() == members_.size() * record_bytes)
-        settled_[first.number] = {.records = {rest.begin(), rest.end()}};
+    case message_boards::kind::call: return roll_.take_answer(first.member, first.number, first.fresh);
+    case message_boards::kind::roll:
+      if (!has_value || rest.size() == members_.size() * sizeof(std::uint32_t)) roll_.take(first.member, what);
       return;
-    case message_boards::kind::given_up:
-    case message_boards::kind::gone:
-      settled_[first.number] = {.missing = first.missing, .has_left = first.kind == message_boards::kind::gone};
-      return;
-    case message_boards::kind::left: return take_left(first.member);
+    case message_boards::kind::left: return lose(first.member);
     default: return;
   }
 }
 
-// A member that the transport cannot reach any more counts as a member that has left. Only the first rank has messages
-// from all members, and the other members have messages from the first rank only.
+void message_board::lose(rank member) {
+  commit_.lose(member);
+  roll_.lose(member);
+}
+
+// A member that the transport cannot reach any more counts as a member that has left.
 void message_board::note_gone_members() {
-  if (!is_first() && !has_first_left_ && of_.carrier_.is_gone(members_.front())) take_left(0);
-  for (std::size_t m = 1; is_first() && m < members_.size(); ++m)
-    if (of_.carrier_.is_gone(members_[m])) has_left_[m] = true;
+  for (std::size_t m = 0; m < members_.size(); ++m)
+    if (!commit_.is_lost(static_cast<rank>(m)) && of_.carrier_.is_gone(members_[m])) lose(static_cast<rank>(m));
+}
+
+// If the first rank is lost, no member can have a decision that this member has not accepted.
+void message_board::advance() {
+  if (is_first())
+    propose_if_known();
+  else if (commit_.phase() == agreement::phase::open && commit_.is_lost(0))
+    (void)commit_.refuse({status::peer, 0});
 }
 
 // --- the first rank ----------------------------------------------------------------------------------------------
@@ -281,49 +320,47 @@ rank message_board::find_missing() const {
 }
 
 rank message_board::missing_or(rank named) const {
+  if (commit_.phase() == agreement::phase::accepted) return commit_.find_undecided();
   return named != k_no_rank && !has_record_[static_cast<std::size_t>(named)] ? named : find_missing();
 }
 
-// Stores a record. A late record, for a commit that already has a result, is dropped; its sender will get the result.
+// Stores a record. A late record, for a commit that was refused, is dropped; the refusal was sent to its sender.
 void message_board::take_record(std::uint64_t number, rank member, std::span<const std::byte> record) {
   const auto place = static_cast<std::size_t>(member);
-  if (!is_first() || number <= last_settled_ || place >= members_.size() || record.size() > record_bytes) return;
+  if (!is_first() || number < next_ || record.size() > record_bytes) return;
   const auto target = records_.begin() + static_cast<std::ptrdiff_t>(place * record_bytes);
   std::fill(std::ranges::copy(record, target).out, target + record_bytes, std::byte{});
   has_record_[place] = true;
 }
 
-void message_board::take_left(rank member) {
-  if (is_first() && static_cast<std::size_t>(member) < has_left_.size())
-    has_left_[static_cast<std::size_t>(member)] = true;
-  if (is_first()) return;
-  has_first_left_ = true;
-  if (is_awaiting_ && !settled_.contains(number_)) settled_[number_] = {.missing = member, .has_left = true};
+// Handles the request of a member to give up a commit.
+void message_board::take_request(std::uint64_t number, rank missing) {
+  if (!is_first() || number != next_) return;
+  propose_if_known();  // all records may be here already
+  if (number == next_) refuse_commit(number, {status::timeout, missing_or(missing)});
 }
 
-// Sends the result of the commit if it is known. All arrived messages must be handled before, because a `give_up`
-// message follows the sender's record.
-void message_board::settle_if_known() {
-  if (!is_first() || std::ranges::count(has_record_, true) == 0) return;
-  rank gone = k_no_rank;
+void message_board::propose_if_known() {
+  if (std::ranges::count(has_record_, true) == 0) return;
+  const auto is_gone = [this](std::size_t m) { return !has_record_[m] && commit_.is_lost(static_cast<rank>(m)); };
   for (std::size_t m = 0; m < members_.size(); ++m)
-    if (!has_record_[m] && gone == k_no_rank && has_left_[m]) gone = static_cast<rank>(m);
-  if (gone != k_no_rank)
-    settle(message_boards::kind::gone, gone);
-  else if (find_missing() == static_cast<rank>(members_.size()))
-    settle(message_boards::kind::all, k_no_rank);
+    if (is_gone(m)) return refuse_commit(next_, {status::peer, static_cast<rank>(m)});
+  if (find_missing() != static_cast<rank>(members_.size())) return;
+  ++next_;
+  has_record_.assign(members_.size(), false);
+  commit_.propose(records_);
 }
 
-void message_board::settle(enum message_boards::kind how, rank missing) {
-  ++last_settled_;
-  const bool stands = how == message_boards::kind::all;
-  const board_carrier::content answer =
-      pack(how, last_settled_, missing, stands ? std::span<const std::byte>(records_) : std::span<const std::byte>{});
-  for (std::size_t m = 1; m < members_.size(); ++m) of_.carrier_.send(members_[m], answer);
-  settled_[last_settled_] = {.records = stands ? records_ : std::vector<std::byte>{},
-                             .missing = missing,
-                             .has_left = how == message_boards::kind::gone};
-  has_record_.assign(members_.size(), false);
+// Members may give up a commit before the first rank has posted its own record.
+void message_board::refuse_commit(std::uint64_t number, const refusal& about) {
+  if (number == next_) {
+    ++next_;
+    has_record_.assign(members_.size(), false);
+  }
+  if (number == commit_.number())
+    (void)commit_.refuse(about);
+  else
+    commit_.refuse_later(number, about);
 }
 
 }  // namespace lsched

@@ -1,13 +1,14 @@
 // Boards for transports without shared memory. On a board the members of a world exchange records, to agree on commits
-// (board.h). The world's first rank decides the result of each commit. The other members send their records to the
-// first rank, which sends one of three results to each member: all records, the commit was given up, or a member has
-// left the world. After a member has left, no later commit succeeds. A member that gives up a commit requests this from
-// the first rank. The first rank decides, and its decision may arrive when the member no longer waits.
+// (board.h). Each commit is an agreement (agreement.h). The other members send their records to the world's first rank,
+// which proposes all records, or refuses the commit: it was given up, or a member has left the world. After a member has
+// left, no later commit succeeds. A member that gives up a commit requests this from the first rank. The first rank
+// decides, and its decision may arrive when the member no longer waits.
 //
 //     member    record n ──▶  first: has all n?    ── all records ──▶  every member
-//     member    give up n ─▶  first: not yet?      ── given up ─────▶  every member; later records are dropped
-//     member    left ──────▶  first: no record n?  ── gone ─────────▶  every member; the first sends `left` to all
+//     member    give up n ─▶  first: not yet?      ── refused ──────▶  every member; later records are dropped
+//     member    left ──────▶  first: no record n?  ── refused ──────▶  every member
 //     member    offer ─────▶  first: has all?      ── met ──────────▶  every member; a closed board sends `left`
+//     member    call n ────▶  every member; the agreement on the survivors follows (message_board_roll.cc)
 //
 // Every message begins with a head. A board is identified by its first rank and by its number on that rank. Messages
 // for a closed board are dropped, and messages for a board that has not joined yet are kept.
@@ -23,7 +24,9 @@
 #include <utility>
 #include <vector>
 
+#include "libsched/transport/agreement.h"
 #include "libsched/transport/board.h"
+#include "libsched/transport/roll_call.h"
 
 namespace lsched {
 
@@ -48,6 +51,8 @@ class board_carrier {
   virtual status receive(bool is_awaiting) = 0;
   /// Returns false after the transport was closed in a way that forbids further messages.
   virtual bool can_send() const { return true; }
+  /// Returns whether ranks can be lost. If not, members other than the first exchange no messages.
+  virtual bool can_lose() const { return false; }
   /// Returns whether no further message of the peer will arrive, because the peer was lost or has closed its endpoint.
   virtual bool is_gone(rank peer) const {
     static_cast<void>(peer);
@@ -83,17 +88,24 @@ class message_boards {
  private:
   friend class message_board;
 
-  enum class kind : std::uint32_t { record, give_up, all, given_up, gone, left, offer, withdraw, met };
+  enum class kind : std::uint32_t { record, give_up, commit, call, roll, left, offer, withdraw, met };
   struct head {
-    std::uint32_t board;  ///< number on the first rank; in offers and withdrawals: number on the sender
-    enum kind kind;
-    std::uint64_t number;  ///< number of the commit; in offers: the key; in `met`: number of the offered board
-    rank member;           ///< the sender; in `met`: the receiver
-    rank missing;
+    std::uint32_t board = 0;  ///< number on the first rank; in offers and withdrawals: number on the sender
+    enum kind kind {};
+    /// Number of the commit or of the roll call. In offers: the key. In `met`: number of the offered board.
+    std::uint64_t number = 0;
+    rank first = k_no_rank;   ///< the board's first rank, as a rank of the launch
+    rank member = k_no_rank;  ///< the sender; in `met`: the receiver
+    rank missing = k_no_rank;
+    std::uint32_t fresh = 0;  ///< in `call`: number of the sender's new board
+    agreement::kind step{};   ///< of the agreement on a commit or on the survivors
+    status why = status::ok;  ///< of a refusal
   };
+  static_assert(sizeof(head) <= 64);
   using identity = std::pair<rank, std::uint32_t>;  ///< the first rank of a board, and its number on that rank
 
   static board_carrier::content pack(const head& first, std::span<const std::byte> rest = {});
+  void drop_strays();
   void take_offer(rank from, const head& news);
   void take_answer(rank from, const head& news);
   std::vector<std::uint32_t> offers_of(std::uint64_t key, std::span<const rank> members, rank* missing) const;
@@ -101,10 +113,10 @@ class message_boards {
   const rank self_;
   board_carrier& carrier_;
   std::uint32_t next_number_ = 0;
-  /// Null if this rank has closed the board, but the message `left` from the first rank has not arrived yet.
-  std::map<identity, message_board*> boards_;
-  std::size_t unanswered_ = 0;  ///< number of offers to other ranks without an answer
-  std::size_t awaiting_ = 0;    ///< number of boards with an exchange or an offer in flight
+  std::map<identity, message_board*> boards_;  ///< a board that has not joined has its own number on this rank
+  std::size_t unjoined_ = 0;                   ///< number of boards that have not joined
+  std::size_t unanswered_ = 0;                 ///< number of offers to other ranks without an answer
+  std::size_t awaiting_ = 0;                   ///< number of boards with an exchange or an offer in flight
   /// Offers from other ranks: number of the board on the offering rank, by key and offering rank.
   std::map<std::pair<std::uint64_t, rank>, std::uint32_t> offers_;
   std::multimap<identity, std::pair<rank, std::vector<std::byte>>> strays_;  ///< for boards that have not joined yet
@@ -124,29 +136,33 @@ class message_board final : public board {
   void offer(std::uint64_t key, std::span<const rank> members) override;
   status meet(rank* missing) override;
   bool withdraw() override;
+  status regroup(board& former) override;
+  std::span<const rank> homes() const override { return members_; }
 
  private:
   friend class message_boards;
 
-  /// The result of a commit: the records of all members, or the member `missing`. That member has left (`has_left`), or
-  /// its record had not arrived when the commit was given up.
-  struct settlement {
-    std::vector<std::byte> records{};
-    rank missing = k_no_rank;
-    bool has_left = false;
+  /// Sends the messages of one agreement of this board.
+  struct agreement_sender final : roll_call::sender {
+    agreement_sender(const message_board& from, enum message_boards::kind about) : of(from), kind(about) {}
+    void send(rank member, const agreement::message& what) override;
+    void send_answer(rank member, std::uint64_t roll, std::uint32_t fresh) override;
+    const message_board& of;
+    const enum message_boards::kind kind;
   };
 
   void await(bool now);
   bool has_joined() const { return !members_.empty(); }
   bool is_first() const { return self_ == 0; }
-  board_carrier::content pack(enum message_boards::kind what, std::uint64_t number, rank missing,
-                              std::span<const std::byte> rest = {}) const;
+  board_carrier::content pack(const message_boards::head& about, std::span<const std::byte> rest = {}) const;
   void take(rank from, const message_boards::head& first, std::span<const std::byte> rest);
   void take_record(std::uint64_t number, rank member, std::span<const std::byte> record);
-  void take_left(rank member);
+  void lose(rank member);
   void note_gone_members();
-  void settle_if_known();
-  void settle(enum message_boards::kind how, rank missing);
+  void advance();
+  void propose_if_known();
+  void take_request(std::uint64_t number, rank missing);
+  void refuse_commit(std::uint64_t number, const refusal& about);
   status connect_offers(rank* missing);
   rank find_missing() const;
   /// Returns the named member if its record is missing, else another member whose record is missing.
@@ -158,18 +174,28 @@ class message_board final : public board {
   std::vector<rank> members_{};  ///< members as ranks of the launch, by rank of the world; empty until join()
   rank self_ = k_no_rank;        ///< this rank in the world
   std::uint32_t number_of_first_ = 0;
-  std::uint64_t number_ = 0;  ///< number of the current or the last exchange
   bool is_awaiting_ = false;
-  std::uint64_t key_ = 0;                        ///< key of the current offer; 0: no offer
-  std::vector<rank> offered_to_;                 ///< ranks of the launch to which the board was offered
-  std::map<std::uint64_t, settlement> settled_;  ///< by commit: results that gather() will return
-  bool has_first_left_ = false;
+  std::uint64_t key_ = 0;         ///< key of the current offer; 0: no offer
+  std::vector<rank> offered_to_;  ///< ranks of the launch to which the board was offered
 
-  // State of the first rank, which next decides commit last_settled_ + 1:
-  std::uint64_t last_settled_ = 0;
+  agreement_sender to_commit_{*this, message_boards::kind::commit};
+  agreement commit_{};  ///< the current or the last exchange
+
+  // Records of commit next_ on the first rank:
+  std::uint64_t next_ = 1;
   std::vector<std::byte> records_;
   std::vector<bool> has_record_;
-  std::vector<bool> has_left_;
+
+  // Defined in message_board_roll.cc:
+  status meet_survivors(rank* missing);
+  status join_survivors();
+  bool leave_roll();
+  void end_roll();
+
+  message_board* former_ = nullptr;  ///< after regroup(): the board whose survivors meet; else null
+  message_board* fresh_ = nullptr;   ///< the new board with which this rank takes part in a roll call of this board
+  agreement_sender to_roll_{*this, message_boards::kind::roll};
+  roll_call roll_{};
 };
 
 }  // namespace lsched

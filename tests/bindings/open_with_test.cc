@@ -230,6 +230,20 @@ TEST(open_with, ranks_that_disagree_about_encryption_are_named) {
             "");
 }
 
+/// Runs barriers until the victim has died. Returns an error unless the create has succeeded, or the victim is the first
+/// rank.
+int run_until_a_death(lsched_world* world, rank victim, diagnostic& why) {
+  const rank self = lsched_rank(world);
+  lsched_schedule* barrier = nullptr;
+  lsched_status answer = create_barrier(world, &barrier, &why);
+  if (self == victim) raise(SIGKILL);
+  if (victim != 0 && answer != LSCHED_OK) return 2;
+  while (answer == LSCHED_OK) answer = lsched_run(barrier, k_limit_ns, &why);
+  (void)lsched_schedule_destroy(barrier, k_limit_ns, nullptr);
+  if (answer == LSCHED_ERR_PEER && why.rank >= 0 && why.rank != self) return 0;
+  return std::fprintf(stderr, "rank %d: %s\n", self, why.text), 3;
+}
+
 // The first rank decides whether a create succeeds. So a create succeeds on all ranks although another rank has died. A
 // rank that gets PEER ends its process. Another rank may see this second end first, and then names that rank.
 TEST(open_with, a_killed_rank_of_another_host_ends_the_round) {
@@ -240,16 +254,47 @@ TEST(open_with, a_killed_rank_of_another_host_ends_the_round) {
                                [&](rank self, const tcp_store& store) {
                                  emulate_hosts(per_node);
                                  tcp_store::client mine(store, self);
-                                 lsched_schedule* barrier = nullptr;
                                  diagnostic why;
                                  lsched_world* const world = open_at(self, ranks, mine, why);
-                                 if (world == nullptr) return 1;
-                                 lsched_status answer = create_barrier(world, &barrier, &why);
-                                 if (self == victim) raise(SIGKILL);
-                                 if (victim != 0 && answer != LSCHED_OK) return 2;
-                                 while (answer == LSCHED_OK) answer = lsched_run(barrier, k_limit_ns, &why);
-                                 if (answer == LSCHED_ERR_PEER && why.rank >= 0 && why.rank != self) return 0;
-                                 return std::fprintf(stderr, "rank %d: %s\n", self, why.text), 3;
+                                 return world == nullptr ? 1 : run_until_a_death(world, victim, why);
+                               }),
+                  "rank " + std::to_string(victim) + " was ended by signal 9; ")
+            << ranks << " ranks, " << per_node << " a node, victim " << victim;
+}
+
+// After a death, the others make a world. If the last rank calls late, all other ranks get TIMEOUT with its name.
+int survive(rank self, rank ranks, rank victim, const tcp_store& store) {
+  tcp_store::client mine(store, self);
+  diagnostic why;
+  lsched_world* const world = open_at(self, ranks, mine, why);
+  if (world == nullptr || run_until_a_death(world, victim, why) != 0) return 1;
+  lsched_world* survivors = nullptr;
+  if (lsched_shrink(world, k_limit_ns, &survivors, &why) != LSCHED_OK)
+    return std::fprintf(stderr, "rank %d: %s\n", self, why.text), 2;
+  const rank left = ranks - 1;
+  if (lsched_size(survivors) != left || sum_over(survivors, 1) != left) return 3;
+  lsched_world* again = nullptr;
+  if (lsched_rank(survivors) != left - 1) {
+    if (lsched_shrink(survivors, 50'000'000, &again, &why) != LSCHED_ERR_TIMEOUT || why.rank != left - 1)
+      return std::fprintf(stderr, "rank %d: %s\n", self, why.text), 4;
+  }
+  if (sum_over(survivors, 1) != left) return 5;
+  if (lsched_shrink(survivors, k_limit_ns, &again, &why) != LSCHED_OK)
+    return std::fprintf(stderr, "rank %d: %s\n", self, why.text), 6;
+  if (sum_over(again, self) != ranks * (ranks - 1) / 2 - victim) return 7;
+  for (lsched_world* const one : {again, survivors, world})
+    if (lsched_world_close(one) != LSCHED_OK) return 8;
+  return 0;
+}
+
+TEST(open_with, survivors_of_several_hosts_make_a_world) {
+  for (const rank ranks : {3, 5})
+    for (const int per_node : {1, 2})
+      for (const rank victim : {0, 1})
+        EXPECT_EQ(of_processes(ranks,
+                               [&](rank self, const tcp_store& store) {
+                                 emulate_hosts(per_node);
+                                 return survive(self, ranks, victim, store);
                                }),
                   "rank " + std::to_string(victim) + " was ended by signal 9; ")
             << ranks << " ranks, " << per_node << " a node, victim " << victim;

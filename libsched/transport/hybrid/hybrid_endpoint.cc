@@ -26,17 +26,17 @@ class hybrid_board final : public board {
   }
   status meet(rank* missing) override {
     const status answer = used().meet(missing);
-    if (answer == status::ok) homes_ = of_.ranks_at(used().homes());
+    if (answer != status::ok) return answer;
+    const std::span<const rank> homes = used().homes();
+    homes_ = near_ != nullptr ? of_.ranks_at(homes) : std::vector(homes.begin(), homes.end());
     return answer;
   }
   bool withdraw() override { return used().withdraw(); }
 
-  /// Supported only by a board in shared memory.
   status regroup(board& former) override {
-    board* const near = static_cast<hybrid_board&>(former).near_.get();
-    if (near == nullptr) return status::unsupported;
-    far_.reset();
-    return near_->regroup(*near);
+    const auto& before = static_cast<hybrid_board&>(former);
+    (before.near_ != nullptr ? far_ : near_).reset();
+    return used().regroup(before.used());
   }
   std::span<const rank> homes() const override { return homes_; }
 

@@ -114,6 +114,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   void send(rank peer, const content& bytes) override;
   status receive(bool is_awaiting) override;
   bool can_send() const override { return !is_closed_; }
+  bool can_lose() const override { return true; }
   bool is_gone(rank peer) const override;
 
   // bulk_receiver, for the peer reading_from_

@@ -1,0 +1,123 @@
+// An agreement of the members of a board on a value, by messages. Ranks may be lost between any two messages. The
+// agreements of a board are numbered, and a member takes part in one agreement after the other.
+//
+//     proposer   propose n, value ──▶ every member
+//     member     accept n ──────────▶ proposer; this member now waits for the outcome
+//     member     refuse n ──────────▶ every member, instead of `accept n`, also without a proposal
+//     proposer   settled n ─────────▶ every member, if every living member has accepted
+//     proposer   refuse n ──────────▶ every member, if a living member has refused
+//     member     accept n ──────────▶ new proposer, which repeats the outcome of n
+//
+// The proposer is the lowest living member. If the proposer is lost, its successor proposes the value that the successor
+// has accepted. The value of a settled agreement never changes, because every living member has accepted this value.
+// An agreement is never settled for one living member and refused for another: a refusal ends the agreement only for a
+// member that has not accepted, and for a member that receives the refusal from the proposer.
+//
+// tests/models explores this class with a loss between any two messages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ops/base.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+/// The reason why an agreement has failed: `why` is TIMEOUT or PEER, and `missing` is the member to name.
+struct refusal {
+  status why = status::timeout;
+  rank missing = k_no_rank;
+  friend bool operator==(const refusal&, const refusal&) = default;
+};
+
+/// Used by one thread at a time.
+class agreement {
+ public:
+  enum class kind : std::uint32_t { propose, accept, refuse, settled };
+  struct message {
+    enum kind kind;
+    std::uint64_t number;
+    refusal about{};
+    std::span<const std::byte> value{};
+  };
+
+  /// Sends messages to other members. `send` is called only for living members.
+  class sender {
+   public:
+    virtual ~sender() = default;
+    virtual void send(rank member, const message& what) = 0;
+  };
+
+  /// The state of this member in the agreement `number`.
+  enum class phase : std::uint8_t { idle, open, accepted, settled, refused };
+
+  agreement() = default;
+  /// `is_lossless`: no member is ever lost, so that a proposal is settled at once. `to` must outlive this object.
+  agreement(rank self, rank members, bool is_lossless, sender& to);
+
+  /// Takes part in the agreement `number`, which must be higher than those before. The agreement may be refused already.
+  void begin(std::uint64_t number);
+  /// Proposes a value. Only for the lowest living member, in phase `open`.
+  void propose(std::span<const std::byte> value);
+  /// Ends the agreement with this reason. Returns false if this member has accepted a value that may be settled.
+  bool refuse(const refusal& about);
+
+  /// Refuses an agreement in which this member does not take part yet.
+  void refuse_later(std::uint64_t number, const refusal& about);
+
+  void take(rank from, const message& what);
+  void lose(rank member);
+
+  std::uint64_t number() const { return number_; }
+  enum phase phase() const { return phase_; }
+  bool is_over() const { return phase_ == phase::settled || phase_ == phase::refused; }
+  /// The accepted or settled value. Valid until the next agreement begins.
+  std::span<const std::byte> value() const { return value_; }
+  /// Frees the settled value, which the other members have accepted too.
+  void drop_value() { value_ = {}; }
+  /// The reason for the refusal.
+  const refusal& why() const { return why_; }
+  /// The highest number that some member has refused, or 0.
+  std::uint64_t highest_refused() const { return refused_.empty() ? 0 : refused_.rbegin()->first; }
+
+  bool is_lost(rank member) const { return is_lost_[static_cast<std::size_t>(member)]; }
+  /// The lowest living member.
+  rank proposer() const;
+  /// The lowest living member, except this member, that has not accepted the proposal of this member, or k_no_rank.
+  rank find_undecided() const;
+
+ private:
+  friend struct agreement_state;  // tests/models
+
+  void send_all(const message& what) const;
+  void take_proposal(rank from, const message& what);
+  void take_refusal(rank from, const message& what);
+  void take_acceptance(rank from, std::uint64_t number);
+  void lose_below(rank member);
+  void advance();
+  void end(enum phase how, const refusal& why = {});
+
+  rank self_ = k_no_rank;
+  bool is_lossless_ = false;
+  sender* to_ = nullptr;
+  std::vector<bool> is_lost_;
+
+  std::uint64_t number_ = 0;
+  enum phase phase_ = phase::idle;
+  std::vector<std::byte> value_;  ///< accepted or settled
+  refusal why_;
+  rank asked_ = k_no_rank;  ///< the proposer to which `accept` was sent last
+  bool has_proposed_ = false;
+  bool is_own_ = false;             ///< the proposed value is new, so that no member can have settled this value before
+  std::vector<bool> has_accepted_;  ///< this member's proposal
+  std::vector<std::optional<refusal>> refusals_;  ///< of the agreement `number`, by member
+  std::uint64_t last_settled_ = 0;
+  std::map<std::uint64_t, refusal> refused_;  ///< later agreements that another member has refused, by number
+};
+
+}  // namespace lsched

@@ -1,0 +1,59 @@
+// The survivors of a world meet by a roll call of the world's board (roll_call.h).
+#include <algorithm>
+
+#include "libsched/transport/message_boards.h"
+
+namespace lsched {
+
+status message_board::regroup(board& former) {
+  if (!of_.carrier_.can_lose()) return status::unsupported;
+  former_ = &static_cast<message_board&>(former);  // an endpoint has only boards of one type
+  former_->fresh_ = this;
+  await(true);
+  if (const status health = of_.advance(); health != status::ok) return health;  // handles earlier refusals
+  former_->roll_.answer(own_number_);
+  return status::ok;
+}
+
+void message_board::agreement_sender::send_answer(rank member, std::uint64_t roll, std::uint32_t fresh) {
+  of.of_.carrier_.send(of.members_[static_cast<std::size_t>(member)],
+                       of.pack({.kind = message_boards::kind::call, .number = roll, .fresh = fresh}));
+}
+
+status message_board::meet_survivors(rank* missing) {
+  const agreement& roll = former_->roll_.on();
+  *missing = former_->roll_.find_missing();
+  if (!roll.is_over()) return status::pending;
+  if (roll.phase() == agreement::phase::settled) return join_survivors();
+  *missing = roll.why().missing;
+  end_roll();
+  return roll.why().why;
+}
+
+status message_board::join_survivors() {
+  const std::vector<std::uint32_t> list = former_->roll_.list();
+  std::vector<rank> those;
+  std::vector<member_address> addresses;
+  for (std::size_t m = 0; m < list.size(); ++m) {
+    if (list[m] == 0) continue;
+    those.push_back(former_->members_[m]);
+    addresses.push_back({.far = list[m] - 1});
+  }
+  end_roll();
+  return std::ranges::find(those, of_.self_) == those.end() ? status::peer : join(those, addresses);
+}
+
+// Gives up the roll call. Returns false if this rank has accepted a list of survivors.
+bool message_board::leave_roll() {
+  if (!former_->roll_.give_up()) return false;
+  end_roll();
+  return true;
+}
+
+void message_board::end_roll() {
+  former_->fresh_ = nullptr;
+  former_ = nullptr;
+  await(false);
+}
+
+}  // namespace lsched
