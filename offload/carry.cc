@@ -1,4 +1,6 @@
 // Moves sessions between worlds of this process (lsched_carry), and waits for each step of a move.
+#include <deque>
+#include <string>
 #include <utility>
 
 #include "libsched/session/carrying.h"
@@ -21,7 +23,53 @@ std::optional<failure> joined_world::hand_over(carrying& move, const std::option
     commits_->add(made);
   });
   bool has_ended = false;
-  return await_end(*made, &has_ended);
+  if (auto why = await_end(*made, &has_ended)) return why;
+  return made->transfers().empty() ? std::nullopt : exchange_results(*made);
+}
+
+/// Sends the last results to the members that lack them.
+std::optional<failure> joined_world::exchange_results(handover& of) {
+  std::shared_ptr<mailbox_commit> box = queue_mailbox();
+  auto why = await(*box);
+  std::deque<posted_message> posted;
+  std::vector<std::vector<std::byte>> received(of.transfers().size());
+  for (std::size_t i = 0; i < received.size() && !why; ++i) {
+    const handover::transfer& one = of.transfers()[i];
+    for (const rank behind : one.behind) {
+      if (one.bytes == 0 || (behind != place().self && one.owner != place().self)) continue;
+      const bool is_sent = one.owner == place().self;
+      if (!is_sent) received[i].resize(one.bytes);
+      posted.emplace_back();
+      posted.back().is_sent = is_sent;
+      posted.back().peer = is_sent ? behind : one.owner;
+      posted.back().memory = is_sent ? const_cast<std::byte*>(one.what.data) : received[i].data();
+      posted.back().bytes = one.bytes;
+    }
+  }
+  process_.driver().with_engine([&] {
+    for (posted_message& one : posted) box->made().post(one);
+  });
+  for (posted_message& one : posted)
+    if (auto lost = await(*box, one); lost && !why) why = std::move(lost);
+  if (!why) process_.driver().with_engine([&] { of.end_transfers(received); });
+  (void)remove(box);
+  return why;
+}
+
+/// Waits until a message has ended. If the transfer has not begun within the commit timeout, withdraws the message.
+std::optional<failure> joined_world::await(mailbox_commit& of, posted_message& one) {
+  driver& by = process_.driver();
+  if (by.wait(one.progress, driver::clock::now() + commit_timeout_) == status::timeout) {
+    by.with_engine([&] { (void)of.made().take_back(one); });
+    while (by.wait(one.progress, driver::clock::now() + commit_timeout_) == status::timeout) continue;
+  }
+  const status how = one.progress.verdict.load();
+  if (how == status::ok) return std::nullopt;
+  const rank peer = one.source == k_no_rank ? one.peer : one.source;
+  return failure{how,
+                 "the last result could not be sent between rank " + std::to_string(place().self) + " and rank " +
+                     std::to_string(one.peer) + " of the world of survivors",
+                 peer};
 }
 
 std::optional<failure> joined_world::carry(session& moved, joined_world& from, const request_maker& anew,

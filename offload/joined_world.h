@@ -20,6 +20,7 @@
 namespace lsched {
 
 class carrying;
+class handover;
 class session;
 
 /// A world that was created from another world, and the board on which its ranks exchange records for commits.
@@ -122,6 +123,8 @@ class joined_world {
   std::optional<failure> await_readers(instance& given_up);
   std::optional<failure> await_end_of_reads(std::span<instance** const> all);
   std::optional<failure> hand_over(carrying& move, const std::optional<failure>& unable);
+  std::optional<failure> exchange_results(handover& of);
+  std::optional<failure> await(mailbox_commit& of, posted_message& one);
 
   runtime& process_;
   const membership_ptr members_;

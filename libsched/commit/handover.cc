@@ -11,7 +11,8 @@ namespace {
 /// The progress of an instance on one member: a last_result whose data is given by its offset in shared memory.
 struct progress_record {
   round_no round;
-  std::uint64_t place;  ///< 0: no data
+  std::uint64_t place;     ///< of the result's storage; 0: no rank shares this memory
+  std::uint64_t has_data;  ///< 1: the storage contains a result
   round_totals totals;
 };
 using progress_records = std::array<progress_record, handover::k_most>;
@@ -52,20 +53,39 @@ std::optional<failure> handover::tell() {
               " has not failed, and only a failed schedule can be moved to another world: use the schedule in "
               "its present world"};
     const auto [round, data, totals] = last_result_of(one);
-    mine[i] = {round, data == nullptr ? 0 : engine_.net().memory().offset_of(data), totals};
-    if (data != nullptr && mine[i].place == 0)
-      return failure{status::unsupported,
-                     one.label + ": the last result cannot be carried, because the ranks share no memory"};
+    const std::byte* const storage = data != nullptr ? data : one.cells[one.partial->output_buffer].storage;
+    mine[i] = {round, engine_.net().memory().offset_of(storage), data != nullptr ? 1u : 0u, totals};
   }
   std::memcpy(record_.detail, &mine, sizeof mine);
   return std::nullopt;
 }
 
 std::optional<failure> handover::conclude(const std::vector<commit_record>& all) {
+  shares_memory_ = share_memory(all);
   for (std::size_t i = 0; i < from_.size(); ++i)
     if (auto why = take_over(*from_[i], i, all)) return why;
+  if (!transfers_.empty()) return std::nullopt;
   for (instance* const one : from_) engine_.strip(*one);
   return std::nullopt;
+}
+
+void handover::end_transfers(const std::vector<std::vector<std::byte>>& received) {
+  for (std::size_t i = 0; i < transfers_.size(); ++i) {
+    const transfer& one = transfers_[i];
+    if (std::ranges::find(one.behind, self()) == one.behind.end()) continue;
+    adopt_result(*one.of, {one.what.round, one.bytes == 0 ? nullptr : received[i].data(), one.what.totals});
+  }
+  for (instance* const one : from_) engine_.strip(*one);
+}
+
+// Returns whether this member shares memory with all others. All members return the same value.
+bool handover::share_memory(const std::vector<commit_record>& all) const {
+  for (rank member = 0; member < static_cast<rank>(all.size()); ++member) {
+    const std::uint64_t place = record_of(all[static_cast<std::size_t>(member)], 0).place;
+    if (member == self()) continue;
+    if (place == 0 || engine_.net().memory().memory_at(members_->home_of(member), place, 0) == nullptr) return false;
+  }
+  return true;
 }
 
 // Copies the result of the last ended round from a member that has ended this round. The result is intact: until all
@@ -74,14 +94,22 @@ std::optional<failure> handover::take_over(instance& mine, std::size_t index, co
   const auto round_of = [index](const commit_record& one) { return record_of(one, index).round; };
   const auto furthest = std::ranges::max_element(all, {}, round_of);
   const auto last = std::ranges::min_element(all, {}, round_of);
-  const auto [round, place, totals] = record_of(*furthest, index);
+  const auto [round, place, has_data, totals] = record_of(*furthest, index);
   if (round - round_of(*last) > 1)
     return failure{status::internal, mine.label + ": the ranks are more than one round apart"};
-  if (round_of(all[static_cast<std::size_t>(self())]) == round) return std::nullopt;
-  const rank owner = members_->home_of(static_cast<rank>(furthest - all.begin()));
+  const auto at = static_cast<rank>(furthest - all.begin());
+  if (!shares_memory_ && round != round_of(*last)) {
+    transfer one{&mine, {round, nullptr, totals}, at, {}, has_data == 0 ? 0 : bytes_of_result(mine)};
+    if (self() == at) one.what = last_result_of(mine);
+    for (rank member = 0; member < static_cast<rank>(all.size()); ++member)
+      if (round_of(all[static_cast<std::size_t>(member)]) != round) one.behind.push_back(member);
+    transfers_.push_back(std::move(one));
+  }
+  if (!shares_memory_ || round_of(all[static_cast<std::size_t>(self())]) == round) return std::nullopt;
+  const rank owner = members_->home_of(at);
   const std::byte* const data =
-      place == 0 ? nullptr : engine_.net().memory().memory_at(owner, place, bytes_of_result(mine));
-  if (place != 0 && data == nullptr)
+      has_data == 0 ? nullptr : engine_.net().memory().memory_at(owner, place, bytes_of_result(mine));
+  if (has_data != 0 && data == nullptr)
     return failure{status::transport, mine.label + ": the last result of rank " + std::to_string(owner) +
                                           " of the world that was opened cannot be read"};
   adopt_result(mine, {round, data, totals});

@@ -1,5 +1,6 @@
 // A handover is a commit that continues failed partial instances of another world. The members compare their progress,
-// and each member takes over the result of the last round that any member has ended. See docs/reference/shrink.md.
+// and each member takes over the result of the last round that any member has ended. If all members share memory, they
+// copy this result during the commit. Otherwise the caller must send it after the commit. See docs/reference/shrink.md.
 #pragma once
 
 #include <optional>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "libsched/commit/commit.h"
+#include "libsched/engine/partial_state.h"
 
 namespace lsched {
 
@@ -21,6 +23,20 @@ class handover final : public commitment {
   handover(engine& where, membership_ptr members, std::uint64_t number, std::span<instance* const> from,
            const std::optional<failure>& unable);
 
+  /// The last result of an instance, which some members lack.
+  struct transfer {
+    instance* of;
+    last_result what;          ///< `data` is set on the owner only, unless no member contributed
+    rank owner;                ///< a member that has the result
+    std::vector<rank> behind;  ///< the members that lack the result
+    std::uint64_t bytes;       ///< 0: the result has no data
+  };
+  /// Returns the results to send, equal on all members up to `data`. Valid after the commit has succeeded. If the list
+  /// is not empty, the caller must pass it on to end_transfers().
+  const std::vector<transfer>& transfers() const { return transfers_; }
+  /// Adopts the results that this member lacked. `received`: the data of each transfer. Engine's owner only.
+  void end_transfers(const std::vector<std::vector<std::byte>>& received);
+
   void abandon() override { from_.clear(); }
 
  private:
@@ -28,9 +44,12 @@ class handover final : public commitment {
   void withdraw(const failure&) override {}
   std::optional<failure> tell();
   std::optional<failure> take_over(instance& mine, std::size_t index, const std::vector<commit_record>& all);
+  bool share_memory(const std::vector<commit_record>& all) const;
 
   engine& engine_;
   std::vector<instance*> from_;
+  bool shares_memory_ = true;
+  std::vector<transfer> transfers_;
 };
 
 }  // namespace lsched

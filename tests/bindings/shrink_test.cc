@@ -381,6 +381,21 @@ testing::shrink_trial deaths_in_recovery(std::uint64_t seed) {
           .steps = 24};
 }
 
+/// Returns a trial on emulated hosts of one to three ranks, which the transport net connects.
+testing::shrink_trial deaths_on_hosts(std::uint64_t seed) {
+  const std::uint64_t draw = mix(seed);
+  return {.seed = seed,
+          .activation = std::array{"solo", "majority", "full"}[seed % 3],
+          .ranks = 8,
+          .kills = 1 + static_cast<int>(draw % 3),
+          .count = (draw >> 8) % 2 == 0 ? 4000u : 64u,
+          .has_views = (draw >> 33) % 3 == 0,
+          .schedules = 1 + static_cast<int>((draw >> 36) % 2),
+          .kills_in_recovery = (draw >> 44) % 2 == 0,
+          .steps = 40,
+          .ranks_per_host = std::array{1, 3, 2}[(draw >> 48) % 3]};
+}
+
 void kill_ranks(testing::shrink_trial (*trial_of)(std::uint64_t), std::uint64_t first_seed, std::uint64_t trials) {
   const testing::shared_memory_names names;
   std::vector<double> gaps;
@@ -411,6 +426,10 @@ TEST(shrink_training, goes_on_when_ranks_are_killed_and_loses_nothing) {
 TEST(shrink_training, loses_nothing_when_ranks_die_in_a_recovery) {
   kill_ranks(deaths_in_recovery, 1, testing::sampled() ? 3 : 12);
 }
+TEST(shrink_training, goes_on_when_ranks_of_other_hosts_are_killed) {
+  kill_ranks(deaths_on_hosts, 1, testing::sampled() ? 3 : 6);
+}
+TEST(shrink_training_soak, goes_on_when_ranks_of_other_hosts_are_killed) { kill_ranks(deaths_on_hosts, 1000, 500); }
 TEST(shrink_training_soak, goes_on_when_ranks_are_killed_and_loses_nothing) {
   kill_ranks(deaths_in_training, 1000, 200);
 }

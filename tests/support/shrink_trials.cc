@@ -18,6 +18,7 @@
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
 #include "tests/support/shared_object.h"
+#include "tests/support/tcp_store.h"
 
 namespace lsched::testing {
 namespace {
@@ -212,9 +213,19 @@ class trainee {
       its_.emplace_back(what_, self, i, common.accounts[self][i]);
   }
 
-  bool open(const shm_segment& segment) {
-    be_launched(segment, self_);
-    if (!is(lsched_world_open(nullptr, &world_, &why_), "open")) return false;
+  /// Joins the world of `segment`, or the world of the emulated hosts if `segment` is null.
+  bool open(const shm_segment* segment, const tcp_store& store) {
+    if (segment != nullptr) {
+      be_launched(*segment, self_);
+      if (!is(lsched_world_open(nullptr, &world_, &why_), "open")) return false;
+    } else {
+      setenv("LSCHED_RANKS_PER_NODE", std::to_string(what_.ranks_per_host).c_str(), 1);
+      setenv("LSCHED_NET_INTERFACES", "lo", 1);
+      tcp_store::client mine(store, self_);
+      if (!is(lsched_world_open_with(self_, what_.ranks, tcp_store::client::exchange, &mine, nullptr, &world_, &why_),
+              "open"))
+        return false;
+    }
     return std::ranges::all_of(its_, [this](exchange& one) { return is(one.create(world_, &why_), "create"); });
   }
 
@@ -453,12 +464,17 @@ void measure_gaps(const shrink_trial& what, const common_board& common, shrink_r
 }  // namespace
 
 shrink_result run_shrink_trial(const shrink_trial& what) {
-  auto segment = shm_segment::create(what.ranks, std::size_t{64} << 20);
-  if (!segment) return {.complaints = segment.error().text};
+  std::shared_ptr<shm_segment> segment;
+  if (what.ranks_per_host == 0) {
+    auto made = shm_segment::create(what.ranks, std::size_t{64} << 20);
+    if (!made) return {.complaints = made.error().text};
+    segment = std::move(*made);
+  }
+  const tcp_store store(what.ranks);
   shared_object<common_board> common;
   child_ranks children(what.ranks, [&](rank self) {
     trainee one(what, self, *common);
-    return one.open(**segment) && one.train() ? 0 : 1;
+    return one.open(segment.get(), store) && one.train() ? 0 : 1;
   });
   shrink_result answer{.complaints = await_children(what, children, *common)};
   for (std::size_t i = 0; i < static_cast<std::size_t>(what.schedules) && !what.averages; ++i) {

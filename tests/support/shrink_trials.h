@@ -24,6 +24,7 @@ struct shrink_trial {
   int schedules = 1;  ///< number of schedules that are in flight together; lsched_carry moves one after the other
   bool kills_in_recovery = false;  ///< all deaths except the first one happen during a recovery
   std::int64_t steps = 200;
+  int ranks_per_host = 0;  ///< ranks of emulated hosts, which the transport net connects; 0: all ranks share memory
 };
 
 struct shrink_result {
