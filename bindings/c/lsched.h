@@ -336,7 +336,7 @@ LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32
  * Blocks: until all survivors have called, at most timeout_ns.
  * Memory: as lsched_split.
  * Errors: TIMEOUT (names a rank that is alive and did not call, the same rank on all callers; the call may be
- * repeated); UNSUPPORTED (the members share no memory: over MPI a death ends the job); ARGUMENT; NOMEM. */
+ * repeated); PEER (the network is cut, and only the other side may go on); UNSUPPORTED (MPI); ARGUMENT; NOMEM. */
 LSCHED_CHECKED lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_world** survivors,
                                            lsched_diagnostic* diagnostic);
 

@@ -68,6 +68,7 @@ bool meeting::advance() {
   if (answer == status::pending) return false;
   if (answer == status::ok) return make();
   if (answer == status::timeout) return end(late(missing_));
+  if (answer == status::peer && missing_ != k_no_rank) return end(cut_off(missing_));
   return end({answer, "the ranks of the new world could not be connected"});
 }
 
@@ -109,6 +110,15 @@ failure meeting::late(rank member) const {
   const rank late = engine_.find_late(*parent_, std::span(&missing, missing == k_no_rank ? 0 : 1), why.text);
   if (late != k_no_rank) why.peer = late;
   return why;
+}
+
+/// Returns the error of survivors that may not continue, because `member` may be on the larger side of a cut.
+failure meeting::cut_off(rank member) const {
+  return {status::peer,
+          "rank " + std::to_string(member) +
+              " is silent and may live behind a cut of the network, on a side with as many ranks or more, so the ranks "
+              "of this side cannot make a world: end this process",
+          member};
 }
 
 /// Returns the error for a lost member of the parent.

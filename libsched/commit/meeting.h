@@ -58,6 +58,7 @@ class meeting final : public engine_task {
   std::string name_of_made() const;
   failure late(rank member) const;
   failure lost(rank member) const;
+  failure cut_off(rank member) const;
 
   engine& engine_;
   const membership_ptr parent_;

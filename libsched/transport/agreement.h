@@ -8,7 +8,7 @@
 //     proposer   refuse n ──────────▶ every member, if a living member has refused
 //     member     accept n ──────────▶ new proposer, which repeats the outcome of n
 //
-// The proposer is the lowest living member. If the proposer is lost, its successor proposes the value that the successor
+// The proposer is the lowest living member. If the proposer is lost, the next proposer proposes the value that it
 // has accepted. The value of a settled agreement never changes, because every living member has accepted this value.
 // An agreement is never settled for one living member and refused for another: a refusal ends the agreement only for a
 // member that has not accepted, and for a member that receives the refusal from the proposer.
@@ -60,7 +60,7 @@ class agreement {
   /// `is_lossless`: no member is ever lost, so that a proposal is settled at once. `to` must outlive this object.
   agreement(rank self, rank members, bool is_lossless, sender& to);
 
-  /// Takes part in the agreement `number`, which must be higher than those before. The agreement may be refused already.
+  /// Takes part in the agreement `number`, which must be higher than all before. It may be refused already.
   void begin(std::uint64_t number);
   /// Proposes a value. Only for the lowest living member, in phase `open`.
   void propose(std::span<const std::byte> value);

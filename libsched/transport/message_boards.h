@@ -1,6 +1,6 @@
 // Boards for transports without shared memory. On a board the members of a world exchange records, to agree on commits
 // (board.h). Each commit is an agreement (agreement.h). The other members send their records to the world's first rank,
-// which proposes all records, or refuses the commit: it was given up, or a member has left the world. After a member has
+// which proposes all records, or refuses the commit if it was given up or a member has left. After a member has
 // left, no later commit succeeds. A member that gives up a commit requests this from the first rank. The first rank
 // decides, and its decision may arrive when the member no longer waits.
 //
@@ -55,6 +55,11 @@ class board_carrier {
   virtual bool can_lose() const { return false; }
   /// Returns whether no further message of the peer will arrive, because the peer was lost or has closed its endpoint.
   virtual bool is_gone(rank peer) const {
+    static_cast<void>(peer);
+    return false;
+  }
+  /// Returns whether the peer is lost, but may live behind a cut of the network.
+  virtual bool is_silent(rank peer) const {
     static_cast<void>(peer);
     return false;
   }
@@ -147,6 +152,9 @@ class message_board final : public board {
     agreement_sender(const message_board& from, enum message_boards::kind about) : of(from), kind(about) {}
     void send(rank member, const agreement::message& what) override;
     void send_answer(rank member, std::uint64_t roll, std::uint32_t fresh) override;
+    bool is_silent(rank member) const override {
+      return of.of_.carrier_.is_silent(of.members_[static_cast<std::size_t>(member)]);
+    }
     const message_board& of;
     const enum message_boards::kind kind;
   };

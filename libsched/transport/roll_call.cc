@@ -49,8 +49,8 @@ rank roll_call::find_missing() const {
   return on_.proposer() == self_ ? on_.find_undecided() : on_.proposer();
 }
 
-// This member repeats its answer if the roll call was given up because its answer had not arrived, and if another member
-// has answered a later roll call.
+// This member repeats its answer if the roll call was given up because its answer had not arrived, and if another
+// member has answered a later roll call.
 void roll_call::advance() {
   const bool is_open = on_.phase() == agreement::phase::open;
   const bool is_mine = on_.phase() == agreement::phase::refused && on_.why().missing == self_;
@@ -58,10 +58,23 @@ void roll_call::advance() {
   if (is_mine || (is_open && std::ranges::any_of(answers_, is_later)))
     return answer(answers_[static_cast<std::size_t>(self_)].fresh);
   if (!is_open || on_.proposer() != self_ || find_unanswered() != k_no_rank) return;
+  if (const rank other = find_other_side(); other != k_no_rank) return (void)on_.refuse({status::peer, other});
   std::vector<std::uint32_t> boards(answers_.size());
   for (std::size_t m = 0; m < boards.size(); ++m)
     boards[m] = on_.is_lost(static_cast<rank>(m)) ? 0 : answers_[m].fresh + 1;
   on_.propose(std::as_bytes(std::span(boards)));
+}
+
+// If the network is cut, the members behind the cut may go on, too. This side may go on if it has more members than the
+// other side, or as many and the lowest one. If not, returns a member of the other side.
+rank roll_call::find_other_side() const {
+  rank living = 0, silent = 0, first = k_no_rank;
+  for (rank m = 0; m < static_cast<rank>(answers_.size()); ++m) {
+    if (!on_.is_lost(m)) ++living;
+    if (on_.is_lost(m) && to_->is_silent(m) && silent++ == 0) first = m;
+  }
+  const bool may_go_on = living > silent || (living == silent && self_ < first);
+  return may_go_on ? k_no_rank : first;
 }
 
 std::vector<std::uint32_t> roll_call::list() const {

@@ -17,6 +17,8 @@ class roll_call {
    public:
     /// Sends this member's answer to a roll call: the number of the roll call and the number of the new board.
     virtual void send_answer(rank member, std::uint64_t roll, std::uint32_t fresh) = 0;
+    /// Returns whether a lost member may live behind a cut of the network.
+    virtual bool is_silent(rank member) const = 0;
   };
 
   roll_call() = default;
@@ -24,8 +26,8 @@ class roll_call {
     answers_.resize(static_cast<std::size_t>(members));
   }
 
-  /// Sends this member's answer to the other members. `fresh`: number of this member's new board. If members have given up
-  /// or answered later roll calls, this member takes part in the newest one.
+  /// Sends this member's answer to the other members. `fresh`: number of this member's new board. If members have given
+  /// up or answered later roll calls, this member takes part in the newest one.
   void answer(std::uint32_t fresh);
   /// Gives up the roll call. Returns false if this member has accepted a list that may be settled.
   bool give_up();
@@ -50,6 +52,7 @@ class roll_call {
   };
 
   void advance();
+  rank find_other_side() const;
   rank find_unanswered() const;
 
   rank self_ = k_no_rank;

@@ -230,8 +230,8 @@ TEST(open_with, ranks_that_disagree_about_encryption_are_named) {
             "");
 }
 
-/// Runs barriers until the victim has died. Returns an error unless the create has succeeded, or the victim is the first
-/// rank.
+/// Runs barriers until the victim has died. Returns an error unless the create has succeeded, or the victim is the
+/// first rank.
 int run_until_a_death(lsched_world* world, rank victim, diagnostic& why) {
   const rank self = lsched_rank(world);
   lsched_schedule* barrier = nullptr;

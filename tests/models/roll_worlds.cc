@@ -1,6 +1,6 @@
 // Worlds in which the members of a board agree by messages on the survivors, with the library's agreement.cc and
-// roll_call.cc. A member can die between any two messages, so each of its last messages may reach some members only. The
-// other members notice the death at any time afterwards.
+// roll_call.cc. A member can die between any two messages, so each of its last messages may reach some members only.
+// The other members notice the death at any time afterwards.
 #include "tests/models/bug.h"
 
 #include "libsched/transport/agreement.cc"
@@ -123,6 +123,7 @@ struct member final : roll_call::sender {
   void send_answer(rank to, std::uint64_t number, std::uint32_t fresh) override {
     out[static_cast<std::size_t>(to)].push_back({std::nullopt, number, {}, {}, fresh});
   }
+  bool is_silent(rank) const override { return false; }
   void visit(archive& by) {
     agreement_state::visit(roll, by);
     by(calls), by(is_in_call), by(is_dead), by(outcomes), by(notices);

@@ -45,7 +45,7 @@ enum class frame_kind : std::uint32_t {
   cancelled,  ///< `value`: end_reason::packed()
   // About the rank:
   board,    ///< followed by a message of message_boards
-  lost,     ///< rank `value` is lost
+  lost,     ///< rank `value` is lost; if `index` is 1, the rank may live behind a cut of the network
   goodbye,  ///< last frame: the sender has closed its endpoint
   // On the bulk socket, about an edge that leads from the sender of the frame to its receiver:
   part,      ///< followed by the next part of the payload

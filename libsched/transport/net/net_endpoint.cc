@@ -28,15 +28,9 @@ constexpr std::size_t k_most_unwritten = std::size_t{64} << 10;
 constexpr std::uint64_t k_turn_bytes = std::uint64_t{64} << 10;
 std::uint64_t name_of(rank peer, std::uint32_t socket) { return static_cast<std::uint64_t>(peer) << 1 | socket; }
 
-/// Returns whether the peer's kernel has been silent for `limit` although bytes or probes were sent. A peer that reads
-/// nothing is not silent, because its kernel confirms the probes.
-bool is_silent(int socket, std::chrono::milliseconds limit) {
-  tcp_info of{};
-  socklen_t bytes = sizeof of;
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &of, &bytes) != 0) return false;
-  constexpr unsigned k_least_probes = 3;
-  const bool is_unanswered = (of.tcpi_unacked != 0 && of.tcpi_retransmits != 0) || of.tcpi_probes >= k_least_probes;
-  return is_unanswered && std::chrono::milliseconds(of.tcpi_last_ack_recv) > limit;
+/// Returns whether an error of a connection means that the peer's kernel does not answer.
+bool is_error_of_cut(int error) {
+  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN;
 }
 
 /// Returns the number of bytes that the kernel holds because the peer's kernel has not confirmed them.
@@ -145,6 +139,10 @@ status net_endpoint::receive(bool) {
     ring_if_needed(bell_);
   }
   return health_;
+}
+
+bool net_endpoint::is_silent(rank peer) const {
+  return is_lost(peer) && connections_[static_cast<std::size_t>(peer)]->is_silent;
 }
 
 bool net_endpoint::is_gone(rank peer) const {
@@ -369,8 +367,10 @@ bool net_endpoint::has_decrypted(const connection& from, which socket) const {
 /// Returns true if more bytes may have arrived.
 bool net_endpoint::read_control(connection& from) {
   socket_state how = socket_state::blocked;
+  bool is_cut = false;
   do {
     how = from.control.read(landing_place(from));
+    is_cut = how == socket_state::failed && is_error_of_cut(errno);
     while (const auto news = from.control.next()) {
       if (!take(from, *news)) return fail(from.who), false;
       if (from.is_lost) return false;
@@ -379,7 +379,7 @@ bool net_endpoint::read_control(connection& from) {
   } while (how == socket_state::blocked && from.control.landing_message() != nullptr);
   if (how != socket_state::ended && how != socket_state::failed) return how == socket_state::blocked;
   stop_reading(from, control);
-  if (!from.has_said_goodbye) suspects_.push_back(from.who);
+  if (!from.has_said_goodbye) suspects_.push_back({from.who, is_cut});
   return false;
 }
 
@@ -406,89 +406,6 @@ void net_endpoint::close_sockets(connection& of) {
   }
   of.control.close();
   of.bulk.close();
-}
-
-// --- peers -----------------------------------------------------------------------------------------------------
-
-/// Records that a peer has broken the protocol. Afterwards the endpoint makes no progress.
-void net_endpoint::fail(rank culprit) {
-  health_ = status::transport;
-  culprit_ = culprit;
-}
-
-/// Reads all bytes that have arrived on the control socket.
-void net_endpoint::read_rest(connection& from) {
-  while (!from.is_lost && !from.has_ended[control] && health_ == status::ok && read_control(from)) {
-  }
-}
-
-// Records losses in the order in which they were found: a rank that ends because of a loss has reported the loss before
-// its own connection ended. Bytes of a reported rank may have arrived before the loss, `goodbye` included, so they are
-// read first.
-void net_endpoint::verify_suspects() {
-  for (std::size_t i = 0; i < suspects_.size() && health_ == status::ok; ++i) {
-    connection& with = *connections_[static_cast<std::size_t>(suspects_[i])];
-    read_rest(with);
-    if (!with.is_lost && !with.has_said_goodbye && health_ == status::ok) lose(with.who);
-  }
-  suspects_.clear();
-}
-
-void net_endpoint::lose(rank who) {
-  connection& with = *connections_[static_cast<std::size_t>(who)];
-  if (std::exchange(with.is_lost, true)) return;
-  const rank number = lost_.load();
-  losses_[static_cast<std::size_t>(number)].store(who);
-  lost_.store(number + 1);
-  report_lost(who);
-  close_sockets(with);
-  with.news.clear();
-  note_unwritten(with);
-  if (with.has_said_goodbye) return;  // each rank has a goodbye of its own
-  for (const auto& to : connections_)
-    if (to != nullptr && !to->is_lost)
-      put(to->who, {.kind = frame_kind::lost, .value = static_cast<std::uint64_t>(who)});
-}
-
-// The last bytes of the lost rank have arrived before its loss was found, so they are read first.
-void net_endpoint::record_lost(rank who) {
-  if (connections_[static_cast<std::size_t>(who)] == nullptr || is_lost(who)) return;
-  read_rest(*connections_[static_cast<std::size_t>(who)]);
-  lose(who);
-  write_all();  // this process may end before it polls again
-}
-
-bool net_endpoint::is_lost(rank who) const {
-  const auto& with = connections_[static_cast<std::size_t>(who)];
-  return with != nullptr && with->is_lost;
-}
-
-rank net_endpoint::lost_after(rank others) const {
-  return others < lost_.load() ? losses_[static_cast<std::size_t>(others)].load() : k_no_rank;
-}
-
-/// Returns true if the link waits for a peer that has closed its endpoint.
-bool net_endpoint::waits_in_vain(const net_link& state) const {
-  if (!state.is_live || state.wait_for == net_link::wait::nothing || state.is_due) return false;
-  const auto& with = connections_[static_cast<std::size_t>(state.spec.peer)];
-  return with != nullptr && !with->is_lost && with->has_said_goodbye && with->has_ended[bulk];
-}
-
-// A peer that closes ends its bulk connection and sends `goodbye` at the same time. If only the bulk connection has
-// ended, the connection is broken.
-rank net_endpoint::find_dead_peer() {
-  pump();
-  for (link_id link = 0; link < links_.size(); ++link)
-    if (waits_in_vain(links_[link])) lose(links_[link].spec.peer);
-  for (const auto& with : connections_) {
-    if (with == nullptr || with->is_lost || with->has_ended[control]) continue;
-    const bool is_broken = with->has_ended[bulk] && !with->has_said_goodbye;
-    if ((is_broken && clock::now() - with->bulk_ended_at > lost_after_) ||
-        is_silent(with->control.socket(), lost_after_))
-      lose(with->who);
-  }
-  write_all();
-  return lost_after(0);
 }
 
 }  // namespace lsched

@@ -11,6 +11,9 @@
 //
 // A sleeping rank is woken by a thread that watches the sockets (net_watcher.h). A rank is lost if its connection ends
 // without a `goodbye`. Each rank that detects a loss informs its peers, and then ignores all bytes of the lost rank.
+//
+// A rank that is lost because its kernel is silent may live behind a cut of the network. This rank is informed, too, as
+// soon as the cut heals: it must not regard the sender as a process that has ended.
 #pragma once
 
 #include <array>
@@ -101,6 +104,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
     bool waits_for_room[2] = {false, false};  ///< the kernel reports when the control or bulk socket takes more bytes
     bool has_said_goodbye = false;
     bool is_lost = false;
+    bool is_silent = false;              ///< lost, but the process may live behind a cut of the network
     bool has_ended[2] = {false, false};  ///< no more bytes will arrive on the control or bulk socket
     std::chrono::steady_clock::time_point bulk_ended_at{};
   };
@@ -116,6 +120,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   bool can_send() const override { return !is_closed_; }
   bool can_lose() const override { return true; }
   bool is_gone(rank peer) const override;
+  bool is_silent(rank peer) const override;
 
   // bulk_receiver, for the peer reading_from_
   bool part(const frame& about, const message_head& what) override;
@@ -143,7 +148,8 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   void stop_reading(connection& from, which socket);
   void close_sockets(connection& of);
   void verify_suspects();
-  void lose(rank who);
+  void lose(rank who, bool is_silent = false);
+  void mute(connection& of);
   void fail(rank culprit);
   void kill_links(std::uint32_t id);
   void pass_on_cancellation(std::uint32_t id);
@@ -187,8 +193,12 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   rank reading_from_ = k_no_rank;
   std::array<connection*, 2> expected_{};  ///< the peers whose small messages this rank has awaited last
   std::uint32_t looks_ = 0;                ///< number of calls of read_expected()
-  std::vector<rank> suspects_;             ///< ranks that a peer has reported as lost, or whose connection has ended
-  std::vector<link_id> streamed_;          ///< links whose payloads the bulk socket has just taken
+  struct suspect {
+    rank who;
+    bool is_silent;
+  };
+  std::vector<suspect> suspects_;  ///< ranks that a peer has reported as lost, or whose connection has ended
+  std::vector<link_id> streamed_;  ///< links whose payloads the bulk socket has just taken
 
   net_links links_;
   awaited_links<net_links> awaited_{links_};

@@ -213,7 +213,10 @@ bool net_endpoint::take(connection& from, const control_stream::incoming& news) 
     case frame_kind::board: boards_.take(from.who, news.bytes); return true;
     case frame_kind::lost:
       if (head.value >= connections_.size()) return false;
-      if (connections_[head.value] != nullptr) suspects_.push_back(static_cast<rank>(head.value));
+      // A peer that regards this rank as lost may live behind a cut of the network.
+      suspects_.push_back(static_cast<rank>(head.value) == place().self
+                              ? suspect{from.who, true}
+                              : suspect{static_cast<rank>(head.value), head.index == 1});
       return true;
     case frame_kind::goodbye: from.has_said_goodbye = true; return true;
     default: return false;
