@@ -140,7 +140,9 @@ status hybrid_endpoint::link(std::uint32_t id, std::span<const member_address> a
   return near != status::ok ? near : far;
 }
 
+// A cancellation that waits to be passed on must not reach a later instance with the same number.
 void hybrid_endpoint::detach(std::uint32_t id) {
+  pass_on_cancellations();
   near_->detach(id);
   far_->detach(id);
   members_.erase(id);

@@ -1,0 +1,39 @@
+// Tests of the transport that joins shared memory and the network.
+#include "libsched/transport/hybrid/hybrid_endpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "libsched/transport/net/net_endpoint.h"
+#include "libsched/transport/shm/shm_endpoint.h"
+#include "tests/libsched/transport/net/net_sockets.h"
+
+namespace lsched {
+namespace {
+
+// The cancellation of an instance is passed from the network to shared memory, also if the instance is detached at
+// once.
+TEST(hybrid, cancels_an_instance_that_is_then_detached) {
+  constexpr std::uint32_t k_instance = 7;
+  const auto segment = shm_segment::create(2, 16 << 20);
+  ASSERT_TRUE(segment) << segment.error().text;
+  auto near = shm_endpoint::open(*segment, 0, {.watches_processes = false});
+  ASSERT_TRUE(near) << near.error().text;
+  auto sockets = testing::connect_all(3, AF_INET);
+  auto far = net_endpoint::open({0, 3}, std::move(sockets[0]), {.bell = &(*near)->bell()});
+  ASSERT_TRUE(far) << far.error().text;
+  hybrid_endpoint both(std::move(*near), std::move(*far), {0, 1}, "shm+net", [](rank) {});
+  const std::array<rank, 3> members{0, 1, 2};
+  const std::vector<edge_spec> edges{{.outgoing = true, .signal = true, .peer = 2}};
+  ASSERT_TRUE(both.attach(k_instance, members, true, edges));
+  both.cancel(k_instance, {0, status::cancelled});
+  both.detach(k_instance);
+  std::array<completion, 4> news;
+  EXPECT_EQ(both.poll(news), 0u);
+}
+
+}  // namespace
+}  // namespace lsched
