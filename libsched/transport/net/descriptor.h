@@ -1,6 +1,8 @@
 // The ownership of a file descriptor.
 #pragma once
 
+#include <errno.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <utility>
@@ -28,5 +30,17 @@ class descriptor {
  private:
   int number_ = -1;
 };
+
+/// Returns the descriptor whose number `make` returns. If the process may not have more descriptors, raises the soft
+/// limit to the hard limit, and calls `make` again.
+template <class Make>
+descriptor make_descriptor(Make make) {
+  descriptor made(make());
+  rlimit limit{};
+  if (made || errno != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0) return made;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+  return descriptor(make());
+}
 
 }  // namespace lsched

@@ -63,7 +63,7 @@ net_endpoint::net_endpoint(const lsched::world& place, const net_options& option
 net_endpoint::~net_endpoint() { close(); }
 
 result<bool> net_endpoint::begin(std::vector<net_sockets> sockets) {
-  set_ = descriptor(epoll_create1(EPOLL_CLOEXEC));
+  set_ = make_descriptor([] { return epoll_create1(EPOLL_CLOEXEC); });
   const std::size_t most = 64 + board::record_bytes * sockets.size();  // a board sends the records of all members
   for (rank peer = 0; peer < static_cast<rank>(sockets.size()); ++peer) {
     net_sockets& of = sockets[static_cast<std::size_t>(peer)];

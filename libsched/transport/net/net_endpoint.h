@@ -191,6 +191,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   std::size_t blocked_ = 0;             ///< number of sockets that take no more bytes now
   bool has_more_turns_ = false;         ///< a bulk socket may take more bytes after its last turn
   rank reading_from_ = k_no_rank;
+  std::chrono::steady_clock::time_point next_inspection_{};  ///< when find_dead_peer() reads the kernel's state again
   std::array<connection*, 2> expected_{};  ///< the peers whose small messages this rank has awaited last
   std::uint32_t looks_ = 0;                ///< number of calls of read_expected()
   struct suspect {

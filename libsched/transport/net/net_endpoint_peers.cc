@@ -108,10 +108,12 @@ rank net_endpoint::find_dead_peer() {
   pump();
   for (link_id link = 0; link < links_.size(); ++link)
     if (waits_in_vain(links_[link])) lose(links_[link].spec.peer);
+  const auto now = clock::now();
+  const bool is_due = now >= next_inspection_;
+  if (is_due) next_inspection_ = now + std::min<clock::duration>(lost_after_, std::chrono::seconds(1));
   for (const auto& with : connections_) {
-    if (with == nullptr || with->is_lost || with->has_ended[control]) continue;
-    const bool is_broken =
-        with->has_ended[bulk] && !with->has_said_goodbye && clock::now() - with->bulk_ended_at > lost_after_;
+    if (!is_due || with == nullptr || with->is_lost || with->has_ended[control]) continue;
+    const bool is_broken = with->has_ended[bulk] && !with->has_said_goodbye && now - with->bulk_ended_at > lost_after_;
     if (is_broken || is_kernel_silent(with->control.socket(), lost_after_)) lose(with->who, !is_broken);
   }
   write_all();

@@ -15,8 +15,8 @@ namespace lsched {
 result<bool> net_watcher::start(int sockets, doorbell& bell) {
   sockets_ = sockets;
   bell_ = &bell;
-  set_ = descriptor(epoll_create1(EPOLL_CLOEXEC));
-  stop_ = descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  set_ = make_descriptor([] { return epoll_create1(EPOLL_CLOEXEC); });
+  stop_ = make_descriptor([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
   epoll_event not_yet{.events = EPOLLONESHOT, .data = {.fd = sockets}};
   epoll_event at_stop{.events = EPOLLIN, .data = {.fd = stop_.get()}};
   if (!set_ || !stop_ || epoll_ctl(set_.get(), EPOLL_CTL_ADD, sockets, &not_yet) != 0 ||

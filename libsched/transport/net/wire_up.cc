@@ -22,11 +22,23 @@ using namespace std::chrono_literals;
 constexpr std::uint32_t k_sockets = 2;       // control and bulk
 constexpr std::size_t k_most_attempts = 64;  // that one rank makes at a time
 constexpr int k_most_ahead = 32 << 10;  // bytes of the control socket that the kernel takes before it can send them
-constexpr auto k_least_time = 500ms;    // for a proof, if others wait
 
 descriptor new_socket(const net_address& for_family) {
-  return descriptor(
-      ::socket(for_family.family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  return make_descriptor([&] {
+    return ::socket(for_family.family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  });
+}
+
+/// Returns whether the last call of the system has failed because the process, or the system, has no descriptor left.
+bool lacks_descriptors() { return errno == EMFILE || errno == ENFILE; }
+
+failure no_descriptors(rank ranks) {
+  rlimit limit{};
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  return {status::no_memory, "no file descriptor is left: a rank needs " + std::to_string(2 * (ranks - 1)) +
+                                 " for the connections to " + std::to_string(ranks - 1) +
+                                 " ranks, and the process may have " + std::to_string(limit.rlim_cur) +
+                                 ". Raise the hard limit (ulimit -Hn)"};
 }
 
 void set(int socket, int level, int option, int value) {
@@ -68,6 +80,7 @@ class attempt {
       text += (text.empty() ? "" : "; ") + addresses_[k].text() + ": " + reasons_[k];
     return text;
   }
+  bool has_no_descriptor() const { return has_no_descriptor_; }
   int socket() const { return shake_ != nullptr ? shake_->socket() : connecting_.get(); }
   short events() const { return shake_ != nullptr && !shake_->waits_for_room() ? POLLIN : POLLOUT; }
 
@@ -100,6 +113,7 @@ class attempt {
   void begin(clock::time_point now) {
     began_ = now;
     connecting_ = new_socket(address());
+    has_no_descriptor_ = !connecting_ && lacks_descriptors();
     socklen_t length = 0;
     const sockaddr_storage where = address().to_system(&length);
     if (!connecting_ ||
@@ -136,6 +150,7 @@ class attempt {
   descriptor connecting_;
   std::unique_ptr<handshake> shake_;
   std::vector<std::string> reasons_;  ///< by address
+  bool has_no_descriptor_ = false;
 };
 
 /// The scope of a link-local address is the number of an interface of the host that connects.
@@ -180,10 +195,7 @@ class connector {
     for (;;) {
       advance();
       if (is_complete()) return std::move(made_);
-      if (is_out_of_descriptors_)
-        return failure{status::no_memory,
-                       "no file descriptor is left for the connections to " + std::to_string(place_.size - 1) +
-                           " ranks: raise the limit (ulimit -n) to more than " + std::to_string(2 * place_.size + 64)};
+      if (is_out_of_descriptors_) return no_descriptors(place_.size);
       if (clock::now() >= deadline) return missing();
       wait();
     }
@@ -198,7 +210,10 @@ class connector {
   void advance() {
     std::size_t tried = 0;
     std::erase_if(attempts_, [&](attempt& one) {
-      if (tried++ >= k_most_attempts || !one.advance()) return false;
+      if (tried++ >= k_most_attempts) return false;
+      const bool is_proven = one.advance();
+      is_out_of_descriptors_ = is_out_of_descriptors_ || one.has_no_descriptor();
+      if (!is_proven) return false;
       place_of(one.peer(), one.which()) = one.take_connection();
       return true;
     });
@@ -211,27 +226,30 @@ class connector {
     });
   }
 
-  // While the maximum number of connections is unproven, new connections wait in the kernel. The oldest unproven
-  // connection is closed only if another waits, and if its peer has had time for a proof.
+  // There is room for all connections that are awaited, besides some of strangers. Without room, new connections wait
+  // in the kernel. The oldest unproven connection is closed only if another waits, and if its peer has had time for a
+  // proof.
   void accept_guests() {
     for (const descriptor& listening : listener_.sockets())
       for (;;) {
-        if (is_full() && clock::now() < guests_.front().since + k_least_time) return;
-        descriptor accepted(::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (is_full() && clock::now() < guests_.front().since + limits_.least_proof) return;
+        descriptor accepted =
+            make_descriptor([&] { return ::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
         if (!accepted) {
-          is_out_of_descriptors_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+          is_out_of_descriptors_ = is_out_of_descriptors_ || lacks_descriptors();
           break;
         }
         if (is_full()) guests_.pop_front();
         guests_.push_back({handshake::to_connector(std::move(accepted), job_, place_.self, place_.size), clock::now()});
       }
   }
-  bool is_full() const { return guests_.size() >= limits_.most_unproven; }
+  bool is_full() const { return guests_.size() >= limits_.most_strangers + awaited_; }
 
   // A peer that has lost the last message of a handshake connects again, so the newest connection counts.
   void admit(handshake& of) {
     stream_socket& place = place_of(of.peer(), of.which());
     if (of.peer() < place_.self) return;
+    if (!place) --awaited_;
     place = of.take_connection();
     prepare(place.get(), of.which(), limits_);
   }
@@ -277,6 +295,7 @@ class connector {
   std::vector<net_sockets> made_;
   std::list<attempt> attempts_;
   std::list<guest> guests_;
+  std::size_t awaited_ = k_sockets * static_cast<std::size_t>(place_.size - 1 - place_.self);
   bool is_out_of_descriptors_ = false;
 };
 
@@ -316,6 +335,8 @@ result<net_listener> net_listener::open(const net_interfaces& chosen) {
     made.addresses_.push_back(where);
     made.sockets_.push_back(std::move(socket));
   }
+  if (made.sockets_.empty() && (error == EMFILE || error == ENFILE))
+    return failure{status::no_memory, "no file descriptor is left for a listening socket: raise the limit (ulimit -n)"};
   if (made.sockets_.empty())
     return failure{status::unsupported, "cannot listen at " + wanted.front().text() + ": " + strerror(error) +
                                             ". Choose other ports (LSCHED_NET_PORTS)"};

@@ -41,7 +41,8 @@ struct net_limits {
   std::chrono::milliseconds attempt{1000};     ///< for one address of a peer
   std::chrono::milliseconds handshake{2000};   ///< for the handshake of an accepted connection
   std::chrono::milliseconds lost_after{3000};  ///< silence of a peer's kernel after which the peer is lost
-  std::size_t most_unproven = 64;              ///< accepted connections without a proof; the oldest are closed first
+  std::chrono::milliseconds least_proof{500};  ///< for the proof of a connection, even if others wait
+  std::size_t most_strangers = 64;             ///< accepted connections without a proof, beyond those that are awaited
 };
 
 /// Connects this rank with all other ranks of `place`. `addresses`: by rank; this rank's own entry is ignored. Blocks.

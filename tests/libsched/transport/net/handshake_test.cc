@@ -5,12 +5,16 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "libsched/schedule/draw.h"
 
 namespace lsched {
 namespace {
@@ -165,6 +169,63 @@ TEST(handshake, refuses_a_proof_that_is_sent_back) {
   ASSERT_EQ(recv(stranger.get(), answer, sizeof answer, 0), 64);
   ASSERT_EQ(send(stranger.get(), answer + 32, 32, MSG_NOSIGNAL), 32);
   EXPECT_EQ(listener.advance(), state::refused);
+}
+
+/// Moves what one end has sent to the other end. Changes bytes, and cuts or lengthens the message, as `dice` decides.
+class forger {
+ public:
+  explicit forger(std::uint64_t seed) : dice_(seed) {}
+  bool has_changed() const { return has_changed_; }
+
+  void pass_on(const descriptor& from, const descriptor& to) {
+    std::array<std::byte, 256> bytes{};
+    const ssize_t found = recv(from.get(), bytes.data(), 128, 0);
+    if (found <= 0) return;
+    auto count = static_cast<std::size_t>(found);
+    const std::array original = bytes;
+    for (std::uint64_t k = draw(4); k != 0; --k) bytes[draw(count)] = static_cast<std::byte>(draw(256));
+    if (draw(8) == 0)
+      for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(draw(256));
+    has_changed_ = has_changed_ || bytes != original;
+    if (draw(4) == 0) {
+      count = 1 + draw(count);
+      has_changed_ = has_changed_ || count != static_cast<std::size_t>(found);
+    } else if (draw(8) == 0) {
+      count += draw(64);  // bytes after a handshake belong to the connection
+    }
+    (void)!send(to.get(), bytes.data(), count, MSG_NOSIGNAL);
+  }
+
+ private:
+  std::uint64_t draw(std::uint64_t below) { return (dice_ = mix(dice_ + 1)) % below; }
+  std::uint64_t dice_;
+  bool has_changed_ = false;
+};
+
+// LSCHED_TEST_HANDSHAKES sets the number of handshakes.
+TEST(handshake, refuses_what_a_forger_has_changed) {
+  const char* const wish = std::getenv("LSCHED_TEST_HANDSHAKES");
+  const std::uint64_t seeds = wish != nullptr ? std::strtoull(wish, nullptr, 10) : 5'000;
+  std::uint64_t proven = 0;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    socket_pair left, right;
+    auto connector = handshake::to_listener(std::move(left.here), job_of(1), 3, 2, seed % 2);
+    auto listener = handshake::to_connector(std::move(right.there), job_of(1), 2, 5);
+    forger between(seed);
+    state one = state::pending, other = state::pending;
+    for (int k = 0; k < 4; ++k) {
+      if (one == state::pending) one = connector.advance();
+      between.pass_on(left.there, right.here);
+      if (other == state::pending) other = listener.advance();
+      between.pass_on(right.here, left.there);
+    }
+    if (one == state::pending) one = connector.advance();
+    if (one == state::proven && other == state::proven) {
+      ++proven;
+      ASSERT_FALSE(between.has_changed()) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(proven, 0u) << "no handshake was left unchanged";
 }
 
 TEST(handshake, refuses_a_peer_that_leaves_at_any_byte) {

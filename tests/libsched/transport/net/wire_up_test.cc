@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <optional>
 #include <set>
@@ -14,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "libsched/schedule/draw.h"
 #include "tests/libsched/transport/net/net_sockets.h"
 
 namespace lsched {
@@ -119,15 +123,21 @@ TEST(wire_up, names_a_rank_that_is_missing) {
   }
 }
 
+descriptor connect_to(const net_address& listener) {
+  socklen_t length = 0;
+  const sockaddr_storage where = listener.to_system(&length);
+  descriptor made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (connect(made.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0) made.reset();
+  return made;
+}
+
 // A stranger that connects and is silent, or sends bytes, does not delay the job.
 TEST(wire_up, ignores_strangers) {
   job_in_threads job(3);
   std::vector<descriptor> strangers;
   for (int k = 0; k < 70; ++k) {
-    socklen_t length = 0;
-    const sockaddr_storage where = job.addresses[static_cast<std::size_t>(k % 3)].front().to_system(&length);
-    descriptor one(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(connect(one.get(), reinterpret_cast<const sockaddr*>(&where), length), 0);
+    descriptor one = connect_to(job.addresses[static_cast<std::size_t>(k % 3)].front());
+    ASSERT_TRUE(one);
     const std::string words =
         "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" + std::string(static_cast<std::size_t>(k), ' ');
     if (k % 2 == 0) {
@@ -136,9 +146,77 @@ TEST(wire_up, ignores_strangers) {
     strangers.push_back(std::move(one));
   }
   net_limits limits = k_patient;
-  limits.most_unproven = 4;
+  limits.most_strangers = 4;
   const auto made = job.run(limits, [](rank) { return true; });
   for (const auto& mine : made) EXPECT_TRUE(mine->has_value()) << mine->error().text;
+}
+
+// Silent strangers that are not closed leave room for all connections that a rank awaits.
+TEST(wire_up, has_room_beside_strangers) {
+  job_in_threads job(7);
+  net_limits limits = k_patient;
+  limits.least_proof = limits.handshake = 60s;
+  std::vector<descriptor> strangers;
+  for (const auto& listener : job.addresses)
+    for (std::size_t k = 0; k < limits.most_strangers; ++k) {
+      strangers.push_back(connect_to(listener.front()));
+      ASSERT_TRUE(strangers.back());
+    }
+  for (const auto& mine : job.run(limits, [](rank) { return true; })) EXPECT_TRUE(*mine) << mine->error().text;
+}
+
+// While a job opens, strangers send handshakes that are correct except for one byte, are cut, or are random.
+TEST(wire_up, refuses_changed_handshakes) {
+  job_in_threads job(5);
+  std::atomic<bool> is_over = false;
+  std::thread strangers([&] {
+    for (std::uint64_t seed = 1; !is_over; ++seed) {
+      const descriptor one = connect_to(job.addresses[seed % 5].front());
+      std::array<std::byte, 96> words{};
+      for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::byte>(mix(seed * 96 + i));
+      if (one) (void)!send(one.get(), words.data(), 1 + seed % words.size(), MSG_NOSIGNAL);
+    }
+  });
+  for (int turn = 0; turn < 20; ++turn)
+    for (const auto& mine : job.run(k_patient, [](rank) { return true; })) EXPECT_TRUE(*mine) << mine->error().text;
+  is_over = true;
+  strangers.join();
+}
+
+/// Wires up 16 ranks in a child process that may have `soft` and at most `hard` descriptors. Returns the child's error
+/// text, or an empty string.
+std::string wire_up_with_descriptors(rlim_t soft, rlim_t hard) {
+  int words[2];
+  if (pipe(words) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit{soft, hard};
+    std::string text = setrlimit(RLIMIT_NOFILE, &limit) == 0 ? "" : "cannot change the limit";
+    job_in_threads job(16);
+    net_limits limits = k_patient;
+    if (hard < 480) limits.wire_up = 2s;  // 16 ranks need 480
+    for (const auto& mine : job.run(limits, [](rank) { return true; }))
+      if (!*mine && (text.empty() || mine->error().code == status::no_memory)) text = mine->error().text;
+    (void)!write(words[1], text.data(), text.size());
+    _exit(0);
+  }
+  close(words[1]);
+  std::array<char, 500> text{};
+  const ssize_t bytes = read(words[0], text.data(), text.size());
+  close(words[0]);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(bytes, 0))};
+}
+
+TEST(wire_up, raises_the_limit_of_descriptors_or_names_it) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (limit.rlim_max < 1000) GTEST_SKIP() << "this process may not have 1000 descriptors";
+  EXPECT_EQ(wire_up_with_descriptors(100, limit.rlim_max), "");
+  const std::string text = wire_up_with_descriptors(100, 200);
+  EXPECT_NE(text.find("a rank needs 30 for the connections to 15 ranks, and the process may have 200"),
+            std::string::npos)
+      << text;
 }
 
 TEST(wire_up, refuses_a_rank_with_another_secret) {
