@@ -60,7 +60,7 @@ void agreement::take(rank from, const message& what) {
     case kind::refuse: return take_refusal(from, what);
     case kind::accept: return take_acceptance(from, what.number);
     case kind::settled:
-      if (what.number != number_ || is_over()) return;
+      if (what.number != number_ || is_over() || phase_ == phase::idle) return;
       if (is_lossless_) value_.assign(what.value.begin(), what.value.end());
       return end(phase::settled);
   }
@@ -98,7 +98,7 @@ void agreement::take_proposal(rank from, const message& what) {
 
 void agreement::take_refusal(rank from, const message& what) {
   if (what.number > number_) refused_.emplace(what.number, what.about);
-  if (what.number != number_ || is_over()) return;
+  if (what.number != number_ || is_over() || phase_ == phase::idle) return;
   if (phase_ == phase::open) {
     end(phase::refused, what.about);
     if (proposer() == self_) send_all(what);

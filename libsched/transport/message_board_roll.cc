@@ -8,11 +8,20 @@ namespace lsched {
 status message_board::regroup(board& former) {
   if (!of_.carrier_.can_lose()) return status::unsupported;
   former_ = &static_cast<message_board&>(former);  // an endpoint has only boards of one type
-  former_->fresh_ = this;
+  has_answered_ = false;
   await(true);
   if (const status health = of_.advance(); health != status::ok) return health;  // handles earlier refusals
-  former_->roll_.answer(own_number_);
+  answer_roll();
   return status::ok;
+}
+
+// While an earlier board of this rank waits for the decision about a list that this rank has accepted, this board does
+// not answer, because the decision may be that the earlier board exists.
+void message_board::answer_roll() {
+  if (has_answered_ || former_->fresh_ != nullptr) return;
+  has_answered_ = true;
+  former_->fresh_ = this;
+  former_->roll_.answer(own_number_);
 }
 
 void message_board::agreement_sender::send_answer(rank member, std::uint64_t roll, std::uint32_t fresh) {
@@ -21,9 +30,10 @@ void message_board::agreement_sender::send_answer(rank member, std::uint64_t rol
 }
 
 status message_board::meet_survivors(rank* missing) {
+  answer_roll();
   const agreement& roll = former_->roll_.on();
   *missing = former_->roll_.find_missing();
-  if (!roll.is_over()) return status::pending;
+  if (!has_answered_ || !roll.is_over()) return status::pending;
   if (roll.phase() == agreement::phase::settled) return join_survivors();
   *missing = roll.why().missing;
   end_roll();
@@ -45,13 +55,13 @@ status message_board::join_survivors() {
 
 // Gives up the roll call. Returns false if this rank has accepted a list of survivors.
 bool message_board::leave_roll() {
-  if (!former_->roll_.give_up()) return false;
+  if (has_answered_ && !former_->roll_.give_up()) return false;
   end_roll();
   return true;
 }
 
 void message_board::end_roll() {
-  former_->fresh_ = nullptr;
+  if (has_answered_) former_->fresh_ = nullptr;
   former_ = nullptr;
   await(false);
 }

@@ -32,6 +32,7 @@ status message_boards::advance() {
     if (!one->has_joined()) continue;
     one->note_gone_members();
     one->advance();
+    one->roll_.advance();
   }
   return status::ok;
 }
@@ -209,6 +210,7 @@ status message_board::meet(rank* missing) {
   if (const status health = of_.advance(); health != status::ok) return health;
   *missing = k_no_rank;
   if (former_ != nullptr) return meet_survivors(missing);
+  if (!has_joined() && offered_to_.empty()) return status::peer;  // the world of the roll call was closed
   if (!has_joined()) {
     if (const status how = connect_offers(missing); how != status::ok) return how;
   }
@@ -301,8 +303,10 @@ void message_board::lose(rank member) {
 
 // A member that the transport cannot reach any more counts as a member that has left.
 void message_board::note_gone_members() {
-  for (std::size_t m = 0; m < members_.size(); ++m)
-    if (!commit_.is_lost(static_cast<rank>(m)) && of_.carrier_.is_gone(members_[m])) lose(static_cast<rank>(m));
+  for (rank m = 0; m < static_cast<rank>(members_.size()); ++m) {
+    const bool is_new = !commit_.is_lost(m) || !roll_.on().is_lost(m);
+    if (is_new && of_.carrier_.is_gone(members_[static_cast<std::size_t>(m)])) lose(m);
+  }
 }
 
 // If the first rank is lost, no member can have a decision that this member has not accepted.
@@ -342,10 +346,11 @@ void message_board::take_request(std::uint64_t number, rank missing) {
 
 void message_board::propose_if_known() {
   if (std::ranges::count(has_record_, true) == 0) return;
-  const auto is_gone = [this](std::size_t m) { return !has_record_[m] && commit_.is_lost(static_cast<rank>(m)); };
-  for (std::size_t m = 0; m < members_.size(); ++m)
-    if (is_gone(m)) return refuse_commit(next_, {status::peer, static_cast<rank>(m)});
-  if (find_missing() != static_cast<rank>(members_.size())) return;
+  if (find_missing() != static_cast<rank>(members_.size())) {
+    for (rank m = 0; m < static_cast<rank>(members_.size()); ++m)
+      if (commit_.is_lost(m)) return refuse_commit(next_, {status::peer, m});  // some members post no record any more
+    return;
+  }
   ++next_;
   has_record_.assign(members_.size(), false);
   commit_.propose(records_);

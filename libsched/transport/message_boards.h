@@ -195,12 +195,14 @@ class message_board final : public board {
   std::vector<bool> has_record_;
 
   // Defined in message_board_roll.cc:
+  void answer_roll();
   status meet_survivors(rank* missing);
   status join_survivors();
   bool leave_roll();
   void end_roll();
 
   message_board* former_ = nullptr;  ///< after regroup(): the board whose survivors meet; else null
+  bool has_answered_ = false;        ///< this board has answered a roll call of `former_`
   message_board* fresh_ = nullptr;   ///< the new board with which this rank takes part in a roll call of this board
   agreement_sender to_roll_{*this, message_boards::kind::roll};
   roll_call roll_{};

@@ -23,17 +23,6 @@ bool roll_call::give_up() {
 
 void roll_call::take_answer(rank from, std::uint64_t roll, std::uint32_t fresh) {
   answers_[static_cast<std::size_t>(from)] = {roll, fresh};
-  advance();
-}
-
-void roll_call::take(rank from, const agreement::message& what) {
-  on_.take(from, what);
-  advance();
-}
-
-void roll_call::lose(rank member) {
-  on_.lose(member);
-  advance();
 }
 
 /// Returns the lowest living member that has not answered the roll call, or k_no_rank.

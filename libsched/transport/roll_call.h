@@ -32,9 +32,13 @@ class roll_call {
   /// Gives up the roll call. Returns false if this member has accepted a list that may be settled.
   bool give_up();
 
+  // advance() must be called after these functions, when all losses that the transport knows were reported.
   void take_answer(rank from, std::uint64_t roll, std::uint32_t fresh);
-  void take(rank from, const agreement::message& what);
-  void lose(rank member);
+  void take(rank from, const agreement::message& what) { on_.take(from, what); }
+  void lose(rank member) { on_.lose(member); }
+
+  /// Takes the steps that have become possible.
+  void advance();
 
   /// The agreement of the current or last roll call.
   const agreement& on() const { return on_; }
@@ -51,7 +55,6 @@ class roll_call {
     std::uint32_t fresh = 0;
   };
 
-  void advance();
   rank find_other_side() const;
   rank find_unanswered() const;
 

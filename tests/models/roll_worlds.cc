@@ -206,6 +206,7 @@ class roll_world final : public models::system {
           one.roll.take_answer(static_cast<rank>(from), news.number, news.fresh);
       }
     }
+    if (!one.is_dead) one.roll.advance();
     note_outcome(one);
     for (auto& each : one.out)
       if (all_[static_cast<std::size_t>(&each - one.out.data())].is_dead) each.clear();
