@@ -21,6 +21,10 @@ socket_state state_of_error() {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? socket_state::blocked : socket_state::failed;
 }
 
+bool is_error_of_cut() {
+  return errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH || errno == ENETDOWN;
+}
+
 control_stream::control_stream(stream_socket socket, std::size_t most_bytes)
     : socket_(std::move(socket)), most_bytes_(most_bytes), incoming_(k_read_bytes) {}
 
@@ -117,6 +121,7 @@ bool control_stream::begin_landing() {
   std::memcpy(&landing_.head, incoming_.data() + begin_, sizeof(frame));
   std::memcpy(&landing_.what, incoming_.data() + begin_ + sizeof(frame), sizeof(message_head));
   landing_.moved = 0;
+  landing_.is_ignored = false;
   if (landing_.head.kind != frame_kind::message || sizeof(frame) + landing_.head.bytes <= incoming_.size())
     return false;
   begin_ += heads;
@@ -135,7 +140,7 @@ std::optional<control_stream::incoming> control_stream::next() {
   if (is_landing_) {
     if (landing_.moved < landing_.what.bytes) return std::nullopt;
     is_landing_ = false;
-    return incoming{landing_.head, std::as_bytes(std::span(&landing_.what, 1)), true};
+    return incoming{landing_.head, std::as_bytes(std::span(&landing_.what, 1)), true, landing_.is_ignored};
   }
   const std::size_t here = end_ - begin_;
   if (here < sizeof(frame)) return std::nullopt;

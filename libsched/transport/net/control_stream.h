@@ -25,11 +25,13 @@ enum class socket_state {
 /// Returns the state after a call of the operating system has returned -1, from `errno`.
 socket_state state_of_error();
 
+/// Returns whether `errno`, after a call for a socket has failed, means that the peer's kernel does not answer.
+bool is_error_of_cut();
+
 /// Used by one thread at a time.
 class control_stream {
  public:
-  /// `most_bytes`: largest accepted number of bytes that
-  /// follow a frame head.
+  /// `most_bytes`: largest accepted number of bytes that follow a frame head.
   control_stream(stream_socket socket, std::size_t most_bytes);
 
   int socket() const { return socket_.get(); }
@@ -55,13 +57,16 @@ class control_stream {
   struct landing {
     frame head;
     message_head what;
-    std::uint64_t moved;  ///< number of bytes of the payload that have arrived
+    std::uint64_t moved;      ///< number of bytes of the payload that have arrived
+    bool is_ignored = false;  ///< the payload is dropped
   };
   /// Returns the message that lands, or null.
   const landing* landing_message() const { return is_landing_ ? &landing_ : nullptr; }
   /// If a part of the next frame has arrived, and the frame is a message that is longer than the buffer, begins to land
   /// the message, and returns true.
   bool begin_landing();
+  /// Drops the payload of the landing message.
+  void ignore_landing() { landing_.is_ignored = true; }
   /// Moves the bytes of the landing message that are in the buffer to `place`, where its payload begins. Null: drops
   /// the bytes.
   void land(std::byte* place);
@@ -76,6 +81,7 @@ class control_stream {
     frame head;
     std::span<const std::byte> bytes;
     bool has_landed = false;  ///< `bytes` ends before the payload, which has landed
+    bool is_ignored = false;  ///< the payload was dropped
   };
   /// Removes and returns the next complete frame that was read. Returns std::nullopt if no frame is complete, or if the
   /// next frame is invalid (is_invalid()).

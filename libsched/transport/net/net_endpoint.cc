@@ -28,11 +28,6 @@ constexpr std::size_t k_most_unwritten = std::size_t{64} << 10;
 constexpr std::uint64_t k_turn_bytes = std::uint64_t{64} << 10;
 std::uint64_t name_of(rank peer, std::uint32_t socket) { return static_cast<std::uint64_t>(peer) << 1 | socket; }
 
-/// Returns whether an error of a connection means that the peer's kernel does not answer.
-bool is_error_of_cut(int error) {
-  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN;
-}
-
 /// Returns the number of bytes that the kernel holds because the peer's kernel has not confirmed them.
 int unconfirmed(int socket) {
   int bytes = 0;
@@ -311,7 +306,7 @@ bool net_endpoint::write(connection& to, std::uint64_t most) {
       if (socket == control) put_news(to);
       const socket_state how = socket == control ? to.control.write() : to.bulk.write(streamed_, most);
       if (how == socket_state::blocked) watch_room(to, socket, true);
-      if (how == socket_state::failed) return true;  // reported when this rank reads from the connection
+      if (how == socket_state::failed) return note_broken(to), true;
       if (socket == bulk || to.news.empty()) break;
     }
     is_written = is_written && !to.waits_for_room[socket];
@@ -320,6 +315,9 @@ bool net_endpoint::write(connection& to, std::uint64_t most) {
   has_more_turns_ = has_more_turns_ || (has_more && !to.waits_for_room[bulk]);
   return is_written && to.news.empty() && !has_more;
 }
+
+// The loss is recorded when this rank reads from the connection. The kernel reports the reason only once.
+void net_endpoint::note_broken(connection& to) { to.is_cut = to.is_cut || is_error_of_cut(); }
 
 /// Arranges that the kernel reports when a socket takes more bytes, if `is_blocked` is true.
 void net_endpoint::watch_room(connection& to, which socket, bool is_blocked) {
@@ -367,10 +365,9 @@ bool net_endpoint::has_decrypted(const connection& from, which socket) const {
 /// Returns true if more bytes may have arrived.
 bool net_endpoint::read_control(connection& from) {
   socket_state how = socket_state::blocked;
-  bool is_cut = false;
   do {
     how = from.control.read(landing_place(from));
-    is_cut = how == socket_state::failed && is_error_of_cut(errno);
+    if (how == socket_state::failed) note_broken(from);
     while (const auto news = from.control.next()) {
       if (!take(from, *news)) return fail(from.who), false;
       if (from.is_lost) return false;
@@ -379,7 +376,7 @@ bool net_endpoint::read_control(connection& from) {
   } while (how == socket_state::blocked && from.control.landing_message() != nullptr);
   if (how != socket_state::ended && how != socket_state::failed) return how == socket_state::blocked;
   stop_reading(from, control);
-  if (!from.has_said_goodbye) suspects_.push_back({from.who, is_cut});
+  if (!from.has_said_goodbye) suspects_.push_back({from.who, from.is_cut});
   return false;
 }
 

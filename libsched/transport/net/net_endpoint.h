@@ -104,6 +104,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
     bool waits_for_room[2] = {false, false};  ///< the kernel reports when the control or bulk socket takes more bytes
     bool has_said_goodbye = false;
     bool is_lost = false;
+    bool is_cut = false;                 ///< a call of the kernel has failed because the peer does not answer
     bool is_silent = false;              ///< lost, but the process may live behind a cut of the network
     bool has_ended[2] = {false, false};  ///< no more bytes will arrive on the control or bulk socket
     std::chrono::steady_clock::time_point bulk_ended_at{};
@@ -145,6 +146,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   bool read_control(connection& from);
   void read_bulk(connection& from);
   void read_rest(connection& from);
+  void note_broken(connection& to);
   void stop_reading(connection& from, which socket);
   void close_sockets(connection& of);
   void verify_suspects();

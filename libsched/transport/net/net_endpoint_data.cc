@@ -60,8 +60,9 @@ void net_endpoint::write_message(connection& to, const frame& head, const messag
                                  const std::byte* payload) {
   if (what.bytes <= k_least_uncopied || to.waits_for_room[control])
     return put(to.who, head, bytes_of(what), {payload, what.bytes});
-  if (to.control.write(head, bytes_of(what), {payload, what.bytes}) == socket_state::blocked)
-    watch_room(to, control, true);
+  const socket_state how = to.control.write(head, bytes_of(what), {payload, what.bytes});
+  if (how == socket_state::blocked) watch_room(to, control, true);
+  if (how == socket_state::failed) note_broken(to);
   if (to.control.unwritten() != 0) note_unwritten(to);
 }
 
@@ -183,8 +184,15 @@ bool net_endpoint::arm(link_id link, round_no round) {
   return false;
 }
 
+// A payload whose send is withdrawn is not read from the caller's memory any more.
 void net_endpoint::disarm(link_id link) {
-  if (links_[link].wait_for == wait::signal) awaited_.forget(link);
+  const net_link& state = links_[link];
+  const bool is_sending =
+      state.wait_for == wait::turn || state.wait_for == wait::ready || state.wait_for == wait::stream;
+  if (!is_sending && state.wait_for != wait::signal) return;
+  connection* const to = open_connection_to(state.spec.peer);
+  if (is_sending && to != nullptr && to->bulk.abandon(link)) note_unwritten(*to);
+  awaited_.forget(link);
 }
 
 // --- frames of a peer ------------------------------------------------------------------------------------------
@@ -236,7 +244,7 @@ bool net_endpoint::take_message(link_id link, const control_stream::incoming& ne
   const std::span<const std::byte> payload = news.bytes.subspan(sizeof what);
   const bool is_whole = head.kind == frame_kind::message;
   if (!news.has_landed && payload.size() != (is_whole ? what.bytes : 0)) return false;
-  if (link == k_no_link || !links_[link].is_live) return true;
+  if (news.is_ignored || link == k_no_link || !links_[link].is_live) return true;
   if (!is_whole) return take_announcement(link, head, what);
   if (!news.has_landed && !begin_message(link, head, what)) return false;
 
@@ -291,16 +299,18 @@ std::byte* net_endpoint::place_of(link_id link, round_no round) {
 /// Begins to land the next message of a peer if it is long. Returns false if the frame breaks the protocol.
 bool net_endpoint::begin_landing(connection& from) {
   if (!from.control.begin_landing()) return !from.control.is_invalid();
-  const auto& [head, what, moved] = *from.control.landing_message();
+  const frame& head = from.control.landing_message()->head;
   const link_id link = links_.find(head.instance, from.who, false, head.index);
-  if (link != k_no_link && links_[link].is_live && !begin_message(link, head, what)) return false;
+  const bool is_live = link != k_no_link && links_[link].is_live;
+  if (!is_live) from.control.ignore_landing();
+  if (is_live && !begin_message(link, head, from.control.landing_message()->what)) return false;
   from.control.land(place_of(link, head.value));
   return true;
 }
 
 std::byte* net_endpoint::landing_place(const connection& from) {
   const control_stream::landing* const now = from.control.landing_message();
-  if (now == nullptr) return nullptr;
+  if (now == nullptr || now->is_ignored) return nullptr;
   return place_of(links_.find(now->head.instance, from.who, false, now->head.index), now->head.value);
 }
 

@@ -58,7 +58,7 @@ void net_endpoint::mute(connection& of) {
   for (const int socket : {of.control.socket(), of.bulk.socket()})
     (void)epoll_ctl(set_.get(), EPOLL_CTL_DEL, socket, nullptr);
   of.control.put({.kind = frame_kind::lost, .index = 1, .value = static_cast<std::uint64_t>(of.who)});
-  (void)of.control.write();
+  (void)of.control.write();  // find_dead_peer() writes the rest
 }
 
 void net_endpoint::lose(rank who, bool is_silent) {
@@ -103,7 +103,7 @@ bool net_endpoint::waits_in_vain(const net_link& state) const {
 }
 
 // A peer that closes ends its bulk connection and sends `goodbye` at the same time. If only the bulk connection has
-// ended, the connection is broken.
+// ended, the connection is broken, but the process of the peer lives.
 rank net_endpoint::find_dead_peer() {
   pump();
   for (link_id link = 0; link < links_.size(); ++link)
@@ -112,9 +112,10 @@ rank net_endpoint::find_dead_peer() {
   const bool is_due = now >= next_inspection_;
   if (is_due) next_inspection_ = now + std::min<clock::duration>(lost_after_, std::chrono::seconds(1));
   for (const auto& with : connections_) {
+    if (is_due && with != nullptr && with->is_silent) (void)with->control.write();
     if (!is_due || with == nullptr || with->is_lost || with->has_ended[control]) continue;
     const bool is_broken = with->has_ended[bulk] && !with->has_said_goodbye && now - with->bulk_ended_at > lost_after_;
-    if (is_broken || is_kernel_silent(with->control.socket(), lost_after_)) lose(with->who, !is_broken);
+    if (is_broken || is_kernel_silent(with->control.socket(), lost_after_)) lose(with->who, true);
   }
   write_all();
   return lost_after(0);

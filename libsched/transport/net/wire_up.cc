@@ -45,17 +45,18 @@ void set(int socket, int level, int option, int value) {
   (void)setsockopt(socket, level, option, &value, sizeof value);
 }
 
-/// The kernel probes an idle connection each second, and so finds a dead host. TCP_USER_TIMEOUT is not set, because the
-/// kernel also counts the time in which a rank that computes or is stopped reads nothing (net_endpoint.cc,
-/// is_silent()).
-void prepare(int socket, std::uint32_t which, const net_limits& limits) {
-  const auto seconds = static_cast<int>(limits.lost_after.count() / 1000);
+/// The kernel probes an idle connection each second. The endpoint counts the probes without an answer
+/// (net_endpoint_peers.cc, is_kernel_silent()), and the kernel does not end the connection: if a cut of the network
+/// heals, each side can inform the other that it has continued alone. TCP_USER_TIMEOUT is not set, because the kernel
+/// also counts the time in which a rank that computes or is stopped reads nothing.
+void prepare(int socket, std::uint32_t which) {
+  constexpr int k_most_probes = 127;
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   if (which == 0) set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, k_most_ahead);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, std::max(seconds - 1, 1));
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, k_most_probes);
 }
 
 /// An attempt to connect a socket of this rank to a peer.
@@ -92,7 +93,7 @@ class attempt {
       begin(now);
     }
     if (shake_ == nullptr && connecting_ && is_connected()) {
-      prepare(connecting_.get(), which_, limits_);
+      prepare(connecting_.get(), which_);
       shake_ =
           std::make_unique<handshake>(handshake::to_listener(std::move(connecting_), job_, place_.self, peer_, which_));
     }
@@ -251,7 +252,7 @@ class connector {
     if (of.peer() < place_.self) return;
     if (!place) --awaited_;
     place = of.take_connection();
-    prepare(place.get(), of.which(), limits_);
+    prepare(place.get(), of.which());
   }
 
   bool is_complete() const {

@@ -44,12 +44,19 @@ tls_session::~tls_session() {
 ssize_t tls_session::read_socket(void* into, std::size_t room) {
   const ssize_t now = recv(socket_, into, room, MSG_DONTWAIT);
   has_ended_ = has_ended_ || (now == 0 && room != 0);
+  note_error(now);
   return now;
 }
 
 // The flag matters: SIGPIPE would end a process that does not ignore the signal.
 ssize_t tls_session::write_socket(const void* from, std::size_t bytes) {
-  return send(socket_, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t now = send(socket_, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  note_error(now);
+  return now;
+}
+
+void tls_session::note_error(ssize_t answer) {
+  if (answer < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) socket_error_ = errno;
 }
 
 // OpenSSL keeps errors in a queue of the thread, which belongs to the application, too. So the queue is emptied before
@@ -79,7 +86,8 @@ ssize_t tls_session::outcome_of_failure(int answer) {
   library_.ERR_clear_error();
   if (why != k_wants_read && why != k_wants_write && has_ended_) return 0;
   waits_for_room_ = why == k_wants_write;
-  errno = why == k_wants_read || why == k_wants_write ? EAGAIN : EPROTO;
+  const bool waits = why == k_wants_read || why == k_wants_write;
+  errno = waits ? EAGAIN : socket_error_ != 0 ? socket_error_ : EPROTO;
   return -1;
 }
 

@@ -32,7 +32,8 @@ class tls_session {
   tls_session& operator=(const tls_session&) = delete;
 
   /// Like recv(): returns the number of bytes, 0 if the peer has ended the connection, and -1 with errno, which is
-  /// EAGAIN while nothing has arrived, and EPROTO if the peer has another key or if bytes were changed on the way.
+  /// EAGAIN while nothing has arrived, the error of the socket if the connection is broken, and EPROTO if the peer has
+  /// another key or if bytes were changed on the way.
   ssize_t read(void* into, std::size_t room);
 
   /// Like send(). After EAGAIN, the next call must pass at least as many bytes, and OpenSSL has already encrypted the
@@ -54,6 +55,7 @@ class tls_session {
  private:
   tls_session(const tls_library& library, int socket, const hash_bytes& key, std::uint64_t bytes_per_key)
       : library_(library), socket_(socket), key_(key), bytes_per_key_(bytes_per_key) {}
+  void note_error(ssize_t answer);
   ssize_t outcome_of_failure(int answer);
 
   const tls_library& library_;
@@ -63,6 +65,7 @@ class tls_session {
   void* ssl_ = nullptr;
   bool waits_for_room_ = false;
   bool has_ended_ = false;     ///< the peer has ended the connection
+  int socket_error_ = 0;       ///< errno of the socket, if the connection is broken
   std::uint64_t written_ = 0;  ///< number of bytes that were written with the current key
 };
 

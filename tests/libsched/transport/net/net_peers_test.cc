@@ -444,6 +444,25 @@ TEST(net, keeps_a_record_that_arrives_before_the_first_board_is_open) {
                            [&] { return each->gather(all, &missing) == status::ok; }));
 }
 
+// Rank 1 posts no record any more, because it has learnt of the loss. Rank 2 has posted its record before it left.
+TEST(net, fails_a_commit_that_some_ranks_do_not_make_after_a_loss) {
+  const auto ends = open_all(3);
+  std::vector<std::unique_ptr<board>> boards;
+  for (const auto& each : ends) boards.push_back(each->open_home_board());
+  rank missing = k_no_rank;
+  ASSERT_EQ(boards[2]->post({}, &missing), status::ok);
+  ASSERT_EQ(boards[0]->post({}, &missing), status::ok);
+  int polls = 0;
+  EXPECT_TRUE(poll_until({ends[0].get(), ends[1].get(), ends[2].get()}, [&] { return ++polls == 100; }));
+  ends[2]->close();
+  std::vector<std::byte> all(3 * board::record_bytes);
+  status how = status::pending;
+  EXPECT_TRUE(poll_until({ends[0].get(), ends[1].get()},
+                         [&] { return (how = boards[0]->gather(all, &missing)) != status::pending; }));
+  EXPECT_EQ(how, status::peer);
+  EXPECT_EQ(missing, 2);
+}
+
 // --- peers that break the protocol -------------------------------------------------------------------------------
 
 /// Sends bytes of a stranger, with all sockets that remain open.
