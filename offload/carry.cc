@@ -63,8 +63,9 @@ std::optional<failure> joined_world::await(mailbox_commit& of, posted_message& o
     by.with_engine([&] { (void)of.made().take_back(one); });
     while (by.wait(one.progress, driver::clock::now() + commit_timeout_) == status::timeout) continue;
   }
-  const status how = one.progress.verdict.load();
-  if (how == status::ok) return std::nullopt;
+  const status verdict = one.progress.verdict.load();
+  if (verdict == status::ok) return std::nullopt;
+  const status how = verdict == status::cancelled ? status::timeout : verdict;
   const rank peer = one.source == k_no_rank ? one.peer : one.source;
   return failure{how,
                  "the last result could not be sent between rank " + std::to_string(place().self) + " and rank " +
