@@ -50,7 +50,7 @@ def test_a_finding_is_one_line_with_a_page_that_exists():
     findings = doctor()[1]
     *text, place = re.sub(r"\n {9}", " ", done.stdout).splitlines()
     assert place == "Pages (docs/...) are in the sources of libsched."
-    assert len(text) == len(findings) == 11
+    assert len(text) == len(findings) == 12
     for line, each in zip(text, findings.values()):
         assert re.match(r"(ok|warning|error) +" + re.escape(each["subject"]) + ": ", line)
         path, _, heading = each["page"].partition("#")
@@ -61,7 +61,7 @@ def test_a_finding_is_one_line_with_a_page_that_exists():
 
 def test_the_python_command_adds_its_package_and_torch(tmp_path):
     status, findings = doctor(python=True)
-    assert list(findings)[:11] == list(doctor()[1])
+    assert list(findings)[:12] == list(doctor()[1])
     assert findings["Python package"]["text"].startswith(f"libsched {libsched.__version__} in ")
     assert findings["torch"]["state"] == "ok"
     (tmp_path / "torch.py").write_text("raise ImportError('planted')")
