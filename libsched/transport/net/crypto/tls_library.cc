@@ -19,7 +19,6 @@ constexpr long k_partial_writes = 1, k_moving_buffer = 2;
 constexpr int k_source_sink = 0x0400;
 constexpr int k_flag_read = 1, k_flag_write = 2, k_flag_retry = 8;
 constexpr int k_control_of_end = 2, k_control_of_flush = 11;
-constexpr int k_place_of_session = 0;
 
 /// The functions by which load() creates the objects that all sessions share.
 struct creation {
@@ -42,7 +41,7 @@ struct creation {
 tls_library functions{};
 
 tls_session& session_of(const void* ssl) {
-  return *static_cast<tls_session*>(functions.SSL_get_ex_data(ssl, k_place_of_session));
+  return *static_cast<tls_session*>(functions.SSL_get_ex_data(ssl, tls_library::k_place_of_session));
 }
 
 // --- functions that OpenSSL calls ------------------------------------------------------------------------------

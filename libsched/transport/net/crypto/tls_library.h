@@ -11,6 +11,9 @@ namespace lsched {
 
 /// The functions of OpenSSL that tls_session uses, under their names. Objects of OpenSSL are opaque pointers here.
 struct tls_library {
+  /// Place of the tls_session in the extra data of an SSL object.
+  static constexpr int k_place_of_session = 0;
+
   /// Loads the library once per process. Returns UNSUPPORTED if the system has no OpenSSL 3. Any thread.
   static result<const tls_library*> load();
 

@@ -10,7 +10,6 @@ namespace {
 
 // Constants of OpenSSL 3.
 constexpr int k_wants_read = 2, k_wants_write = 3;
-constexpr int k_place_of_session = 0;
 constexpr int k_update_own_key = 0;
 constexpr int k_verify_peer = 1;
 
@@ -22,7 +21,7 @@ result<std::unique_ptr<tls_session>> tls_session::begin(const tls_library& libra
   made->ssl_ = library.SSL_new(library.context);
   void* const bio = library.BIO_new(library.method);
   if (made->ssl_ == nullptr || bio == nullptr ||
-      library.SSL_set_ex_data(made->ssl_, k_place_of_session, made.get()) != 1)
+      library.SSL_set_ex_data(made->ssl_, tls_library::k_place_of_session, made.get()) != 1)
     return failure{status::no_memory, "OpenSSL has no memory for a connection"};
   library.BIO_set_init(bio, 1);
   library.BIO_set_data(bio, made.get());
