@@ -32,8 +32,9 @@ inline std::vector<std::string> names_of_interfaces() {
 }
 
 /// Chooses interfaces by a variable of another library: the first of UCX_NET_DEVICES, GLOO_SOCKET_IFNAME and
-/// NCCL_SOCKET_IFNAME that names an interface of this host. Names of other devices, such as mlx5_0:1, are ignored. In
-/// NCCL's variable, names are beginnings of names, "=" comes before complete names, and "^" excludes interfaces.
+/// NCCL_SOCKET_IFNAME that names an interface with an address that ranks can use. Names of other devices, such as
+/// mlx5_0:1, are ignored. In NCCL's variable, names are beginnings of names, "=" comes before complete names, and "^"
+/// excludes interfaces. The family of `made` must have been chosen before.
 inline void choose_as_other_libraries(network_choice& made) {
   const std::vector<std::string> host = names_of_interfaces();
   for (const char* const variable : {"UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
@@ -53,9 +54,11 @@ inline void choose_as_other_libraries(network_choice& made) {
       }
       return excludes && interface == "lo";
     };
-    std::ranges::copy_if(host, std::back_inserter(made.interfaces.names),
+    net_interfaces chosen{.family = made.interfaces.family};
+    std::ranges::copy_if(host, std::back_inserter(chosen.names),
                          [&](const std::string& interface) { return is_named(interface) != excludes; });
-    if (made.interfaces.names.empty()) continue;
+    if (chosen.names.empty() || addresses_of_host(chosen, 1).empty()) continue;
+    made.interfaces.names = chosen.names;
     made.interfaces_from = variable;
     return;
   }
@@ -81,6 +84,11 @@ inline result<network_choice> network_in_environment() {
     return failure{status::argument,
                    std::string(variable) + " is \"" + std::string(value) + "\", not " + std::string(expected)};
   };
+  if (const char* const set = text_in_environment("LSCHED_NET_FAMILY"); set != nullptr) {
+    const std::string_view text = set;
+    if (text != "4" && text != "6") return wrong("LSCHED_NET_FAMILY", text, "4 or 6");
+    made.interfaces.family = text == "4" ? 4 : 6;
+  }
   if (const char* const set = text_in_environment("LSCHED_NET_INTERFACES"); set != nullptr) {
     constexpr std::size_t k_longest_name = 15;
     for (std::string_view rest = set; !rest.empty();) {
@@ -103,11 +111,6 @@ inline result<network_choice> network_in_environment() {
       return wrong("LSCHED_NET_PORTS", text, "a range of ports such as 20000-20099");
     made.interfaces.first_port = *first;
     made.interfaces.last_port = *last;
-  }
-  if (const char* const set = text_in_environment("LSCHED_NET_FAMILY"); set != nullptr) {
-    const std::string_view text = set;
-    if (text != "4" && text != "6") return wrong("LSCHED_NET_FAMILY", text, "4 or 6");
-    made.interfaces.family = text == "4" ? 4 : 6;
   }
   if (const char* const set = text_in_environment("LSCHED_NET_ENCRYPT"); set != nullptr) {
     const std::string_view text = set;

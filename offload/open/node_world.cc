@@ -122,7 +122,7 @@ class node_opening {
     net_limits limits = how_.net_limits;
     limits.wire_up = std::chrono::duration_cast<std::chrono::milliseconds>(how_.start_timeout);
     auto sockets = wire_up(place_, *listener_, job_, addresses_, limits);
-    if (!sockets) return sockets.error();
+    if (!sockets) return with_choice(sockets.error());
     note_hosts(*sockets);
     auto far =
         net_endpoint::open(place_, std::move(*sockets),
@@ -147,7 +147,7 @@ class node_opening {
   std::optional<failure> confirm() const {
     if (segment_ == nullptr || is_seen_by_all(*segment_)) return std::nullopt;
     return failure{status::transport, "a rank has mapped other shared memory than rank " + std::to_string(lowest_) +
-                                          ": call the same exchange function on all ranks"};
+                                          ": the exchange has not given the same records to all ranks"};
   }
 
  private:
@@ -162,12 +162,20 @@ class node_opening {
     }
   }
 
+  /// Adds the variable that has chosen the interfaces to a failure of the network that does not name this variable.
+  failure with_choice(failure why) const {
+    const bool is_of_network = why.code == status::unsupported || why.code == status::timeout;
+    if (is_of_network && why.text.find(how_.interfaces_from) == std::string::npos)
+      why.text += ". " + how_.interfaces_from + " has chosen the interfaces of this rank";
+    return why;
+  }
+
   bool is_alone_on_node() const { return members_.size() == 1 && !is_one_node(); }
 
   std::optional<failure> prepare(card& own) {
     if (is_one_node()) return create_segment(own, how_.recorder);
     auto listener = net_listener::open(how_.interfaces);
-    if (!listener) return listener.error();
+    if (!listener) return with_choice(listener.error());
     own.addresses = static_cast<std::uint32_t>(listener->addresses().size());
     std::ranges::copy(listener->addresses(), own.address.begin());
     listener_ = std::move(*listener);

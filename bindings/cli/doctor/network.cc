@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <barrier>
 #include <cstdlib>
@@ -70,9 +71,14 @@ finding examine_network() {
   for (const std::string& each : addresses_by_interface(chosen->interfaces))
     addresses += (addresses.empty() ? "" : ", ") + each;
   const std::string by = chosen->interfaces_from.empty() ? "" : " (" + chosen->interfaces_from + ")";
+  const auto used = addresses_of_host(chosen->interfaces, net_listener::k_most_addresses);
+  const bool has_only_loopback =
+      chosen->interfaces_from.empty() && std::ranges::all_of(used, &net_address::is_loopback);
   const trial_result tried = try_in_child(try_hosts);
-  made.state = tried.has_succeeded() ? condition::ok : condition::warning;
-  if (tried.has_succeeded())
+  made.state = tried.has_succeeded() && !has_only_loopback ? condition::ok : condition::warning;
+  if (tried.has_succeeded() && has_only_loopback)
+    made.text = "ranks of other hosts cannot connect, because only the loopback interface is up";
+  else if (tried.has_succeeded())
     made.text = "ranks of other hosts can connect to " + addresses + by;
   else
     made.text = "no world over several hosts can be opened" + by + ": " +

@@ -321,10 +321,13 @@ descriptor listen_at(net_address& where, std::uint16_t port) {
 result<net_listener> net_listener::open(const net_interfaces& chosen) {
   net_listener made;
   std::vector<net_address> wanted = addresses_of_host(chosen, k_most_addresses);
-  if (wanted.empty())
-    return failure{
-        status::unsupported,
-        "no network interface fits LSCHED_NET_INTERFACES and LSCHED_NET_FAMILY. Up are: " + interfaces_of_host()};
+  if (wanted.empty()) {
+    const std::string family = chosen.family == 0 ? "" : "LSCHED_NET_FAMILY";
+    const std::string names = chosen.names.empty() ? "" : "LSCHED_NET_INTERFACES";
+    const std::string both = names + (names.empty() || family.empty() ? "" : " and ") + family;
+    return failure{status::unsupported, "no network interface is up" + (both.empty() ? "" : " that fits " + both) +
+                                            ". Up are: " + interfaces_of_host()};
+  }
   int error = 0;
   for (net_address& where : wanted) {
     descriptor socket;

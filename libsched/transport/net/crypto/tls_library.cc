@@ -160,12 +160,15 @@ result<const tls_library*> load_once() {
   void* const library = dlopen("libssl.so.3", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = dlerror();
-    return failure{status::unsupported, std::string("encryption needs OpenSSL 3: ") + (why != nullptr ? why : "")};
+    return failure{status::unsupported, std::string("encryption needs OpenSSL 3: ") + (why != nullptr ? why : "") +
+                                            ". Install OpenSSL 3 (libssl3), or unset LSCHED_NET_ENCRYPT"};
   }
   finder find(library);
   creation make{};
   if (!find_functions(find, make) || !create(make))
-    return failure{status::unsupported, "encryption needs OpenSSL 3, but libssl.so.3 of this system lacks TLS 1.3"};
+    return failure{status::unsupported,
+                   "encryption needs OpenSSL 3, but libssl.so.3 of this system lacks TLS "
+                   "1.3: install OpenSSL 3 (libssl3), or unset LSCHED_NET_ENCRYPT"};
   return &functions;
 }
 
