@@ -257,8 +257,8 @@ LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
  * Errors: UNSUPPORTED if environment variables of PMI, PMIx, torchrun or a step of Slurm show that a launcher that this
  * function cannot join started the process as one of several. In this case use lsched_world_open_mpi of lsched_mpi.h or
  * lsched_world_open_with. UNSUPPORTED also for a oneTBB lane in a build without oneTBB. STATE (this rank has joined
- * before); VERSION; ARGUMENT; NOMEM; TRANSPORT (also if `lsched run` has ended); TIMEOUT (names a rank that did not
- * join); PEER (names a rank that died before it joined). */
+ * before); VERSION; ARGUMENT; NOMEM; TRANSPORT (also if `lsched run` has ended); TIMEOUT (under `lsched run`, names a
+ * rank that did not join); PEER (under `lsched run`: a rank died before it joined, and is named). */
 #define lsched_world_open(config, world, diagnostic) lsched_world_open_abi(LSCHED_ABI, (config), (world), (diagnostic))
 /** The function behind lsched_world_open, with the LSCHED_ABI of the caller's header. */
 LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,

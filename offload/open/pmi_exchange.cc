@@ -17,6 +17,7 @@
 #include "offload/open/adoption.h"
 #include "offload/open/node_world.h"
 #include "offload/open/rendezvous.h"
+#include "ops/number_text.h"
 
 namespace lsched {
 namespace {
@@ -61,8 +62,9 @@ class pmi_client {
   std::optional<failure> initialize() {
     if (auto why = ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")) return why;
     if (auto why = ask("cmd=get_maxes", "maxes")) return why;
-    if (const std::string longest = value_of("vallen_max"); longest.size() < 4 && longest < "513")
-      return refused("values of " + longest + " characters are too short");
+    const auto longest = parse_number<std::uint64_t>(value_of("vallen_max"));
+    if (!longest || *longest <= 2 * k_exchanged_bytes)
+      return refused("values of \"" + value_of("vallen_max") + "\" characters are too short");
     if (auto why = ask("cmd=get_my_kvsname", "my_kvsname")) return why;
     space_ = value_of("kvsname");
     return std::nullopt;
@@ -92,34 +94,44 @@ class pmi_client {
   /// Sends a request, and waits for its answer, which must be `expected`. Fails if the answer reports an error.
   std::optional<failure> ask(const std::string& request, std::string_view expected) {
     const std::string line = request + "\n";
+    const auto deadline = clock::now() + limit_;
     for (std::size_t done = 0; done < line.size();) {
-      const ssize_t put = send(where_.descriptor, line.data() + done, line.size() - done, MSG_NOSIGNAL);
-      if (put < 0 && errno == EINTR) continue;
+      if (auto why = wait_for(POLLOUT, deadline)) return why;
+      const ssize_t put = send(where_.descriptor, line.data() + done, line.size() - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (put < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       if (put <= 0) return refused("cannot write to PMI_FD: " + std::string(std::strerror(errno)));
       done += static_cast<std::size_t>(put);
     }
-    if (auto why = read_line()) return why;
+    if (auto why = read_line(deadline)) return why;
     const std::string code = value_of("rc");
     if (value_of("cmd") == expected && (code.empty() || code == "0")) return std::nullopt;
     return refused("the process manager has answered \"" + answer_.substr(0, 100) + "\" to \"" +
                    request.substr(0, request.find(' ')) + "\"");
   }
 
+  /// Waits until the connection is ready for an event. Returns TIMEOUT after `deadline`.
+  std::optional<failure> wait_for(short event, clock::time_point deadline) const {
+    for (;;) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now());
+      if (left <= 0ms)
+        return failure{status::timeout, "not all " + std::to_string(where_.size) +
+                                            " ranks opened their world in time: check that all ranks call "
+                                            "lsched_world_open"};
+      constexpr std::chrono::milliseconds k_longest = 1h;
+      pollfd wait{where_.descriptor, event, 0};
+      if (poll(&wait, 1, static_cast<int>(std::min(left, k_longest).count())) > 0) return std::nullopt;
+    }
+  }
+
   /// Reads a line into answer_.
-  std::optional<failure> read_line() {
-    const auto deadline = clock::now() + limit_;
+  std::optional<failure> read_line(clock::time_point deadline) {
     while (unread_.size() < k_longest_line) {
       if (const auto end = unread_.find('\n'); end != std::string::npos) {
         answer_ = unread_.substr(0, end);
         unread_.erase(0, end + 1);
         return std::nullopt;
       }
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now());
-      if (left <= 0ms)
-        return failure{status::timeout, "not all " + std::to_string(where_.size) + " ranks opened their world in time"};
-      constexpr std::chrono::milliseconds k_longest = 1h;
-      pollfd wait{where_.descriptor, POLLIN, 0};
-      if (poll(&wait, 1, static_cast<int>(std::min(left, k_longest).count())) <= 0) continue;
+      if (auto why = wait_for(POLLIN, deadline)) return why;
       std::array<char, 1024> piece{};
       const ssize_t got = recv(where_.descriptor, piece.data(), piece.size(), 0);
       if (got < 0 && errno == EINTR) continue;
