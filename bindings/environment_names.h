@@ -20,6 +20,11 @@ struct environment_variable {
   std::string_view purpose;
 };
 
+/// The command that starts programs on other hosts, if LSCHED_RSH is not set: ssh without questions, which ends after
+/// 15 seconds without an answer of the host.
+inline constexpr std::string_view k_remote_shell =
+    "ssh -o BatchMode=yes -o ServerAliveInterval=5 -o ServerAliveCountMax=3";
+
 inline constexpr std::array k_environment_variables{
     environment_variable{"LSCHED_PROGRESS", "thread", "thread|caller",
                          "execution of rounds while the application computes: by a progress thread, or only in calls"},
@@ -53,7 +58,8 @@ inline constexpr std::array k_environment_variables{
     environment_variable{"LSCHED_NET_LOST_AFTER", "3", "",
                          "seconds of silence after which a rank of another host is lost"},
     environment_variable{"LSCHED_NET_ENCRYPT", "off", "off|tls", "encryption of connections between hosts"},
-    environment_variable{"LSCHED_RSH", "ssh", "", "command with which `lsched run --hosts` starts programs on hosts"},
+    environment_variable{"LSCHED_RSH", k_remote_shell, "",
+                         "command with which `lsched run --hosts` starts programs on hosts"},
     environment_variable{"LSCHED_RUN_FD", "", "",
                          "set by `lsched run`: descriptor of the shared segment, or of a socket to the launcher"},
     environment_variable{"LSCHED_RUN_RANK", "", "", "set by `lsched run`: this process's rank"},

@@ -94,15 +94,17 @@ void add_run_command(CLI::App& app, command_context& context) {
   command->add_option("PROGRAM", context.program, "The program, and its arguments")->type_name("");
   command->footer(
       "The program finds its world through lsched_world_open. Standard input goes to rank 0; SIGINT,\n"
-      "SIGTERM and SIGHUP are passed on. No process that has opened a world outlives this command,\n"
-      "however it ends. Other processes of the ranks have one second to end, and one more after SIGTERM.\n"
+      "SIGTERM and SIGHUP are passed on. On this host, no process that has opened a world outlives this\n"
+      "command, however it ends. Other processes of the ranks have one second to end, and one more after\n"
+      "SIGTERM.\n"
       "Exit status: 0 if every rank exits with 0, else the status of the rank that failed first (128 + n\n"
       "if signal n killed it); 124 if the time limit passed; 126, 127 if PROGRAM cannot be executed or\n"
       "found.\n"
       "-np is accepted in place of -n.\n"
-      "With --hosts, ssh (or LSCHED_RSH) starts `lsched run --agent` on each host, at the path of this\n"
-      "program. Ranks have this working directory and these LSCHED_ variables. If a rank fails, all ranks\n"
-      "of all hosts end within some seconds.\n"
+      "With --hosts, ssh (or LSCHED_RSH) starts `lsched run --agent` on each other host, at the path of\n"
+      "this program. Ranks have this working directory. Ranks on other hosts have the variables LSCHED_...,\n"
+      "PATH, LD_LIBRARY_PATH and PYTHONPATH of this command, and ranks on this host all its variables. The\n"
+      "ranks of a host end when the connection to that host ends.\n"
       "Example:  lsched run -n 4 --timeout 60 ./my_program --size 1000");
   command->callback([&context, options, ranks] {
     if (options->is_agent) {

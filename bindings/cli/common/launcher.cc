@@ -83,7 +83,8 @@ bool set_common_variables(std::int32_t rank, std::int32_t ranks, const host_part
                                                       {"LOCAL_WORLD_SIZE", ranks}};
   for (const auto& [variable, number] : places)
     if (setenv(variable, std::to_string(number).c_str(), 1) != 0) return false;
-  const int replaces = in_environment(k_run_size) != nullptr ? 1 : 0;  // 1: replace an outer launcher's values
+  const bool is_whole_world = part.exchanges.empty();  // otherwise, the command has chosen the values for all hosts
+  const int replaces = !is_whole_world || in_environment(k_run_size) != nullptr ? 1 : 0;  // of an outer launcher
   return setenv("MASTER_ADDR", part.master.c_str(), replaces) == 0 &&
          (part.master_port == 0 || setenv("MASTER_PORT", std::to_string(part.master_port).c_str(), replaces) == 0);
 }

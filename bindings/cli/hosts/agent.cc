@@ -30,7 +30,10 @@ namespace lsched::cli {
 namespace {
 
 constexpr std::size_t k_most_unsent = 1 << 20;  ///< bytes for the command, above which the agent reads no more output
+constexpr std::size_t k_longest_line = 65536;   ///< a longer beginning of a line is relayed
 constexpr int k_most_wait_ms = 2000;            ///< for the end of the outputs after the launcher has ended
+/// Maximum of bytes in a frame of the command, which sends the records of all ranks at once.
+constexpr std::uint64_t k_longest_from_command = std::uint64_t{1} << 31;
 
 /// The end of a rank, as the launcher writes it to a pipe.
 struct rank_end {
@@ -62,7 +65,7 @@ class agent {
     for (std::int32_t rank = 0; rank < order_.ranks; ++rank) {
       std::array<int, 2> ends{};
       if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
-      exchanges_.push_back(std::make_unique<frame_stream>(ends[0], ends[0]));
+      exchanges_.push_back(std::make_unique<frame_stream>(ends[0], ends[0], 0));
       requests_.emplace_back();
       theirs.push_back(ends[1]);
     }
@@ -89,7 +92,8 @@ class agent {
   int relay() {
     while (ends_.descriptor >= 0 || output_.descriptor >= 0 || errors_.descriptor >= 0) {
       list_waits();
-      const int limit_ms = ends_.descriptor < 0 ? k_most_wait_ms : -1;  // a process left behind may keep an output open
+      const bool has_ended = ends_.descriptor < 0 && (!is_connected_ || command_.unsent() == 0);
+      const int limit_ms = has_ended ? k_most_wait_ms : -1;  // a process left behind may keep an output open
       const int ready = poll(waits_.data(), waits_.size(), limit_ms);
       if (ready == 0) break;
       if (ready > 0) serve();
@@ -103,7 +107,9 @@ class agent {
   [[noreturn]] void be_launcher(const std::string& path, const std::array<std::array<int, 2>, 4>& pipes,
                                 std::vector<int> theirs) {
     setpgid(0, 0);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_DFL);
+    for (const int number : {SIGTERM, SIGPIPE}) signal(number, SIG_DFL);
+    signal(SIGINT, order_.ignores_interrupts ? SIG_IGN : SIG_DFL);
+    signal(SIGHUP, order_.ignores_hangups ? SIG_IGN : SIG_DFL);
     dup2(pipes[0][0], STDIN_FILENO);
     dup2(pipes[1][1], STDOUT_FILENO);
     dup2(pipes[2][1], STDERR_FILENO);
@@ -139,7 +145,7 @@ class agent {
   }
 
   void list_waits() {
-    const bool has_room = command_.unsent() < k_most_unsent;
+    const bool has_room = !is_connected_ || command_.unsent() < k_most_unsent;
     const short writing = POLLOUT;
     waits_.clear();
     waits_.push_back({is_connected_ ? command_.in() : -1, POLLIN, 0});
@@ -178,7 +184,7 @@ class agent {
         default: break;
       }
     }
-    if (!is_open) disconnect();
+    if (!is_open || command_.has_fault()) disconnect();
   }
 
   /// Ends all ranks, because the command has ended.
@@ -202,14 +208,18 @@ class agent {
     if (input_.bytes.empty()) command_.send(frame_kind::input_taken);
   }
 
-  /// Relays whole lines. At the end of the stream, also the beginning of a line.
+  /// Relays whole lines, which end with '\n' or '\r'. Relays the beginning of a line if it is long, and at the end of
+  /// the stream.
   void relay_lines(relayed_stream& from, frame_kind kind) {
     std::array<char, 65536> piece{};
     const ssize_t got = read(from.descriptor, piece.data(), piece.size());
     if (got < 0 && errno == EINTR) return;
+    const std::size_t before = from.bytes.size();
     if (got > 0) from.bytes.append(piece.data(), static_cast<std::size_t>(got));
     if (got <= 0) from.end();
-    const auto end = got > 0 ? from.bytes.rfind('\n') + 1 : from.bytes.size();
+    const auto last = std::string_view(from.bytes).substr(before).find_last_of("\r\n");
+    const bool is_whole = got <= 0 || (last == std::string_view::npos && from.bytes.size() >= k_longest_line);
+    const std::size_t end = is_whole ? from.bytes.size() : last == std::string_view::npos ? 0 : before + last + 1;
     if (end == 0) return;
     if (is_connected_) command_.send(kind, 0, std::string_view(from.bytes).substr(0, end));
     from.bytes.erase(0, end);
@@ -263,7 +273,7 @@ std::optional<agent_order> receive_order(frame_stream& command) {
     const bool is_open = command.read_some();
     if (const auto first = command.take())
       return first->kind == frame_kind::order ? agent_order::read(first->bytes) : std::nullopt;
-    if (!is_open) return std::nullopt;
+    if (!is_open || command.has_fault()) return std::nullopt;
   }
 }
 
@@ -281,11 +291,14 @@ std::optional<std::string> prepare(const agent_order& order, std::string& path, 
                                      : "the file is not executable: run `chmod +x` on the file");
 }
 
+/// Sends the last frame. Waits, without limit, until all frames are sent or the connection has ended.
 void send_done(frame_stream& command, int status, const std::string& why) {
   command.send(frame_kind::done, status, why);
-  while (command.unsent() > 0 && command.flush()) {
-    pollfd wait{command.out(), POLLOUT, 0};
-    if (poll(&wait, 1, k_most_wait_ms) == 0) return;
+  while (command.flush() && command.unsent() > 0) {
+    std::array<pollfd, 2> waits{pollfd{command.in(), POLLIN, 0}, pollfd{command.out(), POLLOUT, 0}};
+    poll(waits.data(), waits.size(), -1);
+    if (waits[0].revents != 0 && !command.read_some()) return;
+    while (command.take()) continue;  // no rank is left for these frames
   }
 }
 
@@ -299,7 +312,7 @@ std::unique_ptr<frame_stream> take_connection() {
   dup2(nothing, STDIN_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);
   close(nothing);
-  return std::make_unique<frame_stream>(in, out);
+  return std::make_unique<frame_stream>(in, out, k_longest_from_command);
 }
 
 }  // namespace

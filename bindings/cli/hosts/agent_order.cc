@@ -64,6 +64,8 @@ void visit_fields(Order& order, Visit& visit) {
   visit(order.start_timeout_s);
   visit(order.bind);
   visit(order.prepends_rank);
+  visit(order.ignores_interrupts);
+  visit(order.ignores_hangups);
   visit(order.title);
   visit(order.master);
   visit(order.master_port);

@@ -10,12 +10,13 @@
 namespace lsched::cli {
 
 /// The first line of an agent begins with these words. The number is increased when frames change.
-inline constexpr std::string_view k_agent_greeting = "lsched-agent 1 ";
+inline constexpr std::string_view k_agent_greeting = "lsched-agent 2 ";
 
 struct agent_order {
   std::int32_t first = 0, ranks = 1, ranks_of_world = 1;
   std::int32_t start_timeout_s = 0;
   bool bind = false, prepends_rank = false;
+  bool ignores_interrupts = false, ignores_hangups = false;  ///< the ranks begin with these signals ignored
   std::string title;   ///< beginning of the lines that the launcher of the host prints
   std::string master;  ///< MASTER_ADDR
   std::uint16_t master_port = 0;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -17,9 +18,18 @@ struct header {
   std::uint64_t bytes;
 };
 
+constexpr std::size_t k_longest_text = 65536;
+
+/// Erases the first `done` bytes once they are the larger part, so that the cost of all calls is linear.
+void erase_done(std::string& bytes, std::size_t& done) {
+  if (done <= bytes.size() / 2) return;
+  bytes.erase(0, done);
+  done = 0;
+}
+
 }  // namespace
 
-frame_stream::frame_stream(int in, int out) : in_(in), out_(out) {
+frame_stream::frame_stream(int in, int out, std::uint64_t longest) : in_(in), out_(out), longest_(longest) {
   for (const int each : {in, out}) fcntl(each, F_SETFL, fcntl(each, F_GETFL) | O_NONBLOCK);
 }
 
@@ -36,20 +46,25 @@ bool frame_stream::read_some() {
 }
 
 std::optional<std::string> frame_stream::take_line() {
-  const auto end = unread_.find('\n');
-  if (end == std::string::npos) return std::nullopt;
-  std::string line = unread_.substr(0, end);
-  unread_.erase(0, end + 1);
+  const std::string_view rest = std::string_view(unread_).substr(taken_);
+  const auto end = rest.find('\n');
+  if (end == std::string_view::npos && rest.size() < k_longest_text) return std::nullopt;
+  std::string line(rest.substr(0, end));
+  taken_ += std::min(rest.size(), line.size() + 1);
+  erase_done(unread_, taken_);
   return line;
 }
 
 std::optional<frame> frame_stream::take() {
   header head{};
-  if (unread_.size() < sizeof head) return std::nullopt;
-  std::memcpy(&head, unread_.data(), sizeof head);
-  if (unread_.size() - sizeof head < head.bytes) return std::nullopt;
-  frame next{head.kind, head.number, unread_.substr(sizeof head, head.bytes)};
-  unread_.erase(0, sizeof head + head.bytes);
+  const std::string_view rest = std::string_view(unread_).substr(taken_);
+  if (has_fault_ || rest.size() < sizeof head) return std::nullopt;
+  std::memcpy(&head, rest.data(), sizeof head);
+  has_fault_ = head.bytes > longest_;
+  if (has_fault_ || rest.size() - sizeof head < head.bytes) return std::nullopt;
+  frame next{head.kind, head.number, std::string(rest.substr(sizeof head, head.bytes))};
+  taken_ += sizeof head + head.bytes;
+  erase_done(unread_, taken_);
   return next;
 }
 
@@ -60,11 +75,12 @@ void frame_stream::send(frame_kind kind, std::int32_t number, std::string_view b
 }
 
 bool frame_stream::flush() {
-  while (!unsent_.empty()) {
-    const ssize_t put = write(out_, unsent_.data(), unsent_.size());
+  while (unsent() > 0) {
+    const ssize_t put = write(out_, unsent_.data() + sent_, unsent());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return errno == EAGAIN;
-    unsent_.erase(0, static_cast<std::size_t>(put));
+    sent_ += static_cast<std::size_t>(put);
+    erase_done(unsent_, sent_);
   }
   return true;
 }

@@ -4,7 +4,7 @@
 //      command ◄── output, error, input_taken, request, ended, done ── agent
 //
 // The connection is the standard input and the standard output of the remote shell. The agent first writes a line that
-// names its version. If the connection ends, the agent ends its ranks, and the command ends all other agents.
+// names its version. If the connection ends, the agent ends its ranks. The ranks of other hosts detect the loss.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ struct frame {
 /// Both directions of a connection. The descriptors are set to O_NONBLOCK, and are closed by the destructor.
 class frame_stream {
  public:
-  frame_stream(int in, int out);
+  /// `longest` is the maximum of bytes in a frame that the other side may send.
+  frame_stream(int in, int out, std::uint64_t longest);
   ~frame_stream();
   frame_stream(const frame_stream&) = delete;
   frame_stream& operator=(const frame_stream&) = delete;
@@ -47,20 +48,25 @@ class frame_stream {
 
   /// Reads the available bytes. Returns false if the connection has ended.
   bool read_some();
-  /// Returns the next line, or nothing if no whole line has been read.
+  /// Returns the next line, or the beginning of a long line, or nothing if no whole line has been read.
   std::optional<std::string> take_line();
   /// Returns the next frame, or nothing if no whole frame has been read.
   std::optional<frame> take();
+  /// Returns true if the other side has sent a longer frame than it may send. take() then returns nothing.
+  bool has_fault() const { return has_fault_; }
 
   void send(std::string_view text) { unsent_ += text; }
   void send(frame_kind kind, std::int32_t number = 0, std::string_view bytes = {});
   /// Writes as many bytes as the connection takes. Returns false if the connection has ended.
   bool flush();
-  std::size_t unsent() const { return unsent_.size(); }
+  std::size_t unsent() const { return unsent_.size() - sent_; }
 
  private:
   int in_, out_;
+  const std::uint64_t longest_;
   std::string unread_, unsent_;
+  std::size_t taken_ = 0, sent_ = 0;  ///< bytes at the beginning of unread_ and of unsent_ that are not needed anymore
+  bool has_fault_ = false;
 };
 
 }  // namespace lsched::cli

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "bindings/cli/hosts/remote_host.h"
 #include "bindings/cli/hosts/world_exchange.h"
 #include "bindings/environment.h"
+#include "offload/open/launch.h"
 #include "ops/counted.h"
 #include "ops/number_text.h"
 
@@ -29,13 +31,14 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr auto k_grace = 1s;         ///< time for other ranks to end after a rank has failed
 constexpr auto k_longest_end = 10s;  ///< time for all agents to end their ranks
 constexpr auto k_greeting_time = 60s;
 
 /// Returns the variables that ranks on other hosts get.
 std::vector<std::string> forwarded_variables() {
   std::vector<std::string> all;
+  for (const char* const name : {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"})
+    if (const char* const set = in_environment(name); set != nullptr) all.push_back(std::string(name) + "=" + set);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string text(*entry);
     if (text.starts_with("LSCHED_") && !text.starts_with("LSCHED_RUN_")) all.push_back(text);
@@ -55,13 +58,51 @@ std::vector<std::string> find_shell() {
   return words;
 }
 
+/// Returns true if this process ignores the signal, for example under nohup.
+bool ignores(int number) {
+  struct sigaction set {};
+  return sigaction(number, nullptr, &set) == 0 && set.sa_handler == SIG_IGN;
+}
+
+/// Sets MASTER_ADDR and MASTER_PORT of all ranks: the values of this process if both are set, else an address and a
+/// free port of the first host. Throws command_failure if the port is not a number.
+void choose_master(agent_order& order, const remote_host& first, bool is_alone) {
+  const char* const address = text_in_environment("MASTER_ADDR");
+  const char* const port = text_in_environment("MASTER_PORT");
+  if (address != nullptr && port != nullptr && in_environment(k_run_size) == nullptr) {
+    const auto number = parse_number<std::uint16_t>(port);
+    if (!number || *number == 0) throw command_failure("MASTER_PORT is \"" + std::string(port) + "\", not a port");
+    order.master = address;
+    order.master_port = *number;
+    return;
+  }
+  const std::string& name = first.place().name;
+  const std::string without_user = name.substr(name.find('@') + 1);
+  order.master = is_alone ? "127.0.0.1" : is_this_host(without_user) ? first.system_name() : without_user;
+  order.master_port = first.free_port();
+}
+
+/// Writes all bytes to the standard output or the standard error stream. Returns false if this fails.
+bool write_all(int to, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = write(to, bytes.data(), bytes.size());
+    if (put > 0) bytes.remove_prefix(static_cast<std::size_t>(put));
+    if (put >= 0 || errno == EINTR) continue;
+    if (errno != EAGAIN) return false;
+    pollfd wait{to, POLLOUT, 0};
+    poll(&wait, 1, -1);
+  }
+  return true;
+}
+
 class hosts_launcher {
  public:
   hosts_launcher(const std::vector<host>& hosts, const launch_request& request)
       : request_(request), exchange_(request.ranks), left_(request.ranks) {
     sigset_t waited;
     sigemptyset(&waited);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&waited, number);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP})
+      if (!ignores(number)) sigaddset(&waited, number);
     signal(SIGCHLD, SIG_DFL);
     for (const int number : {SIGPIPE, SIGTTIN}) signal(number, SIG_IGN);  // writes and reads then fail instead
     sigprocmask(SIG_BLOCK, &waited, nullptr);
@@ -105,7 +146,8 @@ class hosts_launcher {
       if (const int number = take_signal(); number != 0) _exit(128 + number);  // the agents end with this process
       if (clock::now() >= deadline)
         throw command_failure("the host " + silent->place().name + " has not started lsched within " +
-                              std::to_string(std::chrono::seconds(k_greeting_time).count()) + " s");
+                              std::to_string(std::chrono::seconds(k_greeting_time).count()) + " s: try `ssh " +
+                              silent->place().name + " true`, which must end without a question");
     }
   }
 
@@ -128,17 +170,16 @@ class hosts_launcher {
   }
 
   void send_orders() {
-    const remote_host& first = *hosts_.front();
     agent_order order{.ranks_of_world = request_.ranks,
                       .start_timeout_s = request_.start_timeout_s,
                       .bind = request_.bind,
                       .prepends_rank = request_.prepends_rank,
-                      .master = is_this_host(first.place().name) ? first.system_name() : first.place().name,
-                      .master_port = first.free_port(),
+                      .ignores_interrupts = ignores(SIGINT),
+                      .ignores_hangups = ignores(SIGHUP),
                       .folder = std::filesystem::current_path(),
                       .words = request_.words,
                       .environment = forwarded_variables()};
-    if (hosts_.size() == 1) order.master = "127.0.0.1";
+    choose_master(order, *hosts_.front(), hosts_.size() == 1);
     for (auto& each : hosts_) {
       order.first = each->place().first;
       order.ranks = each->place().ranks;
@@ -146,6 +187,7 @@ class hosts_launcher {
       each->stream().send(frame_kind::order, 0, order.text());
     }
     flush_all();
+    may_read_input_ = true;
   }
 
   // --- streams -------------------------------------------------------------------------------------------------------
@@ -175,7 +217,7 @@ class hosts_launcher {
 
   void wait_and_serve() {
     std::optional<clock::time_point> next;
-    for (const auto& each : {time_limit_, end_at_, give_up_at_, exchange_.deadline()})
+    for (const auto& each : {time_limit_, give_up_at_, exchange_.deadline()})
       if (each && (!next || *each < *next)) next = each;
     poll_streams(next);
     for (std::size_t i = 0; i < hosts_.size(); ++i)
@@ -186,37 +228,73 @@ class hosts_launcher {
 
   void serve(remote_host& from) {
     const bool is_open = from.stream().read_some();
-    while (const auto next = from.stream().take())
-      if (serve(from, *next)) {
-        from.close();
-        return;
-      }
-    if (is_open) return;
+    while (from.is_open()) {
+      const auto next = from.stream().take();
+      if (!next) break;
+      if (!serve(from, *next)) return lose(from, "has sent invalid data: install the same lsched on all hosts");
+    }
+    if (!from.is_open()) return;
+    if (from.stream().has_fault()) return lose(from, "has sent too much data at once: install the same lsched there");
+    if (!is_open) lose(from, "");
+  }
+
+  /// Closes a connection that has failed. The ranks of other hosts continue, because they detect the loss.
+  void lose(remote_host& from, const std::string& why) {
+    const std::string& name = from.place().name;
     from.close();
-    tell("the connection to the host " + from.place().name + " has ended: " + from.wait_for_shell());
+    const std::string end = from.wait_for_shell();
+    tell(why.empty() ? "the connection to the host " + name + " has ended: " + end + ". Its ranks count as ended"
+                     : "the host " + name + " " + why);
+    for (std::int32_t rank = from.place().first; rank < from.place().first + from.place().ranks; ++rank)
+      record_end_of(rank);
     record_failure(1, false);
   }
 
-  /// Handles a frame. Returns true if it is the last frame of the host.
+  /// Handles a frame, and closes the connection after the last frame. Returns false if the frame is invalid.
   bool serve(remote_host& from, const frame& next) {
+    const std::int32_t place = next.number - from.place().first;
+    const bool is_own_rank = next.number >= from.place().first && place < from.place().ranks;
     switch (next.kind) {
-      case frame_kind::output: print(stdout, next.bytes); break;
-      case frame_kind::error: print(stderr, next.bytes); break;
-      case frame_kind::input_taken: may_read_input_ = true; break;
-      case frame_kind::request: exchange_.add(next.number, next.bytes); break;
-      case frame_kind::ended: record_end(next.number, parse_number<int>(next.bytes).value_or(0)); break;
-      case frame_kind::done:
-        if (!next.bytes.empty()) tell("on the host " + from.place().name + ": " + next.bytes);
-        if (next.number != 0) record_failure(next.number, false);
+      case frame_kind::output: print(next.bytes); return true;
+      case frame_kind::error: (void)write_all(STDERR_FILENO, next.bytes); return true;
+      case frame_kind::input_taken: may_read_input_ = true; return true;
+      case frame_kind::request: return is_own_rank && exchange_.add(next.number, next.bytes);
+      case frame_kind::ended: {
+        const auto wait_status = parse_number<int>(next.bytes);
+        if (!is_own_rank || !wait_status || exchange_.has_ended(next.number)) return false;
+        record_end(next.number, *wait_status);
         return true;
-      default: break;
+      }
+      case frame_kind::done:
+        if (next.number < 0 || next.number > 255) return false;
+        finish(from, next);
+        return true;
+      default: return false;
     }
-    return false;
   }
 
-  static void print(std::FILE* to, const std::string& lines) {
-    std::fwrite(lines.data(), 1, lines.size(), to);
-    std::fflush(to);
+  /// Handles the last frame of a host. If not all ranks of the host were started, the other hosts end theirs.
+  void finish(remote_host& from, const frame& last) {
+    if (!last.bytes.empty()) tell("on the host " + from.place().name + ": " + last.bytes);
+    if (last.number != 0) record_failure(last.number, false);
+    bool has_ended_all = true;
+    for (std::int32_t rank = from.place().first; rank < from.place().first + from.place().ranks; ++rank)
+      has_ended_all = !record_end_of(rank) && has_ended_all;
+    from.close();
+    if (last.number != 0 && !has_ended_all) end_all();
+  }
+
+  /// Prints output of ranks. If this fails, ends the job. The time for which a reader pauses does not count as time in
+  /// which the hosts must end their ranks.
+  void print(const std::string& lines) {
+    if (has_lost_output_) return;
+    const auto begin = clock::now();
+    has_lost_output_ = !write_all(STDOUT_FILENO, lines);
+    if (give_up_at_) *give_up_at_ += clock::now() - begin;
+    if (!has_lost_output_) return;
+    tell("cannot write to standard output: " + std::string(std::strerror(errno)) + ": ending all ranks");
+    record_failure(1, false);
+    end_all();
   }
 
   void send_to_all(frame_kind kind, std::int32_t number = 0, const std::string& bytes = {}) {
@@ -252,9 +330,16 @@ class hosts_launcher {
     if (const int number = take_signal(); number != 0) send_to_all(frame_kind::signal, number);
   }
 
-  void record_end(std::int32_t rank, int wait_status) {
-    --left_;
+  /// Returns false if the end of the rank was recorded before.
+  bool record_end_of(std::int32_t rank) {
+    if (exchange_.has_ended(rank)) return false;
     exchange_.record_end_of(rank);
+    --left_;
+    return true;
+  }
+
+  void record_end(std::int32_t rank, int wait_status) {
+    record_end_of(rank);
     const bool is_signal = WIFSIGNALED(wait_status);
     const int number = is_signal ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
     if (number != 0) record_failure(number, is_signal);
@@ -264,7 +349,13 @@ class hosts_launcher {
   void record_failure(int number, bool is_signal) {
     const bool explains = is_signal && !has_sent_end_ && exit_status_ < 128;
     if (exit_status_ == 0 || explains) exit_status_ = number;
-    if (!end_at_) end_at_ = clock::now() + k_grace;
+  }
+
+  void end_all() {
+    if (std::exchange(has_sent_end_, true)) return;
+    send_to_all(frame_kind::end);
+    time_limit_.reset();
+    give_up_at_ = clock::now() + k_longest_end;
   }
 
   void check_deadlines() {
@@ -274,20 +365,13 @@ class hosts_launcher {
       std::snprintf(text.data(), text.size(), "%g s", std::chrono::duration<double>(*request_.limit).count());
       tell("time limit of " + std::string(text.data()) + " reached: ending " + std::to_string(left_) + " of " +
            counted(request_.ranks, "rank"));
-      time_limit_.reset();
       if (exit_status_ == 0) exit_status_ = k_exit_timeout;
-      end_at_ = now;
-    }
-    if (end_at_ && now >= *end_at_ && !std::exchange(has_sent_end_, true)) {
-      send_to_all(frame_kind::end);
-      end_at_.reset();
-      time_limit_.reset();
-      give_up_at_ = now + k_longest_end;
+      end_all();
     }
     if (!give_up_at_ || now < *give_up_at_) return;
     for (auto& each : hosts_) {
       if (!each->is_open()) continue;
-      tell("the host " + each->place().name + " has not confirmed the end of its ranks");
+      tell("the host " + each->place().name + " has not confirmed the end of its ranks: look for them on that host");
       each->close();
     }
   }
@@ -300,8 +384,9 @@ class hosts_launcher {
   std::int32_t left_;  ///< number of ranks that have not ended
   int signals_ = -1;
   std::vector<pollfd> waits_;
-  bool may_read_input_ = true;
-  std::optional<clock::time_point> time_limit_, end_at_, give_up_at_;
+  bool may_read_input_ = false;
+  bool has_lost_output_ = false;
+  std::optional<clock::time_point> time_limit_, give_up_at_;
   bool has_sent_end_ = false;
   int exit_status_ = 0;
 };

@@ -20,9 +20,12 @@
 #include "bindings/cli/common/executable.h"
 #include "bindings/cli/hosts/agent_order.h"
 #include "bindings/environment.h"
+#include "bindings/environment_names.h"
 
 namespace lsched::cli {
 namespace {
+
+constexpr std::uint64_t k_longest_from_agent = 1 << 20;  ///< bytes in a frame
 
 /// Returns the path of this program, which the remote shell executes on the host.
 std::string path_of_this_program() {
@@ -44,7 +47,7 @@ std::string quoted(const std::string& word) {
 
 std::vector<std::string> remote_shell() {
   const char* const set = text_in_environment("LSCHED_RSH");
-  std::istringstream text(set != nullptr ? set : "ssh");
+  std::istringstream text(set != nullptr ? set : std::string(k_remote_shell));
   std::vector<std::string> words;
   for (std::string word; text >> word;) words.push_back(word);
   return words;
@@ -80,22 +83,22 @@ void remote_host::start(const std::vector<std::string>& shell) {
     _exit(k_exit_not_executable);
   }
   ::close(ends[1]);
-  stream_ = std::make_unique<frame_stream>(ends[0], ends[0]);
+  stream_ = std::make_unique<frame_stream>(ends[0], ends[0], k_longest_from_agent);
 }
 
 std::string remote_host::read_greeting() {
   while (!has_greeted()) {
     const auto line = stream_->take_line();
     if (!line) return "";
-    if (!line->starts_with("lsched-agent ")) {
-      std::fprintf(stderr, "%s: %s\n", place_.name.c_str(), line->c_str());  // from a login script
-      continue;
-    }
-    std::istringstream words(line->substr(std::min(line->size(), k_agent_greeting.size())));
+    const auto begin = line->rfind("lsched-agent ");  // a login script may print text without an end of line
+    if (begin != 0) std::fprintf(stderr, "%s: %s\n", place_.name.c_str(), line->substr(0, begin).c_str());
+    if (begin == std::string::npos) continue;
+    const std::string_view greeting = std::string_view(*line).substr(begin);
+    std::istringstream words(std::string(greeting.substr(std::min(greeting.size(), k_agent_greeting.size()))));
     std::string version, name;
     unsigned port = 0;
     words >> version >> port >> name;
-    if (!line->starts_with(k_agent_greeting) || version != lsched_version() || name.empty())
+    if (!greeting.starts_with(k_agent_greeting) || version != lsched_version() || name.empty())
       return "the host " + place_.name + " has another version of lsched than " + lsched_version() +
              " on this host: install the same version on all hosts";
     free_port_ = static_cast<std::uint16_t>(port);

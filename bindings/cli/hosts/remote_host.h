@@ -13,7 +13,7 @@
 
 namespace lsched::cli {
 
-/// The words of the remote shell, from LSCHED_RSH (default: ssh).
+/// The words of the remote shell, from LSCHED_RSH (default: k_remote_shell of environment_names.h).
 std::vector<std::string> remote_shell();
 
 class remote_host {

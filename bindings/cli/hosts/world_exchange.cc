@@ -15,14 +15,16 @@ std::string answer_with(std::int32_t code, std::int32_t culprit, const std::stri
 
 }  // namespace
 
-void world_exchange::add(std::int32_t rank, std::string_view request) {
+bool world_exchange::add(std::int32_t rank, std::string_view request) {
   exchange_request read{};
   std::string& record = records_[static_cast<std::size_t>(rank)];
-  if (request.size() != sizeof read || !record.empty()) return;
+  if (request.size() != sizeof read) return false;
+  if (!record.empty()) return true;  // the rank has sent a request twice, and gets one answer
   std::memcpy(&read, request.data(), sizeof read);
   record.assign(reinterpret_cast<const char*>(read.record.data()), read.record.size());
   ++count_;
   if (!deadline_) deadline_ = clock::now() + std::chrono::milliseconds(read.limit_ms);
+  return true;
 }
 
 std::optional<failure> world_exchange::find_failure() const {

@@ -21,8 +21,9 @@ class world_exchange {
   explicit world_exchange(std::int32_t ranks)
       : records_(static_cast<std::size_t>(ranks)), has_ended_(records_.size()) {}
 
-  /// Adds the exchange_request of a rank.
-  void add(std::int32_t rank, std::string_view request);
+  /// Adds the exchange_request of a rank. Returns false if the request has another size.
+  bool add(std::int32_t rank, std::string_view request);
+  bool has_ended(std::int32_t rank) const { return has_ended_[static_cast<std::size_t>(rank)]; }
   /// Records that the process of a rank has ended.
   void record_end_of(std::int32_t rank) { has_ended_[static_cast<std::size_t>(rank)] = true; }
 

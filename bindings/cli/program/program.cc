@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -145,17 +146,35 @@ int act(const program& self, CLI::App& app, command_context& context) {
   }
 }
 
-/// Restores the default actions of signals if this process will not call MPI. The command is linked to MPI, whose
-/// libraries install signal handlers before main(). The handler of UCX, for example, keeps SIGHUP from ending a
-/// process.
+#if LSCHED_DROPS_HANDLERS
+std::array<bool, NSIG> is_ignored_at_start{};
+
+/// Records the signals that the parent process has set to be ignored, as nohup does for SIGHUP.
+void record_ignored_signals() {
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction found {};
+    is_ignored_at_start[static_cast<std::size_t>(number)] =
+        sigaction(number, nullptr, &found) == 0 && found.sa_handler == SIG_IGN;
+  }
+}
+
+/// Calls record_ignored_signals before the initialisation of any shared library.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const k_before_libraries)() = record_ignored_signals;
+
+/// Restores the actions that signals had when this process started, if this process will not call MPI. The command is
+/// linked to MPI, whose libraries install signal handlers before main(). The handler of UCX, for example, keeps SIGHUP
+/// from ending a process.
 void drop_handlers_of_mpi() {
-  if (!LSCHED_DROPS_HANDLERS || is_started_by_mpi()) return;
+  if (is_started_by_mpi()) return;
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction found {};
     if (sigaction(number, nullptr, &found) == 0 && found.sa_handler != SIG_DFL && found.sa_handler != SIG_IGN)
-      signal(number, SIG_DFL);
+      signal(number, is_ignored_at_start[static_cast<std::size_t>(number)] ? SIG_IGN : SIG_DFL);
   }
 }
+#else
+void drop_handlers_of_mpi() {}
+#endif
 
 /// Opens /dev/null for each standard stream that is closed. Otherwise the next file that the command opens would get
 /// the stream's number. The command would then print into that file, and a rank would lose the descriptor of the
