@@ -29,7 +29,8 @@ std::optional<failure> transfer(int socket, std::size_t bytes, short events, clo
   for (std::size_t done = 0; done < bytes;) {
     pollfd wait{socket, events, 0};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now());
-    if (left <= 0ms) return failure{status::timeout, "`lsched run` has not answered in time"};
+    if (left <= 0ms)
+      return failure{status::timeout, "`lsched run` has not answered in time: check that it is not stopped"};
     constexpr std::chrono::milliseconds k_longest = 1h;
     if (poll(&wait, 1, static_cast<int>(std::min(left, k_longest).count())) <= 0) continue;
     const ssize_t count = some(done);

@@ -95,8 +95,8 @@ std::vector<residence> homes_in(const introductions& all) {
 std::optional<failure> find_distortion(const introduction& returned, const introduction& own) {
   if (std::memcmp(&returned, &own, sizeof own) == 0) return std::nullopt;
   return failure{status::argument,
-                 "the exchange function did not return this rank's bytes at the position of this rank: gather the "
-                 "bytes of all ranks in rank order"};
+                 "the exchange did not return this rank's bytes at the position of this rank: an exchange must gather "
+                 "the bytes of all ranks in rank order"};
 }
 
 }  // namespace

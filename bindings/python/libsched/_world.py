@@ -60,8 +60,8 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
     region_bytes    address space that is reserved for the shared memory of this rank
     commit_timeout  seconds that a collective create waits for other ranks
 
-    Blocks until all ranks have joined. Raises Unsupported if another launcher has started the process, or if the
-    process has loaded MPI: pass `comm`, or use open_with(). Also raises Unsupported if the launcher belongs to a
+    Blocks until all ranks have joined. Raises Unsupported under a launcher without PMI-1, and under an MPI launcher
+    if the process has loaded MPI: pass `comm`, or use open_with(). Also raises Unsupported if the launcher belongs to a
     different MPI implementation than mpi4py. Raises Timeout and PeerLost.
     """
     wishes = _wishes(progress, idle, progress_core, lane, region_bytes, commit_timeout)
