@@ -134,10 +134,12 @@ TEST(run_hosts, a_reader_that_pauses_loses_no_output) {
 
 TEST(run_hosts, beginnings_of_lines_are_relayed) {
   const remote_shell shell;
+  const auto begin = clock::now();
   program it(script_on("a:1,b:1", "printf 'one\\r'; head -c 100000 /dev/zero | tr '\\0' x; exec sleep 1000"),
              shell.environment());
   EXPECT_TRUE(it.wait_for_output("one\r", 2));
   EXPECT_TRUE(it.wait_for_output(std::string(65536, 'x'), 2));
+  EXPECT_LT(clock::now() - begin, 20s) << "relayed only when the time limit had ended the ranks";
 }
 
 TEST(run_hosts, output_that_cannot_be_written_ends_the_job) {
@@ -294,20 +296,25 @@ TEST(run_hosts, a_greeting_may_follow_other_text) {
 
 TEST(run_hosts, invalid_frames_of_a_host_close_its_connection) {
   const std::string greeting = "lsched-agent 2 " + std::string(lsched_version()) + " 0 far\\n";
-  const std::string zeros4 = "\\000\\000\\000\\000", length = "\\001\\000\\000\\000" + zeros4;
-  const std::string other_rank = "\\000\\000\\000", minus = "\\377\\377\\377\\377";
+  const auto word = [](const std::string& lowest) { return "\\" + lowest + "\\000\\000\\000"; };
+  const std::string zero = word("000"), minus = "\\377\\377\\377\\377", length_1 = word("001") + zero;
+  const std::string ended = word("011"), request = word("010"), output = word("005"), unknown = word("143");
+  const std::string wrong = "has sent invalid data", long_frame = "has sent too much data";
   const std::pair<std::string, std::string> all[] = {
-      {"\\011" + other_rank + zeros4 + length + "0", "has sent invalid data"},  // the end of rank 0 of "near"
-      {"\\011" + other_rank + minus + length + "0", "has sent invalid data"},   // the end of rank -1
-      {"\\010\\000\\000\\000\\002\\000\\000\\000" + length + "0", "has sent invalid data"},  // a request of rank 2
-      {"\\143\\000\\000\\000" + zeros4 + zeros4 + zeros4, "has sent invalid data"},          // an unknown kind
-      {"\\005\\000\\000\\000" + zeros4 + minus + minus, "has sent too much data"}};
+      {ended + zero + length_1 + "0", wrong},  // rank 0 belongs to the host "near"
+      {ended + minus + length_1 + "0", wrong},
+      {ended + word("001") + length_1 + "x", wrong},
+      {request + word("002") + "\\004\\001\\000\\000" + zero + "%0260d", wrong},
+      {request + word("001") + length_1 + "0", wrong},
+      {unknown + zero + zero + zero, wrong},
+      {output + zero + minus + minus, long_frame}};
   for (const auto& [bytes, why] : all) {
-    const remote_shell shell("test $host != far || { printf '" + greeting + bytes + "'; exec cat; }; exec \"$@\"");
-    const outcome it = run(on_hosts("near:1,far:1", {"echo", "started"}), shell.environment());
-    EXPECT_EQ(it.status, 1);
-    EXPECT_EQ(it.out, "started\n");
-    EXPECT_TRUE(contains(it.err, "lsched run: the host far " + why)) << it.err;
+    const remote_shell shell("test $host != far || { printf '" + greeting + "'; head -c 1 >/dev/null; printf '" +
+                             bytes + "'; exec cat >/dev/null; }; exec \"$@\"");
+    const outcome it = run(on_hosts("near:1,far:1", {"echo", "started"}, {"--timeout", "5"}), shell.environment());
+    EXPECT_EQ(it.status, 1) << bytes;
+    EXPECT_EQ(it.out, "started\n") << bytes;
+    EXPECT_TRUE(contains(it.err, "lsched run: the host far " + why)) << bytes << it.err;
   }
 }
 
