@@ -22,8 +22,7 @@ struct environment_variable {
 
 /// The command that starts programs on other hosts, if LSCHED_RSH is not set: ssh without questions, which ends after
 /// 15 seconds without an answer of the host.
-inline constexpr std::string_view k_remote_shell =
-    "ssh -o BatchMode=yes -o ServerAliveInterval=5 -o ServerAliveCountMax=3";
+inline constexpr std::string_view k_remote_shell = "ssh -oBatchMode=yes -oServerAliveInterval=5";
 
 inline constexpr std::array k_environment_variables{
     environment_variable{"LSCHED_PROGRESS", "thread", "thread|caller",
