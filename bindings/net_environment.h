@@ -70,10 +70,7 @@ inline std::vector<std::string> addresses_by_interface(const net_interfaces& cho
   std::vector<std::string> all;
   for (const std::string& name : names_of_interfaces())
     for (const net_address& each : addresses_of_host({.names = {name}, .family = chosen.family}, used.size()))
-      if (std::ranges::find(used, each) != used.end()) {
-        const std::string text = each.text();
-        all.push_back(name + " " + text.substr(0, text.rfind(':')));
-      }
+      if (std::ranges::find(used, each) != used.end()) all.push_back(name + " " + each.host());
   return all;
 }
 

@@ -7,8 +7,7 @@ namespace {
 
 /// Written instead of the payload of an abandoned message.
 constexpr std::array<std::byte, 16384> k_zeros{};
-/// Largest number of payload bytes in one call of the operating system. With longer calls, both directions together
-/// were only half as fast.
+/// Largest number of payload bytes in one call of the operating system, so that writes and reads alternate.
 constexpr std::uint64_t k_most_in_call = std::uint64_t{64} << 10;
 
 /// The pieces of memory of one call that reads or writes.

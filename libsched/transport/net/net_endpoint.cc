@@ -24,7 +24,7 @@ using clock = std::chrono::steady_clock;
 /// While a peer takes no bytes, values for this peer are merged, and are not written before the socket is nearly empty.
 constexpr std::size_t k_most_unwritten = std::size_t{64} << 10;
 /// Largest number of bytes that the bulk socket of a peer takes or gives in one turn. Turns of both directions
-/// alternate, so both use the link, and the kernel reuses memory that is still in the cache.
+/// alternate, so that both use the link.
 constexpr std::uint64_t k_turn_bytes = std::uint64_t{64} << 10;
 std::uint64_t name_of(rank peer, std::uint32_t socket) { return static_cast<std::uint64_t>(peer) << 1 | socket; }
 
@@ -203,12 +203,9 @@ void net_endpoint::pass_on_cancellation(std::uint32_t id) {
 }
 
 void net_endpoint::kill_links(std::uint32_t id) {
-  using wait = net_link::wait;
   for (const link_id link : links_.of(id)) {
     net_link& state = links_[link];
-    const bool is_sending =
-        state.wait_for == wait::turn || state.wait_for == wait::ready || state.wait_for == wait::stream;
-    if (is_sending && !state.is_due) links_.note_unsent(id);
+    if (state.is_sending()) links_.note_unsent(id);
     if (connection* const to = open_connection_to(state.spec.peer); to != nullptr && to->bulk.abandon(link))
       note_unwritten(*to);
     awaited_.forget(link);
@@ -220,12 +217,7 @@ void net_endpoint::abandon(std::uint32_t id) { kill_links(id); }
 
 // A payload that the kernel has taken is not read from this rank's memory any more. All other payloads are given up.
 void net_endpoint::close_to_readers(std::uint32_t id, const end_reason& reason) {
-  using wait = net_link::wait;
-  const auto is_sending = [this](link_id link) {
-    const net_link& state = links_[link];
-    return !state.is_due &&
-           (state.wait_for == wait::turn || state.wait_for == wait::ready || state.wait_for == wait::stream);
-  };
+  const auto is_sending = [this](link_id link) { return links_[link].is_sending(); };
   const std::span<const link_id> all = links_.of(id);
   if (!all.empty() && (links_.has_unsent(id) || std::ranges::any_of(all, is_sending))) cancel(id, reason);
 }

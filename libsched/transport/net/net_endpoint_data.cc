@@ -187,11 +187,9 @@ bool net_endpoint::arm(link_id link, round_no round) {
 // A payload whose send is withdrawn is not read from the caller's memory any more.
 void net_endpoint::disarm(link_id link) {
   const net_link& state = links_[link];
-  const bool is_sending =
-      state.wait_for == wait::turn || state.wait_for == wait::ready || state.wait_for == wait::stream;
-  if (!is_sending && state.wait_for != wait::signal) return;
+  if (!state.spec.outgoing && state.wait_for != wait::signal) return;
   connection* const to = open_connection_to(state.spec.peer);
-  if (is_sending && to != nullptr && to->bulk.abandon(link)) note_unwritten(*to);
+  if (state.is_sending() && to != nullptr && to->bulk.abandon(link)) note_unwritten(*to);
   awaited_.forget(link);
 }
 

@@ -68,6 +68,10 @@ struct net_link {
 
   net_cell& cell_of(round_no of) { return cells[of % 2]; }
   bool is_large(std::uint64_t bytes) const { return bytes > k_small_bytes; }
+  /// Returns whether a payload waits to be sent, or is being sent on the bulk socket.
+  bool is_sending() const {
+    return !is_due && (wait_for == wait::turn || wait_for == wait::ready || wait_for == wait::stream);
+  }
   /// Returns the memory for the payload of a round that arrives on the bulk socket.
   std::byte* target_of(round_no of) {
     if (!spec.in_place) return into.memory;
