@@ -284,7 +284,7 @@ class PartialState(Hook):
     of the last round.
 
     Warning: do not use the hook if the same rank is always slow. That rank applies the sum of several rounds in one
-    step, its replica differs from the others, and the model loses accuracy (docs/guides/training-loop.md has figures).
+    step, its replica differs from the others, and the model loses accuracy (docs/figures.md has measurements).
     With PartialOptimizer and lag="history", replicas do not differ.
     """
 
