@@ -196,7 +196,7 @@ class Group(ProcessGroup):
             kind = self._kind(key, "allreduce", flat, count=count, dtype=dtype, op=op, divisor=divisor)
         where = flat.data_ptr()
         if kind is None:  # a premultiplied sum; its factor may differ in every call
-            flat.mul_(_factor_of(opts))
+            _scale(flat, opts)
             kind = self._kind(("premultiplied", count, flat.dtype), "allreduce", flat, count=count, dtype=dtype,
                               op="sum")
         return self._run(kind, where, where, [tensor], opts, finish, keeps=flat)
@@ -215,9 +215,8 @@ class Group(ProcessGroup):
         flat, finish = staged(tensor) if is_root else (side_by_side(tensor), None)
         count, dtype, op, divisor = self._reduction(flat, opts)
         if op is None:
-            flat = _scaled(tensor, opts)
+            flat, op = _scale(flat.clone(), opts), "sum"
             finish = copied_to(tensor, flat) if is_root else None
-            op = "sum"
         kind = self._kind(("reduce", count, flat.dtype, op, divisor, opts.rootRank), "reduce", flat, count=count,
                           dtype=dtype, op=op, divisor=divisor, root=opts.rootRank)
         where = flat.data_ptr()
@@ -371,7 +370,7 @@ class Group(ProcessGroup):
         factor = 2 if flat.is_complex() else 1
         count, dtype, op, divisor = self._reduction(flat, opts)
         if op is None:
-            source, op = _scaled(source, opts), "sum"
+            source, op = _scale(source.clone(), opts), "sum"
         elif overlap(source, flat):
             source = source.clone()
         if counts is None:
@@ -760,20 +759,16 @@ _DONE = Work(None, [], 0.0)
 # --- options ------------------------------------------------------------------------------------------------------
 
 
-def _factor_of(opts: Any) -> Any:
-    """Returns the factor of a premultiplied sum, by which every rank multiplies its tensor first."""
-    _, state = opts.reduceOp.__getstate__()
-    return state
+def _scale(flat: torch.Tensor, opts: Any) -> torch.Tensor:
+    """Multiplies a tensor in place by the factor of a premultiplied sum. The dtype of the tensor is kept."""
+    _, factor = opts.reduceOp.__getstate__()
+    return flat.mul_(factor.reshape(()) if isinstance(factor, torch.Tensor) else factor)
 
 
 def _moved_as(tensor: torch.Tensor) -> tuple[int, int]:
     """Returns the dtype in which the library moves elements of the tensor, and the bytes of an element."""
     dtype = _OWN_DTYPES.get(tensor.dtype)
     return (_BYTES, 1) if dtype is None else (dtype, tensor.element_size())
-
-
-def _scaled(tensor: torch.Tensor, opts: Any) -> torch.Tensor:
-    return side_by_side(tensor) * _factor_of(opts)
 
 
 def _listed(tensors: Any) -> list[torch.Tensor]:

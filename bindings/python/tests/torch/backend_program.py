@@ -84,6 +84,31 @@ def check_means_and_factors(ranks):
     assert torch.equal(number, torch.full((4,), (1 + 2j) * ranks.size, dtype=torch.complex64))
 
 
+def check_a_factor_of_another_dtype_keeps_the_dtype_of_the_tensor(ranks):
+    """Each output has elements behind it that must not change."""
+    for dtype, factor, scale in ((torch.bfloat16, torch.tensor([0.5]), 0.5), (torch.int64, torch.tensor([2]), 2)):
+        op = dist._make_nccl_premul_sum(factor)
+        wanted = torch.full((3,), ranks.size * 4 * scale, dtype=dtype)
+        room = torch.full((9,), 4, dtype=dtype)
+        dist.reduce(room[:3], 0, op)
+        assert torch.equal(room[3:], torch.full((6,), 4, dtype=dtype)), dtype
+        assert torch.equal(room[:3], wanted if ranks.rank == 0 else torch.full((3,), 4, dtype=dtype)), dtype
+        part, rows = torch.full((9,), 7, dtype=dtype), torch.full((3 * ranks.size,), 4, dtype=dtype)
+        dist.reduce_scatter_tensor(part[:3], rows, op)
+        assert torch.equal(part[:3], wanted) and torch.equal(part[3:], torch.full((6,), 7, dtype=dtype)), dtype
+        dist.reduce_scatter(part[3:6], list(rows.chunk(ranks.size)), op)
+        assert torch.equal(part[3:6], wanted) and torch.equal(part[6:], torch.full((3,), 7, dtype=dtype)), dtype
+    numbers = torch.ones(2, dtype=torch.int32)
+    for call in (lambda op: dist.all_reduce(numbers, op), lambda op: dist.reduce(numbers, 0, op),
+                 lambda op: dist.reduce_scatter_tensor(numbers, numbers.repeat(ranks.size), op)):
+        try:
+            call(dist._make_nccl_premul_sum(0.5))
+        except RuntimeError as error:
+            assert "can't be cast" in str(error), error
+        else:
+            raise AssertionError("a fraction of integers was computed")
+
+
 def check_shapes(ranks):
     mine = torch.arange(12.0).view(3, 4).t() + ranks.rank
     wanted = sum(torch.arange(12.0).view(3, 4).t() + r for r in range(ranks.size))
