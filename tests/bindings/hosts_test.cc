@@ -21,9 +21,8 @@
 
 #include "tests/support/barrier.h"
 #include "tests/support/child_ranks.h"
-#include "tests/support/network_hosts.h"
-#include "tests/support/tcp_store.h"
-#include "tests/support/thread_ranks.h"
+#include "tests/support/host_ranks.h"
+#include "tests/support/shared_object.h"
 #include "tests/support/wait_until.h"
 
 namespace lsched::testing {
@@ -43,38 +42,8 @@ struct common_state {
   std::atomic<bool> is_over = false;  ///< ranks may end
 };
 
-struct unmap {
-  void operator()(common_state* all) const { munmap(all, sizeof *all); }
-};
-std::unique_ptr<common_state, unmap> new_common_state() {
-  void* const memory = mmap(nullptr, sizeof(common_state), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  return std::unique_ptr<common_state, unmap>(new (memory) common_state);
-}
-
-struct layout {
-  rank ranks;
-  int per_host;
-  int hosts() const { return (ranks + per_host - 1) / per_host; }
-  int host_of(rank who) const { return who / per_host; }
-};
-
-lsched_world* open_on_host(const network_hosts& net, const layout& how, rank self, const tcp_store& store) {
-  tcp_store::client mine(store, self);  // connects before the process leaves the first host
-  if (!net.enter(how.host_of(self))) {
-    std::fprintf(stderr, "rank %d cannot enter its host\n", self);
-    return nullptr;
-  }
-  setenv("LSCHED_RANKS_PER_NODE", std::to_string(how.per_host).c_str(), 1);
-  lsched_world* world = nullptr;
-  diagnostic why;
-  const lsched_config config = test_config();
-  if (lsched_world_open_with(self, how.ranks, tcp_store::client::exchange, &mine, &config, &world, &why) != LSCHED_OK)
-    std::fprintf(stderr, "rank %d: %s\n", self, why.text);
-  return world;
-}
-
 /// A rank of a job in which all ranks but the victim wait in a barrier, until they get PEER.
-int wait_for_loss(const network_hosts& net, const layout& how, rank self, rank victim, const tcp_store& store,
+int wait_for_loss(const network_hosts& net, const host_layout& how, rank self, rank victim, const tcp_store& store,
                   common_state& all) {
   const auto at = static_cast<std::size_t>(self);
   lsched_world* const world = open_on_host(net, how, self, store);
@@ -100,11 +69,12 @@ struct trial_result {
 };
 
 /// Runs a job, and calls `strike` when all ranks wait. `is_right` decides whether a rank has named the right rank.
-trial_result strike_job(const layout& how, rank victim, const std::function<void(network_hosts&, child_ranks&)>& strike,
+trial_result strike_job(const host_layout& how, rank victim,
+                        const std::function<void(network_hosts&, child_ranks&)>& strike,
                         const std::function<bool(rank self, rank named)>& is_right, bool dies) {
   network_hosts net(how.hosts());
   if (!net.exist()) return {"the hosts cannot be made"};
-  const auto all = new_common_state();
+  shared_object<common_state> all;
   const tcp_store store(how.ranks);
   child_ranks children(how.ranks, [&](rank self) { return wait_for_loss(net, how, self, victim, store, *all); });
   const auto holds_for_all = [&](const auto& flags, bool with_victim) {
@@ -134,26 +104,21 @@ trial_result strike_job(const layout& how, rank victim, const std::function<void
   return found;
 }
 
-int trials() {
-  const char* const wish = std::getenv("LSCHED_TEST_HOST_TRIALS");
-  return wish != nullptr ? std::atoi(wish) : 0;
-}
-
 bool can_make_hosts() { return network_hosts(1).exist(); }
 
 /// Runs trials with all layouts and victims in turn. `limit`: maximum time until the loss is known on all ranks.
 template <class Trial>
 void repeat(const char* what, Trial&& trial, std::chrono::milliseconds limit) {
   if (!can_make_hosts()) GTEST_SKIP() << "only root can make hosts";
-  const layout layouts[]{{3, 1}, {5, 2}, {6, 3}, {7, 2}};
-  const int number = trials() == 0 ? 2 : trials();
+  const host_layout layouts[]{{3, 1}, {5, 2}, {6, 3}, {7, 2}};
+  const int number = requested_host_trials() == 0 ? 2 : requested_host_trials();
   std::vector<std::chrono::milliseconds> times;
   for (int k = 0; k < number; ++k) {
-    const layout& how = layouts[k % 4];
+    const host_layout& how = layouts[k % 4];
     const rank victim = (k / 4 + k) % how.ranks;
     const trial_result found = trial(how, victim);
     EXPECT_EQ(found.error, "") << what << ", trial " << k << ", victim " << victim << " of " << how.ranks;
-    if (trials() != 0) {
+    if (requested_host_trials() != 0) {
       EXPECT_LE(found.longest, limit) << what << ", trial " << k;
     }
     times.push_back(found.longest);
@@ -166,7 +131,7 @@ void repeat(const char* what, Trial&& trial, std::chrono::milliseconds limit) {
 TEST(hosts, name_a_rank_that_was_killed) {
   repeat(
       "kill -9",
-      [](const layout& how, rank victim) {
+      [](const host_layout& how, rank victim) {
         return strike_job(
             how, victim, [&](network_hosts&, child_ranks& children) { children.kill(victim); },
             [&](rank, rank named) { return named == victim; }, true);
@@ -175,7 +140,7 @@ TEST(hosts, name_a_rank_that_was_killed) {
 }
 
 /// Returns whether the rank names a rank on the other side of the cut.
-bool names_other_side(const layout& how, rank victim, rank self, rank named) {
+bool names_other_side(const host_layout& how, rank victim, rank self, rank named) {
   const int lost = how.host_of(victim);
   return named >= 0 && (how.host_of(self) == lost) != (how.host_of(named) == lost);
 }
@@ -183,7 +148,7 @@ bool names_other_side(const layout& how, rank victim, rank self, rank named) {
 TEST(hosts, name_a_rank_behind_a_link_that_is_down) {
   repeat(
       "link down",
-      [](const layout& how, rank victim) {
+      [](const host_layout& how, rank victim) {
         return strike_job(
             how, victim, [&](network_hosts& net, child_ranks&) { net.cut(how.host_of(victim)); },
             [&](rank self, rank named) { return names_other_side(how, victim, self, named); }, false);
@@ -194,7 +159,7 @@ TEST(hosts, name_a_rank_behind_a_link_that_is_down) {
 TEST(hosts, name_a_rank_that_receives_nothing) {
   repeat(
       "one-way drop",
-      [](const layout& how, rank victim) {
+      [](const host_layout& how, rank victim) {
         return strike_job(
             how, victim, [&](network_hosts& net, child_ranks&) { net.drop_frames_to(how.host_of(victim)); },
             [&](rank self, rank named) { return names_other_side(how, victim, self, named); }, false);
@@ -203,7 +168,7 @@ TEST(hosts, name_a_rank_that_receives_nothing) {
 }
 
 /// A rank that sums a vector of 128 MiB several times.
-int sum_large(const network_hosts& net, const layout& how, rank self, const tcp_store& store, common_state& all) {
+int sum_large(const network_hosts& net, const host_layout& how, rank self, const tcp_store& store, common_state& all) {
   constexpr std::uint64_t k_count = std::uint64_t{16} << 20;
   lsched_world* const world = open_on_host(net, how, self, store);
   std::vector<std::int64_t> vector(k_count, self + 1);
@@ -232,16 +197,16 @@ int sum_large(const network_hosts& net, const layout& how, rank self, const tcp_
 // The kernel of a stopped rank confirms bytes and probes, so the rank is not lost.
 TEST(hosts, wait_for_a_rank_that_is_stopped) {
   if (!can_make_hosts()) GTEST_SKIP() << "only root can make hosts";
-  const layout how{3, 1};
+  const host_layout how{3, 1};
   network_hosts net(how.hosts());
-  const auto all = new_common_state();
+  shared_object<common_state> all;
   const tcp_store store(how.ranks);
   child_ranks children(how.ranks, [&](rank self) { return sum_large(net, how, self, store, *all); });
   const auto is_ready = [&] { return all->is_ready[0] && all->is_ready[1] && all->is_ready[2]; };
   ASSERT_TRUE(wait_until([&] { return poll(nullptr, 0, 1), is_ready(); }, 30s));
   (void)poll(nullptr, 0, 100);  // the first round is in flight
   children.stop(1);
-  (void)poll(nullptr, 0, trials() == 0 ? 5'000 : 10'000);  // longer than LSCHED_NET_LOST_AFTER
+  (void)poll(nullptr, 0, requested_host_trials() == 0 ? 5'000 : 10'000);  // longer than LSCHED_NET_LOST_AFTER
   children.resume(1);
   EXPECT_EQ(children.wait(), "");
 }
@@ -249,7 +214,7 @@ TEST(hosts, wait_for_a_rank_that_is_stopped) {
 // Each host has an interface with the address 172.17.0.1, as hosts with Docker have.
 TEST(hosts, open_with_equal_addresses) {
   if (!can_make_hosts()) GTEST_SKIP() << "only root can make hosts";
-  const layout how{5, 2};
+  const host_layout how{5, 2};
   network_hosts net(how.hosts());
   for (int host = 0; host < how.hosts(); ++host) net.add_equal_interface(host);
   const tcp_store store(how.ranks);

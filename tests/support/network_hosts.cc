@@ -13,6 +13,8 @@ namespace {
 
 bool succeeds(const std::string& command) { return run_shell("(" + command + ") 2>&1").status == 0; }
 
+std::string address_of(int host) { return "10.9.0." + std::to_string(host + 1); }
+
 std::string next_prefix() {
   static std::atomic<int> number = 0;
   return "lsched-" + std::to_string(getpid()) + "-" + std::to_string(++number) + "-";
@@ -28,7 +30,7 @@ network_hosts::network_hosts(int hosts) : hosts_(hosts), prefix_(next_prefix()) 
     const std::string link = "v" + std::to_string(host), name = name_of(host), here = " && ip -n " + name;
     all += " && ip netns add " + name + " && " + at + "add " + link + " type veth peer name eth0 netns " + name;
     all += " && " + at + "set " + link + " master br0 up" + here + " link set lo up" + here + " link set eth0 up";
-    all += here + " address add 10.9.0." + std::to_string(host + 1) + "/24 dev eth0";
+    all += here + " address add " + address_of(host) + "/24 dev eth0";
   }
   exist_ = succeeds(all);
 }
@@ -55,6 +57,16 @@ void network_hosts::add_equal_interface(int host) const {
 
 void network_hosts::cut(int host) const {
   (void)succeeds("ip -n " + switch_name() + " link set v" + std::to_string(host) + " down");
+}
+
+void network_hosts::heal(int host) const {
+  (void)succeeds("ip -n " + switch_name() + " link set v" + std::to_string(host) + " up");
+}
+
+void network_hosts::set_rules(const std::string& what, int host, int other) const {
+  const std::string rule = " rule " + what + " blackhole to ";
+  (void)succeeds("ip -n " + name_of(host) + rule + address_of(other) + "; ip -n " + name_of(other) + rule +
+                 address_of(host));
 }
 
 // A queue that takes packets of at most one byte drops all packets.

@@ -16,17 +16,23 @@ class network_hosts {
   /// Returns false if this process may not make hosts, or if the system lacks the command `ip`.
   bool exist() const { return exist_; }
 
+  /// Returns the name of a host's network name space.
+  std::string name_of(int host) const { return prefix_ + std::to_string(host); }
   /// Moves the calling thread, and threads and processes that it starts later, to a host. Returns false on an error.
   bool enter(int host) const;
   /// Adds a second interface, with the same address on each host, as the network of containers has.
   void add_equal_interface(int host) const;
-  /// Takes the link of a host down, as if the host had lost its power.
+  /// Takes the link of a host down, as if the host had lost its power, and up again.
   void cut(int host) const;
+  void heal(int host) const;
   /// Drops all frames to a host, but not those from the host.
   void drop_frames_to(int host) const;
+  /// Drops all packets between two hosts, by rules of both hosts, until allow() is called.
+  void block(int host, int other) const { set_rules("add", host, other); }
+  void allow(int host, int other) const { set_rules("delete", host, other); }
 
  private:
-  std::string name_of(int host) const { return prefix_ + std::to_string(host); }
+  void set_rules(const std::string& what, int host, int other) const;
   std::string switch_name() const { return prefix_ + "switch"; }
 
   const int hosts_;

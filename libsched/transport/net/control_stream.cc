@@ -22,7 +22,8 @@ socket_state state_of_error() {
 }
 
 bool is_error_of_cut() {
-  return errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH || errno == ENETDOWN;
+  return errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == EHOSTDOWN || errno == ENETUNREACH ||
+         errno == ENETDOWN || errno == EACCES || errno == ECONNREFUSED;
 }
 
 control_stream::control_stream(stream_socket socket, std::size_t most_bytes)

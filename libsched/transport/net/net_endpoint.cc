@@ -308,9 +308,6 @@ bool net_endpoint::write(connection& to, std::uint64_t most) {
   return is_written && to.news.empty() && !has_more;
 }
 
-// The loss is recorded when this rank reads from the connection. The kernel reports the reason only once.
-void net_endpoint::note_broken(connection& to) { to.is_cut = to.is_cut || is_error_of_cut(); }
-
 /// Arranges that the kernel reports when a socket takes more bytes, if `is_blocked` is true.
 void net_endpoint::watch_room(connection& to, which socket, bool is_blocked) {
   if (std::exchange(to.waits_for_room[socket], is_blocked) == is_blocked) return;

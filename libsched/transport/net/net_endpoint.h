@@ -21,6 +21,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "libsched/transport/awaited_links.h"
@@ -108,6 +109,8 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
     bool is_silent = false;              ///< lost, but the process may live behind a cut of the network
     bool has_ended[2] = {false, false};  ///< no more bytes will arrive on the control or bulk socket
     std::chrono::steady_clock::time_point bulk_ended_at{};
+    std::optional<std::chrono::steady_clock::time_point> silent_at{};  ///< when the peer's kernel was silent last
+    std::chrono::milliseconds silence{};                               ///< length of the silence at that time
   };
   enum which : std::uint32_t { control = 0, bulk = 1 };
 
@@ -150,7 +153,11 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   void stop_reading(connection& from, which socket);
   void close_sockets(connection& of);
   void verify_suspects();
+  bool note_silence(std::chrono::steady_clock::time_point now);
+  bool was_silent(rank peer, std::chrono::steady_clock::time_point now) const;
   void lose(rank who, bool is_silent = false);
+  void report_losses(rank first);
+  void inspect_connections(std::chrono::steady_clock::time_point now);
   void mute(connection& of);
   void fail(rank culprit);
   void kill_links(std::uint32_t id);
@@ -199,6 +206,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   struct suspect {
     rank who;
     bool is_silent;
+    rank by = k_no_rank;  ///< the peer that has reported the loss
   };
   std::vector<suspect> suspects_;  ///< ranks that a peer has reported as lost, or whose connection has ended
   std::vector<link_id> streamed_;  ///< links whose payloads the bulk socket has just taken

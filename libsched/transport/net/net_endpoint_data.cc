@@ -222,7 +222,7 @@ bool net_endpoint::take(connection& from, const control_stream::incoming& news) 
       // A peer that regards this rank as lost may live behind a cut of the network.
       suspects_.push_back(static_cast<rank>(head.value) == place().self
                               ? suspect{from.who, true}
-                              : suspect{static_cast<rank>(head.value), head.index == 1});
+                              : suspect{static_cast<rank>(head.value), head.index == 1, from.who});
       return true;
     case frame_kind::goodbye: from.has_said_goodbye = true; return true;
     default: return false;

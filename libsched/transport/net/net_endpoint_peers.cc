@@ -14,15 +14,27 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Returns whether the peer's kernel has been silent for `limit` although bytes or probes were sent. A peer that reads
-/// nothing is not silent, because its kernel confirms the probes.
-bool is_kernel_silent(int socket, std::chrono::milliseconds limit) {
+/// The kernel probes an idle connection after this time (wire_up.cc, prepare()).
+constexpr std::chrono::milliseconds k_probe_period{1000};
+/// When a cut begins, the last answer may be a probe period old. The other quarter is the time for the next answer.
+constexpr auto k_oldest_answer = k_probe_period * 5 / 4;
+/// Longer than the silence of a living peer whose kernel has not answered the last probe yet.
+constexpr auto k_shortest_silence = k_probe_period * 3 / 2;
+/// After the end of a cut, the kernel repeats bytes within this time.
+constexpr std::chrono::seconds k_remembered{5};
+
+struct kernel_silence {
+  std::chrono::milliseconds length{};  ///< time since the peer's kernel has confirmed anything
+  bool is_unanswered = false;          ///< bytes or probes were sent, and repeated, since then
+};
+
+/// A peer that reads nothing is not silent, because its kernel confirms the probes.
+kernel_silence silence_of(int socket) {
   tcp_info of{};
   socklen_t bytes = sizeof of;
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &of, &bytes) != 0) return false;
-  constexpr unsigned k_least_probes = 3;
-  const bool is_unanswered = (of.tcpi_unacked != 0 && of.tcpi_retransmits != 0) || of.tcpi_probes >= k_least_probes;
-  return is_unanswered && std::chrono::milliseconds(of.tcpi_last_ack_recv) > limit;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &of, &bytes) != 0) return {};
+  return {std::chrono::milliseconds(of.tcpi_last_ack_recv),
+          (of.tcpi_unacked != 0 && of.tcpi_retransmits != 0) || of.tcpi_probes != 0};
 }
 
 }  // namespace
@@ -39,17 +51,59 @@ void net_endpoint::read_rest(connection& from) {
   }
 }
 
+// The kernel reports the reason only once. A kernel that has given up the connection during a cut resets the connection
+// afterwards, although its process may live.
+void net_endpoint::note_broken(connection& to) {
+  to.is_cut = to.is_cut || is_error_of_cut() || silence_of(to.control.socket()).length > lost_after_;
+}
+
 // Records losses in the order in which they were found: a rank that ends because of a loss has reported the loss before
 // its own connection ended. Bytes of a reported rank may have arrived before the loss, `goodbye` included, so they are
 // read first.
+//
+// A cut separates this rank from several peers, and heals for one connection after the other. So all peers that are
+// silent, or were silent shortly before, are lost together. All losses are recorded before they are reported, so that
+// no rank behind the cut hears of the losses of others behind the cut. For the same reason, if a peer that was silent
+// reports the loss of a rank that was not, the peer is on the other side of the cut, and is lost.
 void net_endpoint::verify_suspects() {
+  if (suspects_.empty()) return;
+  const auto now = clock::now();
+  const rank first = lost_.load();
+  bool has_found_side = false;
   for (std::size_t i = 0; i < suspects_.size() && health_ == status::ok; ++i) {
-    const auto [who, is_silent] = suspects_[i];
+    const auto [named, is_silent, by] = suspects_[i];
+    if (is_silent && !std::exchange(has_found_side, true)) (void)note_silence(now);
+    const bool is_from_other_side = is_silent && by != k_no_rank && was_silent(by, now) && !was_silent(named, now);
+    const rank who = is_from_other_side ? by : named;
     connection& with = *connections_[static_cast<std::size_t>(who)];
     read_rest(with);
-    if (!with.is_lost && !with.has_said_goodbye && health_ == status::ok) lose(who, is_silent);
+    if (with.is_lost || with.has_said_goodbye || health_ != status::ok) continue;
+    lose(who, is_silent);
+    for (rank peer = 0; peer < place().size && is_silent; ++peer)
+      if (was_silent(peer, now)) suspects_.push_back({peer, true});
   }
   suspects_.clear();
+  report_losses(first);
+}
+
+/// Reads the kernel's state of all connections. Returns whether an answer is missing.
+bool net_endpoint::note_silence(clock::time_point now) {
+  bool is_any_unanswered = false;
+  for (const auto& with : connections_) {
+    if (with == nullptr || with->is_lost || with->has_ended[control]) continue;
+    const kernel_silence silence = silence_of(with->control.socket());
+    is_any_unanswered = is_any_unanswered || silence.is_unanswered;
+    if (!silence.is_unanswered || silence.length <= k_shortest_silence) continue;
+    with->silent_at = now;
+    with->silence = silence.length;
+  }
+  return is_any_unanswered;
+}
+
+/// Returns whether a living peer is silent, or was silent shortly before.
+bool net_endpoint::was_silent(rank peer, clock::time_point now) const {
+  const auto& with = connections_[static_cast<std::size_t>(peer)];
+  return with != nullptr && !with->is_lost && with->silent_at && now - *with->silent_at < k_remembered;
 }
 
 // Informs a peer that this rank regards it as lost. The control socket remains open, because the peer's kernel would
@@ -72,17 +126,27 @@ void net_endpoint::lose(rank who, bool is_silent) {
   is_silent ? mute(with) : close_sockets(with);
   with.news.clear();
   note_unwritten(with);
-  if (with.has_said_goodbye) return;  // each rank has a goodbye of its own
-  for (const auto& to : connections_)
-    if (to != nullptr && !to->is_lost)
-      put(to->who, {.kind = frame_kind::lost, .index = is_silent ? 1u : 0u, .value = static_cast<std::uint64_t>(who)});
+}
+
+// Informs the peers about the losses after the first ones. Each rank has a `goodbye` of its own.
+void net_endpoint::report_losses(rank first) {
+  for (rank i = first; i < lost_.load(); ++i) {
+    const connection& with = *connections_[static_cast<std::size_t>(lost_after(i))];
+    if (with.has_said_goodbye) continue;
+    const frame news{
+        .kind = frame_kind::lost, .index = with.is_silent ? 1u : 0u, .value = static_cast<std::uint64_t>(with.who)};
+    for (const auto& to : connections_)
+      if (to != nullptr && !to->is_lost) put(to->who, news);
+  }
 }
 
 // The last bytes of the lost rank have arrived before its loss was found, so they are read first.
 void net_endpoint::record_lost(rank who) {
   if (connections_[static_cast<std::size_t>(who)] == nullptr || is_lost(who)) return;
   read_rest(*connections_[static_cast<std::size_t>(who)]);
+  const rank first = lost_.load();
   lose(who);
+  report_losses(first);
   write_all();  // this process may end before it polls again
 }
 
@@ -108,17 +172,26 @@ rank net_endpoint::find_dead_peer() {
   pump();
   for (link_id link = 0; link < links_.size(); ++link)
     if (waits_in_vain(links_[link])) lose(links_[link].spec.peer);
-  const auto now = clock::now();
-  const bool is_due = now >= next_inspection_;
-  if (is_due) next_inspection_ = now + std::min<clock::duration>(lost_after_, std::chrono::seconds(1));
-  for (const auto& with : connections_) {
-    if (is_due && with != nullptr && with->is_silent) (void)with->control.write();
-    if (!is_due || with == nullptr || with->is_lost || with->has_ended[control]) continue;
-    const bool is_broken = with->has_ended[bulk] && !with->has_said_goodbye && now - with->bulk_ended_at > lost_after_;
-    if (is_broken || is_kernel_silent(with->control.socket(), lost_after_)) lose(with->who, true);
-  }
+  inspect_connections(clock::now());
   write_all();
   return lost_after(0);
+}
+
+// Reads the kernel's state of all connections about once per probe, and more often while an answer is missing.
+void net_endpoint::inspect_connections(clock::time_point now) {
+  if (now < next_inspection_) return;
+  for (const auto& with : connections_) {
+    if (with != nullptr && with->is_silent) (void)with->control.write();
+    if (with == nullptr || with->is_lost || with->has_ended[control]) continue;
+    if (with->has_ended[bulk] && !with->has_said_goodbye && now - with->bulk_ended_at > lost_after_)
+      suspects_.push_back({with->who, true});
+  }
+  const bool is_any_unanswered = note_silence(now);
+  for (const auto& with : connections_)
+    if (with != nullptr && !with->is_lost && with->silent_at == now && with->silence > lost_after_ + k_oldest_answer)
+      suspects_.push_back({with->who, true});
+  next_inspection_ = now + std::min<clock::duration>(lost_after_, k_probe_period / (is_any_unanswered ? 10 : 1));
+  verify_suspects();
 }
 
 }  // namespace lsched
