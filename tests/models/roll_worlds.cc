@@ -1,6 +1,10 @@
 // Worlds in which the members of a board agree by messages on the survivors, with the library's agreement.cc and
 // roll_call.cc. A member can die between any two messages, so each of its last messages may reach some members only.
 // The other members notice the death at any time afterwards.
+//
+// The network between two sides can be cut, and heal again. Messages between the sides arrive only when the cut has
+// healed. While the network is cut, a member may notice the silence of the other side, at any time. The member then
+// ignores the other side, and informs its own side at once, and the other side when the cut has healed.
 #include "tests/models/bug.h"
 
 #include "libsched/transport/agreement.cc"
@@ -111,22 +115,25 @@ struct letter {
 struct budget {
   rank ranks;
   int deaths;
-  int timeouts;  ///< number of calls that the caller gives up; the member then calls again
+  int timeouts;   ///< number of calls that the caller gives up; the member then calls again
+  rank near = 0;  ///< the network between the first members, of this number, and the others is cut; 0: it is not
 };
 
 /// A member with its outgoing messages, by receiver. Messages arrive in order.
 struct member final : roll_call::sender {
   void send(rank to, const agreement::message& what) override {
-    out[static_cast<std::size_t>(to)].push_back(
-        {what.kind, what.number, what.about, {what.value.begin(), what.value.end()}, 0});
+    put(to, {what.kind, what.number, what.about, {what.value.begin(), what.value.end()}, 0});
   }
   void send_answer(rank to, std::uint64_t number, std::uint32_t fresh) override {
-    out[static_cast<std::size_t>(to)].push_back({std::nullopt, number, {}, {}, fresh});
+    put(to, {std::nullopt, number, {}, {}, fresh});
   }
-  bool is_silent(rank) const override { return false; }
+  void put(rank to, const letter& one) {
+    if (!notices[static_cast<std::size_t>(to)]) out[static_cast<std::size_t>(to)].push_back(one);
+  }
+  bool is_silent(rank other) const override { return silent[static_cast<std::size_t>(other)]; }
   void visit(archive& by) {
     agreement_state::visit(roll, by);
-    by(calls), by(is_in_call), by(is_dead), by(outcomes), by(notices);
+    by(calls), by(is_in_call), by(is_dead), by(has_stopped), by(outcomes), by(notices), by(silent);
     for (auto& each : out) by(each);
   }
 
@@ -134,8 +141,10 @@ struct member final : roll_call::sender {
   std::vector<std::deque<letter>> out{};
   int calls = 0;
   bool is_in_call = false, is_dead = false;
+  bool has_stopped = false;               ///< only the other side may go on
   std::vector<std::uint64_t> outcomes{};  ///< by roll call: 0 none, 1 refused, else the members of the world plus 2
-  std::vector<bool> notices{};            ///< by member: this member knows of the other member's death
+  std::vector<bool> notices{};            ///< by member: this member has lost the other member
+  std::vector<bool> silent{};             ///< by member: lost, because the member was silent
 };
 
 class roll_world final : public models::system {
@@ -146,6 +155,7 @@ class roll_world final : public models::system {
       all_[r].out.resize(all_.size());
       all_[r].outcomes.resize(k_rolls);
       all_[r].notices.resize(all_.size());
+      all_[r].silent.resize(all_.size());
     }
   }
 
@@ -153,25 +163,28 @@ class roll_world final : public models::system {
     archive by(state);
     for (const member& one : all_) const_cast<member&>(one).visit(by);
     by(const_cast<budget&>(most_).deaths), by(const_cast<budget&>(most_).timeouts);
+    by(const_cast<bool&>(is_cut_)), by(const_cast<bool&>(has_healed_));
   }
   void restore(std::span<const std::byte> state) override {
     archive by(state);
     for (member& one : all_) one.visit(by);
-    by(most_.deaths), by(most_.timeouts);
+    by(most_.deaths), by(most_.timeouts), by(is_cut_), by(has_healed_);
   }
 
-  enum what : move { call, die, time_out, deliver, notice };
+  enum what : move { call, die, time_out, cut, heal, deliver, notice };
   void moves(std::vector<move>& out) const override {
+    if (most_.near != 0 && !has_healed_) out.push_back(pack(is_cut_ ? heal : cut, 0));
     for (std::size_t r = 0; r < all_.size(); ++r) {
       const member& one = all_[r];
       if (one.is_dead) continue;
-      if (!one.is_in_call && !has_world(one)) out.push_back(pack(call, r));
+      if (!one.is_in_call && !has_world(one) && !one.has_stopped) out.push_back(pack(call, r));
       if (most_.deaths > 0) out.push_back(pack(die, r));
       if (most_.timeouts > 0 && one.is_in_call) out.push_back(pack(time_out, r));
       for (std::size_t from = 0; from < all_.size(); ++from) {
         if (from == r || one.notices[from]) continue;
-        if (!all_[from].out[r].empty()) out.push_back(pack(deliver, r, from));
-        if (all_[from].is_dead) out.push_back(pack(notice, r, from));
+        const bool is_blocked = is_cut_ && are_apart(r, from);
+        if (!all_[from].out[r].empty() && !is_blocked) out.push_back(pack(deliver, r, from));
+        if (all_[from].is_dead || may_notice_silence(r, from)) out.push_back(pack(notice, r, from));
       }
     }
   }
@@ -192,11 +205,12 @@ class roll_world final : public models::system {
         --most_.timeouts;
         (void)one.roll.give_up();
         break;
-      case notice:
-        one.notices[from] = true;
-        all_[from].out[how >> 8 & 0xf].clear();
-        one.roll.lose(static_cast<rank>(from));
-        break;
+      case cut: is_cut_ = true; return;
+      case heal:
+        is_cut_ = false;
+        has_healed_ = true;
+        return;
+      case notice: lose(how >> 8 & 0xf, from); break;
       case deliver: {
         const letter news = all_[from].out[how >> 8 & 0xf].front();
         all_[from].out[how >> 8 & 0xf].pop_front();
@@ -213,8 +227,8 @@ class roll_world final : public models::system {
   }
 
   std::string describe(move how) const override {
-    static constexpr const char* k_names[] = {"calls", "dies", "gives up", "reads a message of",
-                                              "notices the death of"};
+    static constexpr const char* k_names[] = {
+        "calls", "dies", "gives up", "sees a cut", "sees the end of the cut", "reads a message of", "loses"};
     const std::string text = "rank " + std::to_string(how >> 8 & 0xf) + " " + k_names[how >> 16];
     return how >> 16 < deliver ? text : text + " rank " + std::to_string(how & 0xf);
   }
@@ -223,14 +237,17 @@ class roll_world final : public models::system {
     for (std::size_t roll = 0; roll < k_rolls; ++roll) {
       std::uint64_t known = 0;
       for (const member& one : all_) {
-        const std::uint64_t mine = one.is_dead ? 0 : one.outcomes[roll];
+        const std::uint64_t mine = one.is_dead || most_.near != 0 ? 0 : one.outcomes[roll];
         if (known == 0) known = mine;
         if (mine != 0 && mine != known)
           return "roll call " + std::to_string(roll) + " has different outcomes on two survivors";
       }
     }
     for (const member& one : all_)
-      if (is_last && !one.is_dead && !has_world(one)) return "a survivor does not end";
+      if (is_last && !one.is_dead && !has_world(one) && !one.has_stopped) return "a survivor does not end";
+    for (const member& one : all_)
+      for (const member& other : all_)
+        if (has_world(one) && has_world(other) && (set_of(one) & set_of(other)) == 0) return "both sides go on";
     return {};
   }
 
@@ -238,6 +255,41 @@ class roll_world final : public models::system {
   static constexpr std::size_t k_rolls = 8;
   static move pack(what kind, std::size_t of, std::size_t from = 0) {
     return kind << 16 | static_cast<move>(of) << 8 | static_cast<move>(from);
+  }
+  bool are_apart(std::size_t one, std::size_t other) const {
+    const auto near = static_cast<std::size_t>(most_.near);
+    return (one < near) != (other < near);
+  }
+  /// Returns whether the member has a reason to notice the silence of another: a cut, or the word of another member.
+  bool may_notice_silence(std::size_t self, std::size_t from) const {
+    if (most_.near == 0 || !are_apart(self, from)) return false;
+    for (std::size_t other = 0; other < all_.size(); ++other) {
+      const bool is_apart = are_apart(self, other);
+      if (is_apart ? has_healed_ && all_[other].silent[self] : all_[other].silent[from]) return true;
+    }
+    return is_cut_;
+  }
+  /// The member loses a dead member, or all members of the other side together.
+  void lose(std::size_t self, std::size_t from) {
+    member& one = all_[self];
+    const bool is_silent = may_notice_silence(self, from);
+    std::vector<rank> lost;
+    for (std::size_t other = 0; other < all_.size(); ++other) {
+      if (one.notices[other] || (other != from && !(is_silent && are_apart(self, other)))) continue;
+      one.notices[other] = true;
+      one.silent[other] = is_silent;
+      all_[other].out[self].clear();
+      lost.push_back(static_cast<rank>(other));
+    }
+    for (const rank other : lost) one.roll.lose(other);
+  }
+  /// The world of a member, as a set of members.
+  static std::uint64_t set_of(const member& one) {
+    std::uint64_t set = 0;
+    for (const std::uint64_t how : one.outcomes)
+      for (std::uint64_t rest = how > 1 ? how - 2 : 0, member = 1; rest != 0; rest >>= 4, member <<= 1)
+        if ((rest & 0xf) != 0) set |= member;
+    return set;
   }
   static bool has_world(const member& one) {
     return std::ranges::any_of(one.outcomes, [](std::uint64_t how) { return how > 1; });
@@ -249,6 +301,7 @@ class roll_world final : public models::system {
     std::uint64_t& outcome = one.outcomes[on.number() % k_rolls];
     one.is_in_call = false;
     outcome = 1;
+    if (on.phase() == agreement::phase::refused && on.why().why == status::peer) one.has_stopped = true;
     if (on.phase() != agreement::phase::settled) return;
     std::uint64_t members = 0;
     for (const std::uint32_t board : one.roll.list()) members = members * 16 + board;
@@ -256,12 +309,13 @@ class roll_world final : public models::system {
   }
 
   budget most_;
+  bool is_cut_ = false, has_healed_ = false;
   std::vector<member> all_;
 };
 
-template <rank Ranks, int Deaths, int Timeouts>
+template <rank Ranks, int Deaths, int Timeouts, rank Near = 0>
 models::report roll(const circumstances& around) {
-  roll_world all({Ranks, Deaths, Timeouts});
+  roll_world all({Ranks, Deaths, Timeouts, Near});
   return explore(all, around.most);
 }
 
@@ -272,6 +326,9 @@ const models::known_world k_worlds[] = {
     models::known_world({"3 call, 2 die", roll<3, 2, 0>}),
     models::known_world({"3 call, 1 dies, 1 gives up", roll<3, 1, 1>}),
     models::known_world({"4 call, 1 dies", roll<4, 1, 0>}),
+    models::known_world({"2 call, cut behind 1", roll<2, 0, 0, 1>}),
+    models::known_world({"3 call, cut behind 1", roll<3, 0, 0, 1>}),
+    models::known_world({"3 call, cut behind 2", roll<3, 0, 0, 2>}),
 };
 
 }  // namespace

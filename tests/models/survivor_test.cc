@@ -23,6 +23,11 @@ TEST(survivor_model_soak, a_member_dies_or_gives_up_between_messages) {
   for (const char* scenario : {"3 call, 1 dies, 1 gives up", "4 call, 1 dies"}) expect_right(scenario);
 }
 
+TEST(survivor_model, only_one_side_of_a_cut_goes_on) {
+  for (const char* scenario : {"2 call, cut behind 1", "3 call, cut behind 1", "3 call, cut behind 2"})
+    expect_right(scenario);
+}
+
 TEST(survivor_model_bug, every_changed_line_is_caught) {
   expect_caught({{"last_list_on_record", "last rank dies in roll"},
                  {"commit_settled_without_a_look", "last rank dies in a commit"},
@@ -31,7 +36,9 @@ TEST(survivor_model_bug, every_changed_line_is_caught) {
                  {"refusal_after_acceptance", "3 call, 1 dies, 1 gives up"},
                  {"gives_up_what_it_accepted", "3 call, 1 gives up"},
                  {"successor_is_not_asked", "3 call, 1 dies"},
-                 {"list_without_all_answers", "4 call"}});
+                 {"list_without_all_answers", "4 call"},
+                 {"smaller_side_goes_on", "3 call, cut behind 1"},
+                 {"equal_sides_go_on", "2 call, cut behind 1"}});
 }
 
 }  // namespace
