@@ -8,8 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,14 +26,17 @@
 #include "bindings/cli/hosts/agent_order.h"
 #include "bindings/cli/hosts/frame_stream.h"
 #include "bindings/cli/hosts/host_list.h"
+#include "bindings/cli/hosts/shell_connection.h"
 #include "offload/open/launch_exchange.h"
 
 namespace lsched::cli {
 namespace {
 
-constexpr std::size_t k_most_unsent = 1 << 20;  ///< bytes for the command, above which the agent reads no more output
-constexpr std::size_t k_longest_line = 65536;   ///< a longer beginning of a line is relayed
-constexpr int k_most_wait_ms = 2000;            ///< for the end of the outputs after the launcher has ended
+using clock = std::chrono::steady_clock;
+
+constexpr std::size_t k_longest_line = 65536;  ///< a longer beginning of a line is relayed
+constexpr int k_beat_ms = std::chrono::milliseconds(k_beat_period).count();
+constexpr std::chrono::seconds k_longest_output{2};  ///< for the end of the outputs after the launcher has ended
 /// Maximum of bytes in a frame of the command, which sends the records of all ranks at once.
 constexpr std::uint64_t k_longest_from_command = std::uint64_t{1} << 31;
 
@@ -88,15 +93,20 @@ class agent {
     return true;
   }
 
+  /// Returns false if the connection to the command has ended.
+  bool is_connected() const { return is_connected_; }
+
   /// Relays until the launcher has ended. Returns the exit status of the launcher.
   int relay() {
+    auto last_event = clock::now();
     while (ends_.descriptor >= 0 || output_.descriptor >= 0 || errors_.descriptor >= 0) {
       list_waits();
-      const bool has_ended = ends_.descriptor < 0 && (!is_connected_ || command_.unsent() == 0);
-      const int limit_ms = has_ended ? k_most_wait_ms : -1;  // a process left behind may keep an output open
-      const int ready = poll(waits_.data(), waits_.size(), limit_ms);
-      if (ready == 0) break;
+      const int ready = poll(waits_.data(), waits_.size(), k_beat_ms);
       if (ready > 0) serve();
+      const bool has_ended = ends_.descriptor < 0 && (!is_connected_ || (command_.unsent() == 0 && has_room()));
+      if (ready > 0 || !has_ended) last_event = clock::now();
+      if (clock::now() - last_event > k_longest_output) break;  // a process left behind may keep an output open
+      beat();
     }
     int wait_status = 0;
     while (waitpid(launcher_, &wait_status, 0) < 0 && errno == EINTR) continue;
@@ -144,8 +154,18 @@ class agent {
     _exit(status);
   }
 
+  bool has_room() const { return !is_connected_ || untaken_ < k_most_untaken; }
+
+  /// Sends a beat if the last one is a second old, and ends all ranks if the command's host is silent.
+  void beat() {
+    if (!is_connected_ || clock::now() < next_beat_) return;
+    next_beat_ = clock::now() + k_beat_period;
+    command_.send(frame_kind::beat);
+    if (!command_.flush() || shell_.silence() > k_longest_silence) disconnect();
+  }
+
   void list_waits() {
-    const bool has_room = !is_connected_ || command_.unsent() < k_most_unsent;
+    const bool has_room = this->has_room();
     const short writing = POLLOUT;
     waits_.clear();
     waits_.push_back({is_connected_ ? command_.in() : -1, POLLIN, 0});
@@ -181,15 +201,20 @@ class agent {
         case frame_kind::signal: kill(launcher_, next->number); break;
         case frame_kind::end: kill(launcher_, k_end_ranks); break;
         case frame_kind::answer: answer_ranks(next->bytes); break;
+        case frame_kind::output_taken: take_receipt(next->number); break;
         default: break;
       }
     }
     if (!is_open || command_.has_fault()) disconnect();
   }
 
-  /// Ends all ranks, because the command has ended.
+  /// Ends all ranks, because the command has ended, or because its host is gone.
   void disconnect() {
     if (std::exchange(is_connected_, false)) kill(launcher_, k_end_ranks);
+  }
+
+  void take_receipt(std::int32_t bytes) {
+    if (bytes >= 0) untaken_ -= std::min(untaken_, static_cast<std::size_t>(bytes));
   }
 
   void take_input(const std::string& bytes) {
@@ -221,7 +246,10 @@ class agent {
     const bool is_whole = got <= 0 || (last == std::string_view::npos && from.bytes.size() >= k_longest_line);
     const std::size_t end = is_whole ? from.bytes.size() : last == std::string_view::npos ? 0 : before + last + 1;
     if (end == 0) return;
-    if (is_connected_) command_.send(kind, 0, std::string_view(from.bytes).substr(0, end));
+    if (is_connected_) {
+      command_.send(kind, 0, std::string_view(from.bytes).substr(0, end));
+      untaken_ += end;
+    }
     from.bytes.erase(0, end);
   }
 
@@ -256,7 +284,10 @@ class agent {
 
   frame_stream& command_;
   const agent_order& order_;
+  const shell_connection shell_;
   bool is_connected_ = true;
+  clock::time_point next_beat_{};
+  std::size_t untaken_ = 0;  ///< bytes of output that the command has not written yet
   pid_t launcher_ = 0;
   relayed_stream input_, output_, errors_, ends_;
   std::vector<std::unique_ptr<frame_stream>> exchanges_;  ///< socket of each rank; null: the rank has closed its end
@@ -291,12 +322,13 @@ std::optional<std::string> prepare(const agent_order& order, std::string& path, 
                                      : "the file is not executable: run `chmod +x` on the file");
 }
 
-/// Sends the last frame. Waits, without limit, until all frames are sent or the connection has ended.
+/// Sends the last frame. Waits until all frames are sent or the connection has ended.
 void send_done(frame_stream& command, int status, const std::string& why) {
+  const shell_connection shell;
   command.send(frame_kind::done, status, why);
-  while (command.flush() && command.unsent() > 0) {
+  while (command.flush() && command.unsent() > 0 && shell.silence() <= k_longest_silence) {
     std::array<pollfd, 2> waits{pollfd{command.in(), POLLIN, 0}, pollfd{command.out(), POLLOUT, 0}};
-    poll(waits.data(), waits.size(), -1);
+    poll(waits.data(), waits.size(), k_beat_ms);
     if (waits[0].revents != 0 && !command.read_some()) return;
     while (command.take()) continue;  // no rank is left for these frames
   }
@@ -337,7 +369,7 @@ int run_agent() {
     return 1;
   }
   status = relay.relay();
-  send_done(*command, status, "");
+  if (relay.is_connected()) send_done(*command, status, "");
   return status;
 }
 

@@ -1,12 +1,18 @@
 // Frames between the command `lsched run --hosts` and its agents (`lsched run --agent`), one agent for each host.
 //
-//      command ── order, input, signal, end, answer ──► agent
-//      command ◄── output, error, input_taken, request, ended, done ── agent
+//      command ── order, input, signal, end, answer, output_taken ──► agent
+//      command ◄── output, error, input_taken, request, ended, done, beat ── agent
 //
 // The connection is the standard input and the standard output of the remote shell. The agent first writes a line that
 // names its version. If the connection ends, the agent ends its ranks. The ranks of other hosts detect the loss.
+//
+// A connection may end without notice, when the network is cut. So the agent sends `beat` each second. The command
+// closes a connection from which nothing arrives, and the agent asks its kernel whether the kernel of the command's
+// host confirms the beats (shell_connection.h). Output does not delay the beats, because the command always reads, and
+// an agent sends no more output than the command can keep before its reader takes it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,18 +21,24 @@
 namespace lsched::cli {
 
 enum class frame_kind : std::uint32_t {
-  order,        ///< the ranks of the host (agent_order.h)
-  input,        ///< bytes of standard input for rank 0; no bytes: the end of standard input
-  signal,       ///< number: a signal for all ranks
-  end,          ///< end all ranks
-  answer,       ///< number: the status of an exchange; an exchange_answer follows, and its bytes
-  output,       ///< lines of standard output
-  error,        ///< lines of standard error
-  input_taken,  ///< the bytes of the last frame `input` have been written
-  request,      ///< number: the rank; an exchange_request
-  ended,        ///< number: the rank; its wait status as text
-  done,         ///< all ranks have ended. number: the exit status of the launcher; a reason if no rank was started
+  order,         ///< the ranks of the host (agent_order.h)
+  input,         ///< bytes of standard input for rank 0; no bytes: the end of standard input
+  signal,        ///< number: a signal for all ranks
+  end,           ///< end all ranks
+  answer,        ///< number: the status of an exchange; an exchange_answer follows, and its bytes
+  output,        ///< lines of standard output
+  error,         ///< lines of standard error
+  input_taken,   ///< the bytes of the last frame `input` have been written
+  request,       ///< number: the rank; an exchange_request
+  ended,         ///< number: the rank; its wait status as text
+  done,          ///< all ranks have ended. number: the exit status of the launcher; a reason if no rank was started
+  output_taken,  ///< number: bytes of the frames `output` and `error` that have been written
+  beat,          ///< the agent lives
 };
+
+constexpr std::chrono::seconds k_beat_period{1};
+constexpr std::chrono::seconds k_longest_silence{10};  ///< of a connection, before it counts as ended
+constexpr std::size_t k_most_untaken = 1 << 20;        ///< bytes of output that an agent sends ahead
 
 struct frame {
   frame_kind kind;

@@ -18,6 +18,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/executable.h"
 #include "bindings/cli/hosts/agent_order.h"
+#include "bindings/cli/hosts/output_queue.h"
 #include "bindings/cli/hosts/remote_host.h"
 #include "bindings/cli/hosts/world_exchange.h"
 #include "bindings/environment.h"
@@ -82,19 +83,6 @@ void choose_master(agent_order& order, const remote_host& first, bool is_alone) 
   order.master_port = first.free_port();
 }
 
-/// Writes all bytes to the standard output or the standard error stream. Returns false if this fails.
-bool write_all(int to, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = write(to, bytes.data(), bytes.size());
-    if (put > 0) bytes.remove_prefix(static_cast<std::size_t>(put));
-    if (put >= 0 || errno == EINTR) continue;
-    if (errno != EAGAIN) return false;
-    pollfd wait{to, POLLOUT, 0};
-    poll(&wait, 1, -1);
-  }
-  return true;
-}
-
 class hosts_launcher {
  public:
   hosts_launcher(const std::vector<host>& hosts, const launch_request& request)
@@ -103,9 +91,11 @@ class hosts_launcher {
     sigemptyset(&waited);
     for (const int number : {SIGINT, SIGTERM, SIGHUP})
       if (!ignores(number)) sigaddset(&waited, number);
+    sigset_t blocked = waited;
+    sigaddset(&blocked, SIGCHLD);  // remote_host::wait_for_shell()
     signal(SIGCHLD, SIG_DFL);
     for (const int number : {SIGPIPE, SIGTTIN}) signal(number, SIG_IGN);  // writes and reads then fail instead
-    sigprocmask(SIG_BLOCK, &waited, nullptr);
+    sigprocmask(SIG_BLOCK, &blocked, nullptr);
     signals_ = signalfd(-1, &waited, SFD_CLOEXEC | SFD_NONBLOCK);
     for (const host& each : hosts) hosts_.push_back(std::make_unique<remote_host>(each));
   }
@@ -123,10 +113,12 @@ class hosts_launcher {
     if (request_.limit) time_limit_ = clock::now() + *request_.limit;
     while (is_any_open()) {
       wait_and_serve();
+      check_silence();
       check_deadlines();
       if (auto answer = exchange_.take_answer()) send_to_all(frame_kind::answer, 0, *answer);
       flush_all();
     }
+    print_rest();
     return exit_status_;
   }
 
@@ -196,7 +188,7 @@ class hosts_launcher {
     return std::ranges::any_of(hosts_, [](const auto& each) { return each->is_open(); });
   }
 
-  /// Waits for the connections, signals and standard input. The entries of the connections come first.
+  /// Waits for the connections, signals and standard streams. The entries of the connections come first.
   void poll_streams(std::optional<clock::time_point> deadline) {
     waits_.clear();
     for (const auto& each : hosts_) {
@@ -206,6 +198,7 @@ class hosts_launcher {
     }
     waits_.push_back({signals_, POLLIN, 0});
     waits_.push_back({may_read_input_ ? STDIN_FILENO : -1, POLLIN, 0});
+    for (const output_queue* each : {&output_, &errors_}) waits_.push_back({each->awaited(), POLLOUT, 0});
     int limit_ms = -1;
     if (deadline) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - clock::now());
@@ -216,18 +209,20 @@ class hosts_launcher {
   }
 
   void wait_and_serve() {
-    std::optional<clock::time_point> next;
+    auto next = clock::now() + k_beat_period;  // check_silence()
     for (const auto& each : {time_limit_, give_up_at_, exchange_.deadline()})
-      if (each && (!next || *each < *next)) next = each;
+      if (each) next = std::min(next, *each);
     poll_streams(next);
     for (std::size_t i = 0; i < hosts_.size(); ++i)
       if (waits_[i].revents != 0) serve(*hosts_[i]);
     if (waits_[hosts_.size()].revents != 0) pass_signal_on();
     if (waits_[hosts_.size() + 1].revents != 0) read_input();
+    print_some();
   }
 
   void serve(remote_host& from) {
     const bool is_open = from.stream().read_some();
+    if (is_open) from.note_bytes(clock::now());
     while (from.is_open()) {
       const auto next = from.stream().take();
       if (!next) break;
@@ -238,11 +233,25 @@ class hosts_launcher {
     if (!is_open) lose(from, "");
   }
 
+  /// Closes the connections from which no beat arrives. After this process or its machine was stopped, the beats of
+  /// that time may still be on their way.
+  void check_silence() {
+    const auto now = clock::now();
+    const bool was_stopped = now - last_look_ > 3 * k_beat_period;
+    last_look_ = now;
+    for (auto& each : hosts_) {
+      if (was_stopped) each->restart_silence(now);
+      if (each->is_open() && each->is_silent(now))
+        lose(*each, "has sent nothing for " + std::to_string(k_longest_silence.count()) +
+                        " s: the host or the network is gone. Its ranks count as ended");
+    }
+  }
+
   /// Closes a connection that has failed. The ranks of other hosts continue, because they detect the loss.
   void lose(remote_host& from, const std::string& why) {
     const std::string& name = from.place().name;
     from.close();
-    const std::string end = from.wait_for_shell();
+    const std::string end = from.wait_for_shell(why.empty() ? 3s : 0s);
     tell(why.empty() ? "the connection to the host " + name + " has ended: " + end + ". Its ranks count as ended"
                      : "the host " + name + " " + why);
     for (std::int32_t rank = from.place().first; rank < from.place().first + from.place().ranks; ++rank)
@@ -255,8 +264,9 @@ class hosts_launcher {
     const std::int32_t place = next.number - from.place().first;
     const bool is_own_rank = next.number >= from.place().first && place < from.place().ranks;
     switch (next.kind) {
-      case frame_kind::output: print(next.bytes); return true;
-      case frame_kind::error: (void)write_all(STDERR_FILENO, next.bytes); return true;
+      case frame_kind::output: output_.add(number_of(from), next.bytes); return true;
+      case frame_kind::error: errors_.add(number_of(from), next.bytes); return true;
+      case frame_kind::beat: return true;
       case frame_kind::input_taken: may_read_input_ = true; return true;
       case frame_kind::request: return is_own_rank && exchange_.add(next.number, next.bytes);
       case frame_kind::ended: {
@@ -284,17 +294,35 @@ class hosts_launcher {
     if (last.number != 0 && !has_ended_all) end_all();
   }
 
-  /// Prints output of ranks. If this fails, ends the job. The time for which a reader pauses does not count as time in
-  /// which the hosts must end their ranks.
-  void print(const std::string& lines) {
-    if (has_lost_output_) return;
-    const auto begin = clock::now();
-    has_lost_output_ = !write_all(STDOUT_FILENO, lines);
-    if (give_up_at_) *give_up_at_ += clock::now() - begin;
-    if (!has_lost_output_) return;
+  std::size_t number_of(const remote_host& of) const {
+    return static_cast<std::size_t>(std::ranges::find_if(hosts_, [&](const auto& each) { return each.get() == &of; }) -
+                                    hosts_.begin());
+  }
+
+  /// Prints output of ranks. If this fails, ends the job.
+  void print_some() {
+    const auto written = [this](std::size_t host, std::size_t bytes) {
+      if (remote_host& from = *hosts_[host]; from.is_open())
+        from.stream().send(frame_kind::output_taken, static_cast<std::int32_t>(bytes));
+    };
+    (void)errors_.write_some(written);
+    if (output_.write_some(written)) return;
     tell("cannot write to standard output: " + std::string(std::strerror(errno)) + ": ending all ranks");
     record_failure(1, false);
     end_all();
+  }
+
+  /// Prints the output that is left when all hosts have ended, unless a signal arrives.
+  void print_rest() {
+    may_read_input_ = false;
+    while (!output_.is_empty() || !errors_.is_empty()) {
+      poll_streams(std::nullopt);
+      print_some();
+      if (const int number = take_signal(); number != 0) {
+        exit_status_ = 128 + number;
+        return;
+      }
+    }
   }
 
   void send_to_all(frame_kind kind, std::int32_t number = 0, const std::string& bytes = {}) {
@@ -369,6 +397,10 @@ class hosts_launcher {
       end_all();
     }
     if (!give_up_at_ || now < *give_up_at_) return;
+    if (!output_.is_empty() || !errors_.is_empty()) {  // a reader that pauses delays the hosts
+      give_up_at_ = now + k_longest_end;
+      return;
+    }
     for (auto& each : hosts_) {
       if (!each->is_open()) continue;
       tell("the host " + each->place().name + " has not confirmed the end of its ranks: look for them on that host");
@@ -384,8 +416,9 @@ class hosts_launcher {
   std::int32_t left_;  ///< number of ranks that have not ended
   int signals_ = -1;
   std::vector<pollfd> waits_;
+  output_queue output_{STDOUT_FILENO}, errors_{STDERR_FILENO};
+  clock::time_point last_look_ = clock::now();  ///< last call of check_silence()
   bool may_read_input_ = false;
-  bool has_lost_output_ = false;
   std::optional<clock::time_point> time_limit_, give_up_at_;
   bool has_sent_end_ = false;
   int exit_status_ = 0;

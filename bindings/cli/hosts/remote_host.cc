@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
-#include <thread>
 
 #include "bindings/c/lsched.h"
 #include "bindings/cli/common/errors.h"
@@ -41,6 +40,24 @@ std::string quoted(const std::string& word) {
   std::string made = "'";
   for (const char c : word) made += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return made + "'";
+}
+
+/// Waits for the end of a child. Returns false if the child still runs after the limit. SIGCHLD is blocked, so a signal
+/// that arrives before sigtimedwait() ends that call at once.
+bool waits_for_end(pid_t child, int& wait_status, std::chrono::nanoseconds limit) {
+  using std::chrono::nanoseconds, std::chrono::seconds;
+  sigset_t child_has_ended;
+  sigemptyset(&child_has_ended);
+  sigaddset(&child_has_ended, SIGCHLD);
+  const auto deadline = remote_host::clock::now() + limit;
+  while (waitpid(child, &wait_status, WNOHANG) == 0) {
+    const nanoseconds left = deadline - remote_host::clock::now();
+    if (left <= nanoseconds(0)) return false;
+    const auto whole = std::chrono::floor<seconds>(left);
+    const timespec time{whole.count(), (left - whole).count()};
+    (void)sigtimedwait(&child_has_ended, nullptr, &time);
+  }
+  return true;
 }
 
 }  // namespace
@@ -107,15 +124,10 @@ std::string remote_host::read_greeting() {
   return "";
 }
 
-std::string remote_host::wait_for_shell() {
-  using namespace std::chrono_literals;
+std::string remote_host::wait_for_shell(std::chrono::nanoseconds limit) {
   if (process_ <= 0) return "";
   int wait_status = 0;
-  const auto deadline = std::chrono::steady_clock::now() + 3s;
-  pid_t got = 0;
-  while ((got = waitpid(process_, &wait_status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(2ms);
-  if (got == 0) {
+  if (!waits_for_end(process_, wait_status, limit)) {
     kill(process_, SIGKILL);
     waitpid(process_, &wait_status, 0);
   }

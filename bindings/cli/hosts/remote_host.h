@@ -3,8 +3,10 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,8 @@ std::vector<std::string> remote_shell();
 
 class remote_host {
  public:
+  using clock = std::chrono::steady_clock;
+
   explicit remote_host(host place) : place_(std::move(place)) {}
 
   /// Starts the agent: by the remote shell, or directly if the host is this one. `shell` must be the path of a program,
@@ -36,11 +40,20 @@ class remote_host {
   /// another version.
   std::string read_greeting();
 
+  /// Records that the agent has sent bytes.
+  void note_bytes(clock::time_point now) { heard_at_ = now; }
+  /// Grants the agent the full time again, because this process was stopped.
+  void restart_silence(clock::time_point now) {
+    if (heard_at_) heard_at_ = now;
+  }
+  /// Returns whether the agent has sent nothing for k_longest_silence, although it has begun to send frames.
+  bool is_silent(clock::time_point now) const { return heard_at_ && now - *heard_at_ > k_longest_silence; }
+
   /// Closes the connection. The agent then ends, and so does the remote shell.
   void close() { stream_.reset(); }
-  /// Waits for the end of the remote shell, and kills the shell after a time limit. Returns a text such as "`ssh b` has
-  /// ended with status 255".
-  std::string wait_for_shell();
+  /// Waits for the end of the remote shell, and kills the shell after the limit. Returns a text such as "`ssh b` has
+  /// ended with status 255". SIGCHLD must be blocked.
+  std::string wait_for_shell(std::chrono::nanoseconds limit = std::chrono::seconds(3));
 
  private:
   host place_;
@@ -49,6 +62,7 @@ class remote_host {
   std::unique_ptr<frame_stream> stream_;
   std::string system_name_;
   std::uint16_t free_port_ = 0;
+  std::optional<clock::time_point> heard_at_;  ///< time of the last bytes
 };
 
 }  // namespace lsched::cli
