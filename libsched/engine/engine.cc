@@ -161,7 +161,7 @@ bool engine::poll_endpoint() {
     advance(*inst);
   }
   if (net_.has_bad_news()) take_bad_news();
-  return count != 0;
+  return count != 0 || net_.is_moving();
 }
 
 bool engine::poll_lane() {

@@ -174,6 +174,10 @@ class endpoint {
   /// Returns up to `out.size()` completions.
   virtual std::size_t poll(std::span<completion> out) = 0;
 
+  /// Returns whether the last poll() has moved bytes of long payloads, so that further polls will probably move more
+  /// bytes although no completion is due. A thread that waits then polls again instead of sleeping.
+  virtual bool is_moving() const { return false; }
+
   /// Wakes sleeping peers for which send, release, signal or poll has published anything since the last flush. Peers
   /// that poll see the messages without a flush. The owner flushes when it has no more to publish, before any long
   /// operation, and before it sleeps or releases the engine.

@@ -610,6 +610,7 @@ class scripted_endpoint final : public endpoint {
     happen(when_asked_for_time);
     return false;
   }
+  bool is_moving() const override { return polls <= last_moving_poll; }
   doorbell& bell() override { return bell_; }
   void close() override {}
 
@@ -622,6 +623,7 @@ class scripted_endpoint final : public endpoint {
   // Hooks, each of which runs once.
   mutable std::function<void()> when_asked_for_listening, when_asked_for_time, at_poll_20;
   std::uint64_t polls = 0;
+  std::uint64_t last_moving_poll = 0;  ///< polls up to this number move bytes of a long payload
 
  private:
   struct arm_state {
@@ -782,6 +784,16 @@ TEST(driver_idleness, a_thread_that_has_lost_its_core_sleeps_at_once_in_its_next
   };
   EXPECT_GT(polls_of_a_wait(it, 400ms), 20u);
   EXPECT_LT(polls_of_a_wait(it, 20ms), 10u) << "the core was lost less than a second ago";
+}
+
+TEST(driver_idleness, a_thread_does_not_sleep_while_bytes_move) {
+  scripted_rank it;
+  it.net.last_moving_poll = 20;
+  it.net.at_poll_20 = [&] { it.net.raise(0, 1); };
+  const auto before = clock::now();
+  round_no round = 0;
+  EXPECT_EQ(it.by.run(*it.its[0], &round, before + k_limit), status::ok);
+  EXPECT_LT(clock::now() - before, k_much_less_than_a_liveness_period);
 }
 
 TEST(driver_idleness, threads_that_wait_for_a_late_rank_sleep_however_many_they_are) {

@@ -97,6 +97,7 @@ socket_state bulk_stream::write_part(std::uint64_t& left) {
     const ssize_t moved = socket_.write(now.all());
     if (moved < 0) return state_of_error();
     written_ += static_cast<std::uint64_t>(moved);
+    moved_ += static_cast<std::uint64_t>(moved);
     left -= std::min(left, static_cast<std::uint64_t>(moved));
   }
   is_writing_ = written_ < whole;
@@ -153,6 +154,7 @@ socket_state bulk_stream::read_part(bulk_receiver& into) {
   if (moved < 0) return state_of_error() == socket_state::blocked ? socket_state::idle : socket_state::failed;
   const std::uint64_t payload = std::min(room, static_cast<std::uint64_t>(moved));
   unread_ -= payload;
+  moved_ += payload;
   into.moved(current_, payload);
   head_read_ = static_cast<std::size_t>(moved) - payload;
   if (payload < room || (unread_ == 0 && head_read_ == 0)) return socket_state::idle;

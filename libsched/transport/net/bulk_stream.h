@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "libsched/transport/net/control_stream.h"
@@ -52,6 +53,8 @@ class bulk_stream {
   socket_state write(std::vector<link_id>& sent, std::uint64_t most);
   /// Returns whether any payload was not written completely.
   bool has_more() const { return !transfers_.empty(); }
+  /// Returns the number of bytes that were written and read since the last call.
+  std::uint64_t take_moved() { return std::exchange(moved_, 0); }
 
   /// Reads bytes that have arrived, at most about `most`. Returns `blocked` if more bytes may have arrived. A frame
   /// that breaks the protocol sets is_invalid() and returns `failed`.
@@ -102,6 +105,7 @@ class bulk_stream {
   frame current_{};            ///< the part that is being read
   std::uint64_t unread_ = 0;   ///< number of bytes of the part that have not arrived; 0: no part is being read
   bool is_invalid_ = false;
+  std::uint64_t moved_ = 0;
 };
 
 }  // namespace lsched

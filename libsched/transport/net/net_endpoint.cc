@@ -270,7 +270,6 @@ void net_endpoint::put_news(connection& to) {
 // Before a thread sleeps, writes all that the kernel takes, because the kernel wakes the thread only afterwards.
 void net_endpoint::write_all() {
   const std::uint64_t most = has_sleeper() ? std::numeric_limits<std::uint64_t>::max() : k_turn_bytes;
-  has_more_turns_ = false;
   for (std::size_t i = 0; i < unwritten_.size();) {
     if (connection& to = *unwritten_[i]; !write(to, most)) {
       ++i;
@@ -303,9 +302,8 @@ bool net_endpoint::write(connection& to, std::uint64_t most) {
     }
     is_written = is_written && !to.waits_for_room[socket];
   }
-  const bool has_more = !to.has_ended[bulk] && to.bulk.has_more();
-  has_more_turns_ = has_more_turns_ || (has_more && !to.waits_for_room[bulk]);
-  return is_written && to.news.empty() && !has_more;
+  moved_ += to.bulk.take_moved();
+  return is_written && to.news.empty() && (to.has_ended[bulk] || !to.bulk.has_more());
 }
 
 /// Arranges that the kernel reports when a socket takes more bytes, if `is_blocked` is true.
@@ -372,6 +370,7 @@ bool net_endpoint::read_control(connection& from) {
 void net_endpoint::read_bulk(connection& from) {
   reading_from_ = from.who;
   const socket_state how = from.bulk.read(*this, k_turn_bytes);
+  moved_ += from.bulk.take_moved();
   if (from.bulk.is_invalid()) return fail(from.who);
   if (how == socket_state::ended || how == socket_state::failed) stop_reading(from, bulk);
 }

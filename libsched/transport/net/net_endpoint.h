@@ -78,6 +78,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   bool arm(link_id link, round_no round) override;
   void disarm(link_id link) override;
   std::size_t poll(std::span<completion> out) override;
+  bool is_moving() const override { return is_moving_; }
   void flush() override { write_all(); }
   bool is_listening() const override { return awaited_.has_any() || boards_.is_awaiting() || blocked_ != 0; }
   doorbell& bell() override { return bell_; }
@@ -183,7 +184,6 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   bool has_arrived(link_id link);
   void expect(const net_link& state);
   bool read_expected();
-  void take_turns();
 
   const int process_;  ///< the process that has opened the endpoint
   const std::chrono::milliseconds shutdown_, lost_after_;
@@ -198,7 +198,8 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   std::vector<std::unique_ptr<connection>> connections_;  ///< by rank; null for this rank
   std::vector<connection*> unwritten_;  ///< connections with bytes or values that were not written yet
   std::size_t blocked_ = 0;             ///< number of sockets that take no more bytes now
-  bool has_more_turns_ = false;         ///< a bulk socket may take more bytes after its last turn
+  std::uint64_t moved_ = 0;             ///< number of bytes of bulk sockets since poll() has reported a move
+  bool is_moving_ = false;
   rank reading_from_ = k_no_rank;
   std::chrono::steady_clock::time_point next_inspection_{};  ///< when find_dead_peer() reads the kernel's state again
   std::array<connection*, 2> expected_{};  ///< the peers whose small messages this rank has awaited last

@@ -12,8 +12,9 @@ using wait = net_link::wait;
 
 /// Larger payloads are not copied to the buffer of the control socket.
 constexpr std::uint64_t k_least_uncopied = 4096;
-/// Largest number of turns of the bulk sockets in one poll.
-constexpr int k_most_turns = 16;
+/// A poll reports that bytes move after each such number of bytes. On a link that needs longer for these bytes than a
+/// thread polls, the thread sleeps meanwhile.
+constexpr std::uint64_t k_reported_bytes = std::uint64_t{64} << 10;
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -394,20 +395,13 @@ bool net_endpoint::read_expected() {
   return true;
 }
 
-// The caller may compute for a long time before its next poll. So a poll continues while it has nothing to report and
-// the kernel takes bytes.
-void net_endpoint::take_turns() {
-  int turns = 0;
-  do {
-    pump();
-  } while (has_more_turns_ && awaited_.due() == 0 && !has_bad_news() && ++turns < k_most_turns);
-}
-
 std::size_t net_endpoint::poll(std::span<completion> out) {
   if (boards_.is_awaiting())
     (void)boards_.advance();
   else if (awaited_.due() <= out.size() && !read_expected())
-    take_turns();
+    pump();
+  is_moving_ = moved_ >= k_reported_bytes;
+  if (is_moving_) moved_ = 0;
   return awaited_.take(out);
 }
 

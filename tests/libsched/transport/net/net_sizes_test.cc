@@ -112,6 +112,33 @@ TEST_P(net_sizes, arrive_whole_in_every_order) {
 }
 INSTANTIATE_TEST_SUITE_P(near_limits, net_sizes, ::testing::ValuesIn(k_sizes));
 
+// Threads poll again while bytes move. Short payloads and idle polls move too few bytes to report.
+TEST(net_moves, are_reported_only_while_bytes_of_long_payloads_move) {
+  constexpr std::uint64_t k_bytes = 5000000;
+  two_ranks both(k_bytes, 1, false);
+  std::vector<std::byte> target(k_bytes);
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{60000}, k_bytes}) {
+    const round_no round = bytes == 0 ? 1 : bytes == k_bytes ? 3 : 2;
+    const std::vector<std::byte> source = made_of(bytes, round);
+    both.receive(0, round, target);
+    both.send(0, round, source);
+    std::uint64_t moves_from = 0, moves_to = 0;
+    const auto limit = std::chrono::steady_clock::now() + k_time_to_arrive;
+    for (int idle = 0; idle < 100 && std::chrono::steady_clock::now() < limit; ++idle) {
+      both.poll();
+      if (!both.sent[0] || !both.seen[0]) idle = 0;
+      if (both.from->is_moving()) ++moves_from;
+      if (both.to->is_moving()) ++moves_to;
+    }
+    ASSERT_TRUE(both.sent[0] && both.seen[0]) << bytes;
+    EXPECT_FALSE(both.from->is_moving() || both.to->is_moving()) << bytes;
+    for (const std::uint64_t moves : {moves_from, moves_to}) {
+      EXPECT_LE(moves, bytes / 65536);
+      EXPECT_EQ(moves != 0, bytes == k_bytes);
+    }
+  }
+}
+
 // The first payloads fill the control socket, so the others wait for the receiver.
 TEST(net_flood, of_payloads_that_nobody_reads_yet_arrives_whole) {
   constexpr std::uint32_t k_edges = 160;
