@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import collections
+import itertools
+import time
+import uuid
+from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
+from torch.distributed import DistBackendError
 
+from .._errors import Timeout
 from .._world import World, open_with
+from ._work import as_torch_error
 
 
 class _Root:
@@ -43,7 +50,7 @@ def opened(options: Any, limit: float) -> World:
     if _root is not None and _root.world.is_open and set(members) <= set(_root.ranks):
         world = _root.part(members)
     else:
-        exchange = _StoreExchange(_store_of(options, members), options.group_rank, options.group_size)
+        exchange = _StoreExchange(_store_of(options, members), options.group_rank, options.group_size, limit)
         world = open_with(options.group_rank, options.group_size, exchange, commit_timeout=limit)
         if not dist.is_initialized():  # this group will be the default group
             _root = _Root(world, list(members))
@@ -69,18 +76,91 @@ def _store_of(options: Any, members: tuple[int, ...]) -> dist.Store:
 
 
 class _StoreExchange:
-    """Exchanges bytes between all ranks by torch's store."""
+    """Exchanges bytes between all ranks by torch's store, under a name that no other exchange has.
 
-    def __init__(self, store: dist.Store, rank: int, ranks: int) -> None:
+    The store may contain keys of earlier exchanges and of dead processes, because torchrun passes one store to all
+    attempts. A rank may also be started again while the other ranks wait. So the ranks agree upon the name first:
+
+    1. Every other rank than rank 0 writes a random word, which is new for each exchange.
+    2. Rank 0 draws the name, and sends it to each word that it reads.
+    3. A rank that has received a new name confirms it.
+    4. If each rank has confirmed the name with the word that it wrote last, rank 0 sends the name a second time.
+    """
+
+    def __init__(self, store: dist.Store, rank: int, ranks: int, limit: float) -> None:
         self._store = store
         self._rank = rank
         self._ranks = ranks
+        self._until = time.monotonic() + limit
         self._calls = 0
-        # Groups that are opened one after the other may share a store, so keys contain the number of the opening.
-        self._times = store.add(f"lsched/opened/{rank}", 1)
+        self._name = self._announce() if rank == 0 else self._receive()
 
     def __call__(self, mine: bytes) -> list[bytes]:
         self._calls += 1
-        key = f"lsched/{self._times}/{self._calls}/"
+        key = f"lsched/{self._name}/{self._calls}/"
         self._store.set(key + str(self._rank), mine.hex())
-        return [bytes.fromhex(self._store.get(key + str(rank)).decode()) for rank in range(self._ranks)]
+        return [bytes.fromhex(self._read(key + str(rank), rank)) for rank in range(self._ranks)]
+
+    def _announce(self) -> str:
+        """Returns the name once all ranks have confirmed it. Called by rank 0."""
+        name = uuid.uuid4().hex
+        words: dict[int, str] = {}
+        while (missing := self._unconfirmed(name, words)) is not None:
+            if time.monotonic() > self._until:
+                raise _absence_of(missing)
+            time.sleep(_TURN)
+        for word in words.values():
+            self._send(word, name)
+        return name
+
+    def _unconfirmed(self, name: str, words: dict[int, str]) -> int | None:
+        """Sends the name to the words that are not in `words` yet. Returns a rank that has not confirmed the name."""
+        missing = None
+        for rank in range(self._ranks - 1, 0, -1):
+            word = self._value(f"lsched/word/{rank}")
+            if word is not None and words.get(rank) != word:
+                words[rank] = word
+                self._send(word, name)
+            if word is None or self._value(f"lsched/{name}/confirmed/{rank}") != word:
+                missing = rank
+        return missing
+
+    def _receive(self) -> str:
+        """Returns the name once rank 0 has sent it twice."""
+        word = uuid.uuid4().hex
+        self._store.set(f"lsched/word/{self._rank}", word)
+        name = None
+        for number in itertools.count(1):
+            received = self._read(f"lsched/to/{word}/{number}", 0, name)
+            if received == name:
+                break
+            name = received
+            self._store.set(f"lsched/{name}/confirmed/{self._rank}", word)
+        return name
+
+    def _send(self, word: str, name: str) -> None:
+        number = self._store.add(f"lsched/sent/{word}", 1)
+        self._store.set(f"lsched/to/{word}/{number}", name)
+
+    def _value(self, key: str) -> str | None:
+        return self._store.get(key).decode() if self._store.check([key]) else None
+
+    def _read(self, key: str, rank: int, name: str | None = None) -> str:
+        """Returns the value of a key that `rank` writes, or rank 0 after all ranks have confirmed `name`."""
+        try:
+            self._store.wait([key], timedelta(seconds=max(0.001, self._until - time.monotonic())))
+        except RuntimeError:
+            if time.monotonic() < self._until:  # not a timeout
+                raise
+            others = range(1, self._ranks) if name is not None else ()
+            late = (each for each in others if not self._store.check([f"lsched/{name}/confirmed/{each}"]))
+            raise _absence_of(next(late, rank))
+        return self._store.get(key).decode()
+
+
+_TURN = 0.01  # seconds between two looks of rank 0 at the store
+
+
+def _absence_of(rank: int) -> DistBackendError:
+    return as_torch_error(Timeout(f"rank {rank} did not reach init_process_group or new_group in time: start all "
+                                  "ranks, or pass a longer timeout", "LSCHED_ERR_TIMEOUT", rank))
