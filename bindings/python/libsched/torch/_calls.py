@@ -35,11 +35,11 @@ from array import array
 from typing import Any, Callable, TypeVar
 
 from .. import _core
-from .._errors import Cancelled, Error, Timeout, status_number
+from .._errors import Cancelled, Error, Timeout, Unsupported, status_number
 from .._messages import ANY_RANK
 from .._schedule import Schedule
 from .._words import DTYPES
-from ._work import as_torch_error, waiter
+from ._work import Callbacks, as_torch_error, waiter
 
 PARTS = 2**20 - 1  # the low bits of a call's number are the number of the part
 TAG = 2**31 - 1  # tag of the messages about refused calls
@@ -63,6 +63,7 @@ def collective_call(method: _Method) -> _Method:
         calls.is_under_way = True
         calls.has_begun = False
         try:
+            calls.expect_order_of_callbacks()
             return method(self, *arguments, **options)
         except BaseException as error:
             if calls.may_refuse:
@@ -79,6 +80,7 @@ class Calls:
     """Numbers the collective calls of a group, and the parts of calls, in the same way on all ranks.
 
     number        number of this rank's last call; the low bits are the number of the part
+    outside       position of the last call that began outside callbacks
     is_under_way  true while this rank is in a call
     may_refuse    true if an exception must refuse the last call, because this rank has not started the call's round
     """
@@ -89,6 +91,7 @@ class Calls:
         self._schedules = schedules
         self._limit = limit
         self.number = 0
+        self.outside = 0
         self.is_under_way = False
         self.may_refuse = False
         self.has_begun = False  # true once a part of the present call has begun its round
@@ -105,7 +108,25 @@ class Calls:
         if self._must_agree:
             self._commit_agreement()
         self.number = self.number + 1 if self.is_under_way else (self.number | PARTS) + 1
+        self.outside = max(self.outside, self.position())
         self.begin_part()
+
+    def position(self) -> int:
+        """Returns the number of the present call, or in a callback of a work of this group the work's position."""
+        outer = Callbacks.work()
+        return outer.position if outer is not None and outer.calls is self else self.number
+
+    def expect_order_of_callbacks(self) -> None:
+        """Raises DistBackendError in a callback of a Work if the group has begun another call after that Work.
+
+        Callbacks run when works end, and that time differs between ranks. If two ranks begin the call of the callback
+        and the other call in opposite orders, the calls are paired wrongly.
+        """
+        if self.position() < self.outside:
+            raise as_torch_error(Unsupported(
+                "a callback of a future starts a collective after this group has started another collective, so ranks "
+                "could start them in different orders. Start collectives outside callbacks, or use a single DDP bucket "
+                "(bucket_cap_mb)", "LSCHED_ERR_UNSUPPORTED"))
 
     def begin_part(self) -> None:
         """Begins a part of a call.
@@ -223,6 +244,7 @@ class Calls:
         """
         self.may_refuse = False
         self.number = self._settled = number | PARTS
+        self.outside = min(self.outside, self.number)
         self._must_agree = True
         self._heard = {each for each in self._heard if each > self._settled}
         self._schedules.drop(number)
@@ -254,6 +276,14 @@ class Calls:
             return False
         place.cancel(keeps)
         return True
+
+    def give_up_round(self, schedule: Any, error: BaseException) -> None:
+        """Cancels a round after its timeout, in any thread, and closes the group to further calls."""
+        try:
+            schedule.cancel()
+        except Error:
+            pass  # a peer still reads the memory, which the work or the world keeps
+        self._schedules.give_up(error)
 
     def _commit_agreement(self) -> None:
         """Commits a create that fails unless all ranks have settled the same refused call."""
@@ -380,6 +410,10 @@ class Round:
             self._looks_at = time.monotonic() + SLICE
             self._look()
         return has_ended
+
+    def give_up(self, error: Exception) -> None:
+        """Cancels the round after its timeout, and closes the group to further calls."""
+        self._calls.give_up_round(self._ticket.schedule, error)
 
     def _look(self) -> None:
         if _stands(self._ticket.schedule):

@@ -18,13 +18,13 @@ from .._words import DTYPES
 from . import _calls, _device, _sparse
 from ._calls import Calls, Round, collective_call
 from ._compile import is_not_compiled
-from ._lengths import ExpectedBlocks, ExpectedMessage
+from ._lengths import ExpectedBlocks, ExpectedMessage, SentMessage
 from ._profile import has_events
 from ._schedules import Kind, Schedules
 from ._stream_work import SeveralInStreams, StreamWork, UnderWay
 from ._tensors import (copied_to, empty_bytes, expect_apart, expect_dtype, expect_host, expect_memory,
                        expect_together, joined, overlap, scattered_to, side_by_side, staged)
-from ._work import FutureOrder, Several, Work, as_torch_error, saturated, seconds
+from ._work import Callbacks, Several, Work, as_torch_error, saturated, seconds
 from ._worlds import forget, opened
 
 _OWN_DTYPES = {getattr(torch, name): number for name, number in DTYPES.items()}
@@ -63,10 +63,9 @@ class Group(ProcessGroup):
         self._schedules = Schedules(self.world)
         self._known = self._schedules.kinds.get  # a direct reference saves a Python call per lookup
         self._box = self.world.mailbox()
-        self._futures = FutureOrder()
         self._calls = Calls(self.world, self._box, self._schedules, self._limit)
         self._sides = _device.SideStreams()
-        self._under_way = UnderWay(self._give_up_round)
+        self._under_way = UnderWay(self._calls.give_up_round)
 
     # --- attributes that torch reads -----------------------------------------------------------------------------
 
@@ -99,6 +98,8 @@ class Group(ProcessGroup):
 
     def _end_coalescing(self, device: torch.device) -> Work:
         works, self._coalesced = self._coalesced, None
+        if not works:  # all calls were synchronous
+            return _DONE
         return self._together(works, [each for work in works for each in work.result()])
 
     def _set_sequence_number_for_group(self) -> None:
@@ -146,7 +147,7 @@ class Group(ProcessGroup):
             # The key has a number, because hashing an enum of torch takes a microsecond.
             key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)
             is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous() and not tensor.is_neg()
-            is_alone = FutureOrder.callbacks == 0 and not profiler._is_profiler_enabled
+            is_alone = Callbacks.threads == 0 and not profiler._is_profiler_enabled
             is_usual = tensors.__class__ is list and len(tensors) == 1 and op is None and timeout is None
             if is_plain and is_alone and is_usual and not opts.asyncOp:
                 where, limit = tensor.data_ptr(), self._limit_of(opts)
@@ -158,7 +159,7 @@ class Group(ProcessGroup):
         if place is None:
             return self._other_allreduce(tensors, opts, timeout, op)
         calls = self._calls
-        calls.number = calls.number + 1 if calls.is_under_way else (calls.number | _calls.PARTS) + 1
+        calls.number = calls.outside = calls.number + 1 if calls.is_under_way else (calls.number | _calls.PARTS) + 1
         try:
             try:
                 self._finish_run(place.schedule._run_at(where, where, limit), limit)
@@ -429,7 +430,6 @@ class Group(ProcessGroup):
             return self._exchange_even(source, sent[0], target, tensors, opts, finish)
         if overlap(source, target):
             source = source.clone()
-        self._futures.expect_kept()
         dtype, width = _moved_as(tensors[0])
         kind = self._kind(("exchange", tensors[0].dtype), "alltoallv", tensors[0], dtype=dtype, capacity=2**64 - 1)
         counts = torch.tensor([sent, received, [0] * self._ranks], dtype=torch.int64) // width
@@ -460,7 +460,7 @@ class Group(ProcessGroup):
         earlier = self._schedules.works_under_way()
         work = self._run(self._kind(("barrier",), "barrier"), 0, 0, [], opts)
         if earlier:
-            work = Work(Several([*earlier, work]), [], self._limit_of(opts))
+            work = Several([*earlier, work], [], self._limit_of(opts))
             if not opts.asyncOp:
                 work.wait()
         return work
@@ -488,7 +488,7 @@ class Group(ProcessGroup):
         _expect_tag(tag)
         expect_host(tensor, "messages")
         flat = side_by_side(tensor)
-        return self._posted(self._box._send(to, tag, flat.data_ptr(), flat.nbytes, flat), tensors, None)
+        return self._posted(SentMessage(self._box._send(to, tag, flat.data_ptr(), flat.nbytes, flat)), tensors, None)
 
     def recv(self, tensors: list[torch.Tensor], source: int, tag: int) -> Work:
         (tensor,) = tensors
@@ -569,7 +569,6 @@ class Group(ProcessGroup):
         """Runs a round. Waits for its end, unless the call is asynchronous."""
         if kind.device is not None:
             return self._run_in_stream(kind, input, output, tensors, opts, finish, keeps)
-        self._futures.expect_kept()
         place = None
         try:
             place = self._placed(kind, input, output)
@@ -657,17 +656,6 @@ class Group(ProcessGroup):
             work.wait()
         return work
 
-    def _give_up_round(self, ticket: Any, error: Error) -> None:
-        """Cancels a round in a stream after its timeout, so that the stream continues.
-
-        Called in the thread of _stream_work.watcher.
-        """
-        try:
-            ticket.schedule.cancel()
-        except Error:
-            pass  # a peer still reads the memory; the world of the schedule keeps the memory alive
-        self._schedules.give_up(error)
-
     def _give_up(self, place: Any, error: BaseException, keeps: Any) -> None:
         """Closes the group to further calls after a failure, unless the failure is the refusal of this call."""
         if not self._calls.has_settled(place, error, keeps):
@@ -677,7 +665,7 @@ class Group(ProcessGroup):
     def _begun(self, place: Any, ticket: Any, tensors: list[torch.Tensor], opts: Any,
                finish: Callable[[], None] | None) -> Work:
         work = place.work = Work(Round(self._calls, ticket), tensors, self._limit_of(opts), finish)
-        work.order = self._futures
+        work.place, work.calls, work.position = place, self._calls, self._calls.position()
         self._calls.round_has_begun()
         if self._coalesced is not None:
             self._coalesced.append(work)
@@ -699,7 +687,7 @@ class Group(ProcessGroup):
             return works[0]
         in_streams = sum(isinstance(each, (StreamWork, SeveralInStreams)) for each in works)
         if in_streams == 0:
-            return Work(Several(works), tensors, self._limit)
+            return Several(works, tensors, self._limit)
         if in_streams < len(works):
             raise _bad("a coalesced call got tensors on the CPU and on a device: make a separate call for each")
         return SeveralInStreams(works, tensors)

@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 import torch
 
-from .._errors import BoundsError
+from .._errors import BoundsError, Error
 
 
 class _Expected:
@@ -67,19 +67,35 @@ class ExpectedBlocks(_Expected):
         raise error
 
 
-class ExpectedMessage(_Expected):
-    """A message that must fill a tensor of `bytes` bytes."""
+class SentMessage(_Expected):
+    """A message to another rank. The receiver checks the length."""
+
+    __slots__ = ()
+
+    @property
+    def rank(self) -> int:
+        """The rank that has sent or that receives the message."""
+        return self._awaited.rank
+
+    def give_up(self, _: Exception) -> None:
+        """Cancels the message after its timeout."""
+        try:
+            self._awaited.cancel()
+        except Error:
+            pass  # the transfer has begun; the library keeps the memory until its end
+
+    def _compare(self) -> None:
+        pass
+
+
+class ExpectedMessage(SentMessage):
+    """A message from another rank that must fill a tensor of `bytes` bytes."""
 
     __slots__ = ("_bytes",)
 
     def __init__(self, message: Any, bytes: int) -> None:
         super().__init__(message)
         self._bytes = bytes
-
-    @property
-    def rank(self) -> int:
-        """The rank that has sent the message."""
-        return self._awaited.rank
 
     def _compare(self) -> None:
         message = self._awaited

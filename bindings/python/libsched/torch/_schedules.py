@@ -22,7 +22,10 @@ MOST_KINDS = 256
 
 
 class Place:
-    """A schedule, and the Work of its last round. That round must have ended before the next round starts."""
+    """A schedule, and the Work of its last round until the end. The round must end before the next round starts.
+
+    Another thread may end the work, and then sets `work` to None.
+    """
 
     __slots__ = ("schedule", "work", "keeps")
 
@@ -33,14 +36,16 @@ class Place:
 
     def settle(self) -> None:
         """Waits for the last round, unless its end is already known."""
-        if self.work is not None:
-            self.work.wait()
+        work = self.work
+        if work is not None:
+            work.wait()
             self.work = None
 
     def cancel_from(self, number: int) -> None:
         """Cancels the round in flight if it belongs to call `number` or to a later call."""
-        if self.work is not None and not self.work.has_ended() and self.work.call >= number:
-            self.cancel(self.work)
+        work = self.work
+        if work is not None and work.call >= number:
+            self.cancel(work)
             self.work = None
 
     def cancel(self, keeps: Any) -> None:
@@ -142,16 +147,18 @@ class Kind:
             return None
         place = self.places[number]
         if place.work is not None:
-            if not place.work.has_ended():
-                return None
-            place.work = None
+            return None
         self._next = (number + 1) % RING
         return place
 
+    def works(self) -> list[Any]:
+        """Returns the Work objects of rounds that are not known to have ended, or that were given up."""
+        return [work for place in self.places if (work := place.work) is not None]
+
     def expect_no_failure(self) -> None:
         """Raises the error of a Work whose wait has failed or timed out."""
-        for place in self.places:
-            error = None if place.work is None else place.work.exception()
+        for work in self.works():
+            error = work.exception()
             if error is not None:
                 raise error
 
@@ -194,8 +201,7 @@ class Schedules:
 
     def works_under_way(self) -> list[Any]:
         """Returns the Work objects of rounds over host memory that have not been waited for."""
-        places = [place for kind in self.kinds.values() for place in kind.places]
-        return [place.work for place in places if place.work is not None and not place.work.has_ended()]
+        return [work for kind in list(self.kinds.values()) for work in kind.works() if not work.has_ended()]
 
     def expect_in_use(self) -> None:
         """Raises DistBackendError if the group was given up."""

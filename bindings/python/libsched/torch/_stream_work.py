@@ -224,7 +224,7 @@ class SeveralInStreams(Outcome):
 class UnderWay:
     """A group's rounds in streams, in the order of calls. Keeps their memory alive and detects failures.
 
-    The thread of `watcher` calls give_up(ticket, error) for each round whose timeout has passed. `error` is a Timeout.
+    The thread of `watcher` calls give_up(schedule, Timeout) for each round whose timeout has passed.
     """
 
     def __init__(self, give_up: Callable[[Any, Error], None]) -> None:
@@ -269,7 +269,7 @@ class UnderWay:
                 ticket.wait(0.0)
             except Error as error:
                 work.fail(error)
-                self._give_up(ticket, error)
+                self._give_up(ticket.schedule, error)
 
     def forget(self) -> None:
         self._works.clear()

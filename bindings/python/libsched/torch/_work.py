@@ -17,7 +17,7 @@ from torch._C._distributed_c10d import Work as TorchWork
 from torch.distributed import DistBackendError
 
 from .. import _world
-from .._errors import Error, Timeout, Unsupported
+from .._errors import Error, Timeout
 from ._compile import is_not_compiled
 
 
@@ -87,40 +87,20 @@ class Outcome(TorchWork):
         return self.value
 
 
-class FutureOrder:
-    """The order of a group's collective calls whose futures were requested outside callbacks.
+class Callbacks:
+    """The callbacks of futures. They run in threads of the waiter, or at once if the work has ended already."""
 
-    Callbacks run when works end, and that order differs between ranks. A callback of a Work may begin a collective
-    after the group has begun a later one. If another rank begins these two collectives in the opposite order, the
-    collectives are paired wrongly.
-    """
+    threads = 0  # number of threads that run callbacks; changed only with the waiter's lock
+    _running = threading.local()
 
-    _running = threading.local()  # `work`: the work whose callbacks this thread runs
-    callbacks = 0  # number of threads that run callbacks; changed only with the waiter's lock
-
-    def __init__(self) -> None:
-        self._last = 0
-
-    def add(self, work: Work) -> None:
-        outer = getattr(self._running, "work", None)
-        if outer is not None and outer.order is self:
-            work.number = outer.number
-        else:
-            self._last += 1
-            work.number = self._last
-
-    def expect_kept(self) -> None:
-        """Raises DistBackendError in a callback of a Work if the group has begun another Work after that Work."""
-        outer = getattr(self._running, "work", None)
-        if outer is not None and outer.order is self and outer.number < self._last:
-            raise as_torch_error(Unsupported(
-                "a callback of a future starts a collective after this group has started another collective, so ranks "
-                "could start them in different orders. Start collectives outside callbacks, or use a single DDP bucket "
-                "(bucket_cap_mb)", "LSCHED_ERR_UNSUPPORTED"))
+    @classmethod
+    def work(cls) -> Work | None:
+        """Returns the work whose callbacks the calling thread of the waiter runs."""
+        return getattr(cls._running, "work", None)
 
     @classmethod
     @contextlib.contextmanager
-    def in_callbacks_of(cls, work: Work) -> Iterator[None]:
+    def of(cls, work: Work) -> Iterator[None]:
         cls._running.work = work
         try:
             yield
@@ -130,13 +110,19 @@ class FutureOrder:
 
 @is_not_compiled
 class Work(Outcome):
-    """A round or a message, and the function `finish`, which runs after the end. `limit` is the timeout in seconds.
+    """A round or a message (`waited`), and the function `finish`, which copies the result after the end.
 
-    If `waited` is None, the operation has already ended. `order` is the FutureOrder of a collective's group.
+    A work has ended once `finish` has run. If `waited` is None, the operation has already ended. `limit` is the timeout
+    in seconds. Any thread may call any method.
+
+    place     the place (_schedules.py) that keeps the work until the end, or None
+    calls     the Calls of the group if this is a collective
+    position  position of the collective in the order of the group's calls (Calls.position)
     """
 
-    order: FutureOrder | None = None
-    number = 0  # position in `order`
+    calls: Any = None
+    position = 0
+    place: Any = None
 
     def __init__(self, waited: Any, tensors: list[torch.Tensor], limit: float,
                  finish: Callable[[], None] | None = None) -> None:
@@ -144,22 +130,26 @@ class Work(Outcome):
         self._waited = waited
         self.limit = limit
         self._finish = finish
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held while `finish` runs, so that other threads wait for its end
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Blocks until the operation has ended.
 
         Other threads run meanwhile. Raises DistBackendError, which names the rank.
         """
-        waited = self._waited
-        if waited is not None:
-            try:
-                waited.wait(seconds(timeout, self.limit))
-            except RuntimeError as error:  # an Error, or the refusal of the call by another rank
-                self._error = as_torch_error(error) if isinstance(error, Error) else error
-                raise self._error
-            self._end()
+        try:
+            self._settle(seconds(timeout, self.limit))
+        except Exception as error:
+            self._record(error)
+            raise
         return True
+
+    def is_completed(self) -> bool:
+        try:
+            return self._poll()
+        except Exception as error:
+            self._record(error)
+            return True
 
     @property
     def call(self) -> int:
@@ -170,48 +160,6 @@ class Work(Outcome):
         """Returns true if this rank knows that the operation has ended."""
         return self._waited is None
 
-    def _end(self) -> None:
-        """Runs `finish` once, in the thread that first detects the end."""
-        with self._lock:
-            if self._waited is None:
-                return
-            self._source = getattr(self._waited, "rank", -1)
-            finish, self._finish, self._waited = self._finish, None, None
-            self._error = None  # drops the Timeout of an earlier, shorter wait
-            if finish is not None:
-                finish()
-
-    def _ends_in(self, turn: float, deadline: float) -> bool:
-        """Waits at most `turn` seconds. Returns true if the operation has ended, or if its deadline has passed."""
-        try:
-            if self._waited is not None:
-                self._waited.wait(turn)
-        except RuntimeError as error:  # an Error, or the error of one of several works
-            cause = error if isinstance(error, Error) else error.__cause__
-            if isinstance(cause, Timeout) and time.monotonic() < deadline:
-                return False
-            self._error = as_torch_error(error) if error is cause else error
-            return True
-        try:
-            self._end()
-        except Exception as error:  # from copying back
-            self._error = error
-        return True
-
-    def is_completed(self) -> bool:
-        if self._waited is not None:
-            try:
-                if not self._waited.test():
-                    return False
-            except Error as error:
-                self._error = as_torch_error(error)
-                return True
-            except RuntimeError as error:  # from one of several works
-                self._error = error
-                return True
-            self._end()
-        return True
-
     def synchronize(self) -> None:
         self.wait()
 
@@ -219,13 +167,116 @@ class Work(Outcome):
         """Returns a future that holds the tensors once the operation has ended, even if no thread waits for it."""
         ended: torch.futures.Future = torch.futures.Future()
         future = ended.then(lambda _: self._value())
-        if self.order is not None:
-            self.order.add(self)
         if self.is_completed():
             ended.set_result(None)
         else:
             waiter.put(ended, self)
         return future
+
+    def ends_in(self, turn: float, deadline: float) -> bool:
+        """Waits at most `turn` seconds. Returns true if the operation has ended, or if its deadline has passed."""
+        try:
+            self._settle(turn)
+        except Exception as error:
+            if not isinstance(error.__cause__, Timeout):
+                self._record(error)
+            elif time.monotonic() < deadline:
+                return False
+            else:
+                self._give_up(error)
+        return True
+
+    def _settle(self, limit: float) -> None:
+        """Waits for the end. Raises the error of the operation. Does not record a Timeout."""
+        waited = self._waited
+        if waited is not None:
+            try:
+                waited.wait(limit)
+            except Error as error:
+                raise as_torch_error(error)
+            self._end()
+        self._expect_success()
+
+    def _poll(self) -> bool:
+        """Returns true if the operation has ended. Raises the error of the operation."""
+        waited = self._waited
+        if waited is not None:
+            try:
+                if not waited.test():
+                    return False
+            except Error as error:
+                raise as_torch_error(error)
+            self._end()
+        self._expect_success()
+        return True
+
+    def _expect_success(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _end(self) -> None:
+        """Runs `finish` in the first thread that detects the end. The other threads wait until it has run."""
+        with self._lock:
+            if self._waited is None:
+                return
+            self._error = None  # drops the Timeout of an earlier, shorter wait
+            if self._finish is not None:
+                try:
+                    self._finish()
+                except Exception as error:
+                    self._error = error
+            self._source = getattr(self._waited, "rank", -1)
+            if self.place is not None:
+                self.place.work = None
+            self._finish = self.place = None
+            self._waited = None  # last, because other threads read it without the lock
+
+    def _record(self, error: Exception) -> None:
+        """Records the error of an operation that this rank does not know to have ended."""
+        with self._lock:
+            if self._waited is not None:
+                self._error = error
+
+    def _give_up(self, error: Exception) -> None:
+        """Cancels the operation after a timeout, so that the memory is not used any more. All later waits fail."""
+        with self._lock:
+            if self._waited is not None:
+                self._waited.give_up(error)
+                self._error = error
+                self._finish = None
+                self._given_up, self._waited = self._waited, None  # the place keeps memory that a peer may still read
+
+
+@is_not_compiled
+class Several(Work):
+    """Several works as one work."""
+
+    def __init__(self, works: list[Work], tensors: list[torch.Tensor], limit: float) -> None:
+        super().__init__(None, tensors, limit)
+        self._works = works
+        self.calls, self.position = works[-1].calls, works[-1].position
+
+    def exception(self) -> Exception | None:
+        return next((each.exception() for each in self._works if each.exception() is not None), None)
+
+    def has_ended(self) -> bool:
+        return all(each.has_ended() for each in self._works)
+
+    def _settle(self, limit: float) -> None:
+        until = time.monotonic() + limit
+        for each in self._works:
+            each._settle(max(0.0, until - time.monotonic()))
+
+    def _poll(self) -> bool:
+        return all(each._poll() for each in self._works)
+
+    def _record(self, error: Exception) -> None:
+        for each in self._works:
+            each._record(error)
+
+    def _give_up(self, error: Exception) -> None:
+        for each in self._works:
+            each._give_up(error)
 
 
 class _Waiter:
@@ -283,25 +334,26 @@ class _Waiter:
                 self._works.put(None)  # for the threads that are in callbacks
                 return
             future, work, deadline = pending[0]
-            if not work._ends_in(_TURN, deadline):
+            if not work.ends_in(_TURN, deadline):
                 pending.rotate(-1)  # another work may have ended
                 continue
             pending.popleft()
             with self._lock:
                 self._thread = None
-                FutureOrder.callbacks += 1
+                Callbacks.threads += 1
             for each in pending:
                 self._works.put(each)
             pending.clear()
             if not self._works.empty():
                 self._ensure()
-            with FutureOrder.in_callbacks_of(work):
+            with Callbacks.of(work):
                 future.set_result(None)
             with self._lock:
-                FutureOrder.callbacks -= 1
+                Callbacks.threads -= 1
                 if self._thread is not None:
                     return  # another thread waits for works now
                 self._thread = threading.current_thread()
+            del future, work  # they would keep the tensors until the next work
 
 
 _TURN = 0.005  # seconds of a wait for one work, before the waiter waits for the next work
@@ -309,21 +361,3 @@ _TURN = 0.005  # seconds of a wait for one work, before the waiter waits for the
 waiter = _Waiter()
 _world._at_end.append(waiter.stop)
 os.register_at_fork(after_in_child=waiter.forget)
-
-
-class Several:
-    """Several works as one."""
-
-    def __init__(self, works: list[Work]) -> None:
-        self._works = works
-
-    def wait(self, timeout: float) -> None:
-        for work in self._works:
-            work.wait(timedelta(seconds=timeout))
-
-    def test(self) -> bool:
-        if not all(work.is_completed() for work in self._works):
-            return False
-        for work in self._works:
-            work._value()
-        return True

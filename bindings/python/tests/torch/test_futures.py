@@ -1,5 +1,6 @@
 """Futures that fail, and futures that wait when a process ends. Ranks are processes."""
 
+import pytest
 from test_failures import run
 
 
@@ -54,6 +55,47 @@ def test_a_callback_must_not_begin_a_collective_in_an_order_of_its_own():
     say(f"sums: {x[0].item()} {y[0].item()} {z[0].item()}")
     """)
     assert said.count("refused\n") == 1 and said.count("sums: 2.0 2.0 2.0") == 2
+
+
+@pytest.mark.parametrize("is_coalesced", [False, True])
+def test_a_callback_must_not_begin_a_collective_after_a_call_without_a_future(is_coalesced):
+    said = run(2, """
+    x, y, z = torch.ones(3), torch.ones(4), torch.ones(4)
+    options = dist.AllreduceOptions()
+    options.asyncOp = True
+    for _ in range(4):  # creates the schedules
+        dist.group.WORLD.allreduce_coalesced([x.clone(), x.clone()], options).wait()
+    if rank == 1:
+        events.wait("begun")
+    first = dist.group.WORLD.allreduce_coalesced([x, x.clone()][:%d + 1], options)
+    second = dist.all_reduce(y, async_op=True)
+    if rank == 0:
+        wrong = first.get_future().then(lambda _: dist.all_reduce(z))
+        events.set("begun")
+        try:
+            wrong.wait()
+        except RuntimeError as error:
+            say("refused" if "different orders" in str(error) else str(error))
+    first.wait()
+    second.wait()
+    say(f"sums: {x[0].item()} {y[0].item()} {z[0].item()}")
+    events.meet(rank, 2)
+    os._exit(0)
+    """ % is_coalesced, limit=10)
+    assert said.count("refused\n") == 1 and said.count("sums: 2.0 2.0 1.0") == 2, said
+
+
+def test_calls_on_the_fast_path_have_positions():
+    said = run(2, """
+    calls, before = dist.group.WORLD._calls, 0
+    for _ in range(6):
+        dist.all_reduce(torch.ones(3))
+        assert before < calls.outside == calls.position(), (before, calls.outside)
+        before = calls.outside
+    say("counted")
+    dist.destroy_process_group()
+    """)
+    assert said.count("counted") == 2, said
 
 
 def test_the_hook_of_power_sgd_with_several_buckets_never_ends_with_different_weights():
