@@ -432,7 +432,7 @@ class Group(ProcessGroup):
             source = source.clone()
         dtype, width = _moved_as(tensors[0])
         kind = self._kind(("exchange", tensors[0].dtype), "alltoallv", tensors[0], dtype=dtype, capacity=2**64 - 1)
-        counts = torch.tensor([sent, received, [0] * self._ranks], dtype=torch.int64) // width
+        counts = torch.tensor([sent, received, [0] * self._ranks], dtype=torch.int64, device="cpu") // width
         where = counts.data_ptr()
         step = counts.element_size() * self._ranks
         place = None

@@ -58,7 +58,7 @@ class Vector:
     def __init__(self, of: Parameters, extra: int = 0) -> None:
         """`extra` is the number of additional elements at the end."""
         self._of = of
-        self.flat = torch.zeros(of.count + extra, dtype=of.dtype)
+        self.flat = torch.zeros(of.count + extra, dtype=of.dtype, device="cpu")
         self.parts = [self.flat[begin:begin + count].view(each.shape)
                       for each, (begin, count) in zip(of.tensors, of.table())]
 
@@ -109,7 +109,7 @@ class FlaggedVector(Vector):
 
     def take_gradients(self, scale: torch.Tensor | None = None) -> None:
         super().take_gradients(scale)
-        self._flags.copy_(torch.tensor([each.grad is not None for each in self._of.tensors]))
+        self._flags.copy_(torch.tensor([each.grad is not None for each in self._of.tensors], device="cpu"))
 
     def be_gradients(self) -> None:
         """Sets `grad` of each parameter to its part, or to None for parameters that no rank has used."""

@@ -110,7 +110,7 @@ class PartialOptimizer(Wrapper):
         """
         yield from self.sums.rounds(batches, until - self._rounds_before)
         self.flush()
-        differs = torch.tensor([float(self._differs)])
+        differs = torch.tensor([float(self._differs)], device="cpu")
         with self.world.allreduce(differs, op="max") as any_differs:
             any_differs.run(self._limit)
         if differs:
@@ -212,7 +212,7 @@ class PartialOptimizer(Wrapper):
         self.sums.close(self._limit)
         with self.world.allreduce(self._mine.flat, divisor="ranks") as mean:
             mean.run(self._limit)
-        last = torch.tensor([self.round])
+        last = torch.tensor([self.round], device="cpu")
         with self.world.allreduce(last, op="max") as most:
             most.run(self._limit)
         self._rounds_before = int(last)

@@ -30,12 +30,13 @@ def allreduce(group: Any, tensor: torch.Tensor, opts: Any) -> Work:
     if inner == 0:  # there are no elements to add
         return Work(None, [tensor], limit)
     rows = _rows(indices, tensor.shape[:tensor.sparse_dim()])
-    places = (rows[:, None] * inner + torch.arange(inner)).reshape(-1).contiguous()
+    places = (rows[:, None] * inner + torch.arange(inner, device="cpu")).reshape(-1).contiguous()
     room = _most(group, places.numel(), opts)
     out = min(tensor.numel(), room * group._ranks)
-    found = torch.empty(out, dtype=torch.int64)
-    sums = torch.empty(out, dtype=values.dtype)
-    given, number = torch.tensor([places.numel()]), torch.zeros(1, dtype=torch.int64)
+    found = torch.empty(out, dtype=torch.int64, device="cpu")
+    sums = torch.empty(out, dtype=values.dtype, device="cpu")
+    given = torch.tensor([places.numel()], device="cpu")
+    number = torch.zeros(1, dtype=torch.int64, device="cpu")
     try:
         with group.world.coo_allreduce(_padded(places, room), _padded(values.reshape(-1), room), given, found, sums,
                                        number, tensor.numel()) as step:
@@ -49,7 +50,7 @@ def allreduce(group: Any, tensor: torch.Tensor, opts: Any) -> Work:
 
 def _rows(indices: torch.Tensor, shape: torch.Size) -> torch.Tensor:
     """Returns the index of each row in a dense tensor."""
-    rows = torch.zeros(indices.shape[1], dtype=torch.int64)
+    rows = torch.zeros(indices.shape[1], dtype=torch.int64, device="cpu")
     for place, extent in zip(indices, shape):
         rows = rows * extent + place
     return rows
@@ -57,7 +58,7 @@ def _rows(indices: torch.Tensor, shape: torch.Size) -> torch.Tensor:
 
 def _most(group: Any, count: int, opts: Any) -> int:
     """Returns the largest `count` of all ranks."""
-    number = torch.tensor([count])
+    number = torch.tensor([count], device="cpu")
     largest = AllreduceOptions()
     largest.reduceOp = ReduceOp.MAX
     largest.asyncOp = False

@@ -87,7 +87,7 @@ def _share_elements(tensors: Sequence[torch.Tensor], end: int) -> bool:
     begin, width = tensors[0].data_ptr(), tensors[0].element_size()
     if any((each.data_ptr() - begin) % width for each in tensors):
         return True
-    uses = torch.zeros((end - begin) // width, dtype=torch.int32)
+    uses = torch.zeros((end - begin) // width, dtype=torch.int32, device="cpu")
     for each in tensors:
         uses.as_strided(each.shape, each.stride(), (each.data_ptr() - begin) // width).add_(1)
     return bool((uses > 1).any())

@@ -18,6 +18,7 @@ from torch import nn
 
 import libsched
 import libsched.torch
+from libsched.torch._parameters import Parameters
 
 INTEGERS = (torch.int8, torch.uint8, torch.int32, torch.int64)
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -107,6 +108,23 @@ def check_a_factor_of_another_dtype_keeps_the_dtype_of_the_tensor(ranks):
             assert "can't be cast" in str(error), error
         else:
             raise AssertionError("a fraction of integers was computed")
+
+
+def check_tensors_on_the_cpu_beside_another_default_device(ranks):
+    mine, sum_of_ranks = torch.full((ranks.size,), float(ranks.rank)), float(sum(range(ranks.size)))
+    out, sparse, columns = torch.empty(ranks.size), mine.to_sparse(), list(torch.empty(2, 2 * ranks.size).t())
+    layer = nn.Linear(2, 1)
+    torch.set_default_device("meta")
+    try:
+        dist.group.WORLD.all_to_all_single(out, mine, [], [])
+        vector = Parameters(layer.named_parameters()).vector()
+        dist.all_reduce(sparse)
+        dist.all_gather(columns[:ranks.size], torch.ones(2, device="cpu"))
+    finally:
+        torch.set_default_device(None)
+    assert vector.flat.is_cpu and out.tolist() == list(range(ranks.size))
+    assert (torch.stack(columns[:ranks.size]) == 1).all()
+    assert (sparse.to_dense() == sum_of_ranks).all()
 
 
 def check_shapes(ranks):
