@@ -11,6 +11,7 @@ from torch._C._distributed_c10d import (AllgatherOptions, AllreduceOptions, AllT
                                         BroadcastOptions, GatherOptions, ProcessGroup, ReduceOp, ReduceOptions,
                                         ReduceScatterOptions, ScatterOptions)
 from torch.autograd import profiler
+from torch.distributed import distributed_c10d
 
 from .._errors import ArgumentError, Error, Timeout, Unsupported
 from .._messages import ANY_RANK
@@ -526,9 +527,23 @@ class Group(ProcessGroup):
         if kind is not None:
             return kind
         self._schedules.expect_in_use()
+        if near is not None:
+            self._expect_no_other_backend(near.device.type)
         if near is not None and near.dtype not in _OWN_DTYPES:
             self._expect_same_dtype(near.dtype)
         return self._schedules.add(key, name, device, **members)
+
+    def _expect_no_other_backend(self, device: str) -> None:
+        """Refuses tensors of a device for which init_process_group or new_group names another backend.
+
+        Torch has dropped that backend, because this group is the whole process group.
+        """
+        for each in distributed_c10d._world.pg_backend_config.get(self, "").split(","):
+            named, _, backend = each.partition(":")
+            if named == device and backend not in ("", "lsched"):
+                raise as_torch_error(Unsupported(f"the group has the backend {backend} for {device} beside lsched, but "
+                                                 "lsched serves all devices of a group: create a group of each backend "
+                                                 "with new_group(backend=...)", "LSCHED_ERR_UNSUPPORTED"))
 
     def _rooted_kind(self, name: str, flat: torch.Tensor, root: int) -> Kind:
         """Returns the kind of a call that moves a block from the root or to the root."""

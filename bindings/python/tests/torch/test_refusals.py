@@ -137,6 +137,19 @@ def test_a_message_that_is_shorter_than_its_tensor_is_an_error():
                 "[LSCHED_ERR_BOUNDS]") in said, said
 
 
+def test_a_device_for_which_another_backend_is_named():
+    said = run(2, """
+    dist.all_to_all_single(torch.empty(2), torch.ones(2))
+    group = dist.new_group(backend="cpu:gloo,cuda:lsched")
+    try:
+        dist.all_reduce(torch.ones(2), group=group)
+    except RuntimeError as error:
+        say(f"refused {error}")
+    os._exit(0)
+    """, backend="cpu:lsched,cuda:gloo")
+    assert said.count("refused the group has the backend gloo for cpu beside lsched") == 2, said
+
+
 def test_conjugated_and_negated_tensors_are_resolved():
     said = run(2, """
     mine = torch.full((4,), 1 + 2j).conj()
