@@ -159,14 +159,16 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
     fresh.what.null = false;  // the new round has no result, so the older result is published for both rounds
     std::swap(fresh.data, slots_[*uncollected].data);
   }
-  at(queued_ - 1).put(writing_);
-  published_.store(what.to, std::memory_order_release);
-  // At most `results` buffers are queued, the application holds one, and one may be kept. So a spare buffer exists.
   if (is_combined)
     kept_ = uncollected;
   else if (uncollected)
     spares_.put(*uncollected);
-  writing_ = *spares_.take();
+  // At most `results` buffers are queued, the application holds one, and one may be kept. So a spare buffer exists. The
+  // spare buffer is taken before the new result is queued, because the application could collect that result at once,
+  // and make its buffer spare. The next round would then overwrite newest_.
+  const std::uint32_t done = std::exchange(writing_, *spares_.take());
+  at(queued_ - 1).put(done);
+  published_.store(what.to, std::memory_order_release);
   return slots_[writing_].data;
 }
 

@@ -168,7 +168,7 @@ struct delivering {
   lag_policy lag;
   value memory[k_history + 3]{};
   delivery its;
-  round_no published = 0;  ///< number of calls of publish() that have returned
+  std::atomic<round_no> published{0};  ///< number of calls of publish() that have returned, like instance::finished
   round_no collected = 0;
 
   void engine() {
@@ -179,7 +179,8 @@ struct delivering {
       its.publish(
           home,
           {.from = round - 1, .to = round, .contributors = one, .offers = one, .mine = 1, .null = is_null(round)});
-      published = round;
+      require(its.writing() != its.newest().data, "the next round overwrites the newest result");
+      published.store(round);
     }
   }
   /// Borrows every result, reads it in place, and reads it again before the next result is borrowed.
@@ -187,7 +188,7 @@ struct delivering {
     value seen = 0;
     const std::byte* lies_at = nullptr;
     for (unsigned i = 0; i < k_collects; ++i) {
-      const round_no due = published;
+      const round_no due = published.load();
       if (lies_at != nullptr) require(read_slowly(lies_at) == seen, "a lent result was overwritten");
       const auto one = its.borrow();
       require(one.has_value() || due <= collected, "a published result is not found");
@@ -199,7 +200,7 @@ struct delivering {
   }
   void application() {
     for (unsigned i = 0; i < k_collects; ++i) {
-      const round_no due = published;
+      const round_no due = published.load();
       value result = 0;
       const auto what = its.collect(bytes_of(result));
       require(what.has_value() || due <= collected, "a published result is not found");
