@@ -221,11 +221,11 @@ std::optional<delivery::loan> delivery::borrow() {
       if (const auto taken = at(taken_).take()) {
         const slot& first = slots_[*taken];
         lent_ = taken;
-        collected_ = first.what.to;
+        collected_ = first.what;
         ++taken_;
         return loan{first.data, first.what};
       }
-    } else if (collected_ >= published) {
+    } else if (collected_.to >= published) {
       return std::nullopt;
     }
     std::this_thread::yield();

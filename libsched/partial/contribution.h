@@ -242,8 +242,8 @@ class delivery {
   /// Copies a whole result to the parts `into`. Any thread.
   void copy(const std::byte* result, std::span<const target_part> into) const;
 
-  /// Application: returns the last round collected.
-  round_no collected() const { return collected_; }
+  /// Application: returns the rounds and the participation of the last result collected.
+  const delivered& collected() const { return collected_; }
 
  private:
   bool absorb(slot& into, slot& older);
@@ -260,7 +260,7 @@ class delivery {
   slot newest_{};                       ///< engine only
   std::optional<std::uint32_t> kept_;   ///< engine only: buffer of newest_, unless that buffer is queued
   std::uint64_t taken_ = 0;             ///< application only: number of results taken
-  round_no collected_ = 0;              ///< application only
+  delivered collected_{};               ///< application only
   std::optional<std::uint32_t> lent_;   ///< application only: slot that borrow() has returned
   std::atomic<round_no> published_{0};  ///< written by the engine, read by the application: the last published round
   spares spares_;

@@ -183,13 +183,19 @@ std::optional<failure> session::load_pending(std::span<const std::byte> image) {
 
 // --- results ---------------------------------------------------------------------------------------------------------
 
-/// Returns the report of a collect. If `got` is empty, no new result was collected.
+/// Returns the report of a collect. If `got` is empty, no new result was collected, and the report describes the last
+/// round that was collected.
 collect_report session::report_of(const std::optional<delivered>& got) const {
   const instance& rounds = *all_.rounds;
-  const round_no last = rounds.partial->results->collected(), over = finished_of(rounds);
-  const auto ranks = static_cast<std::uint64_t>(rounds.program->place().size);
-  return {got.value_or(delivered{.from = last, .to = last, .ranks = ranks}),
-          over == k_last_round ? counted(rounds, rounds.round) : std::max(over, last)};
+  const delivered& last = rounds.partial->results->collected();
+  const round_no over = finished_of(rounds);
+  const std::uint64_t ranks = last.to != 0 ? last.ranks : static_cast<std::uint64_t>(rounds.program->place().size);
+  return {got.value_or(delivered{.from = last.to,
+                                 .to = last.to,
+                                 .contributors = last.contributors,
+                                 .last_offers = last.last_offers,
+                                 .ranks = ranks}),
+          over == k_last_round ? counted(rounds, rounds.round) : std::max(over, last.to)};
 }
 
 std::uint64_t session::divisor_of(const delivered& got) const {
@@ -230,7 +236,7 @@ std::optional<delivered> session::take(std::span<const target_part> into) {
 collect_report session::hand_out(std::span<const target_part> into) {
   if (!taken_.what.null) results().copy(sum_.data(), into);
   const collect_report report = taken_;
-  taken_.what = {.from = report.what.to, .to = report.what.to};
+  taken_.what = report_of(std::nullopt).what;
   return report;
 }
 

@@ -197,7 +197,7 @@ TEST(delivery, is_empty_until_something_is_published_and_after_it_was_collected)
     EXPECT_EQ(it.place.collect(bytes_of(result))->to, 1u);
     EXPECT_EQ(result, gradient_of(1));
     EXPECT_FALSE(it.place.collect(bytes_of(result)).has_value());
-    EXPECT_EQ(it.place.collected(), 1u);
+    EXPECT_EQ(it.place.collected().to, 1u);
   }
 }
 

@@ -158,6 +158,7 @@ class session_bench {
     integers forgotten{};             ///< sum of the offers before the last model_sync
     std::uint64_t given_offers = 0;   ///< number of this rank's offers that its results include
     round_no given_up_to = 0;
+    delivered last{};  ///< the last result that this rank was given
     std::size_t epoch = 0;
     bool is_in_common = false;
     common_record common{};
@@ -301,13 +302,20 @@ class session_bench {
     }
     if (report.what.from == report.what.to) {
       EXPECT_TRUE(report.what.null);
-      EXPECT_EQ(report.what.mine + report.what.offers + report.what.last_offers, 0u);
+      EXPECT_EQ(report.what.mine + report.what.offers, 0u);
+      if (report.what.to == one.last.to && one.last.to != 0 && !may_have_dropped) {
+        EXPECT_EQ(report.what.contributors, one.last.contributors)
+            << "the last round is reported otherwise than before";
+        EXPECT_EQ(report.what.last_offers, one.last.last_offers);
+        EXPECT_EQ(report.what.ranks, one.last.ranks);
+      }
       // If a collect has returned the result of a flush, `to` is below given_up_to.
       EXPECT_LE(report.what.to, one.given_up_to);
       return false;
     }
     EXPECT_EQ(report.what.from, one.given_up_to) << "rank " << one.self << ": a round is reported twice or left out";
     one.given_up_to = report.what.to;
+    one.last = report.what;
     if (one.self == k_witness && !rules_.averages) {
       EXPECT_EQ(report.what.staleness, staleness_of(one, report.what));
     }
