@@ -42,27 +42,35 @@ void contribution::load(const std::byte* saved, std::uint64_t offers, round_no c
 }
 
 void contribution::deposit(std::span<const source_part> gradient, std::uint64_t offers, round_no call) {
-  const auto spare = spares_.take();  // never empty: of the three buffers, at most one is captured and one is pending
-  pending& fresh = buffers_[*spare];
-  if (const auto waiting = pending_.look()) {
-    const default_float_mode here;
-    const pending& old = buffers_[*waiting];
-    if (how_.merge) {
-      copy_parts(gradient, fresh.data);
-      how_.merge(old.data, fresh.data);
-    } else {
-      for_each_part(gradient, how_, [&](const source_part& piece, std::uint64_t begin, std::uint64_t) {
-        how_.reduce(old.data + begin, piece.data, fresh.data + begin, piece.count);
-      });
-    }
-    fresh.offers = old.offers + offers;
-    fresh.since = old.since;
-    if (pending_.replace(*waiting, *spare)) return spares_.put(*waiting);
+  const std::uint32_t spare = *spares_.take();
+  if (add_to_pending(gradient, offers, spare)) return;
+  copy_parts(gradient, buffers_[spare].data);
+  buffers_[spare].offers = offers;
+  buffers_[spare].since = call;
+  pending_.put(spare);
+}
+
+// Puts the sum of the pending contribution and `gradient`, in the buffer `sum`, in the place. Returns false if nothing
+// is pending, or if a capture has taken the pending contribution meanwhile.
+bool contribution::add_to_pending(std::span<const source_part> gradient, std::uint64_t offers, std::uint32_t sum) {
+  const auto waiting = pending_.look();
+  if (!waiting) return false;
+  const default_float_mode here;
+  const pending& old = buffers_[*waiting];
+  pending& fresh = buffers_[sum];
+  if (how_.merge) {
+    copy_parts(gradient, fresh.data);
+    how_.merge(old.data, fresh.data);
+  } else {
+    for_each_part(gradient, how_, [&](const source_part& piece, std::uint64_t begin, std::uint64_t) {
+      how_.reduce(old.data + begin, piece.data, fresh.data + begin, piece.count);
+    });
   }
-  copy_parts(gradient, fresh.data);
-  fresh.offers = offers;
-  fresh.since = call;
-  pending_.put(*spare);
+  fresh.offers = old.offers + offers;
+  fresh.since = old.since;
+  if (!pending_.replace(*waiting, sum)) return false;
+  spares_.put(*waiting);
+  return true;
 }
 
 void contribution::copy_parts(std::span<const source_part> gradient, std::byte* into) const {
@@ -80,12 +88,12 @@ void contribution::prepare(std::uint64_t begin, const source_part& one) {
 void contribution::commit(round_no call) {
   if (!prepared_) prepared_ = spares_.take();  // for a gradient without elements, prepare() was not called
   const std::uint32_t made = *std::exchange(prepared_, std::nullopt);
+  const std::uint32_t sum = *spares_.take();
+  const source_part whole{buffers_[made].data, how_.count};
+  if (add_to_pending(std::span(&whole, 1), 1, sum)) return spares_.put(made);
+  spares_.put(sum);
   buffers_[made].offers = 1;
   buffers_[made].since = call;
-  if (const auto waiting = pending_.take()) {
-    add(buffers_[*waiting], buffers_[made]);
-    spares_.put(*waiting);
-  }
   pending_.put(made);
 }
 

@@ -11,9 +11,9 @@
 //     collect (application)  takes the first uncollected result; the buffer is spare again after the copy, or when the
 //                            application takes the next result
 //
-// Three contribution buffers suffice: the captured buffer, the pending buffer, and the buffer that an offer fills.
-// Besides the queued results, two result buffers are needed: the engine writes one, and the application reads the
-// other. If results are combined, a third buffer keeps an uncombined copy of the newest result
+// Four contribution buffers suffice: the captured buffer, the pending buffer, the buffer that prepare() fills, and the
+// buffer that receives a sum. Besides the queued results, two result buffers are needed: the engine writes one, and the
+// application reads the other. If results are combined, a third buffer keeps an uncombined copy of the newest result
 // (docs/reference/shrink.md).
 //
 // Only the owner of a buffer accesses its plain fields. The exchanges are acq_rel, so the next owner sees these fields.
@@ -92,7 +92,7 @@ using target_part = part<std::byte>;
 /// Hands contributions from the application to the engine.
 class contribution {
  public:
-  static constexpr std::uint32_t k_buffers = 3;
+  static constexpr std::uint32_t k_buffers = 4;
   struct pending {
     std::byte* data = nullptr;
     std::uint64_t offers = 0;
@@ -100,7 +100,7 @@ class contribution {
   };
 
   contribution(combiner how, std::span<std::byte* const, k_buffers> memory)
-      : how_(std::move(how)), buffers_{{memory[0]}, {memory[1]}, {memory[2]}} {}
+      : how_(std::move(how)), buffers_{{memory[0]}, {memory[1]}, {memory[2]}, {memory[3]}} {}
 
   /// Application: adds a gradient to the pending contribution. `call` is the round for which the application calls with
   /// this offer. Reads the gradient once, or twice if a capture takes the pending buffer meanwhile.
@@ -116,8 +116,8 @@ class contribution {
   /// Application: copies a part of a gradient to a spare buffer, from element `begin` on. After all parts, commit()
   /// adds the whole gradient. Between the first prepare() and commit(), offer() must not be called.
   void prepare(std::uint64_t begin, const source_part& one);
-  /// Application: adds the prepared gradient to the pending contribution. A capture during this call may find nothing;
-  /// the next capture then finds the whole contribution.
+  /// Application: adds the prepared gradient to the pending contribution. A capture during this call takes the pending
+  /// contribution with or without the prepared gradient.
   void commit(round_no call);
   bool is_prepared() const { return prepared_.has_value(); }
 
@@ -154,6 +154,7 @@ class contribution {
  private:
   void copy_parts(std::span<const source_part> gradient, std::byte* into) const;
   void deposit(std::span<const source_part> gradient, std::uint64_t offers, round_no call);
+  bool add_to_pending(std::span<const source_part> gradient, std::uint64_t offers, std::uint32_t sum);
   void add(const pending& earlier, pending& later) const;
 
   combiner how_;

@@ -8,8 +8,9 @@ namespace models {
 namespace {
 
 TEST(hand_over_model, nothing_is_lost_and_nothing_counted_twice) {
-  for (const std::string_view scenario : {"offer", "withdraw", "leave", "latest", "accumulate", "history",
-                                          "lend latest", "lend history", "calls", "sender gives up", "two give up"})
+  for (const std::string_view scenario :
+       {"offer", "offer by bucket", "withdraw", "leave", "latest", "accumulate", "history", "lend latest",
+        "lend history", "calls", "sender gives up", "two give up"})
     expect_right(scenario);
 }
 
@@ -22,6 +23,9 @@ TEST(hand_over_model_bug, every_changed_line_is_caught) {
                  {"absorb_forgets_rounds", "accumulate"},
                  {"absorb_forgets_rounds", "history"},
                  {"takes_the_last_first", "history"},
+                 {"queues_before_it_takes_a_spare", "latest"},
+                 {"queues_before_it_takes_a_spare", "history"},
+                 {"commit_takes_what_is_pending", "offer by bucket"},
                  {"lends_what_it_gives_back", "lend latest"},
                  {"replaces_what_was_captured", "offer"},
                  {"asks_last_who_has_left", "leave"},

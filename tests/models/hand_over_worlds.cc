@@ -56,22 +56,30 @@ constexpr unsigned k_captures = 3;
 
 struct offering {
   value memory[contribution::k_buffers]{};
-  contribution its{k_adding, std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}};
+  contribution its{k_adding,
+                   std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2]), bytes_of(memory[3])}};
   value sent = 0;
   value withdrawn = 0;
+  std::uint64_t offered = 0;  ///< number of offers that are complete
   std::uint64_t offers_sent = 0;
   std::uint64_t offers_withdrawn = 0;
 
-  void application(bool withdraws) {
+  void application(bool withdraws, bool prepares) {
     for (unsigned i = 0; i < k_offers; ++i) {
       const value gradient = power(i);
-      its.offer(bytes_of(gradient));
+      if (prepares)
+        its.prepare(0, {bytes_of(gradient), 1}), its.commit(0);
+      else
+        its.offer(bytes_of(gradient));
+      if (!withdraws) offered = i + 1;
       if (withdraws && i == k_offers / 2) offers_withdrawn += its.withdraw();
     }
   }
   void engine() {
     for (unsigned round = 1; round <= k_captures; ++round) {
+      const std::uint64_t due = offered;
       const auto captured = its.capture().buffer;
+      require(captured || offers_sent >= due, "an offer misses the round before which it was complete");
       if (!captured) continue;
       sent += read_slowly(its.at(*captured).data);
       offers_sent += its.at(*captured).offers;
@@ -95,12 +103,12 @@ struct offering {
   }
 };
 
-template <bool withdraws>
+template <bool withdraws, bool prepares = false>
 models::report offer_against_capture(const circumstances& around) {
   threads all(around.model);
   offering* it = nullptr;
   all.set_up([&] { it = new offering; });
-  all.add("application", [it] { it->application(withdraws); });
+  all.add("application", [it] { it->application(withdraws, prepares); });
   all.add("engine", [it] { it->engine(); });
   all.expect([it](bool is_last) { return is_last ? it->fault(withdraws) : std::string(); });
   return explore(all, around.most);
@@ -112,7 +120,8 @@ models::report offer_against_capture(const circumstances& around) {
 /// then runs no further round.
 struct leaving {
   value memory[contribution::k_buffers]{};
-  contribution its{k_adding, std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}};
+  contribution its{k_adding,
+                   std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2]), bytes_of(memory[3])}};
   value sent = 0;
   bool is_over = false;
 
@@ -279,6 +288,7 @@ models::report times_of_calls(const circumstances& around) {
 
 const models::known_world k_worlds[] = {
     models::known_world({"offer", offer_against_capture<false>}),
+    models::known_world({"offer by bucket", offer_against_capture<false, true>}),
     models::known_world({"withdraw", offer_against_capture<true>}),
     models::known_world({"leave", leave_against_capture}),
     models::known_world({"latest", deliver_and_collect<lag_policy::latest>}),

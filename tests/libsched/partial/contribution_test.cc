@@ -42,8 +42,14 @@ values values_at(const std::byte* from) {
 }
 
 struct contribution_bench {
-  values memory[3]{};
-  contribution place{adds(), std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}};
+  explicit contribution_bench(combiner how = adds()) : place(std::move(how), places()) {}
+  std::array<std::byte*, contribution::k_buffers> places() {
+    std::array<std::byte*, contribution::k_buffers> all;
+    std::ranges::transform(memory, all.begin(), bytes_of);
+    return all;
+  }
+  values memory[contribution::k_buffers]{};
+  contribution place;
 };
 
 struct delivery_bench {
@@ -119,6 +125,33 @@ TEST(contribution, withdraw_takes_what_is_pending_and_nothing_else) {
   EXPECT_FALSE(it.place.capture().buffer.has_value());
   it.place.offer(bytes_of(gradient));
   EXPECT_EQ(it.place.withdraw(), 1u);
+}
+
+TEST(contribution, a_capture_during_a_commit_takes_what_was_offered_before) {
+  std::optional<std::uint32_t> captured;
+  contribution* place = nullptr;
+  combiner how = adds();
+  how.merge = [&](const std::byte* earlier, std::byte* later) {
+    captured = place->capture().buffer;
+    find_reduce(kernel::sum, dtype::u64)(earlier, later, later, k_count);
+  };
+  contribution_bench it(how);
+  place = &it.place;
+  values one = gradient_of(1), two = gradient_of(2);
+  for (int again = 0; again < 5; ++again) {  // no buffer is lost
+    it.place.offer(bytes_of(one), 2);
+    it.place.prepare(0, {bytes_of(two), k_count});
+    it.place.commit(3);
+    ASSERT_TRUE(captured.has_value());
+    EXPECT_EQ(values_at(it.place.at(*captured).data), one);
+    EXPECT_EQ(it.place.at(*captured).offers, 1u);
+    it.place.done(*captured);
+    const auto next = it.place.capture().buffer;
+    ASSERT_TRUE(next.has_value());
+    EXPECT_EQ(values_at(it.place.at(*next).data), two);
+    EXPECT_EQ(it.place.at(*next).since, 3u);
+    it.place.done(*next);
+  }
 }
 
 // --- contribution, two threads ---------------------------------------------------------------------------------------
