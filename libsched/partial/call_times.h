@@ -39,17 +39,18 @@ class call_times {
     return time_ns;
   }
 
-  /// Application: returns the median time between successive calls, over the last 64 rounds at most. Returns nothing if
+  /// Any thread: returns the median time between successive calls, over the last 64 rounds at most. Returns nothing if
   /// fewer than 8 such times exist. A call for several rounds counts once.
   std::optional<std::uint64_t> median_between() const {
     constexpr std::size_t k_most = 64;
     constexpr std::ptrdiff_t k_least = 8;
-    const round_no newest = last_.load(std::memory_order_relaxed);
+    const round_no newest = last();
     std::array<std::uint64_t, k_most> between{};
     auto end = between.begin();
     for (round_no i = newest; i > 1 && i + k_most > newest; --i) {
-      const std::uint64_t one = *of(i) - *of(i - 1);
-      if (one != 0) *end++ = one;
+      const auto later = of(i), earlier = of(i - 1);
+      if (!later || !earlier) break;  // calls of another thread may have overwritten these times
+      if (*later != *earlier) *end++ = *later - *earlier;
     }
     if (end - between.begin() < k_least) return std::nullopt;
     const auto middle = between.begin() + (end - between.begin()) / 2;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <numeric>
 #include <thread>
 
@@ -74,6 +75,24 @@ TEST(call_times, have_a_median_of_the_time_between_two_once_there_are_enough) {
   EXPECT_EQ(it.median_between(), 70u) << "another 90: missing rounds do not count";
   for (round_no round = 41; round <= 2 * k_kept; ++round) it.note(round, now_ns += round <= 2 * k_kept - 40 ? 7 : 5);
   EXPECT_EQ(it.median_between(), 5u) << "40 of the last 64 times";
+}
+
+// A call after a long skip overwrites all times while another thread reads them.
+TEST(call_times, have_a_median_while_a_call_replaces_all_of_them) {
+  const int calls = testing::sampled() ? 20'000 : 200'000;
+  call_times it;
+  std::atomic<bool> is_over{false};
+  std::thread application([&] {
+    round_no round = 0;
+    std::uint64_t now_ns = 1000;
+    for (int i = 0; i < calls; ++i) it.note(round += i % 16 == 0 ? 2 * k_kept : 1, now_ns += 10);
+    is_over.store(true);
+  });
+  while (!is_over.load()) {
+    const auto median = it.median_between();
+    if (median && *median != 10) ADD_FAILURE() << *median;
+  }
+  application.join();
 }
 
 TEST(call_times, are_those_of_their_round_while_more_are_noted) {
