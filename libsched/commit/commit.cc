@@ -306,10 +306,7 @@ void schedule_commit::remove_orphans() {
 }
 
 void schedule_commit::abandon() {
-  for (instance* const one : made()) {
-    engine_.cancel(*one);
-    (void)engine_.remove(*one);
-  }
+  for (instance* const one : made()) engine_.abandon(*one);
 }
 
 }  // namespace lsched

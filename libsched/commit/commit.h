@@ -52,7 +52,8 @@ class commitment {
  public:
   virtual ~commitment() = default;
 
-  /// Abandons an unfinished commit whose outcome this rank no longer needs. Engine's owner only.
+  /// Abandons an unfinished commit whose outcome this rank no longer needs. The commit frees its objects when it ends.
+  /// Engine's owner only.
   virtual void abandon() = 0;
 
   commitment(const commitment&) = delete;

@@ -93,9 +93,7 @@ rank commit_queue::give_up(const commitment& late) {
     board_->give_up(missing_);
     (void)advance();
   } else {
-    const failure why{status::timeout, "the commit timed out, because earlier commits of this rank are incomplete"};
-    (*found)->refuse(why);
-    (*found)->withdraw(why);
+    (*found)->refuse({status::timeout, "the commit timed out, because earlier commits of this rank are incomplete"});
   }
   return missing;
 }

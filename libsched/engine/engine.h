@@ -107,6 +107,10 @@ class engine {
   /// cancelled it. Does nothing if the instance is closed.
   void cancel(instance& inst);
 
+  /// Cancels and removes an instance whose commit this rank has given up, and for which no round was called. Makes no
+  /// step, because a step may end the commit and free its instances.
+  void abandon(instance& inst);
+
   /// Returns OK if the caller may reuse the memory of a failed instance. No peer begins to read that memory after this
   /// call. Notifies the ranks that do not know of the failure. Returns PENDING while jobs are in flight or while
   /// `*reader` still reads the memory, and DEVICE if jobs were left to the device. Other errors are those of

@@ -108,6 +108,12 @@ void engine::cancel(instance& inst) {
   step();
 }
 
+void engine::abandon(instance& inst) {
+  give_up(inst);
+  fail(inst, status::cancelled, inst.members->place().self);
+  (void)remove(inst);
+}
+
 // Gives up a failed instance before the check, so that no peer begins to read this rank's memory.
 status engine::check_readers(instance& inst, rank* reader) {
   *reader = k_no_rank;
