@@ -136,7 +136,8 @@ void publish_result(instance& inst, const round_totals& totals, bool is_null) {
                          .mine = mine,
                          .staleness = mine == 0 || since >= round ? 0 : round - since,
                          .null = is_null};
-  partial.results->publish(inst.cells[partial.output_buffer].storage, result);
+  std::byte*& storage = inst.cells[partial.output_buffer].storage;
+  storage = partial.results->publish(storage, result);
   partial.stats->finish(result, trace_buffer::now_ns());
   if (partial.captured) partial.offers->done(*std::exchange(partial.captured, std::nullopt));
 }
@@ -152,7 +153,6 @@ void adopt_result(instance& inst, const last_result& theirs) {
   const std::uint64_t bytes = inst.program->buffers()[inst.partial->output_buffer].bytes();
   if (theirs.data != nullptr && bytes > 0) std::memcpy(output.storage, theirs.data, bytes);
   publish_result(inst, theirs.totals, theirs.data == nullptr);
-  output.storage = inst.partial->results->writing();
   inst.finished.store(inst.round);
 }
 

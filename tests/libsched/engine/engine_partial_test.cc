@@ -767,6 +767,25 @@ TEST(partial_leave, ranks_that_have_closed_may_be_removed_while_others_are_closi
     }
 }
 
+TEST(partial_leave, an_instance_that_fails_while_it_closes_has_every_buffer_once) {
+  for (const std::uint64_t seed : {1u, 2u, 3u})
+    for (const rank size : {3, 5}) {
+      partial_bench bench(size, seed, {activation_policy::solo, 0}, lag_policy::latest);
+      bench.world.set_pace(0, 20);
+      for (rank r = 0; r < size; ++r) bench.leave(r);
+      const auto is_closing = [](const instance* one) { return one->phase == phase::closing; };
+      ASSERT_TRUE(bench.world.run_until([&] { return std::ranges::any_of(bench.its, is_closing); }));
+      const auto who = static_cast<rank>(std::ranges::find_if(bench.its, is_closing) - bench.its.begin());
+      instance& one = bench.at(who);
+      bench.world.at(who).lose(one, (who + 1) % size);
+      bench.world.at(who).strip(one);
+      std::vector<std::byte*> all = one.partial->results->memory();
+      std::ranges::sort(all);
+      EXPECT_EQ(std::ranges::adjacent_find(all), all.end()) << bench.world.describe();
+      EXPECT_EQ(one.owned.size(), contribution::k_buffers + all.size());
+    }
+}
+
 TEST(partial, another_schedule_may_come_after_one_has_gone) {
   lockstep_world world(5, 3);
   for (int i = 0; i < 4; ++i) {
