@@ -167,8 +167,9 @@ class endpoint {
   /// has already reached `round`, requests nothing and returns true. A later call replaces the requested round.
   virtual bool arm(link_id link, round_no round) = 0;
 
-  /// Withdraws the request of arm(). A transport may also stop waiting for a payload of the link. A completion that was
-  /// not polled yet is dropped.
+  /// Withdraws the request of arm(). A completion that was not polled yet is dropped. A transport may also stop waiting
+  /// for a payload of the link. A transport that then still writes the payload to its target must return UNSUPPORTED
+  /// from check_readers().
   virtual void disarm(link_id link) = 0;
 
   /// Returns up to `out.size()` completions.

@@ -185,10 +185,11 @@ bool net_endpoint::arm(link_id link, round_no round) {
   return false;
 }
 
-// A payload whose send is withdrawn is not read from the caller's memory any more.
+// A payload whose send is withdrawn is not read from the caller's memory any more. A payload whose receive is withdrawn
+// is not written to the target any more, and the rest of it is dropped.
 void net_endpoint::disarm(link_id link) {
-  const net_link& state = links_[link];
-  if (!state.spec.outgoing && state.wait_for != wait::signal) return;
+  net_link& state = links_[link];
+  if (state.wait_for == wait::message) state.withdrawn = state.round;
   connection* const to = open_connection_to(state.spec.peer);
   if (state.is_sending() && to != nullptr && to->bulk.abandon(link)) note_unwritten(*to);
   awaited_.forget(link);
@@ -340,7 +341,8 @@ bool net_endpoint::part(const frame& about, const message_head& what) {
   const link_id link = links_.find(about.instance, reading_from_, false, about.index);
   if (link == k_no_link || !links_[link].is_live) return true;
   net_link& state = links_[link];
-  if (state.spec.signal || what.null != 0 || !is_awaited(link, about.value) || state.ready != about.value) return false;
+  if (!is_awaited(link, about.value)) return about.value != 0 && state.withdrawn == about.value;
+  if (state.spec.signal || what.null != 0 || state.ready != about.value) return false;
   if (!state.is_large(what.bytes) || what.bytes > state.spec.capacity) return false;
   if (!state.spec.in_place && what.bytes > state.into.bytes) return false;
   if (state.moved == 0) state.incoming = {nullptr, what.bytes, what.tally, false};

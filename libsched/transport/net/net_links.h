@@ -63,6 +63,7 @@ struct net_link {
   std::byte* landing = nullptr;     ///< memory for payloads that no cell can hold, and that are read in place
   message_target into{};
   arrival incoming{};
+  round_no withdrawn = 0;        ///< last round whose receive was withdrawn by disarm()
   std::uint64_t moved = 0;       ///< number of bytes of the payload that have arrived on the bulk socket
   bool lands_in_target = false;  ///< the payload that arrives on the control socket goes to `into`, not to a cell
 

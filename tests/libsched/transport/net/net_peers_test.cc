@@ -241,6 +241,42 @@ TEST_P(net_data, invalidates_a_payload_that_was_given_up) {
   EXPECT_TRUE(std::ranges::none_of(target, [](std::byte one) { return one == std::byte{9}; }));
 }
 
+TEST_P(net_data, writes_nothing_to_a_target_whose_receive_was_withdrawn) {
+  constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
+  const auto ends = open_all(2, GetParam());
+  net_endpoint &from = *ends[0], &to = *ends[1];
+  const one_edge edge(from, to, 2, {.capacity = k_bytes});
+  const std::vector<std::byte> source(k_bytes, std::byte{7});
+  std::vector<std::byte> target(k_bytes);
+  arrival news;
+  ASSERT_FALSE(to.receive(edge.in, 1, target.data(), news));
+  ASSERT_FALSE(from.send(edge.out, 1, {source.data(), k_bytes}));
+  ASSERT_TRUE(poll_until({&from, &to}, [&] { return target.front() == std::byte{7}; }));
+  ASSERT_EQ(target.back(), std::byte{}) << "the whole payload has arrived, so nothing can be withdrawn";
+  to.disarm(edge.in);
+  EXPECT_FALSE(to.is_listening());
+  std::ranges::fill(target, std::byte{});
+  bool is_sent = false;
+  EXPECT_TRUE(poll_until({&to}, [&] {
+    std::array<completion, 4> some;
+    is_sent = is_sent || from.poll(some) != 0;
+    from.flush();
+    return is_sent;
+  }));
+  // The next message follows the rest of the payload.
+  ASSERT_FALSE(to.receive(edge.in, 2, target.data(), news));
+  ASSERT_FALSE(from.send(edge.out, 2, {source.data(), 1 << 20}));
+  bool is_there = false;
+  EXPECT_TRUE(poll_until({&from}, [&] {
+    std::array<completion, 4> some;
+    is_there = is_there || to.poll(some) != 0;
+    to.flush();
+    return is_there;
+  }));
+  EXPECT_EQ(to.health(), status::ok);
+  EXPECT_EQ(std::ranges::count(target, std::byte{7}), 1 << 20);
+}
+
 // A signal that waits behind many messages is written as soon as there is room, without a further call.
 TEST_P(net_data, writes_values_behind_many_messages) {
   const auto ends = open_all(2, GetParam());
