@@ -369,7 +369,9 @@ void mailbox::take_what_has_come(rank peer) {
   if (net_.receive(from.in, from.received, {}, news) && take_announced(peer, news)) listen(peer);
 }
 
-// Receives from any sender fail, too, because they may have waited for a message from the lost rank.
+// The driver repeats this call as long as a lost rank is on record. If the member has left the world but is alive, its
+// last messages may still arrive. Receives from any sender fail, too, because they may have waited for a message from
+// the lost rank. Receives that are posted later wait for the other members.
 void mailbox::lose(rank member) {
   if (!is_linked_) {
     const rank first = engine_.culprit_of_loss(*members_, member);
@@ -377,7 +379,11 @@ void mailbox::lose(rank member) {
                    "rank " + std::to_string(first) + " died, or closed its world, before all ranks had a mailbox",
                    first});
   }
+  line& with = line_of(member);
   end_sends(member, status::peer);
+  const bool is_alive = !net_.liveness().is_lost(members_->home_of(member));
+  if (is_alive && with.last && with.in_verdict == status::ok) return;
+  if (std::exchange(with.is_lost, true)) return;
   end_receives(member, status::peer);
   end_receives_from_anybody(member, status::peer);
 }

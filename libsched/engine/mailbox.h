@@ -111,6 +111,7 @@ class mailbox final : public message_sink {
     posted_message* target = nullptr;  ///< receive that matches the announced message; null: the message is kept
     kept_message arriving{};
     std::optional<round_no> last{};                            ///< number of the last message, once the peer has left
+    bool is_lost = false;                                      ///< lose() has ended both directions
     status out_verdict = status::ok, in_verdict = status::ok;  ///< if not ok: the error that has ended this direction
   };
 

@@ -22,6 +22,7 @@ namespace lsched::testing {
 namespace {
 
 constexpr std::uint64_t k_soon_ns = 30'000'000;
+constexpr std::uint64_t k_liveness_ns = 50'000'000;  ///< time between two looks for dead ranks
 
 TEST(messages, of_random_programs_of_threads_arrive_once_and_in_order) {
   run_as_threads(perform_message_program, 1, full() ? 80'000 : few_seeds(150));
@@ -400,6 +401,12 @@ TEST(messages, of_a_rank_that_is_killed_end_with_its_name) {
       lsched_message* kept = here.receive(2, 1, &got, sizeof got);
       if (here.wait(kept) != LSCHED_OK || got != 2) return 8;
     }
+    lsched_message* later = here.receive(LSCHED_ANY_RANK, 7, &any, sizeof any);
+    const lsched_status first = here.wait(later, 4 * k_liveness_ns);
+    if (first != LSCHED_OK && first != LSCHED_ERR_TIMEOUT) return 10;
+    sent = here.send(1 - self, 7, &memory, sizeof memory);
+    if (first != LSCHED_OK && here.wait(later) != LSCHED_OK) return 11;
+    if (here.wait(sent) != LSCHED_OK || any != 1 - self) return 12;
     return ::testing::Test::HasFailure() ? 9 : 0;
   };
   child_ranks children(3, life);
