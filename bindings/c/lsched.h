@@ -839,8 +839,8 @@ LSCHED_CHECKED lsched_status lsched_receive_post(lsched_mailbox* mailbox, int32_
  * Blocks: at most timeout_ns.
  * Errors: TIMEOUT (names the other rank; nothing has changed: call again, or call lsched_message_cancel); BOUNDS (the
  * message is longer than the receive's `room`, and `data` is unchanged); PEER (the other rank, which is named, is lost
- * or has destroyed its mailbox); NOMEM (an unexpected message of the other rank could not be stored, and no later
- * message of that rank will be received); and the errors of the create. */
+ * or has destroyed its mailbox); NOMEM (this message of the other rank arrived before its receive was posted, and was
+ * dropped because no memory was left); and the errors of the create. */
 LSCHED_CHECKED lsched_status lsched_message_wait(lsched_message** message, uint64_t timeout_ns, lsched_arrival* what,
                                                  lsched_diagnostic* diagnostic);
 

@@ -170,8 +170,8 @@ void mailbox::end_as_lost(posted_message& one, rank peer, status verdict) {
 
 void mailbox::deliver(posted_message& to, const kept_message& from) {
   to.source = from.source, to.tag_received = from.tag, to.bytes_received = from.bytes;
-  if (from.bytes > to.bytes) return end(to, status::bounds);
   if (from.is_lost) return end(to, status::no_memory);
+  if (from.bytes > to.bytes) return end(to, status::bounds);
   if (from.bytes > 0) std::memcpy(to.memory, from.memory.get(), from.bytes);
   end(to, status::ok);
 }
