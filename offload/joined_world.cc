@@ -66,10 +66,10 @@ queued_commit joined_world::queue(const commit_request& request) {
   return made;
 }
 
-std::shared_ptr<mailbox_commit> joined_world::queue_mailbox() {
+std::shared_ptr<mailbox_commit> joined_world::queue_mailbox(const std::optional<failure>& unable) {
   std::shared_ptr<mailbox_commit> made;
   process_.driver().with_engine([&] {
-    made = std::make_shared<mailbox_commit>(process_.engine(), members_, commits_->next_number());
+    made = std::make_shared<mailbox_commit>(process_.engine(), members_, commits_->next_number(), unable);
     commits_->add(made);
   });
   open_.add(made.get(), "a mailbox");

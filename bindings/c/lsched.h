@@ -30,9 +30,9 @@
  *     (Errors) does not list them. PEER means that a rank of this node died. The diagnostics of all ranks name the same
  *     rank: the first that was found dead.
  *  7. Collective functions. All ranks of the world call them, in the same order. A rank whose own arguments are invalid
- *     still takes part: every rank then returns an error that names this rank and the invalid argument. A NULL world or
- *     builder is the only exception: that call returns at once, and the other ranks wait until their commit timeout
- *     expires.
+ *     still takes part: every rank then returns an error that names this rank and the invalid argument. There are two
+ *     exceptions, which return at once. With a NULL world or builder, the other ranks wait until their commit timeout
+ *     expires. After an error of lsched_flush or lsched_model_sync, they wait until this rank calls again.
  *  8. Floating point. Arithmetic on the host runs in the default mode: round to nearest even, keep subnormals, trap
  *     nothing. The modes of the caller's threads (fesetround, flush to zero) do not change results, and no call changes
  *     a mode. Any call may raise exception flags (fetestexcept).

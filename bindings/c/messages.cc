@@ -107,14 +107,14 @@ using namespace lsched;
 extern "C" {
 
 lsched_status lsched_mailbox_create(lsched_world* world, lsched_mailbox** mailbox, lsched_diagnostic* diagnostic) {
-  if (world == nullptr || mailbox == nullptr)
-    return report(diagnostic, {status::argument, world == nullptr ? "world is null" : "mailbox is null"});
+  if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
   return guarded(diagnostic, [&] {
     auto made = std::make_unique<lsched_mailbox>();
     made->world = world;
     look_for_gpu();
-    made->commit = world->joined.queue_mailbox();
     std::optional<failure> why;
+    if (mailbox == nullptr) why = failure{status::argument, "mailbox is null"};
+    made->commit = world->joined.queue_mailbox(std::exchange(why, std::nullopt));
     if (world->creates_wait.load()) why = world->joined.await(*made->commit);
     if (!why) why = made->commit->refused();
     if (why) {

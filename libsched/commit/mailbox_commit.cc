@@ -2,10 +2,11 @@
 
 namespace lsched {
 
-mailbox_commit::mailbox_commit(engine& where, membership_ptr members, std::uint64_t number)
+mailbox_commit::mailbox_commit(engine& where, membership_ptr members, std::uint64_t number,
+                               const std::optional<failure>& unable)
     : commitment(members, number, "a mailbox"), made_(std::make_unique<mailbox>(where, std::move(members))) {
-  if (made_->why())
-    refuse(*made_->why());
+  if (unable || made_->why())
+    refuse(unable ? *unable : *made_->why());
   else
     record_.addresses[0] = made_->address();
 }

@@ -10,8 +10,9 @@ namespace lsched {
 
 class mailbox_commit final : public commitment {
  public:
-  /// Reserves all resources. Engine's owner only.
-  mailbox_commit(engine& where, membership_ptr members, std::uint64_t number);
+  /// Reserves all resources. Engine's owner only. If this rank cannot create the mailbox, the caller passes the reason
+  /// in `unable`, and the commit fails on all ranks.
+  mailbox_commit(engine& where, membership_ptr members, std::uint64_t number, const std::optional<failure>& unable);
 
   /// Returns the mailbox. Messages may be posted at once, but their transfer begins only after the commit has
   /// succeeded. The mailbox lives as long as this object.

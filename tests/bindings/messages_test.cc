@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <latch>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -309,6 +310,18 @@ TEST(messages, may_be_posted_before_anybody_else_has_a_mailbox) {
     ASSERT_EQ(create_barrier(mine, &barrier, &here.why), LSCHED_OK);
     EXPECT_EQ(lsched_run(barrier, k_limit_ns, &here.why), LSCHED_OK) << here.why.text;
     EXPECT_EQ(lsched_schedule_destroy(barrier, k_limit_ns, &here.why), LSCHED_OK);
+  });
+}
+
+TEST(messages, of_a_mailbox_that_a_rank_cannot_take_are_refused_on_all_ranks) {
+  as_ranks(3, [&](lsched_world* mine, std::int32_t r) {
+    lsched_mailbox* made = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_mailbox_create(mine, r == 1 ? nullptr : &made, &why), LSCHED_ERR_ARGUMENT);
+    EXPECT_NE(std::string(why.text).find("mailbox is null"), std::string::npos) << why.text;
+    if (r != 1) EXPECT_EQ(why.rank, 1) << why.text;
+    EXPECT_EQ(made, nullptr);
+    box after(mine);
   });
 }
 
