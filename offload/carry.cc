@@ -56,12 +56,14 @@ std::optional<failure> joined_world::exchange_results(handover& of) {
   return why;
 }
 
-/// Waits until a message has ended. If the transfer has not begun within the commit timeout, withdraws the message.
+/// Waits until a message has ended, at most for twice the commit timeout. After the first timeout, withdraws the
+/// message unless its transfer has begun. After the second timeout, gives up all transfers of the mailbox.
 std::optional<failure> joined_world::await(mailbox_commit& of, posted_message& one) {
   driver& by = process_.driver();
   if (by.wait(one.progress, driver::clock::now() + commit_timeout_) == status::timeout) {
     by.with_engine([&] { (void)of.made().take_back(one); });
-    while (by.wait(one.progress, driver::clock::now() + commit_timeout_) == status::timeout) continue;
+    if (by.wait(one.progress, driver::clock::now() + commit_timeout_) == status::timeout)
+      by.with_engine([&] { of.made().give_up(status::timeout); });
   }
   const status verdict = one.progress.verdict.load();
   if (verdict == status::ok) return std::nullopt;

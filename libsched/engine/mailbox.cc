@@ -408,10 +408,18 @@ void mailbox::fail(status why, rank culprit) {
   if (!is_linked_) return refuse({why, std::string(text_of(why)), blamed});
   net_.close_to_readers(id_, {net_.place().self, status::cancelled});
   rank reader = k_no_rank;
-  const bool is_read = net_.check_readers(id_, &reader) == status::pending;
+  end_all(why, blamed, net_.check_readers(id_, &reader) != status::pending);
+}
+
+void mailbox::give_up(status why) {
+  net_.close_to_readers(id_, {net_.place().self, status::cancelled});
+  end_all(why, k_no_rank, true);
+}
+
+void mailbox::end_all(status why, rank blamed, bool with_sends) {
   for (rank peer = 0; peer < members_->place().size; ++peer) {
     if (peer == self()) continue;
-    if (!is_read) end_sends(peer, why);
+    if (with_sends) end_sends(peer, why);
     end_receives(peer, why);
   }
   end_receives_from_anybody(blamed, why);

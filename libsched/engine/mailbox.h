@@ -91,6 +91,10 @@ class mailbox final : public message_sink {
   void leave(rank member, std::optional<round_no> last) override;
   void fail(status why, rank culprit) override;
 
+  /// Ends all messages with `why`, also those whose transfer has begun. Receive buffers are no longer written. Peers
+  /// may still read the memory of a send, so that memory must outlive the mailbox.
+  void give_up(status why);
+
  private:
   /// An unexpected message: no matching receive was posted when the message arrived.
   struct kept_message {
@@ -133,6 +137,7 @@ class mailbox final : public message_sink {
   void end_sends(rank peer, status verdict);
   void end_receives(rank peer, status verdict);
   void end_receives_from_anybody(rank culprit, status verdict);
+  void end_all(status why, rank blamed, bool with_sends);
   std::vector<rank> ranks_awaited_by(const posted_message& one) const;
 
   engine& engine_;
