@@ -177,11 +177,7 @@ result<new_world> joined_world::await(std::unique_ptr<meeting> made, driver::clo
   result<new_world> answer = failure{status::internal};
   by.with_engine([&] {
     if (is_late && !made->give_up()) {
-      answer = failure{
-          status::timeout,
-          "rank " + std::to_string(made->first()) +
-              ", the first listed rank, did not decide in time whether the new world exists: check that this rank runs",
-          made->first()};
+      answer = made->undecided();
       return process_.engine().adopt(std::move(made));
     }
     if (made->made() != nullptr)

@@ -333,10 +333,12 @@ LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32
  * lsched_carry moves partial schedules to the new world. Ordinary schedules must be created again there. `world` stays
  * open and must still be closed. docs/reference/shrink.md shows a training loop.
  * Thread: any, one call at a time.
- * Blocks: until all survivors have called, at most timeout_ns.
+ * Blocks: until all survivors have called, at most timeout_ns. Between hosts, if all survivors have called but a rank
+ * does not decide, at most commit_timeout_ns longer.
  * Memory: as lsched_split.
- * Errors: TIMEOUT (names a rank that is alive and did not call, the same rank on all callers; the call may be
- * repeated); PEER (the network is cut, and only the other side may go on); UNSUPPORTED (MPI); ARGUMENT; NOMEM. */
+ * Errors: TIMEOUT (names a rank that is alive and did not call or did not decide, the same rank on all callers; the
+ * call may be repeated); PEER (the network is cut, and only the other side may go on); UNSUPPORTED (MPI); ARGUMENT;
+ * NOMEM. */
 LSCHED_CHECKED lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_world** survivors,
                                            lsched_diagnostic* diagnostic);
 

@@ -112,6 +112,14 @@ failure meeting::late(rank member) const {
   return why;
 }
 
+failure meeting::undecided() const {
+  const rank who = is_of_survivors_ ? missing_ : ranks_.front();
+  return {status::timeout,
+          (who == k_no_rank ? "some rank" : "rank " + std::to_string(who)) +
+              " did not decide in time whether the new world exists: check that this rank runs",
+          who};
+}
+
 /// Returns the error of survivors that may not continue, because `member` may be on the larger side of a cut.
 failure meeting::cut_off(rank member) const {
   return {status::peer,

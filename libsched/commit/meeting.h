@@ -35,7 +35,8 @@ class meeting final : public engine_task {
   /// Returns the error. Valid once the meeting has failed.
   const failure& why() const { return why_; }
 
-  rank first() const { return ranks_.front(); }
+  /// Returns the error of a meeting that give_up() could not end, because a member did not decide in time.
+  failure undecided() const;
   bool is_of_survivors() const { return is_of_survivors_; }
 
   /// Returns the new world after success; take_board() returns its board.
