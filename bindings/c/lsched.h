@@ -323,7 +323,8 @@ LSCHED_CHECKED lsched_status lsched_split(lsched_world* world, int32_t color, in
  * Memory: as lsched_split.
  * Errors: PEER; NOMEM; ARGUMENT (no such rank, a rank is listed twice, or this rank is not listed); TIMEOUT (names a
  * rank that did not call with this list and tag; over MPI only the diagnostic of the first listed rank names such a
- * rank). After TIMEOUT no world has been created, and a later call may succeed. */
+ * rank). After TIMEOUT no world has been created, and a later call may succeed. Between hosts, other listed ranks may
+ * have created the world; this rank has then closed it. */
 LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int32_t count, int32_t tag,
                                                 lsched_world** made, lsched_diagnostic* diagnostic);
 
