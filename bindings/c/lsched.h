@@ -361,7 +361,8 @@ LSCHED_API int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const
  * NULL is OK.
  * Thread: any, once, with no other call on this world.
  * Blocks: until the progress thread has ended (one step).
- * Memory: the handle becomes invalid. Closing the last world that shares the engine frees all memory of lsched_alloc.
+ * Memory: the handle becomes invalid. Closing the last world that shares the engine frees the memory of lsched_alloc
+ * that other ranks can read.
  * Errors: BUSY (schedules or mailboxes of the world exist; nothing has changed); STATE (ranks communicated through MPI,
  * and MPI_Finalize preceded this call; the world is closed nevertheless). */
 LSCHED_CHECKED lsched_status lsched_world_close(lsched_world* world);
@@ -397,9 +398,11 @@ LSCHED_CHECKED lsched_status lsched_node_of(const lsched_world* world, int32_t r
 LSCHED_CHECKED lsched_status lsched_progress(lsched_world* world, int* moved);
 
 /** Allocates memory that ranks of this node can read directly, so that large messages from this memory need no staging
- * copy. The memory is 64-byte aligned, has unspecified contents, and is left out of core dumps.
+ * copy. The memory is 64-byte aligned, has unspecified contents, and is left out of core dumps. A rank that shares
+ * memory with no other rank gets ordinary memory, which is part of core dumps.
  * Thread: any. Blocks: never.
- * Memory: valid until lsched_free, or until the last world that shares the engine is closed.
+ * Memory: valid until lsched_free, or until the last world that shares the engine is closed. Ordinary memory is valid
+ * until lsched_free.
  * Errors: NOMEM, ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_alloc(lsched_world* world, uint64_t bytes, void** memory);
 /** Frees memory of lsched_alloc. No schedule may still be bound to the memory. NULL is OK.
