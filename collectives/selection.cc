@@ -38,8 +38,9 @@ struct share {
 /// copy, because the transfer of cache lines from another rank takes most of the time.
 double copies_of(unsigned passes, double vector_bytes) { return vector_bytes > 512 * 1024 ? passes / 2.0 : 1; }
 
-/// Sums the work of the ops of one rank. The transport copies received data to a buffer, except data that a reduction
-/// reads directly. If peers cannot read the memory of sent data, the sender copies the data once.
+/// Sums the work of the ops of one rank. Inside a node the transport copies received data to a buffer, except data that
+/// a reduction reads directly. If peers cannot read the memory of sent data, the sender copies the data once. Between
+/// nodes all data passes the network, which carries both directions at the same time.
 class account {
  public:
   account(const schedule& program, const topology& around, bool combines)
@@ -51,10 +52,11 @@ class account {
     for (const op& o : program_.ops()) {
       if (is_communication(o.kind)) count_message(o);
       if (o.kind == op_kind::send && is_foreign(o.a) && is_new(o)) total_.bytes += copying(o, around_.near);
-      if (o.kind == op_kind::recv && !o.in_place) total_.bytes += copying(o, wire_to(o.peer));
+      if (o.kind == op_kind::recv && is_near(o.peer) && !o.in_place) total_.bytes += copying(o, around_.near);
       if (o.kind == op_kind::compute) total_.bytes += copying(o, around_.near) * copies_of(passes_of(o), longest_);
     }
     total_.messages = std::max(sends_, receives_);
+    total_.bytes += std::max(far_sent_, far_received_);
     total_.far /= std::max(1.0, sends_ + receives_);
     return total_;
   }
@@ -84,6 +86,7 @@ class account {
     const bool is_out = is_outgoing(o.kind);
     ++(is_out ? sends_ : receives_);
     if (!is_near(o.peer)) ++total_.far;
+    if (!is_near(o.peer) && is_payload(o.kind)) (is_out ? far_sent_ : far_received_) += copying(o, around_.far);
     if (is_payload(o.kind))
       total_.handling = std::max(total_.handling,
                                  copying(o, wire_to(o.peer)) * (1 + copies_of(row_of(kernel::sum).passes, longest_)));
@@ -96,6 +99,7 @@ class account {
   share total_{};
   double sends_ = 0;
   double receives_ = 0;
+  double far_sent_ = 0, far_received_ = 0;  ///< time in which the network carries the data, in nanoseconds
   std::set<std::tuple<std::uint16_t, std::uint64_t, std::uint64_t>> sources_{};  ///< sent: buffer, offset, count
 };
 

@@ -28,7 +28,8 @@ namespace lsched {
 struct wire_costs {
   double hop = 300;     ///< time from an op to an op of another rank that waits for it: L + 2o
   double message = 80;  ///< CPU time of a message, at either end: o
-  double byte = 0.08;   ///< time to copy a byte: G / 2.5, because one copy (sender) and one sum (receiver) take G
+  double byte = 0.08;   ///< inside a node, time to copy a byte: G / 2.5, because one copy (sender) and one sum
+                        ///< (receiver) take G; between nodes, time for which the network carries a byte: G
   friend bool operator==(const wire_costs&, const wire_costs&) = default;
 };
 

@@ -94,6 +94,22 @@ TEST(selection, all_ranks_choose_the_same) {
       }
 }
 
+TEST(selection, each_byte_between_nodes_takes_its_time_on_a_slow_network) {
+  const double ns_per_byte = 80;  // 100 Mbit/s
+  for (const rank size : {3, 4, 5, 6, 7}) {
+    topology around{.far = {.hop = 20'000, .message = 5'000, .byte = ns_per_byte}};
+    for (rank r = 0; r < size; ++r) around.nodes.push_back(r);
+    const shape data = sum_of(1 << 18);
+    const auto predicted = [&](std::string_view name) {
+      return predicted_ns(*find("allreduce", name), size, data, {}, around);
+    };
+    // A ring moves 2 (P - 1) / P vectors in each direction, and a rank of "flat" receives P - 1 vectors.
+    const double vector_ns = 4.0 * (1 << 18) * ns_per_byte;
+    EXPECT_NEAR(predicted("ring") / vector_ns, 2.0 * (size - 1) / size, 0.1) << size;
+    EXPECT_NEAR(predicted("flat") / vector_ns, size - 1, 0.1) << size;
+  }
+}
+
 TEST(selection, a_name_is_taken_whatever_it_costs) {
   for (const rank per_core : {1, 16})
     for (const std::string_view name : {"recursive_doubling", "tree", "direct", "ring"})
