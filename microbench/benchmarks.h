@@ -128,7 +128,6 @@ int run_balance(const balance_options& options);
 struct tune_options {
   coll_options measured{.algorithm = "all", .cell_seconds = 0.1, .has_in_place = false};
   std::string table = "lsched-tuning.txt";  ///< file; rules for other worlds in the file are kept
-  bool is_near = true;                      ///< true: all ranks share memory
 };
 int run_tune(lsched_world* runtime, const tune_options& options);
 

@@ -8,7 +8,10 @@
 # been written by then, so interrupt the script, or set LIMIT to a number of seconds, after which it ends with exit
 # status 124.
 #
-#   limited_link.sh RANKS RATE PROGRAM [ARGUMENTS…]        limited_link.sh 4 1gbit build/bin/lsched bench sparse
+# libsched treats each rank as a host of its own (LSCHED_RANKS_PER_NODE). The rate "none" sets no limit.
+#
+#   limited_link.sh RANKS RATE PROGRAM [ARGUMENTS…]
+#   limited_link.sh 4 100mbit build/bin/lsched bench coll --transport net
 set -eu
 [ $# -ge 3 ] || { echo "usage: $0 RANKS RATE PROGRAM [ARGUMENTS...]" >&2; exit 2; }
 ranks=$1 rate=$2
@@ -22,7 +25,6 @@ clean() {
 trap clean EXIT
 trap 'exit 130' INT TERM
 
-limit="tbf rate $rate burst 64kb latency 50ms"
 ip link add "${name}b" type bridge
 ip link set "${name}b" up
 for r in $(seq 0 $((ranks - 1))); do
@@ -32,6 +34,8 @@ for r in $(seq 0 $((ranks - 1))); do
   ip -n "$name-$r" addr add "10.77.0.$((r + 1))/16" dev eth0
   ip -n "$name-$r" link set eth0 up
   ip -n "$name-$r" link set lo up
+  [ "$rate" != none ] || continue
+  limit="tbf rate $rate burst 64kb latency 50ms"
   tc qdisc add dev "${name}v$r" root $limit
   ip netns exec "$name-$r" tc qdisc add dev eth0 root $limit
 done
@@ -42,6 +46,6 @@ for r in $(seq 0 $((ranks - 1))); do
   command="$command -n 1 ip netns exec $name-$r"
   for word in "$@"; do command="$command $word"; done
 done
-export MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=eth0
+export MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 LSCHED_RANKS_PER_NODE=1
 bounded=${LIMIT:+timeout -k 5 $LIMIT}
 $bounded ${MPIEXEC:-mpiexec.mpich} $command

@@ -11,6 +11,7 @@
 #include "collectives/requests/tuning_text.h"
 #include "collectives/selection.h"
 #include "microbench/coll/coll.h"
+#include "microbench/coll/wire.h"
 #include "ops/counted.h"
 
 namespace lsched::bench {
@@ -104,11 +105,12 @@ int run_tune(lsched_world* runtime, const tune_options& options) {
   tuning_table table;
   on_root(ranks, [&] { table = read(options.table); });
   reporter out("tune", options.measured, ranks);
+  const std::optional<wire_costs> far = measure_wire_between_nodes(ranks);
   std::vector<tuning_rule> rules;
   for (const std::string& name : options.measured.collectives) {
     const collective& kind = *find_collective(name);
     const tuning_rule about{
-        .collective = name, .ranks = ranks.size(), .is_near = options.is_near, .is_crowded = ranks.is_oversubscribed()};
+        .collective = name, .ranks = ranks.size(), .is_near = !far, .is_crowded = ranks.is_oversubscribed()};
     const std::vector<winner> best = winners_of(kind, ranks.size(), sweep(kind, ranks, options.measured, "", out));
     std::vector<result> rows;
     for (const winner& each : best) rows.push_back(each.row);
@@ -118,6 +120,7 @@ int run_tune(lsched_world* runtime, const tune_options& options) {
   }
   if (const int status = out.finish(); status != 0) return status;  // after an error no table is written
   replace(table, rules);
+  if (far) table.far = far;
   on_root(ranks, [&] { write(options.table, table); });
   out.say("%s for %s in %s; set LSCHED_TUNING=%s to use them", counted(rules.size(), "rule").c_str(),
           counted(ranks.size(), "rank").c_str(), options.table.c_str(), options.table.c_str());

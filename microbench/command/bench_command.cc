@@ -238,6 +238,7 @@ void add_tune(CLI::App& bench, command_context& context) {
       *bench.add_subcommand("tune", "Measure every algorithm here, and write the tuning table that auto uses");
   const auto world = add_ranks_option(command, 2);
   const auto options = std::make_shared<bench::tune_options>();
+  add_transport_option(command, *world);
   add_collectives_option(command, options->measured.collectives);
   add_sizes_option(command, options->measured.sizes);
   command.add_option("--tuning", options->table, "File of the table; its rules for other worlds are kept")
@@ -250,10 +251,7 @@ void add_tune(CLI::App& bench, command_context& context) {
       "          export LSCHED_TUNING=lsched-tuning.txt");
   command.callback([&context, world, options] {
     context.action = [&context, world, options] {
-      return in_world(context, *world, [&](session& here) {
-        options->is_near = here.description().find("MPI with") == std::string::npos;
-        return bench::run_tune(here.runtime(), *options);
-      });
+      return in_world(context, *world, [&](session& here) { return bench::run_tune(here.runtime(), *options); });
     };
   });
 }

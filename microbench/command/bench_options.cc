@@ -21,12 +21,6 @@ std::shared_ptr<session_options> add_ranks_option(CLI::App& command, std::int32_
   return world;
 }
 
-void add_transport_option(CLI::App& command, session_options& world) {
-  command.add_option("--transport", world.transport, "Transport of the ranks; mpi: all messages through MPI")
-      ->check(one_of({"auto", "shm", "mpi"}))
-      ->capture_default_str();
-}
-
 void add_output_options(CLI::App& command, bench::output_options& options, bool can_pin) {
   if (can_pin) command.add_flag("--pin", options.pin, "Pin rank r to the r-th core this process may use, round robin");
   command

@@ -18,7 +18,6 @@ namespace lsched::cli {
 /// requests the lowest level that allows a progress thread.
 std::shared_ptr<session_options> add_ranks_option(CLI::App& command, std::int32_t default_ranks,
                                                   bool is_beside_mpi = false);
-void add_transport_option(CLI::App& command, session_options& world);
 
 /// Adds `--json` ("-" is standard output), and `--pin` if the benchmark can pin its ranks.
 void add_output_options(CLI::App& command, bench::output_options& options, bool can_pin = false);

@@ -372,9 +372,7 @@ void add_options(CLI::App& app, command_context& context) {
           "Stop each rank (SIGSTOP) for 0.2 to 20 ms, after exponentially distributed times with this mean in ms")
       ->check(number(0.1, 1e9))
       ->type_name("MS");
-  command->add_option("--transport", options->world.transport, "Transport of the ranks; mpi: all messages through MPI")
-      ->check(one_of({"auto", "shm", "mpi"}))
-      ->capture_default_str();
+  add_transport_option(*command, options->world);
   command->add_option("--timeout", options->timeout_s, "Seconds without progress after which the run fails")
       ->check(number(0.001, 1e9))
       ->capture_default_str();

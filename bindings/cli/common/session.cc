@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/executable.h"
 #include "bindings/cli/common/launcher.h"
+#include "bindings/cli/common/words.h"
 #include "bindings/environment.h"
 #include "build_options.h"
 #include "ops/counted.h"
@@ -55,9 +57,19 @@ void abort_mpi() {
   if (g_is_in_mpi) MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-lsched_status open_mpi_world(bool mpi_only, const lsched_config* config, lsched_world** runtime,
+int exchange_through_mpi(const void* mine, void* all, std::uint64_t bytes, void*) {
+  const int count = static_cast<int>(bytes);
+  return MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+lsched_status open_mpi_world(const std::string& transport, const lsched_config* config, lsched_world** runtime,
                              lsched_diagnostic* detail) {
-  return lsched_world_open_mpi(MPI_COMM_WORLD, mpi_only ? LSCHED_MPI_ONLY : LSCHED_MPI_AUTO, config, runtime, detail);
+  if (transport == "mpi") return lsched_world_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_ONLY, config, runtime, detail);
+  if (transport != "net") return lsched_world_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_AUTO, config, runtime, detail);
+  int self = 0, size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &self);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return lsched_world_open_with(self, size, exchange_through_mpi, nullptr, config, runtime, detail);
 }
 
 #else
@@ -69,7 +81,7 @@ void enter_mpi(const std::string&) {
 }
 void leave_mpi() {}
 void abort_mpi() {}
-lsched_status open_mpi_world(bool, const lsched_config*, lsched_world**, lsched_diagnostic*) {
+lsched_status open_mpi_world(const std::string&, const lsched_config*, lsched_world**, lsched_diagnostic*) {
   return LSCHED_ERR_UNSUPPORTED;
 }
 
@@ -110,8 +122,17 @@ origin find_origin() {
   return is_started_by_mpi() ? origin::mpi_launcher : origin::alone;
 }
 
+void add_transport_option(CLI::App& command, session_options& options) {
+  command
+      .add_option("--transport", options.transport,
+                  "Transport of the ranks; mpi: all messages through MPI; net: TCP between hosts, also if an MPI "
+                  "launcher started the ranks")
+      ->check(one_of({"auto", "shm", "net", "mpi"}))
+      ->capture_default_str();
+}
+
 std::optional<int> session::relaunch(const command_context& context, const session_options& options) {
-  if (find_origin() != origin::alone || options.transport == "mpi") return std::nullopt;
+  if (find_origin() != origin::alone || options.transport == "mpi" || options.transport == "net") return std::nullopt;
   const std::int32_t ranks = options.ranks != 0 ? options.ranks : options.default_ranks;
   if (ranks <= 1) return std::nullopt;
   launch_request request;
@@ -122,14 +143,18 @@ std::optional<int> session::relaunch(const command_context& context, const sessi
   return launch(request);
 }
 
-session::session(const session_options& options) : origin_(find_origin()), mpi_only_(options.transport == "mpi") {
-  if (mpi_only_ && !launched_by_mpi())
+session::session(const session_options& options) : origin_(find_origin()), requested_(options.transport) {
+  if (requested_ == "mpi" && !launched_by_mpi())
     throw command_failure(LSCHED_ERR_UNSUPPORTED,
                           "--transport mpi needs ranks that an MPI launcher has started: mpiexec -n P lsched …");
-  if (options.transport == "shm" && launched_by_mpi())
+  if (requested_ == "shm" && launched_by_mpi())
     throw command_failure(
         LSCHED_ERR_UNSUPPORTED,
-        "--transport shm needs ranks that `lsched run` has started: use auto or mpi with an MPI launcher");
+        "--transport shm needs ranks that `lsched run` has started: use auto, net or mpi with an MPI launcher");
+  if (requested_ == "net" && origin_ == origin::alone)
+    throw command_failure(LSCHED_ERR_UNSUPPORTED,
+                          "--transport net needs ranks on several hosts: lsched run --hosts A:2,B:2 lsched …, or an "
+                          "MPI launcher");
   if (launched_by_mpi()) enter_mpi(options.mpi_threads);
   if (origin_ == origin::local_launcher) end_quietly_without_reader();
   open(options.config);
@@ -143,7 +168,7 @@ session::session(const session_options& options) : origin_(find_origin()), mpi_o
 
 void session::open(const lsched_config* config) {
   lsched_diagnostic detail{.struct_size = sizeof detail};
-  require(launched_by_mpi() ? open_mpi_world(mpi_only_, config, &runtime_, &detail)
+  require(launched_by_mpi() ? open_mpi_world(requested_, config, &runtime_, &detail)
                             : lsched_world_open(config, &runtime_, &detail),
           "opening the world", &detail);
 }
@@ -172,9 +197,11 @@ void session::reopen(const lsched_config& config) {
 
 void session::abort_failed_world() { abort_mpi(); }
 
-std::string_view session::transport() const {
-  if (!launched_by_mpi()) return "shm";
-  return mpi_only_ ? "mpi" : "shm+mpi";
+std::string session::transport() const {
+  if (launched_by_mpi() && requested_ != "net") return requested_ == "mpi" ? "mpi" : "shm+mpi";
+  const std::string text = description();  // "rank 0 of 4 over shm+net, …"
+  const std::size_t name = text.find(" over ") + 6;
+  return text.substr(name, text.find(',', name) - name);
 }
 
 std::string session::description() const {

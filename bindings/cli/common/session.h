@@ -12,10 +12,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "bindings/c/lsched.h"
 #include "bindings/cli/common/commands.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace lsched::cli {
 
@@ -32,12 +35,16 @@ struct session_options {
   std::int32_t ranks = 0;  ///< number of ranks that the user requests; 0: all ranks of the launcher, or `default_ranks`
                            ///< without a launcher
   std::int32_t default_ranks = 1;
-  std::string transport = "auto";  ///< "auto", "shm" or "mpi"
+  std::string transport = "auto";  ///< "auto", "shm", "mpi", or "net". With "net", ranks of an MPI launcher exchange
+                                   ///< only addresses through MPI
   /// Requested thread level of MPI: "single", "funneled", "serialized" or "multiple". If ranks communicate through MPI,
   /// a level below "multiple" prevents a progress thread. If MPI provides only a lower level, that level is used.
   std::string mpi_threads = "multiple";
   const lsched_config* config = nullptr;  ///< configuration of the world; nullptr: defaults and environment
 };
+
+/// Adds the option --transport.
+void add_transport_option(CLI::App& command, session_options& options);
 
 class session {
  public:
@@ -72,8 +79,9 @@ class session {
   std::int32_t size() const { return lsched_size(runtime_); }
   bool launched_by_mpi() const { return origin_ == origin::mpi_launcher; }
 
-  /// Returns the transport between ranks: "shm", "mpi" (everything), or "shm+mpi" (shared memory inside a node).
-  std::string_view transport() const;
+  /// Returns the transport between ranks: "shm", "net" or "mpi" (everything), or "shm+net" or "shm+mpi" (shared memory
+  /// inside a node).
+  std::string transport() const;
 
   /// Returns the text of lsched_world_describe.
   std::string description() const;
@@ -83,7 +91,7 @@ class session {
 
   lsched_world* runtime_ = nullptr;
   const origin origin_;
-  const bool mpi_only_;
+  const std::string requested_;  ///< session_options::transport
 };
 
 }  // namespace lsched::cli

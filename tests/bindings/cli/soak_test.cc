@@ -130,6 +130,9 @@ TEST(CommandJoin, contradictory_environments_are_errors) {
   const outcome alone = run(lsched({"soak", "--iterations", "1", "--transport", "mpi"}));
   EXPECT_EQ(alone.status, 1);
   EXPECT_TRUE(contains(alone.err, "MPI launcher")) << alone.err;
+  const outcome no_hosts = run(lsched({"soak", "--iterations", "1", "--transport", "net"}));
+  EXPECT_EQ(no_hosts.status, 1);
+  EXPECT_TRUE(contains(no_hosts.err, "lsched run --hosts")) << no_hosts.err;
 }
 
 #if LSCHED_HAVE_MPI
@@ -148,6 +151,17 @@ TEST(CommandJoin, an_mpi_world_is_used_over_both_transports) {
         {LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "soak", "--iterations", "200", "--transport", transport});
     expect_clean(it, "solo", 2);
     EXPECT_EQ(json::parse(it.out)["transport"], transport == "mpi" ? "mpi" : "shm+mpi");
+  }
+}
+
+TEST(CommandJoin, ranks_of_mpi_connect_by_tcp_and_ranks_of_one_host_by_memory) {
+  for (const auto& [ranks_per_node, expected] :
+       {std::pair("1", "net"), std::pair("2", "shm+net"), std::pair("3", "shm")}) {
+    const outcome it =
+        run({LSCHED_TEST_MPIEXEC, "-n", "3", LSCHED_TEST_COMMAND, "soak", "--iterations", "200", "--transport", "net"},
+            {{"LSCHED_RANKS_PER_NODE", ranks_per_node}, {"LSCHED_NET_INTERFACES", "lo"}});
+    expect_clean(it, "solo", 3);
+    EXPECT_EQ(json::parse(it.out)["transport"], expected);
   }
 }
 #else
