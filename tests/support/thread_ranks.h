@@ -58,7 +58,7 @@ class world_of_threads {
     if (open_threads(ranks, &config, runtimes_.data(), &why) != LSCHED_OK) ADD_FAILURE() << why.text;
   }
   ~world_of_threads() {
-    for (lsched_world* one : runtimes_) EXPECT_EQ(lsched_world_close(one), LSCHED_OK);
+    each([](lsched_world* one, std::int32_t) { EXPECT_EQ(lsched_world_close(one), LSCHED_OK); });
   }
   world_of_threads(const world_of_threads&) = delete;
   world_of_threads& operator=(const world_of_threads&) = delete;

@@ -34,6 +34,12 @@ int unconfirmed(int socket) {
   return ioctl(socket, TIOCOUTQ, &bytes) == 0 ? bytes : 0;
 }
 
+/// Confirms the bytes that have arrived. Otherwise the kernel may delay this by 40 ms.
+void confirm(int socket) {
+  const int now = 1;
+  (void)setsockopt(socket, IPPROTO_TCP, TCP_QUICKACK, &now, sizeof now);
+}
+
 }  // namespace
 
 // --- open and close --------------------------------------------------------------------------------------------
@@ -358,6 +364,7 @@ bool net_endpoint::read_control(connection& from) {
     while (const auto news = from.control.next()) {
       if (!take(from, *news)) return fail(from.who), false;
       if (from.is_lost) return false;
+      if (from.has_said_goodbye) confirm(from.control.socket());  // the peer waits for this in close()
     }
     if (from.control.is_invalid() || !begin_landing(from)) return fail(from.who), false;
   } while (how == socket_state::blocked && from.control.landing_message() != nullptr);
@@ -376,9 +383,11 @@ void net_endpoint::read_bulk(connection& from) {
 }
 
 void net_endpoint::stop_reading(connection& from, which socket) {
+  const int number = socket == control ? from.control.socket() : from.bulk.socket();
   from.has_ended[socket] = true;
   if (socket == bulk) from.bulk_ended_at = clock::now();
-  (void)epoll_ctl(set_.get(), EPOLL_CTL_DEL, socket == control ? from.control.socket() : from.bulk.socket(), nullptr);
+  confirm(number);
+  (void)epoll_ctl(set_.get(), EPOLL_CTL_DEL, number, nullptr);
 }
 
 void net_endpoint::close_sockets(connection& of) {
