@@ -5,6 +5,15 @@
 #include <numeric>
 
 namespace lsched {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds k_patience{10};  ///< wait after which a member asks the first rank
+constexpr std::chrono::milliseconds k_repeat{100};   ///< age of an answer after which the member asks again
+constexpr std::chrono::milliseconds k_silence{100};  ///< wait for an answer after which the first rank is missing
+
+}  // namespace
 
 // --- messages ------------------------------------------------------------------------------------------------
 
@@ -41,8 +50,7 @@ void message_boards::take(rank from, std::span<const std::byte> bytes) {
   head first;
   if (bytes.size() < sizeof first) return;
   std::memcpy(&first, bytes.data(), sizeof first);
-  if (first.kind == kind::met) return take_answer(from, first);
-  if (first.kind == kind::offer || first.kind == kind::withdraw) return take_offer(from, first);
+  if (first.kind >= kind::offer) return take_offer(from, first);
   const identity which(first.first, first.board);
   const auto found = boards_.find(which);
   if (found != boards_.end() && found->second->has_joined())
@@ -56,19 +64,40 @@ void message_boards::drop_strays() {
   if (--unjoined_ == 0) strays_.clear();
 }
 
+/// Handles a message about an offer.
 void message_boards::take_offer(rank from, const head& news) {
-  if (news.kind == kind::offer)
-    offers_[{news.number, from}] = news.board;
-  else
-    offers_.erase({news.number, from});
+  switch (news.kind) {
+    case kind::offer: offers_[{news.number, from}] = news.board; return;
+    case kind::withdraw: offers_.erase({news.number, from}); return;
+    case kind::met: return take_answer(from, news);
+    case kind::ask_offer: return send_missing_offer(from, news);
+    case kind::missing_offer:
+      if (message_board* const offered = find_offered(news.number, from)) offered->note_missing(news.missing);
+      return;
+    default: return;
+  }
+}
+
+/// Returns the board of this rank that was offered to the members of a world with this first rank, or null.
+message_board* message_boards::find_offered(std::uint64_t number, rank first) const {
+  const auto found = boards_.find({self_, static_cast<std::uint32_t>(number)});
+  if (found == boards_.end() || found->second->key_ == 0) return nullptr;
+  return found->second->offered_to_.front() == first ? found->second : nullptr;
+}
+
+/// Sends to a member of the world of an offer the number of a member that has made no offer.
+void message_boards::send_missing_offer(rank from, const head& question) {
+  rank missing = 0;
+  for (const auto& [which, one] : boards_)
+    if (one->key_ != 0 && one->key_ == question.number && one->offered_to_.front() == self_)
+      (void)offers_of(one->key_, one->offered_to_, &missing);
+  carrier_.send(from, pack({.kind = kind::missing_offer, .number = question.board, .missing = missing}));
 }
 
 // Handles the answer to an offer: the board joins the new world, or leaves it if the offer was withdrawn meanwhile.
 void message_boards::take_answer(rank from, const head& news) {
-  const auto found = boards_.find({self_, static_cast<std::uint32_t>(news.number)});
-  message_board* const offered = found == boards_.end() ? nullptr : found->second;
   if (unanswered_ != 0) --unanswered_;
-  if (offered != nullptr && offered->key_ != 0 && offered->offered_to_.front() == from) {
+  if (message_board* const offered = find_offered(news.number, from)) {
     std::vector<member_address> all(offered->offered_to_.size());
     all.front().far = news.board;
     (void)offered->join(std::vector(offered->offered_to_), all);
@@ -164,7 +193,7 @@ void message_board::agreement_sender::send(rank member, const agreement::message
 
 status message_board::post(std::span<const std::byte> record, rank*) {
   commit_.begin(commit_.number() + 1);
-  await(true);
+  begin_to_wait();
   (void)of_.advance();  // handles a refusal that has already arrived for this commit
   if (is_first())
     take_record(commit_.number(), 0, record);
@@ -177,8 +206,11 @@ status message_board::post(std::span<const std::byte> record, rank*) {
 
 status message_board::gather(std::span<std::byte> all, rank* missing) {
   if (const status health = of_.advance(); health != status::ok) return health;
-  *missing = is_first() && !commit_.is_over() ? missing_or(k_no_rank) : k_no_rank;
-  if (!commit_.is_over()) return status::pending;
+  *missing = k_no_rank;
+  if (!commit_.is_over()) {
+    *missing = is_first() ? missing_or(k_no_rank) : ask_missing();
+    return status::pending;
+  }
   await(false);
   if (commit_.phase() == agreement::phase::refused) {
     *missing = commit_.why().missing;
@@ -194,10 +226,58 @@ void message_board::await(bool now) {
   is_awaiting_ = now;
 }
 
+// --- the missing member ------------------------------------------------------------------------------------------
+
+void message_board::begin_to_wait() {
+  await(true);
+  is_asking_ = false;
+  missing_ = k_no_rank;
+  asks_at_ = clock::now() + k_patience;
+}
+
+// Only the first rank has the records or the offers of all members, so the other members ask the first rank for which
+// member it waits. If the first rank does not answer, it has not begun to wait, or does not run. At most one question is
+// unanswered at a time. Over a transport that loses no rank, a question might never be received, so none is sent.
+rank message_board::ask_missing() {
+  if (!of_.carrier_.can_lose()) return k_no_rank;
+  const auto now = clock::now();
+  if (!is_asking_ && now >= asks_at_) {
+    is_asking_ = true;
+    asks_at_ = now;
+    if (has_joined())
+      of_.carrier_.send(members_.front(), pack({.kind = message_boards::kind::ask, .number = commit_.number()}));
+    else
+      of_.carrier_.send(
+          offered_to_.front(),
+          message_boards::pack({.board = own_number_, .kind = message_boards::kind::ask_offer, .number = key_}));
+  }
+  return is_asking_ && now - asks_at_ > k_silence ? 0 : missing_;
+}
+
+/// Sends a member the rank for which the commit waits. If the commit is over, the member gets the decision instead.
+void message_board::send_missing(std::uint64_t number, rank member) const {
+  if (!is_first() || number < commit_.number() || (number == commit_.number() && commit_.is_over())) return;
+  const rank missing = number == commit_.number() ? missing_or(k_no_rank) : 0;
+  of_.carrier_.send(members_[static_cast<std::size_t>(member)],
+                    pack({.kind = message_boards::kind::missing,
+                          .number = number,
+                          .missing = missing == static_cast<rank>(members_.size()) ? k_no_rank : missing}));
+}
+
+void message_board::note_missing(rank missing) {
+  const auto size = static_cast<rank>(has_joined() ? members_.size() : offered_to_.size());
+  if (!is_asking_ || missing < k_no_rank || missing >= size) return;
+  is_asking_ = false;
+  missing_ = missing;
+  asks_at_ = clock::now() + k_repeat;
+}
+
+// --- offers and requests -----------------------------------------------------------------------------------------
+
 void message_board::offer(std::uint64_t key, std::span<const rank> members) {
   key_ = key;
   offered_to_.assign(members.begin(), members.end());
-  await(true);
+  begin_to_wait();
   const rank first = offered_to_.front();
   if (first == of_.self_) return;
   ++of_.unanswered_;  // the first rank may never receive the offer
@@ -225,9 +305,9 @@ status message_board::connect_offers(rank* missing) {
   board_carrier& carrier = of_.carrier_;
   const rank first = offered_to_.front();
   if (first != of_.self_) {
-    if (!carrier.is_gone(first)) return status::pending;
-    *missing = 0;
-    return status::peer;
+    const bool is_gone = carrier.is_gone(first);
+    *missing = is_gone ? 0 : ask_missing();
+    return is_gone ? status::peer : status::pending;
   }
   const std::vector<std::uint32_t> theirs = of_.offers_of(key_, offered_to_, missing);
   if (*missing != k_no_rank)
@@ -292,6 +372,10 @@ void message_board::take(rank from, const message_boards::head& first, std::span
       if (!has_value || rest.size() == members_.size() * sizeof(std::uint32_t)) roll_.take(first.member, what);
       return;
     case message_boards::kind::left: return lose(first.member);
+    case message_boards::kind::ask: return send_missing(first.number, first.member);
+    case message_boards::kind::missing:
+      if (first.member == 0 && first.number == commit_.number()) note_missing(first.missing);
+      return;
     default: return;
   }
 }

@@ -8,6 +8,7 @@
 //     member    give up n ─▶  first: not yet?      ── refused ──────▶  every member; later records are dropped
 //     member    left ──────▶  first: no record n?  ── refused ──────▶  every member
 //     member    offer ─────▶  first: has all?      ── met ──────────▶  every member; a closed board sends `left`
+//     member    ask n ─────▶  first: waits for n?  ── missing ─────▶  this member, which names the missing one in errors
 //     member    call n ────▶  every member; the agreement on the survivors follows (message_board_roll.cc)
 //
 // Every message begins with a head. A board is identified by its first rank and by its number on that rank. Messages
@@ -16,6 +17,7 @@
 // A rank that the transport has lost, or that has closed its endpoint, counts as a member that has left.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -93,11 +95,27 @@ class message_boards {
  private:
   friend class message_board;
 
-  enum class kind : std::uint32_t { record, give_up, commit, call, roll, left, offer, withdraw, met };
+  enum class kind : std::uint32_t {
+    record,
+    give_up,
+    commit,
+    call,
+    roll,
+    left,
+    ask,
+    missing,
+    offer,
+    withdraw,
+    met,
+    ask_offer,
+    missing_offer
+  };
   struct head {
-    std::uint32_t board = 0;  ///< number on the first rank; in offers and withdrawals: number on the sender
+    /// Number on the first rank; in `offer`, `withdraw` and `ask_offer`: number on the sender.
+    std::uint32_t board = 0;
     enum kind kind {};
-    /// Number of the commit or of the roll call. In offers: the key. In `met`: number of the offered board.
+    /// Number of the commit or of the roll call. In offers: the key. In `met` and `missing_offer`: number of the offered
+    /// board.
     std::uint64_t number = 0;
     rank first = k_no_rank;   ///< the board's first rank, as a rank of the launch
     rank member = k_no_rank;  ///< the sender; in `met`: the receiver
@@ -113,6 +131,8 @@ class message_boards {
   void drop_strays();
   void take_offer(rank from, const head& news);
   void take_answer(rank from, const head& news);
+  void send_missing_offer(rank from, const head& question);
+  message_board* find_offered(std::uint64_t number, rank first) const;
   std::vector<std::uint32_t> offers_of(std::uint64_t key, std::span<const rank> members, rank* missing) const;
 
   const rank self_;
@@ -176,6 +196,10 @@ class message_board final : public board {
   /// Returns the named member if its record is missing, else another member whose record is missing.
   rank missing_or(rank named) const;
   void say_left();
+  void begin_to_wait();
+  rank ask_missing();
+  void send_missing(std::uint64_t number, rank member) const;
+  void note_missing(rank missing);
 
   message_boards& of_;
   const std::uint32_t own_number_;
@@ -185,6 +209,11 @@ class message_board final : public board {
   bool is_awaiting_ = false;
   std::uint64_t key_ = 0;         ///< key of the current offer; 0: no offer
   std::vector<rank> offered_to_;  ///< ranks of the launch to which the board was offered
+
+  // On the other members, while they wait for records or offers:
+  std::chrono::steady_clock::time_point asks_at_{};  ///< when the question to the first rank is or was due
+  bool is_asking_ = false;                           ///< the first rank has not answered the question yet
+  rank missing_ = k_no_rank;                         ///< the last answer
 
   agreement_sender to_commit_{*this, message_boards::kind::commit};
   agreement commit_{};  ///< the current or the last exchange

@@ -6,7 +6,7 @@ import training_program
 from backend_program import main
 
 BORROWED = {
-    backend_program: ["check_ddp_is_that_of_gloo", "check_zero_and_fsdp2"],
+    backend_program: ["check_ddp_is_that_of_gloo", "check_zero_and_fsdp2", "check_what_is_wrong_is_said"],
     training_program: [
         "check_a_full_partial_optimizer_is_training_by_one",
         "check_nothing_is_lost_without_waiting",
