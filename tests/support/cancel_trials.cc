@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <exception>
 #include <random>
 #include <thread>
 #include <vector>
+
+#include "tests/support/wait_until.h"
 
 namespace lsched::testing {
 namespace {
@@ -37,6 +40,23 @@ struct trial {
   std::uint64_t rounds;
 };
 
+/// Cancels a schedule while an exception passes, until no rank reads its memory any more. On a busy machine this takes
+/// longer than the 100 ms of the schedule's destructor, which would then leak the schedule.
+class end_of_readers {
+ public:
+  explicit end_of_readers(lsched::schedule_base& of) : of_(of) {}
+  ~end_of_readers() {
+    if (std::uncaught_exceptions() == exceptions_) return;
+    EXPECT_TRUE(wait_until([this] { return lsched_cancel(of_.handle(), nullptr) != LSCHED_ERR_BUSY; }));
+  }
+  end_of_readers(const end_of_readers&) = delete;
+  end_of_readers& operator=(const end_of_readers&) = delete;
+
+ private:
+  lsched::schedule_base& of_;
+  const int exceptions_ = std::uncaught_exceptions();
+};
+
 void expect_all(const std::vector<double>& values, double what) {
   for (const double one : values) ASSERT_EQ(one, what);
 }
@@ -44,6 +64,7 @@ void expect_all(const std::vector<double>& values, double what) {
 double sum_of_ranks(std::int32_t ranks) { return ranks * (ranks + 1) / 2.0; }
 
 void run_rounds(lsched::world& mine, lsched::schedule run, const trial& how) {
+  const end_of_readers at_end(run);
   if (mine.rank() == how.late) std::this_thread::sleep_for(how.delay);
   for (std::uint64_t round = 0; round < how.rounds; ++round) run.run(how.patience);
   run.close();
@@ -67,6 +88,7 @@ void run_sparse(lsched::world& mine, const trial& how) {
   const std::vector<double> gradient(how.count, 1.0);
   std::vector<double> update(how.count);
   auto run = mine.sparse<double>(gradient, update, (how.count + 1) / 2);
+  const end_of_readers at_end(run);
   if (mine.rank() == how.late) std::this_thread::sleep_for(how.delay);
   for (std::uint64_t round = 0; round < how.rounds; ++round) run.run(how.patience);
   run.close();
@@ -78,6 +100,7 @@ void run_partial(lsched::world& mine, const trial& how, const lsched::partial_op
   const std::vector<double> input(how.count, 1.0);
   std::vector<double> output(how.count);
   auto run = mine.partial<double>(how.count, options);
+  const end_of_readers at_end(run);
   if (mine.rank() == how.late) std::this_thread::sleep_for(how.delay);
   for (std::uint64_t round = 0; round < how.rounds; ++round) {
     const auto called = run.offer(input);

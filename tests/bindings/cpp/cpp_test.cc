@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <latch>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "tests/support/cpp_ranks.h"
+#include "tests/support/wait_until.h"
 
 namespace {
 
@@ -272,6 +275,26 @@ TEST(CppHeader, builder_makes_a_schedule) {
     lsched::schedule shift = ring.commit(inputs, outputs);
     shift.run(k_limit);
     EXPECT_EQ(got, (std::array<double, 2>{static_cast<double>(left), static_cast<double>(left) + mine}));
+  });
+}
+
+// Rank 1 does not enter the round before the cancel, so it does not read the buffers of rank 0.
+TEST(CppHeader, an_exception_cancels_the_schedule_of_a_round) {
+  std::atomic<bool> is_cancelled = false;
+  as_ranks(2, [&](lsched::world& world) {
+    std::vector<double> data(5000);
+    lsched_status answer = LSCHED_OK;
+    try {
+      lsched::schedule sum = world.allreduce<double>(data);
+      if (world.rank() == 1) {
+        EXPECT_TRUE(lsched::testing::wait_until([&] { return is_cancelled.load(); }));
+      }
+      sum.run(world.rank() == 0 ? std::chrono::milliseconds(10) : std::chrono::milliseconds(k_limit));
+    } catch (const lsched::error& why) {
+      answer = why.status();
+    }
+    if (world.rank() == 0) is_cancelled = true;
+    EXPECT_EQ(answer, world.rank() == 0 ? LSCHED_ERR_TIMEOUT : LSCHED_ERR_CANCELLED);
   });
 }
 
