@@ -20,6 +20,7 @@
 #include "libsched/schedule/draw.h"
 #include "libsched/transport/net/net_endpoint.h"
 #include "tests/conformance/endpoint_exam.h"
+#include "tests/libsched/transport/net/net_exam_world.h"
 #include "tests/libsched/transport/net/net_sockets.h"
 #include "tests/support/sampling.h"
 
@@ -139,26 +140,13 @@ extern "C" ssize_t recvmsg(int socket, msghdr* what, int flags) {
 namespace lsched {
 namespace {
 
-class faulty_net_world final : public exam::exam_world {
+class faulty_net_world final : public testing::net_exam_world {
  public:
-  explicit faulty_net_world(std::uint64_t seed) : faults_(seed) {}
-  std::vector<endpoint*> make(rank ranks) override {
-    ends_.clear();
-    std::vector<endpoint*> all;
-    auto sockets = connect_all(ranks, AF_INET);
-    for (rank r = 0; r < ranks; ++r) {
-      ends_.push_back(std::move(*net_endpoint::open({r, ranks}, std::move(sockets[static_cast<std::size_t>(r)]))));
-      all.push_back(ends_.back().get());
-    }
-    return all;
-  }
-  bool sees_both_ends() const override { return false; }
-  bool settles_at_once() const override { return false; }
+  explicit faulty_net_world(std::uint64_t seed) : net_exam_world(AF_INET), faults_(seed) {}
   std::chrono::milliseconds patience() const override { return std::chrono::seconds(60); }
 
  private:
-  std::vector<std::unique_ptr<net_endpoint>> ends_;
-  socket_faults faults_;  // ends before the endpoints
+  socket_faults faults_;  // ends before the endpoints, which are in the base class
 };
 
 /// Returns the questions that do not assume that bytes arrive without delay, or that one call writes a whole message.
