@@ -264,11 +264,13 @@ void message_board::send_missing(std::uint64_t number, rank member) const {
                           .missing = missing == static_cast<rank>(members_.size()) ? k_no_rank : missing}));
 }
 
+// A first rank that has waited for another member and is missing itself later has given up its offer, because of that
+// member.
 void message_board::note_missing(rank missing) {
   const auto size = static_cast<rank>(has_joined() ? members_.size() : offered_to_.size());
   if (!is_asking_ || missing < k_no_rank || missing >= size) return;
   is_asking_ = false;
-  missing_ = missing;
+  if (missing != 0 || missing_ == k_no_rank) missing_ = missing;
   asks_at_ = clock::now() + k_repeat;
 }
 
