@@ -124,9 +124,10 @@ TEST(messages, that_are_longer_than_their_room_say_so_and_the_next_one_comes) {
 }
 
 TEST(messages, that_do_not_come_are_named_and_can_be_given_up) {
-  as_ranks(3, [](lsched_world* mine, std::int32_t r) {
+  std::latch is_given_up(1);  // until then, the other ranks do not close their mailboxes
+  as_ranks(3, [&](lsched_world* mine, std::int32_t r) {
     box here(mine);
-    if (r != 0) return;
+    if (r != 0) return is_given_up.wait();
     std::int32_t memory = 0;
     lsched_message* some = here.receive(2, 9, &memory, sizeof memory);
     EXPECT_EQ(lsched_message_test(&some, nullptr), LSCHED_PENDING);
@@ -136,6 +137,7 @@ TEST(messages, that_do_not_come_are_named_and_can_be_given_up) {
     EXPECT_EQ(lsched_mailbox_destroy(here.its), LSCHED_ERR_BUSY);
     EXPECT_EQ(lsched_message_cancel(&some), LSCHED_OK);
     EXPECT_EQ(some, nullptr);
+    is_given_up.count_down();
   });
 }
 
