@@ -139,7 +139,7 @@ TEST(nonblocking_creates, name_who_has_not_come_and_go_on_when_it_has) {
     if (r == 1) others_have_waited.wait();
     late.create_and_start(mine, r);
     if (r != 1) {
-      EXPECT_EQ(lsched_wait(late.ticket, k_soon_ns, &why), LSCHED_ERR_TIMEOUT);
+      EXPECT_EQ(lsched_wait(late.ticket, lsched::testing::until_named_ns(k_soon_ns), &why), LSCHED_ERR_TIMEOUT);
       EXPECT_EQ(why.rank, 1) << why.text;
       EXPECT_TRUE(why.says("rank 1 has not yet reached commit 0")) << why.text;
       EXPECT_EQ(lsched_create_wait(late.schedule, 0, &why), LSCHED_ERR_TIMEOUT);

@@ -15,6 +15,10 @@ std::int32_t emulated_hosts();
 /// Returns the number of random programs to run outside of soaks. With emulated hosts, worlds open and run slowly.
 inline std::uint64_t few_seeds(std::uint64_t usual) { return emulated_hosts() == 0 ? usual : 4; }
 
+/// Returns a time after which each rank knows which rank it waits for: the usual time, or with emulated hosts a second,
+/// because only the first rank of a world sees all ranks, and the others ask it.
+inline std::uint64_t until_named_ns(std::uint64_t usual) { return emulated_hosts() == 0 ? usual : 1'000'000'000; }
+
 /// Opens a world whose ranks are threads of this process, with the arguments of lsched_world_open_threads.
 lsched_status open_threads(std::int32_t ranks, const lsched_config* config, lsched_world** worlds,
                            lsched_diagnostic* why);

@@ -573,8 +573,7 @@ TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
 
 TEST(c_mismatch, a_rank_that_does_not_come_is_named_each_time) {
   lsched_config config = test_config();
-  // Over the transport net, the ranks ask rank 0 who is missing.
-  config.commit_timeout_ns = lsched::testing::emulated_hosts() == 0 ? k_short_ns : 50 * k_short_ns;
+  config.commit_timeout_ns = lsched::testing::until_named_ns(k_short_ns);
   const world_of_threads world(3, config);
   world.each([&](lsched_world* runtime, int32_t r) {
     for (int attempt = 0; r != 1 && attempt < 3; ++attempt) {
