@@ -109,7 +109,7 @@ void agreement::take_refusal(rank from, const message& what) {
 }
 
 void agreement::lose(rank member) {
-  is_lost_[static_cast<std::size_t>(member)] = true;
+  note_lost(member);
   advance();
 }
 

@@ -72,6 +72,8 @@ class agreement {
 
   void take(rank from, const message& what);
   void lose(rank member);
+  /// Records a loss before lose() takes the steps that have become possible.
+  void note_lost(rank member) { is_lost_[static_cast<std::size_t>(member)] = true; }
 
   std::uint64_t number() const { return number_; }
   enum phase phase() const { return phase_; }

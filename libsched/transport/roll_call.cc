@@ -25,6 +25,14 @@ void roll_call::take_answer(rank from, std::uint64_t roll, std::uint32_t fresh) 
   answers_[static_cast<std::size_t>(from)] = {roll, fresh};
 }
 
+// A further loss may leave too few members on this side of a cut after this member has proposed its list.
+void roll_call::lose(rank member) {
+  on_.note_lost(member);
+  const bool has_proposed = on_.phase() == agreement::phase::accepted && on_.proposer() == self_;
+  if (const rank other = find_other_side(); has_proposed && other != k_no_rank) (void)on_.refuse({status::peer, other});
+  on_.lose(member);
+}
+
 /// Returns the lowest living member that has not answered the roll call, or k_no_rank.
 rank roll_call::find_unanswered() const {
   for (std::size_t m = 0; m < answers_.size(); ++m)
@@ -42,7 +50,7 @@ rank roll_call::find_missing() const {
 // member has answered a later roll call.
 void roll_call::advance() {
   const bool is_open = on_.phase() == agreement::phase::open;
-  const bool is_mine = on_.phase() == agreement::phase::refused && on_.why().missing == self_;
+  const bool is_mine = on_.phase() == agreement::phase::refused && on_.why() == refusal{status::timeout, self_};
   const auto is_later = [this](const reply& one) { return one.roll > on_.number(); };
   if (is_mine || (is_open && std::ranges::any_of(answers_, is_later)))
     return answer(answers_[static_cast<std::size_t>(self_)].fresh);

@@ -35,7 +35,7 @@ class roll_call {
   // advance() must be called after these functions, when all losses that the transport knows were reported.
   void take_answer(rank from, std::uint64_t roll, std::uint32_t fresh);
   void take(rank from, const agreement::message& what) { on_.take(from, what); }
-  void lose(rank member) { on_.lose(member); }
+  void lose(rank member);
 
   /// Takes the steps that have become possible.
   void advance();

@@ -328,6 +328,7 @@ const models::known_world k_worlds[] = {
     models::known_world({"4 call, 1 dies", roll<4, 1, 0>}),
     models::known_world({"2 call, cut behind 1", roll<2, 0, 0, 1>}),
     models::known_world({"3 call, cut behind 1", roll<3, 0, 0, 1>}),
+    models::known_world({"3 call, cut behind 1, 1 dies", roll<3, 1, 0, 1>}),
     models::known_world({"3 call, cut behind 2", roll<3, 0, 0, 2>}),
 };
 

@@ -24,7 +24,8 @@ TEST(survivor_model_soak, a_member_dies_or_gives_up_between_messages) {
 }
 
 TEST(survivor_model, only_one_side_of_a_cut_goes_on) {
-  for (const char* scenario : {"2 call, cut behind 1", "3 call, cut behind 1", "3 call, cut behind 2"})
+  for (const char* scenario :
+       {"2 call, cut behind 1", "3 call, cut behind 1", "3 call, cut behind 2", "3 call, cut behind 1, 1 dies"})
     expect_right(scenario);
 }
 
