@@ -202,6 +202,8 @@ result<open_options> read_config(const lsched_config* config) {
       .segment = {.region_bytes = known->region_bytes,
                   .recorder = recorder_in_environment(),
                   .start_timeout = *start_seconds ? std::chrono::seconds(**start_seconds) : commit_timeout,
+                  .connect_timeout = *start_seconds ? std::chrono::seconds(**start_seconds)
+                                                    : std::min<std::chrono::nanoseconds>(commit_timeout, 60s),
                   .shm = {.reads_processes = *reads, .touches_memory = !*is_lazy},
                   .ranks_per_node = ranks_per_node->value_or(0),
                   .interfaces = network->interfaces,

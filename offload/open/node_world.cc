@@ -120,7 +120,7 @@ class node_opening {
   /// Connects this rank to the ranks of other nodes.
   result<opened_rank> connect() {
     net_limits limits = how_.net_limits;
-    limits.wire_up = std::chrono::duration_cast<std::chrono::milliseconds>(how_.start_timeout);
+    limits.wire_up = std::chrono::duration_cast<std::chrono::milliseconds>(how_.connect_timeout);
     auto sockets = wire_up(place_, *listener_, job_, addresses_, limits);
     if (!sockets) return with_choice(sockets.error());
     note_hosts(*sockets);

@@ -18,6 +18,7 @@ struct segment_options {
   std::uint64_t region_bytes = 0;            ///< 0: the default of this machine (shm_segment.h)
   std::string recorder{};                    ///< file for `lsched postmortem`; empty: none
   std::chrono::nanoseconds start_timeout{};  ///< timeout of the wait for all ranks to open the world
+  std::chrono::nanoseconds connect_timeout = std::chrono::seconds(60);  ///< of connections, once all ranks have met
   shm_options shm{};
   rank ranks_per_node = 0;        ///< number of consecutive ranks that are treated as a node, for tests; 0: real nodes
   net_interfaces interfaces{};    ///< the network between hosts
