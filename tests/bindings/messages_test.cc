@@ -321,7 +321,9 @@ TEST(messages, of_a_mailbox_that_a_rank_cannot_take_are_refused_on_all_ranks) {
     diagnostic why;
     EXPECT_EQ(lsched_mailbox_create(mine, r == 1 ? nullptr : &made, &why), LSCHED_ERR_ARGUMENT);
     EXPECT_NE(std::string(why.text).find("mailbox is null"), std::string::npos) << why.text;
-    if (r != 1) EXPECT_EQ(why.rank, 1) << why.text;
+    if (r != 1) {
+      EXPECT_EQ(why.rank, 1) << why.text;
+    }
     EXPECT_EQ(made, nullptr);
     box after(mine);
   });
