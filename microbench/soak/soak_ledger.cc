@@ -83,7 +83,7 @@ void soak_ledger::check_counts(const lsched_report& report) {
          wide(where_.size));
   expect(report.mine <= outstanding, "more offers of this rank were delivered than made", report.mine, outstanding);
   expect(report.mine <= report.offers, "more offers of this rank than of all ranks", report.mine, report.offers);
-  expect(report.last.contributors <= report.offers, "fewer offers than contributors", report.offers,
+  expect(report.last.contributors <= report.last.offers, "fewer offers than contributors", report.last.offers,
          report.last.contributors);
   const bool has_offers = report.offers != 0;
   expect(has_offers == (report.has_result != 0), "has_result contradicts the number of offers", report.offers,

@@ -403,12 +403,15 @@ TEST(messages, of_a_rank_that_is_killed_end_with_its_name) {
     if (self == 2) {
       lsched_message* ready = here.send(0, 1, &memory, sizeof memory);
       if (here.wait(ready) != LSCHED_OK) return 3;
+      for (const std::int32_t peer : {0, 1})
+        if (here.wait(here.receive(peer, 8, &got, sizeof got)) != LSCHED_OK) return 13;
       raise(SIGKILL);
     }
     lsched_message* others = here.receive(1 - self, 5, &got, sizeof got);
     lsched_message* in_vain = here.receive(2, 6, &got, sizeof got);
     std::int32_t any = 0;
     lsched_message* anybody = here.receive(LSCHED_ANY_RANK, 6, &any, sizeof any);
+    (void)here.wait(here.send(2, 8, &memory, sizeof memory));  // rank 2 dies after both receives are posted
     if (here.wait(in_vain) != LSCHED_ERR_PEER || here.why.rank != 2) return 4;
     if (here.wait(anybody) != LSCHED_ERR_PEER || here.why.rank != 2) return 5;
     lsched_message* sent = here.send(1 - self, 5, &memory, sizeof memory);
