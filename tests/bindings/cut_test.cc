@@ -239,7 +239,7 @@ void run_cuts(const std::vector<cut>& cuts) {
   }
 }
 
-TEST(cut, lets_only_one_side_go_on) {
+TEST(hosts, behind_a_cut_go_on_on_one_side_only) {
   if (!network_hosts(1).exist()) GTEST_SKIP() << "only root can make hosts";
   const host_layout layouts[]{{5, 2}, {3, 2}, {7, 3}, {4, 2}, {3, 1}, {5, 3}, {7, 4}, {6, 3}};
   constexpr std::chrono::milliseconds k_lengths[]{6000ms, 2000ms, 3000ms, 4000ms, 3500ms};

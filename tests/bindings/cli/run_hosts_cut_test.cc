@@ -125,7 +125,7 @@ void expect_end(program& it, const std::string& line, int times) {
 
 // Three jobs run at the same time, because a silent connection counts as ended after 10 s. The output of the job whose
 // network is cut is never read.
-TEST(run_hosts_cut, ends_the_ranks_of_a_silent_host_but_not_those_of_a_stopped_command) {
+TEST(run_hosts, a_silent_host_loses_its_ranks_but_a_stopped_command_does_not) {
   if (!network_hosts(1).exist()) GTEST_SKIP() << "only root can make hosts";
   const cluster all, other;
   ASSERT_TRUE(all.exists() && other.exists());
