@@ -278,7 +278,7 @@ typedef int (*lsched_exchange)(const void* mine, void* all, uint64_t bytes, void
  * ranks. Each connection proves that it knows a secret of the job, which rank 0 sends through `exchange`.
  * Thread: any.
  * Blocks: as long as the exchange does; with several hosts, also until all ranks are connected, at most
- * LSCHED_START_TIMEOUT seconds if that variable is set, else 60 s or commit_timeout_ns, whichever is less.
+ * LSCHED_START_TIMEOUT seconds if that variable is set, else the lesser of 60 s and commit_timeout_ns.
  * Memory: as lsched_world_open; the caller owns `context`. With several hosts: two file descriptors per rank.
  * Errors: UNSUPPORTED (no network interface can be used); TIMEOUT (names a rank that could not be reached); MISMATCH
  * (the ranks differ in size or build); ARGUMENT; VERSION; NOMEM; TRANSPORT (the exchange failed). If one rank fails,
