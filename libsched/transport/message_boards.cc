@@ -236,8 +236,9 @@ void message_board::begin_to_wait() {
 }
 
 // Only the first rank has the records or the offers of all members, so the other members ask the first rank for which
-// member it waits. If the first rank does not answer, it has not begun to wait, or does not run. At most one question is
-// unanswered at a time. Over a transport that loses no rank, a question might never be received, so none is sent.
+// member it waits. If the first rank does not answer, it has not begun to wait, or does not run. At most one question
+// is unanswered at a time. Over a transport that loses no rank, a question might never be received, so no question is
+// sent.
 rank message_board::ask_missing() {
   if (!of_.carrier_.can_lose()) return k_no_rank;
   const auto now = clock::now();

@@ -8,7 +8,7 @@
 //     member    give up n ─▶  first: not yet?      ── refused ──────▶  every member; later records are dropped
 //     member    left ──────▶  first: no record n?  ── refused ──────▶  every member
 //     member    offer ─────▶  first: has all?      ── met ──────────▶  every member; a closed board sends `left`
-//     member    ask n ─────▶  first: waits for n?  ── missing ─────▶  this member, which names the missing one in errors
+//     member    ask n ─────▶  first: waits for n?  ── missing ─────▶  this member, whose errors name the missing rank
 //     member    call n ────▶  every member; the agreement on the survivors follows (message_board_roll.cc)
 //
 // Every message begins with a head. A board is identified by its first rank and by its number on that rank. Messages
@@ -114,8 +114,8 @@ class message_boards {
     /// Number on the first rank; in `offer`, `withdraw` and `ask_offer`: number on the sender.
     std::uint32_t board = 0;
     enum kind kind {};
-    /// Number of the commit or of the roll call. In offers: the key. In `met` and `missing_offer`: number of the offered
-    /// board.
+    /// Number of the commit or of the roll call. In offers: the key. In `met` and `missing_offer`: number of the
+    /// offered board.
     std::uint64_t number = 0;
     rank first = k_no_rank;   ///< the board's first rank, as a rank of the launch
     rank member = k_no_rank;  ///< the sender; in `met`: the receiver

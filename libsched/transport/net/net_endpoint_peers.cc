@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -20,21 +21,27 @@ constexpr std::chrono::milliseconds k_probe_period{1000};
 constexpr auto k_oldest_answer = k_probe_period * 5 / 4;
 /// Longer than the silence of a living peer whose kernel has not answered the last probe yet.
 constexpr auto k_shortest_silence = k_probe_period * 3 / 2;
+/// The kernel sends four probes before an idle connection counts as lost.
+constexpr std::uint8_t k_certain_probes = 3;
 /// After the end of a cut, the kernel repeats bytes within this time.
 constexpr std::chrono::seconds k_remembered{5};
 
 struct kernel_silence {
-  std::chrono::milliseconds length{};  ///< time since the peer's kernel has confirmed anything
-  bool is_unanswered = false;          ///< bytes or probes were sent, and repeated, since then
+  std::chrono::milliseconds length{};  ///< time since a segment of the peer's kernel has arrived
+  bool is_unanswered = false;          ///< bytes or probes were sent since then without an answer
+  bool is_certain = false;             ///< several repetitions are unanswered: one of them may have been lost
 };
 
-/// A peer that reads nothing is not silent, because its kernel confirms the probes.
+/// A peer that reads nothing is not silent, because its kernel confirms the probes. While the peer's window is full,
+/// the probes may be minutes apart, so the length alone does not show a silence. The kernel counts the arrival of data
+/// and of confirmations separately.
 kernel_silence silence_of(int socket) {
   tcp_info of{};
   socklen_t bytes = sizeof of;
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &of, &bytes) != 0) return {};
-  return {std::chrono::milliseconds(of.tcpi_last_ack_recv),
-          (of.tcpi_unacked != 0 && of.tcpi_retransmits != 0) || of.tcpi_probes != 0};
+  const bool is_repeated = of.tcpi_unacked != 0 && of.tcpi_retransmits != 0;
+  return {std::chrono::milliseconds(std::min(of.tcpi_last_ack_recv, of.tcpi_last_data_recv)),
+          is_repeated || of.tcpi_probes != 0, is_repeated || of.tcpi_probes >= k_certain_probes};
 }
 
 }  // namespace
@@ -73,7 +80,8 @@ void net_endpoint::verify_suspects() {
   for (std::size_t i = 0; i < suspects_.size() && health_ == status::ok; ++i) {
     const auto [named, is_silent, by] = suspects_[i];
     if (is_silent && !std::exchange(has_found_side, true)) (void)note_silence(now);
-    const bool is_from_other_side = is_silent && by != k_no_rank && was_silent(by, now) && !was_silent(named, now);
+    const bool is_from_other_side =
+        is_silent && by != k_no_rank && was_silent(by, now) && !is_lost(named) && !was_silent(named, now);
     const rank who = is_from_other_side ? by : named;
     connection& with = *connections_[static_cast<std::size_t>(who)];
     read_rest(with);
@@ -95,7 +103,7 @@ bool net_endpoint::note_silence(clock::time_point now) {
     is_any_unanswered = is_any_unanswered || silence.is_unanswered;
     if (!silence.is_unanswered || silence.length <= k_shortest_silence) continue;
     with->silent_at = now;
-    with->silence = silence.length;
+    with->silence = silence.is_certain ? silence.length : std::chrono::milliseconds(0);
   }
   return is_any_unanswered;
 }

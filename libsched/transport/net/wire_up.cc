@@ -45,10 +45,10 @@ void set(int socket, int level, int option, int value) {
   (void)setsockopt(socket, level, option, &value, sizeof value);
 }
 
-/// The kernel probes an idle connection each second. The endpoint counts the probes without an answer
-/// (net_endpoint_peers.cc, is_kernel_silent()), and the kernel does not end the connection: if a cut of the network
-/// heals, each side can inform the other that it has continued alone. TCP_USER_TIMEOUT is not set, because the kernel
-/// also counts the time in which a rank that computes or is stopped reads nothing.
+/// The kernel probes an idle connection each second. The endpoint reads the length of a silence (net_endpoint_peers.cc,
+/// silence_of()), and the kernel does not end the connection: if a cut of the network heals, each side can inform the
+/// other that it has continued alone. TCP_USER_TIMEOUT is not set, because the kernel also counts the time in which a
+/// rank that computes or is stopped reads nothing.
 void prepare(int socket, std::uint32_t which) {
   constexpr int k_most_probes = 127;
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
