@@ -214,7 +214,7 @@ class hosts_launcher {
       if (each) next = std::min(next, *each);
     poll_streams(next);
     for (std::size_t i = 0; i < hosts_.size(); ++i)
-      if (waits_[i].revents != 0) serve(*hosts_[i]);
+      if ((waits_[i].revents & ~POLLOUT) != 0) serve(*hosts_[i]);
     if (waits_[hosts_.size()].revents != 0) pass_signal_on();
     if (waits_[hosts_.size() + 1].revents != 0) read_input();
     print_some();

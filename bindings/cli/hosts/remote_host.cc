@@ -90,6 +90,7 @@ void remote_host::start(const std::vector<std::string>& shell) {
     sigprocmask(SIG_SETMASK, &none, nullptr);
     for (const int number : {SIGINT, SIGHUP}) signal(number, SIG_IGN);  // a terminal's signal must not end the shell
     signal(SIGTTIN, SIG_DFL);
+    unsetenv("SSH_CONNECTION");  // the connection of the user's login; sshd sets the variable for the agent
     dup2(ends[1], STDIN_FILENO);
     dup2(ends[1], STDOUT_FILENO);
     std::vector<char*> arguments;

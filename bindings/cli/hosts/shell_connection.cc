@@ -31,10 +31,11 @@ bool read_address(const std::string& text, inet_diag_req_v2& into, std::uint32_t
   return inet_pton(into.sdiag_family, text.substr(0, interface).c_str(), address) == 1;
 }
 
-/// Returns the time since the last confirmation, or zero if no bytes are unconfirmed.
+/// Returns the time since the last segment, or zero unless bytes or several probes are unconfirmed. A single probe is
+/// not enough, because the probes of a full window may be minutes apart.
 std::chrono::milliseconds silence_in(const tcp_info& of) {
-  const bool is_unanswered = (of.tcpi_unacked != 0 && of.tcpi_retransmits != 0) || of.tcpi_probes != 0;
-  return std::chrono::milliseconds(is_unanswered ? of.tcpi_last_ack_recv : 0);
+  const bool is_unanswered = (of.tcpi_unacked != 0 && of.tcpi_retransmits != 0) || of.tcpi_probes >= 3;
+  return std::chrono::milliseconds(is_unanswered ? std::min(of.tcpi_last_ack_recv, of.tcpi_last_data_recv) : 0);
 }
 
 /// Finds the state of the connection in an answer of the kernel: two headers, and attributes at multiples of 4 bytes.
