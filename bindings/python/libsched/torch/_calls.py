@@ -57,9 +57,11 @@ def collective_call(method: _Method) -> _Method:
     @functools.wraps(method)
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
         calls = self._calls
-        calls.begin()
-        if calls.is_under_way:  # a part of another call
+        if calls.is_under_way:  # a part of another call, or in a callback, while another thread is in a call
+            calls.expect_order_of_callbacks()
+            calls.begin()
             return method(self, *arguments, **options)
+        calls.begin()
         calls.is_under_way = True
         calls.has_begun = False
         try:
@@ -411,9 +413,10 @@ class Round:
             self._look()
         return has_ended
 
-    def give_up(self, error: Exception) -> None:
-        """Cancels the round after its timeout, and closes the group to further calls."""
+    def give_up(self, error: Exception) -> bool:
+        """Cancels the round after its timeout, and closes the group to further calls. Returns true."""
         self._calls.give_up_round(self._ticket.schedule, error)
+        return True
 
     def _look(self) -> None:
         if _stands(self._ticket.schedule):

@@ -198,9 +198,9 @@ class Group(ProcessGroup):
             kind = self._kind(key, "allreduce", flat, count=count, dtype=dtype, op=op, divisor=divisor)
         where = flat.data_ptr()
         if kind is None:  # a premultiplied sum; its factor may differ in every call
-            _scale(flat, opts)
             kind = self._kind(("premultiplied", count, flat.dtype), "allreduce", flat, count=count, dtype=dtype,
                               op="sum")
+            _scale(flat, opts)
         return self._run(kind, where, where, [tensor], opts, finish, keeps=flat)
 
     @collective_call
@@ -488,6 +488,7 @@ class Group(ProcessGroup):
         (tensor,) = tensors
         _expect_tag(tag)
         expect_host(tensor, "messages")
+        self._expect_no_other_backend("cpu")
         flat = side_by_side(tensor)
         return self._posted(SentMessage(self._box._send(to, tag, flat.data_ptr(), flat.nbytes, flat)), tensors, None)
 
@@ -495,6 +496,7 @@ class Group(ProcessGroup):
         (tensor,) = tensors
         _expect_tag(tag)
         expect_host(tensor, "messages")
+        self._expect_no_other_backend("cpu")
         flat, finish = staged(tensor)
         message = self._box._receive(source, tag, flat.data_ptr(), flat.nbytes, flat)
         return self._posted(ExpectedMessage(message, flat.nbytes), tensors, finish)

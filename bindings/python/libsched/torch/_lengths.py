@@ -77,12 +77,16 @@ class SentMessage(_Expected):
         """The rank that has sent or that receives the message."""
         return self._awaited.rank
 
-    def give_up(self, _: Exception) -> None:
-        """Cancels the message after its timeout."""
+    def give_up(self, _: Exception) -> bool:
+        """Cancels the message after its timeout.
+
+        Returns false if the transfer has begun, or if another thread waits for the message. Then it ends later.
+        """
         try:
             self._awaited.cancel()
         except Error:
-            pass  # the transfer has begun; the library keeps the memory until its end
+            return False
+        return True
 
     def _compare(self) -> None:
         pass

@@ -214,18 +214,18 @@ class Schedules:
     def give_up(self, why: BaseException) -> None:
         """Refuses all later calls ("gives the group up"), because calls of the cancelled schedule would fail."""
         self._why = self._why or why
-        self._given_up += self.kinds.values()
-        self.kinds.clear()
+        while self.kinds:  # another thread may add a kind
+            self._given_up.append(self.kinds.popitem()[1])
 
     def drop(self, number: int) -> None:
         """Forgets all schedules, on all ranks, because call `number` was refused.
 
         The schedules stay open until the group is closed, because another rank may still wait in a round.
         """
-        for kind in self.kinds.values():
+        for kind in list(self.kinds.values()):
             kind.cancel_from(number)
-        self._given_up += self.kinds.values()
-        self.kinds.clear()
+        while self.kinds:  # another thread may add a kind
+            self._given_up.append(self.kinds.popitem()[1])
 
     def close(self) -> None:
         """Waits for the rounds in flight and closes all schedules.

@@ -123,6 +123,7 @@ class Work(Outcome):
     calls: Any = None
     position = 0
     place: Any = None
+    _is_given_up = False
 
     def __init__(self, waited: Any, tensors: list[torch.Tensor], limit: float,
                  finish: Callable[[], None] | None = None) -> None:
@@ -160,6 +161,10 @@ class Work(Outcome):
         """Returns true if this rank knows that the operation has ended."""
         return self._waited is None
 
+    def is_given_up(self) -> bool:
+        """Returns true if the operation was cancelled after a timeout, so that no wait can succeed."""
+        return self._is_given_up
+
     def synchronize(self) -> None:
         self.wait()
 
@@ -180,7 +185,7 @@ class Work(Outcome):
         except Exception as error:
             if not isinstance(error.__cause__, Timeout):
                 self._record(error)
-            elif time.monotonic() < deadline:
+            elif time.monotonic() < deadline and not self.is_given_up():
                 return False
             else:
                 self._give_up(error)
@@ -241,8 +246,10 @@ class Work(Outcome):
         """Cancels the operation after a timeout, so that the memory is not used any more. All later waits fail."""
         with self._lock:
             if self._waited is not None:
-                self._waited.give_up(error)
                 self._error = error
+                if not self._waited.give_up(error):
+                    return  # the operation continues, and later waits may succeed
+                self._is_given_up = True
                 self._finish = None
                 self._given_up, self._waited = self._waited, None  # the place keeps memory that a peer may still read
 
@@ -262,6 +269,9 @@ class Several(Work):
     def has_ended(self) -> bool:
         return all(each.has_ended() for each in self._works)
 
+    def is_given_up(self) -> bool:
+        return any(each.is_given_up() for each in self._works)
+
     def _settle(self, limit: float) -> None:
         until = time.monotonic() + limit
         for each in self._works:
@@ -271,8 +281,10 @@ class Several(Work):
         return all(each._poll() for each in self._works)
 
     def _record(self, error: Exception) -> None:
+        """Records the error of the first work that has not ended, because a wait takes the works in this order."""
         for each in self._works:
-            each._record(error)
+            if not each.has_ended():
+                return each._record(error)
 
     def _give_up(self, error: Exception) -> None:
         for each in self._works:
@@ -341,9 +353,8 @@ class _Waiter:
             with self._lock:
                 self._thread = None
                 Callbacks.threads += 1
-            for each in pending:
-                self._works.put(each)
-            pending.clear()
+            while pending:
+                self._works.put(pending.popleft())
             if not self._works.empty():
                 self._ensure()
             with Callbacks.of(work):

@@ -148,7 +148,8 @@ class _StoreExchange:
     def _read(self, key: str, rank: int, name: str | None = None) -> str:
         """Returns the value of a key that `rank` writes, or rank 0 after all ranks have confirmed `name`."""
         try:
-            self._store.wait([key], timedelta(seconds=max(0.001, self._until - time.monotonic())))
+            # The store counts whole milliseconds, so one more is needed to reach the end.
+            self._store.wait([key], timedelta(seconds=max(0.0, self._until - time.monotonic()) + 0.001))
         except RuntimeError:
             if time.monotonic() < self._until:  # not a timeout
                 raise
