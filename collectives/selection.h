@@ -19,11 +19,11 @@
 // `hops` is the number of hops in the longest chain.
 //
 // `hop`, `message` and `byte` are costs (wire_costs). The work of a rank is its number of messages times k * `message`,
-// plus `byte` for each byte that the rank copies, or exchanges with other nodes in the busier direction. A sum counts as
-// one copy, or as 1.5 copies for vectors that exceed the caches. `mean` is the mean work of all ranks, and `longest` the work of the busiest rank (Graham, 1966). If other
-// ranks have less work, `longest` also includes the handling of messages for which the busiest rank waits. On a shared
-// core, a hop takes k^1.5 turns (topology::turn), because all k ranks run before the receiver, and because more ranks
-// fall asleep during longer turns.
+// plus `byte` for each byte that the rank copies, or exchanges with other nodes in the busier direction. A sum counts
+// as one copy, or as 1.5 copies for vectors that exceed the caches. `mean` is the mean work of all ranks, and `longest`
+// the work of the busiest rank (Graham, 1966). If other ranks have less work, `longest` also includes the handling of
+// messages for which the busiest rank waits. On a shared core, a hop takes k^1.5 turns (topology::turn), because all k
+// ranks run before the receiver, and because more ranks fall asleep during longer turns.
 #pragma once
 
 #include <string>

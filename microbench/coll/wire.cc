@@ -21,7 +21,7 @@ struct conversation {
   std::uint64_t bytes;
 };
 
-/// Returns the schedule of this rank for a conversation of rank 0 and `partner`. The schedules of other ranks are empty.
+/// Returns the schedule of this rank for a conversation of rank 0 and `partner`. Other ranks have empty schedules.
 schedule_handle make_schedule(const team& ranks, int partner, const conversation& about) {
   lsched_builder* builder = nullptr;
   expect_ok(lsched_builder_create(ranks.rank(), ranks.size(), "conversation", &builder), "lsched_builder_create");

@@ -37,7 +37,7 @@ struct books {
     report.from = ranks[0].last_round();
     report.to = report.from + 1;
     report.last.contributors = std::min<std::uint64_t>(offers, 3);
-    report.offers = offers;
+    report.offers = report.last.offers = offers;
     report.mine = mine;
     report.last.ranks = 3;
     report.has_result = offers != 0 ? 1 : 0;
