@@ -90,7 +90,7 @@ void message_boards::send_missing_offer(rank from, const head& question) {
   rank missing = 0;
   for (const auto& [which, one] : boards_)
     if (one->key_ != 0 && one->key_ == question.number && one->offered_to_.front() == self_)
-      (void)offers_of(one->key_, one->offered_to_, &missing);
+      missing = one->find_missing_offer();
   carrier_.send(from, pack({.kind = kind::missing_offer, .number = question.board, .missing = missing}));
 }
 
@@ -312,9 +312,10 @@ status message_board::connect_offers(rank* missing) {
     *missing = is_gone ? 0 : ask_missing();
     return is_gone ? status::peer : status::pending;
   }
-  const std::vector<std::uint32_t> theirs = of_.offers_of(key_, offered_to_, missing);
+  *missing = find_missing_offer();
   if (*missing != k_no_rank)
     return carrier.is_gone(offered_to_[static_cast<std::size_t>(*missing)]) ? status::peer : status::pending;
+  const std::vector<std::uint32_t> theirs = of_.offers_of(key_, offered_to_, missing);
   for (std::size_t m = 1; m < offered_to_.size(); ++m) {
     of_.offers_.erase({key_, offered_to_[m]});
     carrier.begin_with(offered_to_[m]);
@@ -327,6 +328,16 @@ status message_board::connect_offers(rank* missing) {
   std::vector<member_address> all(offered_to_.size());
   all.front().far = own_number_;
   return join(std::vector(offered_to_), all);
+}
+
+// A member that has withdrawn its offer after a timeout has waited for another member. So the member that was missing
+// before stays named until its offer arrives.
+rank message_board::find_missing_offer() {
+  const auto has_offered = [this](rank m) {
+    return of_.offers_.contains({key_, offered_to_[static_cast<std::size_t>(m)]});
+  };
+  if (missing_ == k_no_rank || has_offered(missing_)) (void)of_.offers_of(key_, offered_to_, &missing_);
+  return missing_;
 }
 
 bool message_board::withdraw() {

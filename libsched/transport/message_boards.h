@@ -195,6 +195,8 @@ class message_board final : public board {
   rank find_missing() const;
   /// Returns the named member if its record is missing, else another member whose record is missing.
   rank missing_or(rank named) const;
+  /// On the first rank, returns a member without an offer, or k_no_rank.
+  rank find_missing_offer();
   void say_left();
   void begin_to_wait();
   rank ask_missing();
@@ -213,7 +215,7 @@ class message_board final : public board {
   // On the other members, while they wait for records or offers:
   std::chrono::steady_clock::time_point asks_at_{};  ///< when the question to the first rank is or was due
   bool is_asking_ = false;                           ///< the first rank has not answered the question yet
-  rank missing_ = k_no_rank;                         ///< the last answer
+  rank missing_ = k_no_rank;                         ///< the last answer; on the first rank of an offer: still missing
 
   agreement_sender to_commit_{*this, message_boards::kind::commit};
   agreement commit_{};  ///< the current or the last exchange
