@@ -322,13 +322,16 @@ std::optional<std::string> prepare(const agent_order& order, std::string& path, 
                                      : "the file is not executable: run `chmod +x` on the file");
 }
 
-/// Sends the last frame. Waits until all frames are sent or the connection has ended.
+/// Sends the last frame. Waits until the command has closed the connection, as it does after this frame. If this
+/// process closed a socket before the command's last frame arrived, the kernel would reset the connection, and discard
+/// output that the command has not received.
 void send_done(frame_stream& command, int status, const std::string& why) {
   const shell_connection shell;
   command.send(frame_kind::done, status, why);
-  while (command.flush() && command.unsent() > 0 && shell.silence() <= k_longest_silence) {
-    std::array<pollfd, 2> waits{pollfd{command.in(), POLLIN, 0}, pollfd{command.out(), POLLOUT, 0}};
-    poll(waits.data(), waits.size(), k_beat_ms);
+  while (command.flush() && shell.silence() <= k_longest_silence) {
+    const short writing = command.unsent() > 0 ? POLLOUT : 0;
+    std::array<pollfd, 2> waits{pollfd{command.in(), POLLIN, 0}, pollfd{writing ? command.out() : -1, writing, 0}};
+    if (poll(waits.data(), waits.size(), k_beat_ms) == 0 && command.unsent() == 0) command.send(frame_kind::beat);
     if (waits[0].revents != 0 && !command.read_some()) return;
     while (command.take()) continue;  // no rank is left for these frames
   }
