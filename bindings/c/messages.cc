@@ -112,9 +112,10 @@ lsched_status lsched_mailbox_create(lsched_world* world, lsched_mailbox** mailbo
     auto made = std::make_unique<lsched_mailbox>();
     made->world = world;
     look_for_gpu();
+    std::optional<failure> unable;
+    if (mailbox == nullptr) unable = failure{status::argument, "mailbox is null"};
+    made->commit = world->joined.queue_mailbox(unable);
     std::optional<failure> why;
-    if (mailbox == nullptr) why = failure{status::argument, "mailbox is null"};
-    made->commit = world->joined.queue_mailbox(std::exchange(why, std::nullopt));
     if (world->creates_wait.load()) why = world->joined.await(*made->commit);
     if (!why) why = made->commit->refused();
     if (why) {

@@ -104,7 +104,7 @@ class message_boards {
     left,
     ask,
     missing,
-    offer,
+    offer,  // this and all further kinds are messages about offers
     withdraw,
     met,
     ask_offer,
@@ -212,10 +212,10 @@ class message_board final : public board {
   std::uint64_t key_ = 0;         ///< key of the current offer; 0: no offer
   std::vector<rank> offered_to_;  ///< ranks of the launch to which the board was offered
 
-  // On the other members, while they wait for records or offers:
+  // While a member waits for records or offers:
   std::chrono::steady_clock::time_point asks_at_{};  ///< when the question to the first rank is or was due
   bool is_asking_ = false;                           ///< the first rank has not answered the question yet
-  rank missing_ = k_no_rank;                         ///< the last answer; on the first rank of an offer: still missing
+  rank missing_ = k_no_rank;                         ///< the last answer; on the first rank: a member without an offer
 
   agreement_sender to_commit_{*this, message_boards::kind::commit};
   agreement commit_{};  ///< the current or the last exchange

@@ -45,7 +45,7 @@ schedule_handle make_schedule(const team& ranks, int partner, const conversation
   return created("lsched_builder_commit", lsched_builder_commit, builder, ranks.runtime(), nullptr, nullptr);
 }
 
-/// Returns the least time of a conversation in ns on every rank, in which no rank had to be woken. Rank 0 measures.
+/// Returns the least time of a conversation in ns on every rank. Rank 0 measures.
 double ns_of_conversation(team& ranks, int partner, const conversation& about) {
   auto schedule = make_schedule(ranks, partner, about);
   std::vector<double> samples;
@@ -60,7 +60,7 @@ double ns_of_conversation(team& ranks, int partner, const conversation& about) {
 }  // namespace
 
 // A burst of messages to one peer does not show the processor time of a message, because the messages share system
-// calls. Sender, network and receiver of a short message take about a third of the hop each.
+// calls. So this function does not measure that time, and assumes a third of the hop.
 std::optional<wire_costs> measure_wire_between_nodes(team& ranks) {
   int partner = 0;
   while (partner < ranks.size() && node_of(ranks, partner).number == 0) ++partner;
