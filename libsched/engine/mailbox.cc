@@ -352,12 +352,13 @@ void mailbox::end_receives(rank peer, status verdict) {
   if (!has_others()) end_receives_from_anybody(peer, verdict);
 }
 
-void mailbox::end_receives_from_anybody(rank culprit, status verdict) {
-  std::erase_if(receives_, [&](posted_message* one) {
-    const bool is_from_anybody = one->peer == k_no_rank;
-    if (is_from_anybody) end_as_lost(*one, culprit, verdict);
-    return is_from_anybody;
-  });
+/// Returns true if such a receive was posted.
+bool mailbox::end_receives_from_anybody(rank culprit, status verdict) {
+  return std::erase_if(receives_, [&](posted_message* one) {
+           const bool is_from_anybody = one->peer == k_no_rank;
+           if (is_from_anybody) end_as_lost(*one, culprit, verdict);
+           return is_from_anybody;
+         }) > 0;
 }
 
 /// Handles messages that have arrived but have not been reported by poll() yet.
@@ -370,8 +371,9 @@ void mailbox::take_what_has_come(rank peer) {
 }
 
 // The driver repeats this call as long as a lost rank is on record. If the member has left the world but is alive, its
-// last messages may still arrive. Receives from any sender fail, too, because they may have waited for a message from
-// the lost rank. Receives that are posted later wait for the other members.
+// last messages may still arrive. Receives from any sender fail once, too, because they may have waited for a message
+// from the lost rank. If no such receive is posted when the rank is lost, the next that is posted fails. Receives that
+// are posted later wait for the other members.
 void mailbox::lose(rank member) {
   if (!is_linked_) {
     const rank first = engine_.culprit_of_loss(*members_, member);
@@ -383,9 +385,8 @@ void mailbox::lose(rank member) {
   end_sends(member, status::peer);
   const bool is_alive = !net_.liveness().is_lost(members_->home_of(member));
   if (is_alive && with.last && with.in_verdict == status::ok) return;
-  if (std::exchange(with.is_lost, true)) return;
   end_receives(member, status::peer);
-  end_receives_from_anybody(member, status::peer);
+  if (!with.is_reported) with.is_reported = end_receives_from_anybody(member, status::peer);
 }
 
 // A member that leaves has sent all its messages. So receives from any sender stay posted as long as another member can

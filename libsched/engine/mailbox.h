@@ -115,7 +115,7 @@ class mailbox final : public message_sink {
     posted_message* target = nullptr;  ///< receive that matches the announced message; null: the message is kept
     kept_message arriving{};
     std::optional<round_no> last{};                            ///< number of the last message, once the peer has left
-    bool is_lost = false;                                      ///< lose() has ended both directions
+    bool is_reported = false;                                  ///< a receive from any sender has failed with the loss
     status out_verdict = status::ok, in_verdict = status::ok;  ///< if not ok: the error that has ended this direction
   };
 
@@ -136,7 +136,7 @@ class mailbox final : public message_sink {
   void take_what_has_come(rank peer);
   void end_sends(rank peer, status verdict);
   void end_receives(rank peer, status verdict);
-  void end_receives_from_anybody(rank culprit, status verdict);
+  bool end_receives_from_anybody(rank culprit, status verdict);
   void end_all(status why, rank blamed, bool with_sends);
   std::vector<rank> ranks_awaited_by(const posted_message& one) const;
 

@@ -433,5 +433,33 @@ TEST(messages, of_a_rank_that_is_killed_end_with_its_name) {
   EXPECT_EQ(children.wait(), "rank 2 was ended by signal 9; ");
 }
 
+/// If no receive from any rank is posted at a death, the next must report the death, and later receives must not.
+TEST(messages, a_receive_from_any_rank_that_is_posted_after_a_death_ends) {
+  auto segment = shm_segment::create(3, 64 << 20);
+  ASSERT_TRUE(segment);
+  const auto life = [&](rank self) -> int {
+    be_launched(**segment, self);
+    lsched_world* mine = nullptr;
+    diagnostic why;
+    const lsched_config config = test_config();
+    if (lsched_world_open(&config, &mine, &why) != LSCHED_OK) return 2;
+    box here(mine);
+    std::int32_t got = -1;
+    if (self == 2) raise(SIGKILL);
+    if (here.wait(here.receive(2, 1, &got, sizeof got)) != LSCHED_ERR_PEER || here.why.rank != 2) return 3;
+    if (here.wait(here.receive(LSCHED_ANY_RANK, 2, &got, sizeof got)) != LSCHED_ERR_PEER) return 4;
+    if (here.why.rank != 2) return 5;
+    lsched_message* others = here.receive(LSCHED_ANY_RANK, 3, &got, sizeof got);
+    const lsched_status first = here.wait(others, 4 * k_liveness_ns);
+    if (first != LSCHED_OK && first != LSCHED_ERR_TIMEOUT) return 6;
+    lsched_message* sent = here.send(1 - self, 3, &self, sizeof self);
+    if (first != LSCHED_OK && here.wait(others) != LSCHED_OK) return 7;
+    if (here.wait(sent) != LSCHED_OK || got != 1 - self) return 8;
+    return ::testing::Test::HasFailure() ? 9 : 0;
+  };
+  child_ranks children(3, life);
+  EXPECT_EQ(children.wait(), "rank 2 was ended by signal 9; ");
+}
+
 }  // namespace
 }  // namespace lsched::testing
