@@ -18,16 +18,24 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
-/// A random trial. All ranks construct the trial from the same seed, so all ranks get the same trial.
+/// A random trial. All ranks construct the trial from the same seed, so all ranks get the same trial. In some trials
+/// all ranks have patience, so these trials finish on a busy machine, too. In other trials only the rank after the late
+/// rank has a short timeout, so its cancellation ends the waits of the other ranks.
 struct trial {
   explicit trial(std::uint64_t seed, std::int32_t ranks) : draw(seed) {
     kind = pick(8);
     count = std::array<std::size_t, 6>{1, 7, 900, 1500, 5000, 60'000}[pick(6)];
     late = static_cast<std::int32_t>(pick(static_cast<std::uint64_t>(ranks)));
     delay = microseconds(pick(1500));
-    patience = microseconds(pick(1000));
+    patience = others_patience = microseconds(pick(1000));
     rounds = 1 + pick(3);
+    const std::uint64_t whose = pick(8);
+    if (whose < 2) others_patience = 20s;
+    if (whose == 0) patience = 20s;
+    if (whose == 1) delay = 10ms;
+    impatient = (late + 1) % ranks;
   }
+  microseconds patience_of(std::int32_t rank) const { return rank == impatient ? patience : others_patience; }
   std::uint64_t pick(std::uint64_t below) { return draw() % below; }
   bool is_partial() const { return kind > 4; }
 
@@ -36,7 +44,8 @@ struct trial {
   std::size_t count;
   std::int32_t late;  ///< rank that starts its round after `delay`
   microseconds delay;
-  microseconds patience;  ///< timeout of each call
+  std::int32_t impatient;
+  microseconds patience, others_patience;  ///< timeouts of each call of rank `impatient` and of the other ranks
   std::uint64_t rounds;
 };
 
@@ -66,7 +75,7 @@ double sum_of_ranks(std::int32_t ranks) { return ranks * (ranks + 1) / 2.0; }
 void run_rounds(lsched::world& mine, lsched::schedule run, const trial& how) {
   const end_of_readers at_end(run);
   if (mine.rank() == how.late) std::this_thread::sleep_for(how.delay);
-  for (std::uint64_t round = 0; round < how.rounds; ++round) run.run(how.patience);
+  for (std::uint64_t round = 0; round < how.rounds; ++round) run.run(how.patience_of(mine.rank()));
   run.close();
 }
 
@@ -90,7 +99,7 @@ void run_sparse(lsched::world& mine, const trial& how) {
   auto run = mine.sparse<double>(gradient, update, (how.count + 1) / 2);
   const end_of_readers at_end(run);
   if (mine.rank() == how.late) std::this_thread::sleep_for(how.delay);
-  for (std::uint64_t round = 0; round < how.rounds; ++round) run.run(how.patience);
+  for (std::uint64_t round = 0; round < how.rounds; ++round) run.run(how.patience_of(mine.rank()));
   run.close();
 }
 
@@ -104,10 +113,10 @@ void run_partial(lsched::world& mine, const trial& how, const lsched::partial_op
   if (mine.rank() == how.late) std::this_thread::sleep_for(how.delay);
   for (std::uint64_t round = 0; round < how.rounds; ++round) {
     const auto called = run.offer(input);
-    const lsched_report got = run.collect(called, output, how.patience);
+    const lsched_report got = run.collect(called, output, how.patience_of(mine.rank()));
     if (got.has_result != 0 && options.collective == "allreduce") expect_all(output, static_cast<double>(got.offers));
   }
-  run.close(how.patience);
+  run.close(how.patience_of(mine.rank()));
 }
 
 void run_kind(lsched::world& mine, const trial& how) {
