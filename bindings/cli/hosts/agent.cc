@@ -56,10 +56,30 @@ struct relayed_stream {
   }
 };
 
+/// Sends beats to the command, and detects that the command's host is silent.
+class heartbeat {
+ public:
+  explicit heartbeat(frame_stream& command) : command_(command) {}
+
+  /// Sends a beat if the last one is a second old. Returns false if the connection has ended, or if the command's host
+  /// is silent.
+  bool beat() {
+    if (clock::now() < next_) return true;
+    next_ = clock::now() + k_beat_period;
+    command_.send(frame_kind::beat);
+    return command_.flush() && shell_.silence() <= k_longest_silence;
+  }
+
+ private:
+  frame_stream& command_;
+  const shell_connection shell_;
+  clock::time_point next_{};
+};
+
 /// The relay between the command and the launcher.
 class agent {
  public:
-  agent(frame_stream& command, const agent_order& order) : command_(command), order_(order) {}
+  agent(frame_stream& command, const agent_order& order) : command_(command), order_(order), heartbeat_(command) {}
 
   /// Starts the launcher. Returns false if the system has no resources for it.
   bool start(const std::string& path) {
@@ -106,7 +126,7 @@ class agent {
       const bool has_ended = ends_.descriptor < 0 && (!is_connected_ || (command_.unsent() == 0 && has_room()));
       if (ready > 0 || !has_ended) last_event = clock::now();
       if (clock::now() - last_event > k_longest_output) break;  // a process left behind may keep an output open
-      beat();
+      if (is_connected_ && !heartbeat_.beat()) disconnect();
     }
     int wait_status = 0;
     while (waitpid(launcher_, &wait_status, 0) < 0 && errno == EINTR) continue;
@@ -155,14 +175,6 @@ class agent {
   }
 
   bool has_room() const { return !is_connected_ || untaken_ < k_most_untaken; }
-
-  /// Sends a beat if the last one is a second old, and ends all ranks if the command's host is silent.
-  void beat() {
-    if (!is_connected_ || clock::now() < next_beat_) return;
-    next_beat_ = clock::now() + k_beat_period;
-    command_.send(frame_kind::beat);
-    if (!command_.flush() || shell_.silence() > k_longest_silence) disconnect();
-  }
 
   void list_waits() {
     const bool has_room = this->has_room();
@@ -284,9 +296,8 @@ class agent {
 
   frame_stream& command_;
   const agent_order& order_;
-  const shell_connection shell_;
+  heartbeat heartbeat_;
   bool is_connected_ = true;
-  clock::time_point next_beat_{};
   std::size_t untaken_ = 0;  ///< bytes of output that the command has not written yet
   pid_t launcher_ = 0;
   relayed_stream input_, output_, errors_, ends_;
@@ -296,16 +307,19 @@ class agent {
   std::vector<pollfd> waits_;
 };
 
-/// Waits until the command has sent the order. Returns nothing if the connection ends before.
+/// Waits until the command has sent the order. Returns nothing if the connection ends before, or if the command's host
+/// is silent.
 std::optional<agent_order> receive_order(frame_stream& command) {
-  for (;;) {
+  heartbeat own(command);
+  while (own.beat()) {
     pollfd wait{command.in(), POLLIN, 0};
-    if (poll(&wait, 1, -1) < 0) continue;
+    if (poll(&wait, 1, k_beat_ms) <= 0) continue;
     const bool is_open = command.read_some();
     if (const auto first = command.take())
       return first->kind == frame_kind::order ? agent_order::read(first->bytes) : std::nullopt;
-    if (!is_open || command.has_fault()) return std::nullopt;
+    if (!is_open || command.has_fault()) break;
   }
+  return std::nullopt;
 }
 
 /// Prepares this process for its launcher, and finds the program. Returns the reason why the ranks cannot be started.
@@ -326,12 +340,12 @@ std::optional<std::string> prepare(const agent_order& order, std::string& path, 
 /// process closed a socket before the command's last frame arrived, the kernel would reset the connection, and discard
 /// output that the command has not received.
 void send_done(frame_stream& command, int status, const std::string& why) {
-  const shell_connection shell;
+  heartbeat own(command);
   command.send(frame_kind::done, status, why);
-  while (command.flush() && shell.silence() <= k_longest_silence) {
+  while (command.flush() && own.beat()) {
     const short writing = command.unsent() > 0 ? POLLOUT : 0;
     std::array<pollfd, 2> waits{pollfd{command.in(), POLLIN, 0}, pollfd{writing ? command.out() : -1, writing, 0}};
-    if (poll(waits.data(), waits.size(), k_beat_ms) == 0 && command.unsent() == 0) command.send(frame_kind::beat);
+    poll(waits.data(), waits.size(), k_beat_ms);
     if (waits[0].revents != 0 && !command.read_some()) return;
     while (command.take()) continue;  // no rank is left for these frames
   }

@@ -10,7 +10,7 @@
 namespace lsched::cli {
 
 /// The first line of an agent begins with these words. The number is increased when frames change.
-inline constexpr std::string_view k_agent_greeting = "lsched-agent 3 ";
+inline constexpr std::string_view k_agent_greeting = "lsched-agent 4 ";
 
 struct agent_order {
   std::int32_t first = 0, ranks = 1, ranks_of_world = 1;

@@ -6,10 +6,10 @@
 // The connection is the standard input and the standard output of the remote shell. The agent first writes a line that
 // names its version. If the connection ends, the agent ends its ranks. The ranks of other hosts detect the loss.
 //
-// A connection may end without notice, when the network is cut. So the agent sends `beat` each second. The command
-// closes a connection from which nothing arrives, and the agent asks its kernel whether the kernel of the command's
-// host confirms the beats (shell_connection.h). Output does not delay the beats, because the command always reads, and
-// an agent sends no more output than the command can keep before its reader takes it.
+// A connection may end without notice, when the network is cut. So the agent sends `beat` each second, from its first
+// line on. The command closes a connection from which nothing arrives, and the agent asks its kernel whether the kernel
+// of the command's host confirms the beats (shell_connection.h). Output does not delay the beats, because the command
+// always reads, and an agent sends no more output than the command can keep before its reader takes it.
 #pragma once
 
 #include <chrono>

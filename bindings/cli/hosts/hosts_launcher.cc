@@ -83,6 +83,11 @@ void choose_master(agent_order& order, const remote_host& first, bool is_alone) 
   order.master_port = first.free_port();
 }
 
+/// Returns the end of an error text about a silent host.
+std::string silence_in_words() {
+  return " has sent nothing for " + std::to_string(k_longest_silence.count()) + " s: the host or the network is gone. ";
+}
+
 class hosts_launcher {
  public:
   hosts_launcher(const std::vector<host>& hosts, const launch_request& request)
@@ -131,25 +136,28 @@ class hosts_launcher {
     const std::vector<std::string> shell = needs_shell ? find_shell() : std::vector<std::string>();
     for (auto& each : hosts_) each->start(shell);
     const auto deadline = clock::now() + k_greeting_time;
-    while (remote_host* const silent = find_silent()) {
-      poll_streams(deadline);
+    while (const remote_host* const late = find_late()) {
+      poll_streams(std::min(deadline, clock::now() + k_beat_period));
       for (std::size_t i = 0; i < hosts_.size(); ++i)
         if (waits_[i].revents != 0) greet(*hosts_[i]);
       if (const int number = take_signal(); number != 0) _exit(128 + number);  // the agents end with this process
+      if (const remote_host* const gone = find_silent())
+        throw command_failure("the host " + gone->place().name + silence_in_words() + "No rank was started");
       if (clock::now() >= deadline)
-        throw command_failure("the host " + silent->place().name + " has not started lsched within " +
+        throw command_failure("the host " + late->place().name + " has not started lsched within " +
                               std::to_string(std::chrono::seconds(k_greeting_time).count()) + " s: try `ssh " +
-                              silent->place().name + " true`, which must end without a question");
+                              late->place().name + " true`, which must end without a question");
     }
   }
 
-  remote_host* find_silent() const {
+  const remote_host* find_late() const {
     const auto found = std::ranges::find_if(hosts_, [](const auto& each) { return !each->has_greeted(); });
     return found == hosts_.end() ? nullptr : found->get();
   }
 
   static void greet(remote_host& from) {
     const bool is_open = from.stream().read_some();
+    if (is_open) from.restart_silence(clock::now());
     const std::string why = from.read_greeting();
     if (!why.empty()) throw command_failure(why);
     if (is_open || from.has_greeted()) return;
@@ -209,7 +217,7 @@ class hosts_launcher {
   }
 
   void wait_and_serve() {
-    auto next = clock::now() + k_beat_period;  // check_silence()
+    auto next = clock::now() + k_beat_period;  // for check_silence()
     for (const auto& each : {time_limit_, give_up_at_, exchange_.deadline()})
       if (each) next = std::min(next, *each);
     poll_streams(next);
@@ -222,29 +230,33 @@ class hosts_launcher {
 
   void serve(remote_host& from) {
     const bool is_open = from.stream().read_some();
-    if (is_open) from.note_bytes(clock::now());
+    if (is_open) from.restart_silence(clock::now());
     while (from.is_open()) {
       const auto next = from.stream().take();
       if (!next) break;
-      if (!serve(from, *next)) return lose(from, "has sent invalid data: install the same lsched on all hosts");
+      if (!serve(from, *next)) return lose(from, " has sent invalid data: install the same lsched on all hosts");
     }
     if (!from.is_open()) return;
-    if (from.stream().has_fault()) return lose(from, "has sent too much data at once: install the same lsched there");
+    if (from.stream().has_fault()) return lose(from, " has sent too much data at once: install the same lsched there");
     if (!is_open) lose(from, "");
   }
 
-  /// Closes the connections from which no beat arrives. After this process or its machine was stopped, the beats of
+  /// Returns a host from which no beat arrives, or null. After this process or its machine was stopped, the beats of
   /// that time may still be on their way.
-  void check_silence() {
+  remote_host* find_silent() {
     const auto now = clock::now();
     const bool was_stopped = now - last_look_ > 3 * k_beat_period;
     last_look_ = now;
-    for (auto& each : hosts_) {
+    for (auto& each : hosts_)
       if (was_stopped) each->restart_silence(now);
-      if (each->is_open() && each->is_silent(now))
-        lose(*each, "has sent nothing for " + std::to_string(k_longest_silence.count()) +
-                        " s: the host or the network is gone. Its ranks count as ended");
-    }
+    const auto found =
+        std::ranges::find_if(hosts_, [&](const auto& each) { return each->is_open() && each->is_silent(now); });
+    return found == hosts_.end() ? nullptr : found->get();
+  }
+
+  /// Closes the connections to silent hosts.
+  void check_silence() {
+    while (remote_host* const gone = find_silent()) lose(*gone, silence_in_words() + "Its ranks count as ended");
   }
 
   /// Closes a connection that has failed. The ranks of other hosts continue, because they detect the loss.
@@ -253,7 +265,7 @@ class hosts_launcher {
     from.close();
     const std::string end = from.wait_for_shell(why.empty() ? 3s : 0s);
     tell(why.empty() ? "the connection to the host " + name + " has ended: " + end + ". Its ranks count as ended"
-                     : "the host " + name + " " + why);
+                     : "the host " + name + why);
     for (std::int32_t rank = from.place().first; rank < from.place().first + from.place().ranks; ++rank)
       record_end_of(rank);
     record_failure(1, false);
@@ -417,7 +429,7 @@ class hosts_launcher {
   int signals_ = -1;
   std::vector<pollfd> waits_;
   output_queue output_{STDOUT_FILENO}, errors_{STDERR_FILENO};
-  clock::time_point last_look_ = clock::now();  ///< last call of check_silence()
+  clock::time_point last_look_ = clock::now();  ///< last call of find_silent()
   bool may_read_input_ = false;
   std::optional<clock::time_point> time_limit_, give_up_at_;
   bool has_sent_end_ = false;

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,14 +39,10 @@ class remote_host {
   /// another version.
   std::string read_greeting();
 
-  /// Records that the agent has sent bytes.
-  void note_bytes(clock::time_point now) { heard_at_ = now; }
-  /// Grants the agent the full time again, because this process was stopped.
-  void restart_silence(clock::time_point now) {
-    if (heard_at_) heard_at_ = now;
-  }
-  /// Returns whether the agent has sent nothing for k_longest_silence, although it has begun to send frames.
-  bool is_silent(clock::time_point now) const { return heard_at_ && now - *heard_at_ > k_longest_silence; }
+  /// Records that the agent has sent bytes, or grants the agent the full time again, because this process was stopped.
+  void restart_silence(clock::time_point now) { heard_at_ = now; }
+  /// Returns whether the agent has sent nothing for k_longest_silence, although it has greeted.
+  bool is_silent(clock::time_point now) const { return has_greeted() && now - heard_at_ > k_longest_silence; }
 
   /// Closes the connection. The agent then ends, and so does the remote shell.
   void close() { stream_.reset(); }
@@ -62,7 +57,7 @@ class remote_host {
   std::unique_ptr<frame_stream> stream_;
   std::string system_name_;
   std::uint16_t free_port_ = 0;
-  std::optional<clock::time_point> heard_at_;  ///< time of the last bytes
+  clock::time_point heard_at_{};  ///< time of the last bytes
 };
 
 }  // namespace lsched::cli

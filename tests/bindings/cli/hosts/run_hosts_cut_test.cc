@@ -9,7 +9,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <lsched.h>
+
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "tests/bindings/cli/command_line.h"
@@ -83,7 +87,20 @@ class shell_server {
 
 /// A cluster: the command runs on host 0, and the ranks on hosts 1 and 2.
 struct cluster {
-  cluster() { chmod(client.path.c_str(), 0700); }
+  /// `head`: the first line of the remote shell's script. `line`: the line that a host executes; $* is the agent.
+  explicit cluster(const std::string& head = "", const std::string& line = "$*")
+      : client("#!/bin/bash\n" + head +
+               "exec 2>/dev/null 3<>/dev/tcp/$1/2000\n"
+               "shift\n"
+               "echo \"" +
+               line +
+               "\" >&3\n"
+               "setpriv --pdeathsig KILL cat <&3 & reader=$!\n"
+               "setpriv --pdeathsig KILL cat <&0 >&3 & writer=$!\n"
+               "wait -n\n"
+               "kill $reader $writer\n") {
+    chmod(client.path.c_str(), 0700);
+  }
 
   bool exists() const { return net.exist() && first.is_ready() && second.is_ready(); }
 
@@ -102,15 +119,7 @@ struct cluster {
 
   const network_hosts net{3};
   const shell_server first{net, 1}, second{net, 2};
-  const temporary_file client{
-      "#!/bin/bash\n"
-      "exec 2>/dev/null 3<>/dev/tcp/$1/2000\n"
-      "shift\n"
-      "echo \"$*\" >&3\n"
-      "setpriv --pdeathsig KILL cat <&3 & reader=$!\n"
-      "setpriv --pdeathsig KILL cat <&0 >&3 & writer=$!\n"
-      "wait -n\n"
-      "kill $reader $writer\n"};
+  const temporary_file client;
 };
 
 bool becomes(std::size_t count, const std::string& word) {
@@ -123,25 +132,69 @@ void expect_end(program& it, const std::string& line, int times) {
   EXPECT_EQ(it.err(), "");
 }
 
-// Three jobs run at the same time, because a silent connection counts as ended after 10 s. The output of the job whose
+const std::string k_silence = " has sent nothing for 10 s: the host or the network is gone. ";
+
+/// Two jobs with a host that is silent before its ranks start. The first job waits for the agent of host 2, which never
+/// begins, when the network of host 1 is cut. The agent of host 1 has no order then. In the second job, the host "far"
+/// is silent after its first line.
+struct silent_starts {
+  silent_starts() {
+    chmod(shell.path.c_str(), 0700);
+    before.emplace(all.command("echo started"), all.environment());
+    after.emplace(lsched({"run", "--hosts", "near:1,far:2", "echo", "started"}),
+                  std::map<std::string, std::string>{{"LSCHED_RSH", shell.path}});
+  }
+  ~silent_starts() {
+    for (const pid_t each : processes_with(agent)) kill(each, SIGKILL);
+  }
+
+  bool exist() const { return all.exists(); }
+
+  void cut() {
+    EXPECT_TRUE(before->wait_for_error("10.9.0.2: greets\n", 1)) << before->err();
+    EXPECT_TRUE(becomes(1, agent));
+    all.net.cut(1);
+  }
+
+  void expect_named() {
+    EXPECT_TRUE(before->wait_for_error("the host 10.9.0.2" + k_silence + "No rank was started", 1)) << before->err();
+    EXPECT_EQ(before->finish(), 1) << before->err();
+    EXPECT_EQ(before->out(), "");
+    EXPECT_TRUE(becomes(0, agent)) << "the agent of the host that is gone still waits for its order";
+    EXPECT_TRUE(after->wait_for_error("the host far" + k_silence + "Its ranks count as ended", 1)) << after->err();
+    EXPECT_EQ(after->finish(), 1) << after->err();
+    EXPECT_EQ(after->out(), "started\n");
+  }
+
+  const std::string agent = "75319";  ///< a word on the command line of the agent of host 1
+  const cluster all{"test $1 != 10.9.0.3 || exec cat\n", "printf greets; exec $* " + agent};
+  const temporary_file shell{"#!/bin/sh\nhost=$1; shift\ntest $host = far || exec \"$@\"\necho lsched-agent 4 " +
+                             std::string(lsched_version()) + " 0 far\nexec cat >/dev/null\n"};
+  std::optional<program> before, after;
+};
+
+// All jobs run at the same time, because a silent connection counts as ended after 10 s. The output of the job whose
 // network is cut is never read.
 TEST(run_hosts, a_silent_host_loses_its_ranks_but_a_stopped_command_does_not) {
   if (!network_hosts(1).exist()) GTEST_SKIP() << "only root can make hosts";
   const cluster all, other;
-  ASSERT_TRUE(all.exists() && other.exists());
+  silent_starts starts;
+  ASSERT_TRUE(all.exists() && other.exists() && starts.exist());
   const std::string rank = "86420", reader = "97531";
   program stopped(other.command("echo ready; sleep 13; echo end"), other.environment());
   program paused(other.command("seq 300000", " | { sleep 12; wc -l; }"), other.environment());
   program silent(all.command("echo ready >&2; yes & exec sleep " + rank, " | exec sleep " + reader), all.environment());
+  starts.cut();
   ASSERT_TRUE(stopped.wait_for_output("ready\n", 2)) << stopped.err();
   stopped.send(SIGSTOP);
   ASSERT_TRUE(silent.wait_for_error("ready\n", 2)) << silent.err();
   all.net.cut(1);
   const auto begin = clock::now();
-  EXPECT_TRUE(silent.wait_for_error("the host 10.9.0.2 has sent nothing for 10 s", 1)) << silent.err();
+  EXPECT_TRUE(silent.wait_for_error("the host 10.9.0.2" + k_silence, 1)) << silent.err();
   EXPECT_LT(clock::now() - begin, 20s);
   EXPECT_TRUE(becomes(1, rank)) << "the rank of the host that is gone still runs";
   expect_end(paused, "600000\n", 1);  // after 12 s
+  starts.expect_named();
   stopped.send(SIGCONT);
   expect_end(stopped, "end\n", 2);
   for (const pid_t each : processes_with(reader)) kill(each, SIGTERM);

@@ -295,7 +295,7 @@ TEST(run_hosts, a_greeting_may_follow_other_text) {
 }
 
 TEST(run_hosts, invalid_frames_of_a_host_close_its_connection) {
-  const std::string greeting = "lsched-agent 3 " + std::string(lsched_version()) + " 0 far\\n";
+  const std::string greeting = "lsched-agent 4 " + std::string(lsched_version()) + " 0 far\\n";
   const auto word = [](const std::string& lowest) { return "\\" + lowest + "\\000\\000\\000"; };
   const std::string zero = word("000"), minus = "\\377\\377\\377\\377", length_1 = word("001") + zero;
   const std::string ended = word("011"), request = word("010"), output = word("005"), unknown = word("143");
