@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "bindings/c/world.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/executable.h"
 #include "bindings/cli/common/launcher.h"
@@ -197,17 +198,6 @@ void session::reopen(const lsched_config& config) {
 
 void session::abort_failed_world() { abort_mpi(); }
 
-std::string session::transport() const {
-  if (launched_by_mpi() && requested_ != "net") return requested_ == "mpi" ? "mpi" : "shm+mpi";
-  const std::string text = description();  // "rank 0 of 4 over shm+net, …"
-  const std::size_t name = text.find(" over ") + 6;
-  return text.substr(name, text.find(',', name) - name);
-}
-
-std::string session::description() const {
-  std::array<char, 512> text{};
-  require(lsched_world_describe(runtime_, text.data(), text.size()), "describing the world");
-  return text.data();
-}
+std::string session::transport() const { return std::string(runtime_->process.net().name()); }
 
 }  // namespace lsched::cli

@@ -79,12 +79,9 @@ class session {
   std::int32_t size() const { return lsched_size(runtime_); }
   bool launched_by_mpi() const { return origin_ == origin::mpi_launcher; }
 
-  /// Returns the transport between ranks: "shm", "net" or "mpi" (everything), or "shm+net" or "shm+mpi" (shared memory
-  /// inside a node).
+  /// Returns the transport between this rank and the other ranks: "shm", "net" or "mpi", or "shm+net" or "shm+mpi"
+  /// (shared memory inside a node).
   std::string transport() const;
-
-  /// Returns the text of lsched_world_describe.
-  std::string description() const;
 
  private:
   void open(const lsched_config* config);

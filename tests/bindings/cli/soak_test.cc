@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -146,11 +147,13 @@ TEST(CommandJoin, a_launcher_of_another_mpi_is_named_instead_of_running_singleto
 }
 
 TEST(CommandJoin, an_mpi_world_is_used_over_both_transports) {
-  for (const std::string transport : {"auto", "mpi"}) {
+  const std::array<std::string, 3> launches[] = {{"auto", "2", "shm+mpi"}, {"auto", "1", "mpi"}, {"mpi", "2", "mpi"}};
+  for (const auto& [requested, ranks_per_node, expected] : launches) {
     const outcome it = run(
-        {LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "soak", "--iterations", "200", "--transport", transport});
+        {LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "soak", "--iterations", "200", "--transport", requested},
+        {{"LSCHED_RANKS_PER_NODE", ranks_per_node}});
     expect_clean(it, "solo", 2);
-    EXPECT_EQ(json::parse(it.out)["transport"], transport == "mpi" ? "mpi" : "shm+mpi");
+    EXPECT_EQ(json::parse(it.out)["transport"], expected) << requested;
   }
 }
 
