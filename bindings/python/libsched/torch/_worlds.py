@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import itertools
 import time
-import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -76,15 +75,19 @@ def _store_of(options: Any, members: tuple[int, ...]) -> dist.Store:
 
 
 class _StoreExchange:
-    """Exchanges bytes between all ranks by torch's store, under a name that no other exchange has.
+    """Exchanges bytes between all ranks by torch's store. Rank 0 gathers the bytes, and sends all of them to all ranks.
 
-    The store may contain keys of earlier exchanges and of dead processes, because torchrun passes one store to all
-    attempts. A rank may also be started again while the other ranks wait. So the ranks agree upon the name first:
+    Each exchange has a number of its own, because the store may contain keys of earlier exchanges and of dead
+    processes: torchrun passes one store to all attempts. A rank may also be started again while the other ranks wait.
+    So the ranks agree upon the number first:
 
-    1. Every other rank than rank 0 writes a random word, which is new for each exchange.
-    2. Rank 0 draws the name, and sends it to each word that it reads.
-    3. A rank that has received a new name confirms it.
-    4. If each rank has confirmed the name with the word that it wrote last, rank 0 sends the name a second time.
+    1. Rank 0 ends the last number as incomplete, unless this number is complete, and begins the next number.
+    2. Each other rank waits for a number that rank 0 has begun and not ended, and writes that the rank is present.
+    3. Once all ranks are present, rank 0 ends the number as complete, and all ranks use this number.
+    4. A rank whose number ends as incomplete tries the next number.
+
+    The number of round trips to the store does not grow with the number of ranks, up to 1024 ranks. But rank 0 makes
+    one round trip for each rank if the store cannot read several keys at once, as a FileStore cannot.
     """
 
     def __init__(self, store: dist.Store, rank: int, ranks: int, limit: float) -> None:
@@ -93,73 +96,77 @@ class _StoreExchange:
         self._ranks = ranks
         self._until = time.monotonic() + limit
         self._calls = 0
-        self._name = self._announce() if rank == 0 else self._receive()
+        self._number = self._begin() if rank == 0 else self._join()
 
     def __call__(self, mine: bytes) -> list[bytes]:
         self._calls += 1
-        key = f"lsched/{self._name}/{self._calls}/"
-        self._store.set(key + str(self._rank), mine.hex())
-        return [bytes.fromhex(self._read(key + str(rank), rank)) for rank in range(self._ranks)]
+        step = f"lsched/{self._number}/call/{self._calls}"
+        parts = {f"{step}/from {first}": first for first in range(0, self._ranks, _RANKS_OF_PART)}
+        if self._rank == 0:
+            self._wait(self._keys_of_others(step), step)
+            values = [mine.hex(), *self._values(self._keys_of_others(step))]
+            for key, first in parts.items():
+                self._store.set(key, " ".join(values[first:first + _RANKS_OF_PART]))
+        else:
+            self._store.set(f"{step}/{self._rank}", mine.hex())
+            self._wait(list(parts), step)
+            values = " ".join(self._values(list(parts))).split(" ")
+        return [bytes.fromhex(each) for each in values]
 
-    def _announce(self) -> str:
-        """Returns the name once all ranks have confirmed it. Called by rank 0."""
-        name = uuid.uuid4().hex
-        words: dict[int, str] = {}
-        while (missing := self._unconfirmed(name, words)) is not None:
-            if time.monotonic() > self._until:
-                raise _absence_of(missing)
-            time.sleep(_TURN)
-        for word in words.values():
-            self._send(word, name)
-        return name
+    def _begin(self) -> int:
+        """Returns the number once all ranks are present. Called by rank 0."""
+        last = self._store.add(_COUNT, 0)
+        if last > 0:
+            self._store.set(f"lsched/{last}/begun", "yes")  # the process may have died before it set this key
+            self._store.compare_set(f"lsched/{last}/ended", "", "incomplete")  # has no effect on a key that exists
+        number = self._store.add(_COUNT, 1)
+        self._store.set(f"lsched/{number}/begun", "yes")
+        step = f"lsched/{number}/present"
+        self._wait(self._keys_of_others(step), step)
+        self._store.set(f"lsched/{number}/ended", "complete")
+        return number
 
-    def _unconfirmed(self, name: str, words: dict[int, str]) -> int | None:
-        """Sends the name to the words that are not in `words` yet. Returns a rank that has not confirmed the name."""
-        missing = None
-        for rank in range(self._ranks - 1, 0, -1):
-            word = self._value(f"lsched/word/{rank}")
-            if word is not None and words.get(rank) != word:
-                words[rank] = word
-                self._send(word, name)
-            if word is None or self._value(f"lsched/{name}/confirmed/{rank}") != word:
-                missing = rank
-        return missing
-
-    def _receive(self) -> str:
-        """Returns the name once rank 0 has sent it twice."""
-        word = uuid.uuid4().hex
-        self._store.set(f"lsched/word/{self._rank}", word)
-        name = None
-        for number in itertools.count(1):
-            received = self._read(f"lsched/to/{word}/{number}", 0, name)
-            if received == name:
+    def _join(self) -> int:
+        """Returns the number once rank 0 has ended it as complete."""
+        for number in itertools.count(max(1, self._store.add(_COUNT, 0))):
+            self._wait([f"lsched/{number}/begun"])
+            ended = f"lsched/{number}/ended"
+            if self._store.check([ended]):
+                continue
+            step = f"lsched/{number}/present"
+            self._store.set(f"{step}/{self._rank}", "yes")
+            self._wait([ended], step)
+            if self._store.get(ended) == b"complete":
                 break
-            name = received
-            self._store.set(f"lsched/{name}/confirmed/{self._rank}", word)
-        return name
+        return number
 
-    def _send(self, word: str, name: str) -> None:
-        number = self._store.add(f"lsched/sent/{word}", 1)
-        self._store.set(f"lsched/to/{word}/{number}", name)
+    def _keys_of_others(self, step: str) -> list[str]:
+        return [f"{step}/{rank}" for rank in range(1, self._ranks)]
 
-    def _value(self, key: str) -> str | None:
-        return self._store.get(key).decode() if self._store.check([key]) else None
+    def _values(self, keys: list[str]) -> list[str]:
+        if self._store.has_extended_api() and keys:
+            return [each.decode() for each in self._store.multi_get(keys)]
+        return [self._store.get(each).decode() for each in keys]
 
-    def _read(self, key: str, rank: int, name: str | None = None) -> str:
-        """Returns the value of a key that `rank` writes, or rank 0 after all ranks have confirmed `name`."""
+    def _wait(self, keys: list[str], step: str | None = None) -> None:
+        """Waits until all keys exist. After a timeout, names the first rank without a key of this step, or rank 0."""
+        if not keys:
+            return
         try:
             # The store counts whole milliseconds, so one more is needed to reach the end.
-            self._store.wait([key], timedelta(seconds=max(0.0, self._until - time.monotonic()) + 0.001))
+            self._store.wait(keys, timedelta(seconds=max(0.0, self._until - time.monotonic()) + 0.001))
         except RuntimeError:
             if time.monotonic() < self._until:  # not a timeout
                 raise
-            others = range(1, self._ranks) if name is not None else ()
-            late = (each for each in others if not self._store.check([f"lsched/{name}/confirmed/{each}"]))
-            raise _absence_of(next(late, rank))
-        return self._store.get(key).decode()
+            if self._store.check(keys):
+                return
+            of_others = () if step is None else self._keys_of_others(step)
+            late = (rank for rank, key in enumerate(of_others, 1) if not self._store.check([key]))
+            raise _absence_of(next(late, 0))
 
 
-_TURN = 0.01  # seconds between two looks of rank 0 at the store
+_COUNT = "lsched/count"  # key of the number of exchanges that have begun
+_RANKS_OF_PART = 1024  # number of ranks whose bytes are in one value; a TCPStore takes at most 8 MiB
 
 
 def _absence_of(rank: int) -> DistBackendError:
