@@ -27,8 +27,11 @@
  *     (Blocks). The comment also states the ownership and lifetime of memory (Memory), and the errors without the
  *     prefix LSCHED_ERR_ (Errors). "Any" means any thread at any time. Calls on different worlds may run at the same
  *     time. Every function that starts a round, waits or commits can also return PEER, TRANSPORT and INTERNAL, although
- *     (Errors) does not list them. PEER means that a rank of this node died. The diagnostics of all ranks name the same
- *     rank: the first that was found dead.
+ *     (Errors) does not list them. PEER means that a member of the world died, or closed the world while this rank
+ *     needed that member. Over MPI, only deaths on this rank's node are noticed. If members died, the diagnostic names
+ *     the member whose death this rank recorded first. If all members share memory, they share this record, and name
+ *     the same member. Ranks of several hosts may record deaths in different orders, and then name different members.
+ *     The end of a rank that got PEER is a death, too. lsched_world_lost lists all members that are known to be lost.
  *  7. Collective functions. All ranks of the world call them, in the same order. A rank whose own arguments are invalid
  *     still takes part: every rank then returns an error that names this rank and the invalid argument. There are two
  *     exceptions, which return at once. With a NULL world or builder, the other ranks wait until their commit timeout
