@@ -261,7 +261,7 @@ status driver::wait(const goal& what, clock::time_point deadline) {
 // Runs the engine until the round is over, the deadline has passed, another thread requests the engine, or the thread
 // should sleep. Then releases the engine. Returns PENDING if another thread requests the engine, or after a sleep.
 status driver::drive(const goal& what, clock::time_point deadline) {
-  for (std::uint32_t polls = 0;; ++polls) {
+  for (;;) {
     const bool moved = step();
     if (what.is_over()) break;
     if (moved) {
@@ -270,8 +270,9 @@ status driver::drive(const goal& what, clock::time_point deadline) {
     }
     // Reading the clock takes as long as a poll, so the clock is usually read only after every 16th poll. On a shared
     // core, the clock is read after every poll without progress, so that other threads get the core at once.
-    if (polls % 16 != 15 && (moved || !looks_at_clock())) continue;
+    if (++polls_ % 16 != 0 && (moved || !looks_at_clock())) continue;
     const clock::time_point now = clock::now();
+    if (moved) check_peers(now);  // otherwise a rank whose messages never pause would not notice a lost rank
     if (now >= deadline) {
       take_back_note(what);
       let_go();
@@ -392,6 +393,7 @@ void driver::serve(const std::atomic<bool>& stop) {
         if (step()) {
           is_idle_ = false;
           poll_nap_ = 0ns;
+          if (++polls_ % 16 == 0) check_peers(clock::now());
         } else if (!lingers(clock::now())) {
           break;
         }

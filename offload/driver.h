@@ -169,6 +169,7 @@ class driver {
   clock::time_point idle_since_{};
   bool is_idle_ = false;
   std::uint32_t yields_ = 0;       ///< number of yields since idle_since_
+  std::uint32_t polls_ = 0;        ///< counts polls, so that the clock is read after some of them
   clock::time_point last_look_{};  ///< time of the owner's last poll without progress; 0: none so far
   core_sharing sharing_{};
   bool is_core_shared_ = false;      ///< whether other programs used the core at the last poll

@@ -563,7 +563,7 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_n
 /// endpoint, so that an event happens exactly in the interval in which a race is possible.
 class scripted_endpoint final : public endpoint {
  public:
-  scripted_endpoint() : endpoint({0, 2}, "scripted") {}
+  scripted_endpoint() : endpoint({0, 2}, "scripted", {.liveness = &peers}) {}
   result<std::unique_ptr<board>> open_board(std::size_t) override { return failure{status::unsupported}; }
   std::unique_ptr<board> open_home_board() override { return nullptr; }
   result<std::vector<link_id>> attach(std::uint32_t, std::span<const rank>, bool,
@@ -624,6 +624,11 @@ class scripted_endpoint final : public endpoint {
   mutable std::function<void()> when_asked_for_listening, when_asked_for_time, at_poll_20;
   std::uint64_t polls = 0;
   std::uint64_t last_moving_poll = 0;  ///< polls up to this number move bytes of a long payload
+  /// Counts the searches for lost peers.
+  struct : endpoint_liveness {
+    rank find_dead_peer() override { return ++searches, k_no_rank; }
+    std::atomic<std::uint64_t> searches{0};
+  } peers;
 
  private:
   struct arm_state {
@@ -794,6 +799,23 @@ TEST(driver_idleness, a_thread_does_not_sleep_while_bytes_move) {
   round_no round = 0;
   EXPECT_EQ(it.by.run(*it.its[0], &round, before + k_limit), status::ok);
   EXPECT_LT(clock::now() - before, k_much_less_than_a_liveness_period);
+}
+
+TEST(driver_idleness, a_thread_searches_for_lost_peers_while_bytes_move) {
+  constexpr auto k_two_liveness_periods = 120ms;
+  scripted_rank it;
+  it.net.last_moving_poll = UINT64_MAX;
+  EXPECT_EQ(it.by.start(*it.its[0], nullptr), status::ok);
+  EXPECT_EQ(it.by.wait(*it.its[0], 1, clock::now() + k_two_liveness_periods), status::timeout);
+  EXPECT_GE(it.net.peers.searches.load(), 2u);
+  std::atomic<bool> stop{false};
+  std::jthread auxiliary([&] { it.by.serve(stop); });
+  const std::uint64_t before = it.net.peers.searches.load();
+  for (const auto deadline = clock::now() + k_limit; clock::now() < deadline; std::this_thread::yield())
+    if (it.net.peers.searches.load() >= before + 2) break;
+  EXPECT_GE(it.net.peers.searches.load(), before + 2);
+  stop.store(true);
+  it.by.wake_auxiliary();
 }
 
 TEST(driver_idleness, threads_that_wait_for_a_late_rank_sleep_however_many_they_are) {
