@@ -51,8 +51,12 @@ rank_set members_of(const lsched_world* world, const lsched_world* first) {
 /// A rank that sums in rounds, and shrinks its world after each loss. The first world stays open.
 class summing_rank {
  public:
-  summing_rank(lsched_world* first, common_records& all)
-      : first_(first), world_(first), all_(all), mine_(all.ranks[static_cast<std::size_t>(lsched_rank(first))]) {}
+  summing_rank(lsched_world* first, const char* algorithm, common_records& all)
+      : first_(first),
+        world_(first),
+        algorithm_(algorithm),
+        all_(all),
+        mine_(all.ranks[static_cast<std::size_t>(lsched_rank(first))]) {}
 
   /// Returns 0, or the number of the call that has failed.
   int live() {
@@ -79,7 +83,8 @@ class summing_rank {
                                       .output = &output_,
                                       .count = 1,
                                       .dtype = LSCHED_I64,
-                                      .reduction = LSCHED_SUM};
+                                      .reduction = LSCHED_SUM,
+                                      .algorithm = algorithm_};
     return lsched_collective_create(world_, &desc, &schedule_, &why_);
   }
 
@@ -110,6 +115,7 @@ class summing_rank {
 
   lsched_world* const first_;
   lsched_world* world_;
+  const char* const algorithm_;
   common_records& all_;
   rank_record& mine_;
   lsched_schedule* schedule_ = nullptr;
@@ -118,19 +124,24 @@ class summing_rank {
   diagnostic why_;
 };
 
-enum class cut_kind { link, rules };
+/// `link`: the link of the host is down. `rules`: packets between the host and all others are dropped. `pair`: packets
+/// between the host and the next host are dropped; if there is a third host, it can reach both.
+enum class cut_kind { link, rules, pair };
 
 struct cut {
   host_layout how;
-  int host;  ///< the host that is cut from all others
+  int host;
   cut_kind kind;
   std::chrono::milliseconds length;
+  const char* algorithm = nullptr;  ///< of the allreduce; null: chosen by the library
 
   std::string text() const {
+    constexpr const char* k_kinds[]{"cut by its link", "cut by rules", "cut from the next host"};
     return std::to_string(how.ranks) + " ranks on " + std::to_string(how.hosts()) + " hosts, host " +
-           std::to_string(host) + " cut " + (kind == cut_kind::link ? "by its link" : "by rules") + " for " +
-           std::to_string(length.count()) + " ms";
+           std::to_string(host) + " " + k_kinds[static_cast<int>(kind)] + " for " + std::to_string(length.count()) +
+           " ms, allreduce " + (algorithm == nullptr ? "auto" : algorithm);
   }
+  bool has_two_sides() const { return kind != cut_kind::pair || how.hosts() == 2; }
   rank_set all() const { return (1u << how.ranks) - 1; }
   /// The side that may go on.
   rank_set larger_side() const {
@@ -149,7 +160,7 @@ class cut_job {
     if (!net_.exist()) return;
     children_ = std::make_unique<child_ranks>(what.how.ranks, [this](rank self) {
       lsched_world* const world = open_on_host(net_, what_.how, self, store_);
-      return world == nullptr ? 9 : summing_rank(world, *all_).live();
+      return world == nullptr ? 9 : summing_rank(world, what_.algorithm, *all_).live();
     });
   }
 
@@ -186,6 +197,7 @@ class cut_job {
         fault += who + " is in world " + std::to_string(one.members) + ", not " + std::to_string(going) + "; ";
       if (what_.length <= 2s && one.losses != 0) fault += who + " has a loss; ";
     }
+    if (!what_.has_two_sides()) return fault;  // all ranks may get PEER, if the third host loses both hosts
     if (going != what_.larger_side() && (going != what_.all() || what_.length > 5s))
       fault += "the ranks that go on are " + std::to_string(going);
     return fault;
@@ -201,8 +213,10 @@ class cut_job {
 
   void set(bool is_cut) const {
     if (what_.kind == cut_kind::link) return is_cut ? net_.cut(what_.host) : net_.heal(what_.host);
+    const int next = (what_.host + 1) % what_.how.hosts();
     for (int other = 0; other < what_.how.hosts(); ++other)
-      if (other != what_.host) is_cut ? net_.block(what_.host, other) : net_.allow(what_.host, other);
+      if (other != what_.host && (what_.kind == cut_kind::rules || other == next))
+        is_cut ? net_.block(what_.host, other) : net_.allow(what_.host, other);
   }
 
   const cut what_;
@@ -242,6 +256,7 @@ void run_cuts(const std::vector<cut>& cuts) {
 TEST(hosts, behind_a_cut_go_on_on_one_side_only) {
   if (!network_hosts(1).exist()) GTEST_SKIP() << "only root can make hosts";
   const host_layout layouts[]{{5, 2}, {3, 2}, {7, 3}, {4, 2}, {3, 1}, {5, 3}, {7, 4}, {6, 3}};
+  constexpr cut_kind k_kinds[]{cut_kind::link, cut_kind::rules, cut_kind::pair};
   constexpr std::chrono::milliseconds k_lengths[]{6000ms, 2000ms, 3000ms, 4000ms, 3500ms};
   const int number = requested_host_trials() == 0 ? 5 : requested_host_trials();
   constexpr int k_at_once = 5;
@@ -249,7 +264,8 @@ TEST(hosts, behind_a_cut_go_on_on_one_side_only) {
     std::vector<cut> cuts;
     for (int i = k; i < std::min(number, k + k_at_once); ++i) {
       const host_layout& how = layouts[i % 8];
-      cuts.push_back({how, i / 2 % how.hosts(), i % 2 == 0 ? cut_kind::link : cut_kind::rules, k_lengths[i % 5]});
+      // In a ring, each rank sends only to the next rank, and receives only from the previous rank.
+      cuts.push_back({how, i / 2 % how.hosts(), k_kinds[i % 3], k_lengths[i % 5], i % 4 < 2 ? "ring" : nullptr});
     }
     run_cuts(cuts);
   }
