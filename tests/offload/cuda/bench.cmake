@@ -2,7 +2,7 @@
 # part may be missing, and results must be right. Each line must be JSON and must state that its numbers are not from a
 # GPU.
 cmake_minimum_required(VERSION 3.21...3.25)
-execute_process(COMMAND ${LSCHED} bench cuda --quick --seconds 60 --json - OUTPUT_VARIABLE lines RESULT_VARIABLE status)
+execute_process(COMMAND ${LSCHED} bench cuda --quick --seconds 600 --json - OUTPUT_VARIABLE lines RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "exit status ${status}:\n${lines}")
 endif()

@@ -29,7 +29,8 @@ int ask_all(const effort& how) {
   for (const part& each : parts()) {
     std::vector<std::string> words{"cuda_exam", "part", std::string(each.name)};
     if (how.is_quick) words.emplace_back("--quick");
-    const ending end = run_child(words, each.limit_s);
+    // Short runs test the program on machines without a GPU, whose cores may be busy.
+    const ending end = run_child(words, how.is_quick ? 10 * each.limit_s : each.limit_s);
     if (end.status == k_exit_no_gpu) return k_exit_no_gpu;
     const json line{
         {"exam", "end"}, {"part", each.name}, {"status", end.status}, {"late", end.is_late}, {"seconds", end.seconds}};
