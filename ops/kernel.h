@@ -44,13 +44,13 @@ enum class kernel : std::uint8_t {
   bxor,
   user,
   dot_norms,  ///< the three dot products of a and b that Adasum needs (adasum.h)
-  adasum,     ///< Adasum of a and b, parts of two vectors whose dot products are in s (adasum.h)
-  divide,     ///< operand a divided by a number; makes a sum over ranks a mean
+  adasum,     ///< Adasum of a and b; s contains the dot products of the vectors to which a and b belong (adasum.h)
+  divide,     ///< operand a divided by a parameter, for example to convert a sum over ranks to a mean
   measure,    ///< the lengths of the lists in operand a, in items
-  lay_out,    ///< makes operand c an array of lists with the lengths in operand a; the items have no values yet
-  split,      ///< calls a function of the instance (functions.h): splits operand a into parts, the elements of c
-  fold,       ///< calls a function of the instance: combines the elements of operand a (one part of all sources)
-  join,       ///< calls a function of the instance: joins the elements of operand a, all parts of one whole
+  lay_out,    ///< prepares operand c for lists with the lengths in operand a; the items have no values yet
+  split,      ///< calls a function of the instance (functions.h): splits operand a; the elements of c are the parts
+  fold,       ///< calls a function of the instance: combines the elements of operand a, the same part from every source
+  join,       ///< calls a function of the instance: joins the elements of operand a, which are all parts of one whole
   derive      ///< calls a function of the instance: computes numbers from operand a
 };
 
@@ -124,21 +124,21 @@ enum class symbolic_rule : std::uint8_t {
   joined,    ///< the contributions in a and b, combined
   weighted,  ///< the contributions in a and b, combined by the dot products in s
   quotient,  ///< the contributions in a, divided by the parameter
-  sums,      ///< dot products of a and b, which are not contributions
-  lengths,   ///< the lengths of the lists in a, which are not contributions
-  layout,    ///< no content; afterwards, only lists with the lengths in a may be written to the result
-  part,      ///< function: the parts of operand a, which is a node (an expression, libsched/verify) or one element
-  fold,      ///< function: the elements of operand a, combined in order; each is the same part of another node
+  sums,      ///< no contributions, but dot products of a and b
+  lengths,   ///< no contributions, but the lengths of the lists in a
+  layout,    ///< no content; later ops may write only lists with the lengths in a to the result
+  part,      ///< function: the parts of a node (an expression, libsched/verify), or of one of its elements
+  fold,      ///< function: the elements of operand a, combined in order; they are the same part of different nodes
   whole,     ///< function: the whole node; operand a contains all its parts
-  opaque,    ///< function: numbers that follow from operand a; they are not contributions
+  opaque,    ///< function: no contributions, but numbers that are computed from operand a
 };
 
 enum class trait : std::uint8_t {
   reduction,    ///< elementwise and associative, with two operands, so that collectives can use it in reductions
   merges,       ///< can add a contribution that missed its round to the rank's next contribution
-  function,     ///< calls a function of the instance (functions.h), whose operands are whole buffers of any type
-  elementwise,  ///< a cut of the operands does not change the result's bits, so several threads may compute the parts
-  on_devices,   ///< GPUs also have the kernel, with the same bits; for functions, see functions::use_devices()
+  function,     ///< calls a function of the instance (functions.h); the operands are whole buffers of any type
+  elementwise,  ///< the result's bits do not depend on a division into parts, so several threads may compute the parts
+  on_devices,   ///< GPUs have the kernel, too, and compute the same bits; for functions, see functions::use_devices()
 };
 
 /// Algebraic laws that hold bit for bit for all elements, including NaNs, zeros of either sign and subnormals.
@@ -319,7 +319,7 @@ static_assert(is_in_order());
 /// All kernels, in the order of the enumeration; the first is `none`.
 inline constexpr std::span<const kernel_row> k_kernel_rows{kernel_table::k_rows};
 
-/// Returns the row of a kernel. Returns the row of `none` if the number is not in the enumeration.
+/// Returns the row of a kernel. Returns the row of `none` if `what` is not an enumerator.
 constexpr const kernel_row& row_of(kernel what) {
   const auto index = static_cast<std::size_t>(what);
   return k_kernel_rows[index < k_kernel_rows.size() ? index : 0];
@@ -367,9 +367,9 @@ struct kernel_call {
 using kernel_fn = void (*)(const kernel_call& call);
 
 /// Returns the fastest implementation of kernel `what` for `type` that this CPU supports. Returns nullptr if `supports`
-/// returns false, and for the kernels copy, measure, lay_out and functions of the instance. Thread-safe. Does not
-/// allocate. The engine calls find() once for each op when an instance is created, and then calls the returned pointer
-/// in every round.
+/// returns false. Also returns nullptr for copy, measure and lay_out, and for kernels that are functions of the
+/// instance. Thread-safe. Does not allocate. The engine calls find() once for each op when an instance is created, and
+/// then calls the returned pointer in every round.
 kernel_fn find(kernel what, dtype type);
 
 /// Returns a reduction as a function of its operands. Returns nullptr if find() returns nullptr, if the kernel is not a

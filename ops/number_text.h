@@ -1,4 +1,4 @@
-// Numbers in texts of users: options, environment variables and files.
+// Parses numbers in text from users: options, environment variables and files.
 #pragma once
 
 #include <charconv>

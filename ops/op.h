@@ -1,6 +1,6 @@
 // The op: one record of a schedule, and the types of its fields.
 //
-// An op refers to buffers by number, never by address. So a schedule can be compared, printed, verified, simulated and
+// An op refers to buffers by index, never by address. So a schedule can be compared, printed, verified, simulated and
 // bound to new memory. The record fits in one cache line.
 #pragma once
 
@@ -18,10 +18,11 @@ namespace lsched {
 
 /// Kinds of ops.
 ///
-/// A *signal* is not a message of length 0. Each signal edge has a 64-bit register at the receiver. The register holds
-/// the highest round that the sender has signaled. A signal_recv completes in round t when its register holds at least
-/// t. If `peer` is this rank, the register holds the latest round that the application has started. `capture` moves the
-/// application's pending contribution to region `c`. If no contribution is pending, `capture` marks `c` as null.
+/// A *signal* notifies a peer of a round number. It is not a message of length 0: each signal edge has a 64-bit
+/// register at the receiver, which holds the highest round that the sender has signaled. A signal_recv completes in
+/// round t when its register holds at least t. If `peer` is this rank, the register holds the latest round that the
+/// application has started. `capture` moves the application's pending contribution to region `c`. If no contribution is
+/// pending, `capture` marks `c` as null.
 enum class op_kind : std::uint8_t { nop, send, recv, compute, signal_send, signal_recv, capture };
 
 /// Properties of a kind of op. For computes, the kernel's row lists the operands (ops/kernel.h).
@@ -56,7 +57,7 @@ constexpr bool is_payload(op_kind kind) { return is_communication(kind) && !is_s
 inline constexpr std::uint16_t k_no_buffer = 0xffff;
 inline constexpr std::uint64_t k_max_count = (std::uint64_t{1} << 48) - 1;
 
-/// The start of a region in a buffer: buffer number and offset in elements. The length is usually the op's count;
+/// The start of a region in a buffer: buffer index and offset in elements. The length is usually the op's count;
 /// operands_of (schedule.h) returns the exact length.
 class region {
  public:
@@ -101,7 +102,7 @@ struct op {
   kernel what = kernel::none;
   dtype type = dtype::u8;
   bool in_place : 1 = false;   ///< recv: the payload may be read in the transport's memory (set by compile)
-  std::uint8_t guard : 7 = 0;  ///< number of the op's guard (a condition on rounds, schedule.h); 0: no guard
+  std::uint8_t guard : 7 = 0;  ///< index of the op's guard (a condition on rounds, schedule.h) plus 1; 0: no guard
   rank peer = k_no_rank;
   std::uint32_t need = 0;  ///< number of dependencies that must complete before the op starts; 1: any, in-degree: all
   /// Communication op: two ops of a schedule with the same peer, direction and kind (payload or signal) have different
@@ -110,8 +111,8 @@ struct op {
   std::uint64_t count = 0;  ///< elements
   region a{}, b{}, c{}, s{};
   /// Set by compile. Compute op: the in-place recv whose payload this op reads as operand `a`. The payload is released
-  /// after its last reader. Send: the copy that produces the source of this send from device memory, if no other op
-  /// reads that source. The copy can be left out if the receiver reads device memory.
+  /// after its last reader. Send: the op that copies the payload from device memory to staging memory for this send
+  /// only. The engine skips the copy if the receiver reads the device memory directly.
   op_id releases_a = k_no_op;
   op_id releases_b = k_no_op;  ///< set by compile; compute op: as releases_a, for operand `b`
   friend bool operator==(const op&, const op&) = default;

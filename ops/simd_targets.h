@@ -10,9 +10,9 @@ namespace lsched {
 /// means AVX-512.
 std::string_view simd_target();
 
-/// Returns the name of target number `place` among the targets that this build contains and this CPU supports. Number 0
-/// is the fastest, and the last is plain scalar code. Returns an empty name if there is no such target.
-/// force_simd_target accepts each of these names.
+/// Returns the name of a SIMD target, or an empty name if there is no such target. `place` is an index into the list of
+/// the targets that this build contains and this CPU supports. Index 0 is the fastest target, and the last index is
+/// plain scalar code. force_simd_target accepts each of these names.
 std::string_view simd_target_at(std::size_t place);
 
 /// Restricts dispatch to one target, for tests and benchmarks. An empty name removes the restriction. Returns false,

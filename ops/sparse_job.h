@@ -1,5 +1,5 @@
-// Jobs for a device in a round of a sparse allreduce whose vectors are in device memory. The device runs the first step
-// and the last step. The host runs the steps between these two. Those steps process lists of items.
+// Jobs for a device in a round of a sparse allreduce. The vectors of this allreduce are in device memory. The device
+// runs the first step and the last step. The host runs the steps in between, which process lists of items.
 //
 // The application owns the vectors `gradient` and `update`. The schedule owns the vector `residual`, the part of the
 // gradients that has not been sent yet. All three vectors are in device memory. Lists of items are in staging memory

@@ -2,8 +2,8 @@
 //
 // If one operand of a reduction is null (no contribution), the result is a copy of the other operand. If this operand
 // and the target are whole buffers in memory of the instance, the two buffers can exchange their memory instead. The
-// next op that writes the target then overwrites the operand's value. So that op must come after all ops that read this
-// value, and after all ops that read values which earlier swaps put into the same memory. If the deps of this rank do
+// next op that writes the target then overwrites the operand's value. So that next op must come after all readers of
+// this value, and after all readers of values that earlier swaps put into the same memory. If the deps of this rank do
 // not ensure this order, the buffers are not swapped.
 #pragma once
 

@@ -30,7 +30,7 @@ std::uint64_t edge_balance::cell::hashed() const { return mix(mix(mix(ranks) ^ t
 bool edge_balance::cell::is_lone() const {
   if (ends != 1 && ends != k_minus_one) return false;
   cell end;
-  end.add(*this, ends);  // a receive is added with factor -1; factor -1 again undoes this
+  end.add(*this, ends);  // factor -1 turns the subtracted fields of a receive into the fields themselves
   return end.hashed() == end.hash;
 }
 

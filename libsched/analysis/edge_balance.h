@@ -4,9 +4,9 @@
 // send are added to both cells, and the fields of a receive are subtracted, modulo 2^64. The cells are then summed over
 // all ranks. All sums are zero if each send has a receive with the same peers, tag, kind, guard, dtype and size.
 // Otherwise all sums are zero only with a probability of 2^-64. A cell with exactly one unmatched end contains the
-// fields of this end, so every rank can report the end. After this end is subtracted from its second cell, that cell
-// may contain exactly one end, which can be reported, too. This is the invertible sketch of Goodrich and Mitzenmacher
-// (2011).
+// fields of this end, so every rank can report the end. The fields of this end are then subtracted from the end's
+// second cell. If exactly one unmatched end remains in that cell, every rank can report this end, too. This is the
+// invertible sketch of Goodrich and Mitzenmacher (2011).
 #pragma once
 
 #include <array>

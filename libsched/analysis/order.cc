@@ -7,9 +7,10 @@
 namespace lsched {
 namespace {
 
-/// Returns the number of columns before each op, and as last entry the number of all columns. The bit in column x of
-/// row y is set if op x comes before op y. Every op has a row, from which the rows of its successors are computed. Nops
-/// that wait for all their deps have no column, because callers do not ask for their position.
+/// For each op, returns the number of columns of ops with lower ids, which is the op's own column if the op has a
+/// column. The last entry is the number of all columns. Every op has a row of bits, from which the rows of its
+/// successors are computed. The bit in the column of op x is set if x comes before the op of the row. Nops that wait
+/// for all their deps have no column, because callers do not ask for their position.
 std::vector<std::uint32_t> columns_of(const schedule& program, const dep_table& deps) {
   std::vector<std::uint32_t> column(deps.size() + 1, 0);
   for (op_id id = 0; id < deps.size(); ++id) {

@@ -1,4 +1,4 @@
-// Sets of ranks, identified by numbers. Equal sets have the same number and are stored once.
+// Sets of ranks, identified by ids. Equal sets have the same id and are stored once.
 //
 // A set is stored as a list of intervals. The sets that occur in schedules, such as "the 2^k ranks before this rank",
 // have one or two intervals. So a world of P ranks needs far fewer than P words for each op.

@@ -45,7 +45,7 @@ class segment_map {
   segment_range segments_of(const schedule& program, const operand& part) const;
 
   std::vector<std::uint64_t> begin_;  ///< first element of each segment
-  std::vector<std::uint32_t> first_;  ///< by buffer: number of its first segment; last: number of all segments
+  std::vector<std::uint32_t> first_;  ///< by buffer: index of its first segment; last entry: number of all segments
   std::vector<op_segments> ops_;
 };
 

@@ -45,7 +45,7 @@ bool overlaps(const operand& written, const op& reader) {
 
 }  // namespace
 
-/// Sends of the same region get the same number if no write can come between them. If the region is in an output, every
+/// Sends of the same region form a group if no write can come between them. If the region is in an output, every
 /// overlapping write must come before each of these sends. If the region is in an input, no write to an output may come
 /// before one of these sends, because an output may share the memory of the input.
 std::vector<std::uint32_t> shared_sources(const schedule& program) {

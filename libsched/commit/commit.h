@@ -14,8 +14,8 @@
 // No thread has to wait for a commit. The instances of a schedule_commit exist from the beginning, accept calls, and
 // fail if the ranks do not agree.
 //
-// commit_queue.h runs commits through these states. commitment is the common base, and schedule_commit commits a
-// schedule that the world's ranks will run.
+// commit_queue.h runs commits through these states. The class commitment is the base of all commits, and
+// schedule_commit commits a schedule that the world's ranks will run.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ namespace lsched {
 /// The record that a rank publishes to the other members. It consists of plain bytes, because it crosses process and
 /// node boundaries.
 struct commit_record {
-  std::uint64_t number;  ///< number of the commit in the world; detects ranks that commit in different orders
+  std::uint64_t number;  ///< sequence number of the commit in the world; detects ranks that commit in different orders
   std::int32_t code;     ///< this rank's own error, or OK
   std::int16_t is_synchronising;
   std::int16_t asks_for_proof;

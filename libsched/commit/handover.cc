@@ -8,10 +8,10 @@
 namespace lsched {
 namespace {
 
-/// The progress of an instance on one member: a last_result whose data is given by its offset in shared memory.
+/// The progress of an instance on one member: a last_result, with an offset in shared memory instead of the data.
 struct progress_record {
   round_no round;
-  std::uint64_t place;     ///< of the result's storage; 0: no rank shares this memory
+  std::uint64_t place;     ///< offset of the result's storage in shared memory; 0: no rank shares this memory
   std::uint64_t has_data;  ///< 1: the storage contains a result
   round_totals totals;
 };
@@ -24,7 +24,7 @@ progress_record record_of(const commit_record& from, std::size_t index) {
   return all[index];
 }
 
-/// Returns the label and the number of an instance. The number distinguishes instances of worlds with the same name.
+/// Returns the label and the record id of an instance. The id distinguishes instances of worlds with the same name.
 std::string identity_of(const instance& one) { return one.label + " (" + std::to_string(one.number_on_record) + ")"; }
 
 std::uint64_t bytes_of_result(const instance& one) {

@@ -31,10 +31,12 @@ class handover final : public commitment {
     std::vector<rank> behind;  ///< the members that lack the result
     std::uint64_t bytes;       ///< 0: the result has no data
   };
-  /// Returns the results to send, equal on all members up to `data`. Valid after the commit has succeeded. If the list
-  /// is not empty, the caller must pass it on to end_transfers().
+  /// Returns the results to send. The list is equal on all members, except for `data`. Valid after the commit has
+  /// succeeded. If the list is not empty, the caller must send the data to the members that lack it, and then call
+  /// end_transfers().
   const std::vector<transfer>& transfers() const { return transfers_; }
-  /// Adopts the results that this member lacked. `received`: the data of each transfer. Engine's owner only.
+  /// Adopts the results that this member lacked. `received` has the data of each transfer, in the order of transfers().
+  /// Engine's owner only.
   void end_transfers(const std::vector<std::vector<std::byte>>& received);
 
   void abandon() override { from_.clear(); }

@@ -82,7 +82,7 @@ bool meeting::make() {
   return true;
 }
 
-// Returns the new world's name. If the parent is a world of survivors too, replaces the last part of its name.
+// Returns the new world's name. If the parent is a world of survivors too, replaces the last part of the parent's name.
 std::string meeting::name_of_made() const {
   const std::string& parent = parent_->name();
   if (!is_of_survivors_) return (parent.empty() ? "" : parent + ".") + name_;
@@ -120,7 +120,8 @@ failure meeting::undecided() const {
           who};
 }
 
-/// Returns the error of survivors that may not continue, because `member` may be on the larger side of a cut.
+/// Returns the error of survivors that may not continue, because the network may be cut and `member` may be on the
+/// larger side.
 failure meeting::cut_off(rank member) const {
   return {status::peer,
           "rank " + std::to_string(member) +

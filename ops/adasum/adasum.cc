@@ -215,8 +215,8 @@ struct moderate {
   }
 };
 
-/// The step of a sweep that computes x * a + y * b in lanes of type `Wide`. For float, the coefficients x and y have
-/// been divided by `shift_factor`.
+/// The step of a sweep that computes x * a + y * b in lanes of type `Wide`. If `Wide` is float, the coefficients x and
+/// y have been divided by `shift_factor`.
 template <class Wide, class Format>
 struct scaled_add_of {
   Wide x;

@@ -68,9 +68,10 @@ adasum_coefficients adasum_coefficients_of(const double sums[3]);
 ///
 /// A coefficient is *moderate* if it is 0, or if its magnitude lies in [2^-100, 2^64] for f16, or in [2^-100, 2^9] for
 /// bf16. For f32 and f64, both products and their sum are rounded to f64, and then the sum is rounded to the element's
-/// type. If a coefficient is not moderate, f16 and bf16 are computed in the same way. The error of a subnormal bf16
-/// result can then exceed the error of correct rounding by 2^-16 units in the last place. If both coefficients are
-/// moderate, f16 and bf16 round the coefficients, the products and the sum to f32, and the error of c[i] is at most
+/// type. If a coefficient is not moderate, f16 and bf16 are computed in the same way. In this case, the error of a
+/// subnormal bf16 result can exceed the error of correct rounding by 2^-16 units in the last place. If both
+/// coefficients are moderate, f16 and bf16 round the coefficients, the products and the sum to f32, and the error of
+/// c[i] is at most
 ///
 ///     2^-22 (|x a[i]| + |y b[i]|) + 0.52 units in the last place of c[i].
 ///
