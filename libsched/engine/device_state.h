@@ -17,10 +17,10 @@ struct device_state {
   std::vector<std::byte*> owned{};     ///< device and staging memory
   std::unique_ptr<round_gate> gate{};  ///< gate that must be open when a round begins; null: rounds begin at once
   bool is_at_gate = false;             ///< the application has called for the next round, which waits for the gate
-  /// For each send: location of the source in device memory, which the peer reads; 0: the source is copied. Empty if
-  /// peers cannot read device memory.
+  /// For each send: location of the source in device memory if the peer reads the source directly; 0 if the payload is
+  /// sent. Empty if peers cannot read device memory.
   std::vector<std::uint64_t> exposed{};
-  /// For each op: true for a copy that is skipped because a peer reads its source
+  /// For each op: true for a copy that is skipped because a peer reads the copy's source directly
   std::vector<bool> is_left_out{};
   std::vector<std::shared_ptr<const std::byte>> found{};  ///< for each receive: last mapping of the peer's memory
   std::string failure_words{};                            ///< text of a device failure; written before the verdict

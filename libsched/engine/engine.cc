@@ -325,9 +325,10 @@ outcome engine::pass_over(instance& inst, op_id id, const op& o) {
 }
 
 // Returns true if a payload may stay in the sender's or transport's memory until its reader has fired. Meanwhile, the
-// sender waits for the release. So the reader must not wait for another op, which might depend on the sender: this
-// would be a deadlock. No deadlock is possible if the receive's token is enough for the only reader to fire, or if the
-// schedule permits holding. A payload never stays in place if a device has to read it but cannot access it.
+// sender waits for the release. If the reader then waited for another op that depends on the sender, this would be a
+// deadlock. No deadlock is possible if the receive's token is enough for the only reader to fire, or if the schedule
+// declares that payloads may stay (builder::declare_holding). A payload never stays in place if a device has to read it
+// but cannot access it.
 bool engine::may_stay(const instance& inst, op_id id, const op& o, const arrival& news) const {
   const auto [reader, readers] = inst.payloads[id];
   if (is_out_of_reach(inst, o, news)) return false;

@@ -1,5 +1,5 @@
-// The engine fires the ops of instances. It has no thread and no policy of its own, and reads the clock only to record
-// times.
+// The engine fires the ops of instances. It has no thread, and does not decide when to run or to sleep
+// (offload/driver.h does). It reads the clock only to record times.
 //
 // step() has a fixed order. First it handles the posts, which are requests of other threads. Then it polls the
 // endpoint, the lane, the device, the gates, the peers that read memory of failed instances, and the tasks. Finally it
@@ -32,7 +32,7 @@ namespace lsched {
 /// assigns the number.
 struct instance_identity {
   membership_ptr members{};
-  std::uint64_t number = 0;  ///< number of the commit in the world
+  std::uint64_t number = 0;  ///< sequence number of the commit in the world
   std::uint32_t part = 0;    ///< index within the commit, below 8
   std::string label{};       ///< human-readable; empty: composed of the program's name and the number
 };
@@ -175,8 +175,8 @@ class engine {
   /// Returns a new instance number for the transport.
   std::uint32_t take_id() { return next_id_++; }
 
-  /// Registers a sink and returns the base of its cookies. Completions whose cookie is the base plus a number below
-  /// 2^32 go to the sink. The caller keeps ownership.
+  /// Registers a sink and returns the base of its cookies. The engine passes each completion with a cookie in [base,
+  /// base + 2^32) to the sink. The caller keeps ownership.
   std::uint64_t add_sink(message_sink& more);
   void drop_sink(const message_sink& gone);
   /// Adds `by`, which may be negative, to the number of unfinished messages of sinks.
@@ -190,8 +190,8 @@ class engine {
   void lose(rank home);
   /// Returns the member that was lost first, or k_no_rank.
   rank first_lost_of(const membership& world) const;
-  /// Returns the member that a PEER error names after `missed` was found missing. This is the first lost member,
-  /// because the first loss can cause others, or `missed` if no loss is known. All PEER errors follow this rule.
+  /// Returns the member that a PEER error must name if member `missed` is missing: the first lost member, because the
+  /// first loss can cause others. Returns `missed` if no loss is known. All PEER errors follow this rule.
   rank culprit_of_loss(const membership& world, rank missed) const;
 
   /// Fails the instances of world `of`, because `member` has left that world for good.
@@ -199,8 +199,8 @@ class engine {
   void lose(instance& inst, rank member);
 
   /// Describes in one line what the instance waits for, and sets `*waits_for` to the rank to blame. Candidates, in this
-  /// order: a rank whose process is stopped or ending; the last rank in the chain of waits that begins at a rank late
-  /// for the round; a rank whose message is missing.
+  /// order: a rank whose process is stopped or ending; the last rank in the chain of waits that begins at a rank that
+  /// has not called for the round; a rank whose message is missing.
   std::string describe_wait(const instance& inst, rank* waits_for) const;
 
   /// Writes one line for each waiting or failed instance of a world. Sets `*waits_for` to the first member blamed.

@@ -141,7 +141,8 @@ bool engine::reads_device_memory_of(std::span<const rank> homes) const {
 }
 
 // Marks the incoming edges whose payload this rank may read in the sender's device memory. Because such a payload is
-// not copied, its reader must fire as soon as the payload arrives, unless the schedule permits holding.
+// not copied, its reader must fire as soon as the payload arrives, unless the schedule declares that payloads may stay
+// (builder::declare_holding).
 void engine::find_device_readers(const instance& inst, std::span<edge_spec> edges) const {
   device_peers* const peers = uses_device(inst) ? device_->memory().peers() : nullptr;
   if (peers == nullptr) return;
@@ -161,8 +162,8 @@ void engine::find_device_readers(const instance& inst, std::span<edge_spec> edge
   }
 }
 
-// Exposes the bound device memory that peers can read. Memory that was already exposed stays exposed throughout. The
-// result of check_hazards (libsched/verify) holds for exposed and for copied payloads.
+// Exposes the bound device memory that peers can read. Memory that was already exposed stays exposed meanwhile.
+// check_hazards (libsched/verify) counts the send as a reader of this memory, so no op overwrites it too early.
 void engine::expose_sources(instance& inst) {
   device_peers* const peers = uses_device(inst) && inst.is_linked ? device_->memory().peers() : nullptr;
   if (peers == nullptr) return;
@@ -190,8 +191,8 @@ std::uint64_t engine::expose_source(const instance& inst, op_id id) const {
 }
 
 // Maps a payload in the sender's device memory. If the mapping fails because the peer has just died, the instance fails
-// with PEER, as on all other ranks. If it fails for another reason, the instance fails with DEVICE, and the other ranks
-// are notified.
+// with PEER, as on all other ranks. If the mapping fails for another reason, the instance fails with DEVICE, and the
+// other ranks are notified.
 outcome engine::map_exposed(instance& inst, op_id id, const op& o, const arrival& news) {
   const rank home = inst.members->home_of(o.peer);
   device_peers* const peers = uses_device(inst) ? device_->memory().peers() : nullptr;

@@ -117,8 +117,8 @@ rank engine::end_of_waits(const membership& of, rank from, std::string& text) co
   }
 }
 
-// If a member's chain of waits leads back to this rank, blames another member if possible, because the member cannot
-// proceed before this rank does.
+// If a member's chain of waits leads back to this rank, the member cannot proceed before this rank does. So this
+// function blames another member if possible.
 rank engine::find_late(const membership& of, std::span<const rank> awaited, std::string& text) const {
   if (const rank stopped = find_stopped(of, text); stopped != k_no_rank) return stopped;
   std::string first_path;

@@ -238,7 +238,8 @@ status engine::remove(instance& inst) {
   if (!quiet || (inst.jobs != 0 && !has_left_jobs(inst)) || inst.posted.load()) return status::busy;
   if (!inst.has_settled || inst.jobs != 0) {
     inst.is_orphan = true;
-    // An orphan takes over no state, even if the commit succeeds later.
+    // An instance that is removed before its commit settles (orphan) takes over no state, even if the commit succeeds
+    // later.
     if (inst.partial != nullptr) inst.partial->predecessor = nullptr;
     return status::ok;
   }

@@ -74,10 +74,10 @@ enum class phase : std::uint8_t {
 
 struct instance {
   schedule_ptr program;
-  std::uint32_t id = 0;                ///< number at the transport, local to this rank
+  std::uint32_t id = 0;                ///< id at the transport, local to this rank
   std::uint32_t index = 0;             ///< index in the engine's table
   membership_ptr members;              ///< members of the world; peers in the program are ranks of this world
-  std::uint64_t number_on_record = 0;  ///< number in the recording (endpoint.h), equal on all members
+  std::uint64_t number_on_record = 0;  ///< id in the recording (endpoint.h), equal on all members
 
   // --- state of rounds ---
   round_no round = 0;
@@ -119,8 +119,8 @@ struct instance {
   std::unique_ptr<device_state> device{};    ///< schedules over device memory, and instances that wait for streams
 
   // --- variables that two threads access ---
-  std::atomic<round_no> called{0};  ///< application → engine: last round called for; k_last_round after leave
-  /// Engine → application: last round that has ended; k_last_round once closed
+  std::atomic<round_no> called{0};  ///< last round for which the application has called; k_last_round after leave
+  /// Last round that has ended; k_last_round once closed. The application reads it.
   std::atomic<round_no> finished{0};
   std::atomic<status> verdict{status::ok};  ///< published error; OK unless the instance has failed
   std::atomic<rank> culprit{k_no_rank};     ///< rank to blame for the error

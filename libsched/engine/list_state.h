@@ -67,14 +67,14 @@ class list_state {
   std::vector<bound_lists> bound_;
 };
 
-/// Returns where the items of a region are in the buffer. `lists` may be null.
+/// Returns the position of a region's items in the buffer. `lists` may be null.
 inline item_run run_of(const list_state* lists, region part, std::uint64_t count) {
   if (lists == nullptr || !lists->has_lists(part)) return {part.offset(), count};
   return lists->at(part).run_of(part.offset(), count);
 }
 
-/// Returns where the items of an incoming message are stored, and the maximum number of these items. `lists` may be
-/// null.
+/// Returns the position at which the items of an incoming message are stored, and the maximum number of these items.
+/// `lists` may be null.
 inline item_run target_of(const list_state* lists, region part, std::uint64_t count) {
   if (lists == nullptr || !lists->has_lists(part)) return {part.offset(), count};
   return lists->at(part).target_of(part.offset(), count);

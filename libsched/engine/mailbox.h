@@ -114,7 +114,7 @@ class mailbox final : public message_sink {
     bool is_fetching = false;          ///< the transport is copying the announced message
     posted_message* target = nullptr;  ///< receive that matches the announced message; null: the message is kept
     kept_message arriving{};
-    std::optional<round_no> last{};                            ///< number of the last message, once the peer has left
+    std::optional<round_no> last{};                            ///< round of the last message, once the peer has left
     bool is_reported = false;                                  ///< a receive from any sender has failed with the loss
     status out_verdict = status::ok, in_verdict = status::ok;  ///< if not ok: the error that has ended this direction
   };

@@ -25,7 +25,7 @@ class message_sink {
   virtual void lose(rank member) = 0;
 
   /// Handles the departure of a member, which has destroyed its ends of the edges (cancellation::is_departure).
-  /// Messages up to number `last` can still arrive. If `last` is empty, all messages have arrived.
+  /// Messages up to round `last` can still arrive. If `last` is empty, all messages have arrived.
   virtual void leave(rank member, std::optional<round_no> last) = 0;
 
   /// Handles a failure of the transport. `culprit` is the transport rank to blame, or k_no_rank.

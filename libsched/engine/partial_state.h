@@ -68,8 +68,8 @@ struct partial_state {
   std::uint16_t input_buffer = k_no_buffer;
   std::uint16_t output_buffer = k_no_buffer;
   std::uint32_t last_signals = 0;    ///< number of incoming edges whose final signal is missing
-  std::atomic<round_no> hurried{0};  ///< application → engine: last round whose deadline has passed on this rank
-  std::atomic<round_no> gated{0};    ///< engine → application: the last round whose contribution was captured
+  std::atomic<round_no> hurried{0};  ///< last round whose deadline has passed on this rank; set by the application
+  std::atomic<round_no> gated{0};    ///< last round whose contribution was captured; set by the engine
 
   /// Returns the state of an operand: that of its first segment, because all its segments have the same state.
   segment_state state_of(segment_range op_segments::*operand, op_id id) const {
