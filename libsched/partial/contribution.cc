@@ -50,8 +50,8 @@ void contribution::deposit(std::span<const source_part> gradient, std::uint64_t 
   pending_.put(spare);
 }
 
-// Puts the sum of the pending contribution and `gradient`, in the buffer `sum`, in the place. Returns false if nothing
-// is pending, or if a capture has taken the pending contribution meanwhile.
+// Writes the sum of the pending contribution and `gradient` to the buffer `sum`, and puts this buffer in the place.
+// Returns false if nothing is pending, or if a capture has taken the pending contribution meanwhile.
 bool contribution::add_to_pending(std::span<const source_part> gradient, std::uint64_t offers, std::uint32_t sum) {
   const auto waiting = pending_.look();
   if (!waiting) return false;

@@ -102,7 +102,7 @@ class contribution {
   contribution(combiner how, std::span<std::byte* const, k_buffers> memory)
       : how_(std::move(how)), buffers_{{memory[0]}, {memory[1]}, {memory[2]}, {memory[3]}} {}
 
-  /// Application: adds a gradient to the pending contribution. `call` is the round for which the application calls with
+  /// Application: adds a gradient to the pending contribution. `call` is the round that the application calls for with
   /// this offer. Reads the gradient once, or twice if a capture takes the pending buffer meanwhile.
   void offer(std::span<const source_part> gradient, round_no call = 0);
   void offer(const std::byte* gradient, round_no call = 0) {

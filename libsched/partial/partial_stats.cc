@@ -17,7 +17,8 @@ void count_contributors(partial_figures& into, std::uint64_t contributors, std::
 
 }  // namespace
 
-// Decides whether the call for the round is in time. A later call is late, even if the engine handles it in this step.
+// Decides whether the call for the round is in time. A call after this check is late, even if the engine handles the
+// call in the same step.
 void partial_stats::enter(round_no round, std::uint64_t now_ns) {
   entered_ = round;
   gates_[round % call_times::k_kept] = now_ns;

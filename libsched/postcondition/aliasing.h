@@ -57,7 +57,7 @@ class aliasing {
   std::vector<bool> is_apart_{};
 };
 
-/// Returns the location of each buffer. Buffers that share memory have the same placement::memory, the number of the
+/// Returns the location of each buffer. Buffers that share memory have the same placement::memory: the index of the
 /// first of these buffers. They must have the same type (see words_for_misfit), because locations are in elements.
 std::vector<placement> placements_of(const schedule& program, const aliasing& in_place);
 

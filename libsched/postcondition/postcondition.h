@@ -48,11 +48,11 @@ struct promised_range {
 struct cost {
   std::uint64_t messages = 0;        ///< payload messages
   std::uint64_t bytes = 0;           ///< payload bytes, if no contribution is null (absent)
-  std::uint64_t signals = 0;         ///< number of signals if every rank calls
+  std::uint64_t signals = 0;         ///< number of signals if every rank calls for the round
   std::uint64_t signals_of_one = 0;  ///< number of signals if only as many ranks call as the round needs
-  /// Number of messages and signals in the longest chain that leads to the last exit. For ordinary schedules and policy
-  /// `full`, all ranks call at the same time. For other policies, only as many ranks call as the round needs, and
-  /// `hops` is the maximum over all choices of these ranks.
+  /// Number of messages and signals in the longest chain that leads to the last exit. In ordinary schedules, and with
+  /// the activation policy `full`, all ranks call at the same time. With any other policy, only as many ranks call as
+  /// the round needs, and `hops` is the maximum over all choices of these ranks.
   std::uint64_t hops = 0;
   bool hops_are_bound = false;  ///< for declared costs: true if `hops` is an upper bound, false if exact
   friend bool operator==(const cost&, const cost&) = default;

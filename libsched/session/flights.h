@@ -50,10 +50,10 @@ class flights {
   bool needs_memory() const { return depth() > 1 && all_[next_].runs->called.load() == 0; }
 
   /// Counts the round that was started in the next flight as round `round` of that flight. The following flight then
-  /// becomes the next flight. Returns the caller's number of the round.
+  /// becomes the next flight. Returns the caller's round number.
   round_no count_start(round_no round);
 
-  /// Finds a round by the caller's number. Round 0 belongs to the first flight. If the instance of the round was
+  /// Finds a round by the caller's round number. Round 0 belongs to the first flight. If the instance of the round was
   /// removed, returns k_last_round of the first instance, because the schedule is being destroyed.
   awaited_round find(round_no round) const;
 

@@ -7,11 +7,11 @@
 
 namespace lsched {
 
-/// A round that a caller waits for. The instance and the caller use different numbers for the same round.
+/// A round that a caller waits for. The instance and the caller number the same round differently.
 struct awaited_round {
   const instance& runs;
-  round_no round;  ///< the instance's number of the round
-  round_no shown;  ///< caller's number of the round; 0: the caller waits for the creation or the end of the schedule
+  round_no round;  ///< round number of the instance
+  round_no shown;  ///< round number of the caller; 0: the caller waits for the creation or the end of the schedule
 };
 
 /// Returns OK if the round has ended, the error of the instance if the instance has failed before the end of the round,
@@ -22,8 +22,8 @@ status outcome_of(const awaited_round& awaited);
 failure describe_failure(const instance& runs, status answer);
 
 /// Describes what the awaited round waits for, as a TIMEOUT that names the rank to blame. The text describes the open
-/// round of the instance, which may be an earlier round. Unless it is the awaited round, the text begins with `label`
-/// and the number of the awaited round. Engine's owner only.
+/// round of the instance, which may be an earlier round. In that case, the text begins with `label` and the number of
+/// the awaited round. Engine's owner only.
 failure describe_wait(const engine& runs, std::string_view label, const awaited_round& awaited);
 
 }  // namespace lsched

@@ -317,7 +317,7 @@ call_progress session::validate(common_call wanted) const {
   return {};
 }
 
-/// Contributes a number to the next round of the instance `agreement`. This round waits for every remaining rank.
+/// Contributes a round number to the next round of the instance `agreement`. This round waits for every remaining rank.
 void session::say(round_no number) {
   instance& agreement = *all_.agreement;
   const round_no next = called_of(agreement) + 1;
@@ -352,7 +352,8 @@ call_progress session::make_common_round() {
   return stage_ == stage::called ? await(rounds, target_) : call_progress{};
 }
 
-/// No rank returns before all ranks have collected the result, so that no later result can exist before then.
+/// No rank returns before all ranks have collected the result. So no result of a later round can exist while a rank
+/// still has to collect.
 call_progress session::flush(std::span<const target_part> result, collect_report* report) {
   if (const call_progress why = validate(common_call::flush); why.answer != status::ok) return why;
   call_ = common_call::flush;

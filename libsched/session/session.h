@@ -40,8 +40,8 @@ enum class divisor : std::uint8_t {
 /// The instances of one session, committed by all ranks in this order.
 struct session_instances {
   instance* rounds = nullptr;     ///< instance that moves the contributions and results
-  instance* agreement = nullptr;  ///< instance with policy `full`, which computes the maximum of one u64
-  /// Instance with policy `full`, which sums the weights. If null, model_sync() returns UNSUPPORTED.
+  instance* agreement = nullptr;  ///< computes the maximum of one u64 in rounds that wait for all ranks (policy `full`)
+  /// Sums the weights in rounds that wait for all ranks. If null, model_sync() returns UNSUPPORTED.
   instance* mean = nullptr;
 
   /// Creates the struct from two or three instances, in the order of the members. in_order() is the inverse.
