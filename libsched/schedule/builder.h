@@ -38,7 +38,7 @@ class builder {
   /// unit has more than one element, lists are not supported.
   void set_unit(std::uint64_t elements) { unit_ = elements; }
 
-  // --- ops: an op waits for all ops in `after`, unless set_need changes this number -------------------------
+  // --- ops: an op waits for all ops in `after`, unless set_need() sets a smaller number ----------------------
   using deps = std::initializer_list<op_id>;
   op_id nop(deps after = {});
   op_id send(rank to, std::uint32_t tag, region source, std::uint64_t count, deps after = {});

@@ -114,8 +114,8 @@ class compiler {
     return true;
   }
 
-  /// Gives the ops numbers in a topological order. Among the ops whose deps all have numbers, the op that was appended
-  /// first gets the next number. So if the ops were appended in a topological order, their ids do not change.
+  /// Assigns new ids in a topological order. Among the ops whose deps all have new ids, the op that was appended first
+  /// gets the next id. So if the ops were appended in a topological order, their ids do not change.
   bool order_ops() {
     std::vector<std::uint32_t> missing = in_degree_;
     std::priority_queue<op_id, std::vector<op_id>, std::greater<>> ready;
@@ -132,7 +132,7 @@ class compiler {
     return order_.size() == ops_.size() || name_cycle(missing);
   }
 
-  /// Refuses the schedule with a text that names a cycle. Every op without a number has a predecessor without a number.
+  /// Refuses the schedule with a text that names a cycle. Every op without a new id has a predecessor without a new id.
   /// So a walk along such predecessors enters a cycle after at most as many steps as there are ops.
   bool name_cycle(const std::vector<std::uint32_t>& missing) {
     std::vector<op_id> stuck_before(ops_.size(), k_no_op);
@@ -154,7 +154,7 @@ class compiler {
 
   // --- output ----------------------------------------------------------------------------------------------
 
-  /// Gives guards numbers in the order in which ops use them, so that a parser of the text computes the same numbers.
+  /// Assigns indices to guards in the order in which ops use the guards. A parser of the text assigns the same indices.
   void number_guard(op& o) {
     const guard& when = source_.guards[o.guard - std::size_t{1}];
     auto found = std::ranges::find(parts_.guards, when);
@@ -162,7 +162,7 @@ class compiler {
     o.guard = static_cast<std::size_t>(found - parts_.guards.begin() + 1) & k_most_guards;
   }
 
-  /// Gives the op's parameters the next number, so that a parser of the text computes the same numbers.
+  /// Assigns the next index to the op's parameters. A parser of the text assigns the same index.
   void number_parameters(op& o) {
     parts_.parameters.push_back(source_.parameters[o.tag]);
     o.tag = static_cast<std::uint32_t>(parts_.parameters.size() - 1);

@@ -104,7 +104,8 @@ class op_check {
     return why.empty() || refuse(why);
   }
 
-  /// A capture is valid only in a partial schedule, because only there does the application offer contributions.
+  /// A capture is valid only in a partial schedule, because the application offers contributions only to partial
+  /// schedules.
   bool check_capture() {
     if (op_.kind != op_kind::capture || in_.is_partial) return true;
     return refuse("only a partial schedule captures: set an activation policy");
@@ -120,8 +121,8 @@ class op_check {
 
   /// The host must not access device memory. A device accesses device memory and staging memory. Dot products that a
   /// device computes must be in staging memory. Dot products that an adaptive sum reads may be in host memory, because
-  /// the host reads them. Of a function's operands, the device processes only vectors, so all others may be in host
-  /// memory.
+  /// the host reads them. Of the operands of a function, the device processes only vectors, so all other operands may
+  /// be in host memory.
   bool check_spaces() {
     const auto space_of = [&](const operand& part) { return in_.buffers[part.at.buffer()].space; };
     if (!is_on_device(op_, in_.buffers)) return true;

@@ -32,8 +32,8 @@ std::optional<failure> validate_op(const op& o, const op_context& in);
 /// Returns two ops, in ascending order, that have the same peer, kind and tag. Returns nullopt if no such ops exist.
 std::optional<std::pair<op_id, op_id>> find_tag_clash(std::span<const op> ops);
 
-/// Checks the lists in `buffers` and the guards of a schedule with these properties. Returns an error text, or an empty
-/// text if all are valid.
+/// Checks the lists in `buffers`, and `guards`. The other arguments are properties of the schedule. Returns an error
+/// text, or an empty text if all lists and guards are valid.
 std::string validate_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
                            bool is_partial);
 

@@ -85,7 +85,7 @@ constexpr bool is_deadline_call(const op& call, const activation& starts) {
 /// Returns true if the op communicates with another rank.
 constexpr bool has_edge(const op& o, rank self) { return is_communication(o.kind) && o.peer != self; }
 
-/// Decides which calls have an effect in a round. A rank has a call op, and possibly another call op for rounds that
+/// Decides which calls have an effect in a round. A rank has a call op, and possibly a second call op for rounds that
 /// wait for every rank.
 ///
 /// A rank that has left the world counts as having called in every round. Such calls must not start rounds, because

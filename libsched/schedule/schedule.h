@@ -72,7 +72,7 @@ struct guard {
 inline constexpr std::uint32_t k_longest_period = 1 << 20;
 inline constexpr std::size_t k_most_guards = 127;  ///< maximum per schedule, because op::guard has 7 bits
 
-/// Location of a buffer: the buffer begins at element `begin` of memory number `memory`.
+/// Location of a buffer: the buffer begins at element `begin` of the memory with the index `memory`.
 struct placement {
   std::size_t memory = 0;
   std::uint64_t begin = 0;

@@ -70,7 +70,7 @@ bool head_lines(Io& io, head_text& head) {
          io.number(starts.seed) && io.end_line();
 }
 
-/// The line with the numbers of buffers, guards, ops and deps. The reader ignores these numbers, because compare()
+/// The line with the numbers of buffers, guards, ops and deps (sizes). The reader ignores the sizes, because compare()
 /// checks them later.
 template <class Io>
 bool size_line(Io& io, std::array<std::uint64_t, 4> sizes) {
@@ -86,7 +86,7 @@ bool list_words(Io& io, list_layout& lists) {
          io.number(lists.typical, k_max_count);
 }
 
-/// The words that follow "buffer" and the number of the buffer.
+/// The words that follow "buffer" and the buffer's id.
 template <class Io>
 bool buffer_words(Io& io, buffer& described, bool& has_lists) {
   if (!io.choice(k_all_roles, "a role", described.role)) return false;
@@ -96,7 +96,7 @@ bool buffer_words(Io& io, buffer& described, bool& has_lists) {
   return !has_lists || list_words(io, described.lists);
 }
 
-/// The words that follow "guard" and the number of the guard.
+/// The words that follow "guard" and the guard's id.
 template <class Io>
 bool guard_words(Io& io, guard& when) {
   if (!io.word("every") || !io.number(when.every)) return false;
@@ -181,9 +181,9 @@ bool work_words(Io& io, op_text& text, std::uint64_t target_count) {
          (io.word("merge") && io.choice(k_all_merges, "'adasum' or a reduction", work.what));
 }
 
-/// The words that follow "op" and the number of the op, up to the successors. Words that compile() can derive may be
-/// left out. `need` may be left out if the op waits for all its deps. compare() checks the words that are present
-/// against the compiled op.
+/// The words that follow "op" and the op's id, up to the successors. Words that compile() can derive may be left out.
+/// `need` may be left out if the op waits for all its deps. compare() checks the words that are present against the
+/// compiled op.
 template <class Io>
 bool op_words(Io& io, op_text& text, std::uint64_t target_count) {
   op& work = text.work;
