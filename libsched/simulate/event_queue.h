@@ -36,8 +36,8 @@ struct label {
 constexpr std::uint32_t number_of(const label& one) { return one.op << 3 | static_cast<std::uint32_t>(one.kind); }
 constexpr label label_of(std::uint32_t number) { return {static_cast<event_kind>(number & 7), number >> 3}; }
 
-/// Returns true if event x is handled before event y. Both events arrive at rank `self` in the same picosecond. Events
-/// are ordered by the rank that caused them, then by kind, then by tag.
+/// Returns true if event x is handled before event y. Both events must arrive at rank `self` in the same picosecond.
+/// Events are ordered by the rank that caused them, then by kind, then by tag.
 inline bool is_before(const packed_world& world, rank self, const label& x, const label& y) {
   const auto [number, index] = world.member(self);
   const packed_shape& shape = world.shapes()[number];
@@ -175,7 +175,7 @@ class event_queue {
     std::uint32_t count = 0;
     std::array<stored, k_chunk> events;
   };
-  using far_event = std::pair<std::int64_t, stored>;  ///< number of the window, and event
+  using far_event = std::pair<std::int64_t, stored>;  ///< index of the window, and event
   static bool is_later(const far_event& x, const far_event& y) { return x.first > y.first; }
 
   static std::size_t place_of(std::int64_t window) { return static_cast<std::size_t>(window % k_ring); }

@@ -59,15 +59,15 @@ struct loggops {
   friend bool operator==(const loggops&, const loggops&) = default;
 };
 
-/// A level of the machine, which divides the ranks into groups of `ranks` consecutive ranks. A message has the cost of
-/// the innermost level at which both ranks are in the same group.
+/// A level of the machine. A level divides the ranks into groups of `ranks` consecutive ranks. A message has the cost
+/// of the innermost level at which both ranks are in the same group.
 struct machine_level {
   rank ranks = std::numeric_limits<rank>::max();
   loggops cost{};
   bool shares_nic = false;  ///< a group shares a NIC for messages to other groups, but not for messages in the group
 };
 
-/// The machine on which a schedule is simulated. The default numbers are those of LogGOPSim.
+/// Description of the machine on which a schedule is simulated. The default numbers are those of LogGOPSim.
 struct machine {
   std::vector<machine_level> levels{1};  ///< from the innermost outwards; the last level is one group of all ranks
   std::uint64_t S = 65'535;              ///< largest eager message, in bytes

@@ -173,7 +173,7 @@ void packed_world::join(const schedule& next) {
     const std::uint64_t bytes = bytes_of_op(next, what);
     if (is_communication(what.kind)) join_peers(packed.peer, shape.first_->ops()[id], self, what.peer);
     join_numbers(packed.tag, what.tag);
-    // On most ranks, the op has the same size as on the first rank. The number of that size is known without a search.
+    // On most ranks, the op has the same size as on the first rank. The index of that size is known without a search.
     join_numbers(packed.size,
                  packed.size.fits != 0 && bytes == sizes_[packed.size.value] ? packed.size.value : number_of(bytes));
     if (what.kind == op_kind::send) longest_ = std::max(longest_, bytes);

@@ -1,10 +1,10 @@
 // The schedules of all ranks of a world, in compressed form.
 //
 // Ranks whose schedules have the same ops, deps, needs and guards share a *shape*, which is stored once. The peer, the
-// tag and the size of an op may differ between these ranks. Each of the three is a *column*. If one expression gives
-// the right number for every rank of the shape, the column stores this expression, else a table with a number for each
-// rank. Schedules are added one after the other, and each can be deleted after it was added. Recursive doubling among
-// 2^20 ranks needs the memory of one schedule and 8 bytes per rank.
+// tag and the size of an op may differ between these ranks. Each of the three is a *column*, with a number for each
+// rank of the shape. If one expression gives the right numbers for all these ranks, the column stores this expression.
+// Otherwise it stores a table of the numbers. Schedules are added one after the other, and each can be deleted after it
+// was added. Recursive doubling among 2^20 ranks needs the memory of one schedule and 8 bytes per rank.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ enum class column_form : std::uint8_t {
   same,    ///< the number is `value` for all ranks
   across,  ///< only for peers: virtual_of(peer) == (virtual_of(rank) xor `value`) (fold in geometry.h)
   ahead,   ///< only for peers: peer == rank + `value`, modulo the size of the world
-  table,   ///< the number is entry membership::index of table number `value`
+  table,   ///< the numbers are in table `value` of the shape, in the order of membership::index
 };
 
 struct rank_column {
@@ -38,7 +38,7 @@ struct rank_column {
 /// An op of a shape, for all ranks of the shape.
 struct packed_op {
   rank_column peer, tag;
-  rank_column size;  ///< a number that packed_world::bytes_of converts to the op's size in bytes
+  rank_column size;  ///< index of the op's size; packed_world::bytes_of returns the size in bytes
   std::uint32_t need = 0;
   std::uint32_t in_degree = 0;
   op_kind kind = op_kind::nop;
@@ -86,8 +86,9 @@ class packed_world {
   /// Completes the world after the last rank. Failures: ARGUMENT (a rank is missing).
   std::optional<failure> finish();
 
-  /// Creates a packed world. The first function calls `generate` for each rank, and deletes each schedule before the
-  /// next is generated. The second packs existing schedules. Failures: those of `generate`, add() and finish().
+  /// Creates a packed world. The first function calls `generate` for each rank, and deletes each schedule before it
+  /// generates the next schedule. The second function packs existing schedules. Failures: those of `generate`, add()
+  /// and finish().
   static result<packed_world> of(rank size, const std::function<result<schedule_ptr>(world)>& generate);
   static result<packed_world> of(std::span<const schedule_ptr> ranks);
 
@@ -148,7 +149,7 @@ class packed_world {
 };
 
 /// The state of one round, for all ranks of a shape. The state of an op is a count of tokens, which saturates at `need`
-/// + 1, and for receives also four flags. It takes only as many bits as needed.
+/// + 1, and for receives also four flags. A state takes only as many bits as needed.
 class packed_state {
  public:
   enum flag : std::uint64_t {

@@ -99,8 +99,8 @@ class world_engine {
             r};
   }
 
-  /// Draws the candidates of the round, as the engine does. With policy `majority`, simulated_round::initiator is the
-  /// candidate instead.
+  /// Draws the candidates of the round, as the engine does. With the activation policy `majority`,
+  /// simulated_round::initiator is the candidate instead.
   void open_calls() {
     std::vector<rank> all(ranks_.size());
     std::iota(all.begin(), all.end(), 0);

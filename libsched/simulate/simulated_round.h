@@ -30,7 +30,7 @@ struct simulated_round {
   /// `cost`. The result must not depend on the order of the calls. Empty: no delays.
   std::function<picoseconds(rank, op_id op, picoseconds cost)> noise{};
   round_no instance = 1;
-  rank initiator = 0;  ///< with policy `majority`: the only rank whose call has an effect
+  rank initiator = 0;  ///< with the activation policy `majority`: the only rank whose call has an effect
   /// If not empty, called periodically with the number of messages so far.
   std::function<void(std::uint64_t)> progress{};
 };
@@ -44,7 +44,7 @@ struct simulated_op {
   rank peer = k_no_rank;  ///< peer of a communication op; for a call op, the rank itself
   std::uint32_t tag = 0;
   picoseconds begin = 0, end = 0;        ///< interval of execution; a receive begins when it is matched
-  bool is_void = false;                  ///< the guard of the op did not hold
+  bool is_void = false;                  ///< the guard of the op was false
   std::size_t cause = k_no_recorded_op;  ///< index, in the record, of the op that determined `begin`. Not set if the
                                          ///< start of the rank determined it, or if no critical path is computed
 };
@@ -80,9 +80,10 @@ struct simulation_report {
   picoseconds last() const { return finish.empty() ? 0 : *std::ranges::max_element(finish); }
 };
 
-/// Simulates round number `what.instance`. The activation in the schedules defines how the round starts. With policy
-/// `majority`, only the call of `what.initiator` has an effect. If `trace` is true, the report and the record
-/// contain the critical path. A trace or a record makes the simulation slower, and needs several times the memory.
+/// Simulates round number `what.instance`. The activation in the schedules defines how the round starts. With the
+/// activation policy `majority`, only the call of `what.initiator` has an effect. If `trace` is true, the report and
+/// the record contain the critical path. A trace or a record makes the simulation slower, and needs several times the
+/// memory.
 ///
 /// Failures: ARGUMENT (the world is empty or its schedules do not belong together; the lookahead, which is L + o, or L
 /// if a message uses rendezvous, is not positive; a start time is negative or too late; the activation is

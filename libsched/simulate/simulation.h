@@ -19,7 +19,7 @@ struct simulation {
   start_skew skew{};
   cpu_noise noise{};
   round_no instance = 1;  ///< number of the simulated execution (round); each has its own skew and noise
-  rank initiator = 0;     ///< with policy majority: the rank whose call starts the round
+  rank initiator = 0;     ///< with the activation policy `majority`: the rank whose call starts the round
   /// Called occasionally with the number of messages so far; may be empty.
   std::function<void(std::uint64_t)> progress{};
 };
@@ -33,7 +33,7 @@ result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks
                                              simulation_record* record = nullptr, bool trace = false);
 
 /// Returns a simulated round as the events of a trace, like those of a real run. There is one event for each op of the
-/// record, and one for the round of each rank below record.ranks. The schedule has number 0. Simulated times are
+/// record, and one for the round of each rank below record.ranks. The schedule has the id 0. Simulated times are
 /// rounded down to whole nanoseconds. `report` and `what` must belong to the simulation that filled the record.
 std::vector<trace_event> trace_of(const simulation_record& record, const simulation_report& report,
                                   const simulation& what);

@@ -52,7 +52,7 @@ struct cpu_noise {
   std::uint64_t seed = 1;
 };
 
-/// Returns the time that noise adds to a charge. `op` is the number of the charge in the rank's program.
+/// Returns the time that noise adds to a charge. `op` is the index of the charge in the rank's program.
 picoseconds noise_of(const cpu_noise& noise, rank r, round_no instance, std::uint64_t op);
 
 std::string_view name_of(skew_kind kind);

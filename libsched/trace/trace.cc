@@ -166,7 +166,7 @@ class trace_writer {
                     ",\"cat\":\"message\",\"name\":\"message\",\"id\":\"" + std::to_string(message_id(e)) + "\"");
   }
 
-  /// Writes trace_context::note as an event at the start, and the numbers of lost and omitted events as the last event.
+  /// Writes trace_context::note as an event at the start, and the counts of lost and omitted events as the last event.
   void write_notes() {
     std::uint64_t first = chosen_.empty() ? 0 : events_[chosen_.front()].begin_ns, last = 0;
     for (const std::size_t i : chosen_) {

@@ -19,7 +19,7 @@ struct trace_event {
   std::uint64_t begin_ns = 0;  ///< time at which the op fired or the round began; all ranks use the same clock
   std::uint64_t end_ns = 0;    ///< time at which the op completed or the round ended
   round_no round = 0;
-  std::uint32_t schedule = 0;  ///< number of the schedule, equal on all ranks
+  std::uint32_t schedule = 0;  ///< id of the schedule, equal on all ranks
   rank who = 0;
   op_id op = k_no_op;     ///< k_no_op: the event is a round, and `peer` and `tag` are unused
   rank peer = k_no_rank;  ///< peer of a communication op
@@ -28,8 +28,8 @@ struct trace_event {
   friend bool operator==(const trace_event&, const trace_event&) = default;
 };
 
-/// Converts `number_on_record`, the library's number of a schedule, to the schedule's number in traces. Both numbers
-/// are the same on all ranks.
+/// Converts `number_on_record`, the library's id of a schedule, to the schedule's id in traces. Both ids are the same
+/// on all ranks.
 constexpr std::uint32_t schedule_in_trace(std::uint64_t number_on_record) {
   return static_cast<std::uint32_t>(number_on_record ^ number_on_record >> 32);
 }
@@ -45,8 +45,8 @@ struct trace_context {
 /// Returns the trace in Trace Event Format, JSON object form, with one event per line. The send and the receive of a
 /// message have the same id, a hash of schedule, round, ranks, tag and kind. So if the files of single ranks are merged
 /// (`lsched trace`), all arrows between ranks appear. "otherData" contains the note, the number of lost events and the
-/// number of events beyond the limit. The note is also written as an event at the start of the trace. If one of the two
-/// numbers is not 0, the last event of the trace contains both numbers.
+/// number of events beyond the limit. The note is also written as an event at the start of the trace. If an event was
+/// lost or is beyond the limit, the last event of the trace contains both numbers.
 std::string to_trace_json(std::span<const trace_event> events, const trace_context& context = {});
 
 }  // namespace lsched
