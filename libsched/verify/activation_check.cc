@@ -36,9 +36,10 @@ class activation_check {
     }
   }
 
-  /// Runs the ops before the captures for sets of callers that are just large enough to start a round. Larger sets need
-  /// no check, because additional callers only make more ops fire. If a round needs several calls, all ranks' calls
-  /// count alike, so one set for each first rank suffices. With one caller less, the round must not start on any rank.
+  /// For each set of callers that is just large enough to start a round, runs the ops before the captures. Larger sets
+  /// need no check, because additional callers only make more ops fire. If a round needs several calls, the calls of
+  /// all ranks count alike. So one set of consecutive ranks for each first rank suffices. With one caller less, the
+  /// round must not start on any rank.
   std::shared_ptr<const wake_cost> check_calls(memo<wake_cost>* known) {
     const fingerprint key = known == nullptr ? fingerprint() : key_of_calls();
     if (known != nullptr)
@@ -130,7 +131,7 @@ class activation_check {
   }
 
   void check_signals(rank first, std::uint64_t signals, cost& total) {
-    // If the coordinator itself calls, one signal less is needed, because it counts its own call.
+    // If the coordinator itself calls, one signal less is needed, because the coordinator counts its own call.
     const bool is_spared = quota_of(starts_, all_.size()).arrivals > 1 && arrivals_ < all_.size() &&
                            calls(k_coordinator, first, arrivals_);
     const std::uint64_t counted = signals + (is_spared ? 1 : 0);
@@ -155,8 +156,8 @@ class activation_check {
     return hops;
   }
 
-  /// Returns the hash of the graph of ops that complete before the captures (the ops that take contributions) if all
-  /// ranks call. (With fewer calls, only a subset of these ops completes.)
+  /// If all ranks call, certain ops complete before the captures (the ops that take contributions). This function
+  /// returns the hash of the graph of these ops. If fewer ranks call, only a subset of these ops completes.
   fingerprint key_of_calls() {
     wake_.run({.stops_at_captures = true});
     std::vector<std::uint32_t> place(all_.op_count(), k_no_world_op);

@@ -1,5 +1,5 @@
 // The check of the activation of a partial schedule. The activation consists of the ops before the captures (the ops
-// that take contributions). By these ops, the calls of some ranks start the round on all ranks.
+// that take contributions). Through these ops, the calls of some ranks start the round on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace lsched {
 
 /// The cost, up to the captures, of the smallest sets of calls that start a round.
 struct wake_cost {
-  /// For each capture: maximum number of hops (messages and signals in sequence) before it, over all sets of callers
+  /// For each capture: maximum number of hops (messages and signals in sequence) before the capture, over all sets of
+  /// callers
   std::vector<std::uint32_t> hops{};
   std::vector<std::uint64_t> signals{};  ///< number of signals for each set of callers, indexed by the first caller
 };
@@ -21,9 +22,9 @@ struct wake_cost {
 /// Checks property `activation` of a world of partial schedules:
 ///
 ///   - If no rank calls, no rank captures, sends or signals.
-///   - Any set of calls that is just large enough wakes every rank, with the number of signals that `promise`
-///     declares. With one call less, no rank wakes.
-///   - In rounds that wait for all ranks, each rank wakes only by its own call.
+///   - Any set of calls that is just large enough starts the round on every rank, with the number of signals that
+///     `promise` declares. With one call less, the round starts on no rank.
+///   - A round that waits for all ranks starts on each rank only by the call of this rank.
 ///
 /// Sets total.hops and total.signals_of_one. `order`: the ops that fire if every capture completes, in topological
 /// order, with each send before its receive. `known`: activations that have already passed this check, or nullptr.

@@ -28,7 +28,8 @@
 //     contributors of operand b. In a range of the postcondition, these must be the ranks whose contributions the
 //     result contains.
 //
-// If the world has no hazards, it suffices to execute one order of the ops, because every read returns the same value.
+// If the world has no hazards, every read returns the same value in every order of the ops. So it suffices to execute
+// the ops in one order.
 #pragma once
 
 #include <map>
@@ -68,7 +69,7 @@ class contents {
 
   // --- memory (contents.cc); findings name op `user` ----------------------------------------------------------
   const schedule& program_of(world_op id) const { return all_.program(all_.rank_of(id)); }
-  /// Returns the location of the buffer that contains region `part` of rank `r`. Each memory has a number that no other
+  /// Returns the location of the buffer that contains region `part` of rank `r`. Each memory has an index that no other
   /// memory of any rank has.
   const placement& placement_of(rank r, region part) const {
     return placements_[first_buffer_[static_cast<std::size_t>(r)] + part.buffer()];
@@ -126,7 +127,8 @@ class contents {
   /// Fingerprints of the leaves of a reduction, by input and contributors (empty: every rank)
   std::map<std::pair<std::uint32_t, std::vector<rank>>, fingerprint> reduced_;
   std::map<std::uint64_t, std::uint64_t> agreed_;  ///< by function: expression of operand b
-  /// The first rank that has a range of the postcondition, and its expression, indexed by output, begin and end
+  /// The first rank that has a range of the postcondition, and the expression of the range on this rank, indexed by
+  /// output, begin and end
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;
   std::vector<bool> has_received_;         ///< by op: true if the receive has completed
   std::map<world_op, memory> in_buffers_;  ///< by send: the message, if the send has completed before its receive

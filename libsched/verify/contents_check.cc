@@ -51,7 +51,7 @@ class explanation {
 
  private:
   /// Returns, for each rank, how often the rank's input is in the node. The counts saturate. The loop relies on the
-  /// fact that operands have lower node numbers than their joins.
+  /// fact that operands have lower node ids than their joins.
   std::vector<std::uint64_t> copies_in(node_id top, std::uint32_t input) const {
     std::vector<std::uint64_t> uses(top + std::size_t{1}, 0);
     std::vector<std::uint64_t> copies(static_cast<std::size_t>(all_.size()), 0);

@@ -103,8 +103,8 @@ class form_check {
       object(k_no_op, "may be woken by other ranks, but is not declared synchronising");
   }
 
-  /// Checks that with policy `full`, a rank captures only after its own call. The deps of this rank alone must ensure
-  /// this order.
+  /// Checks that with the activation policy `full`, a rank captures only after its own call. The deps of this rank
+  /// alone must ensure this order.
   void check_captures() {
     std::vector<std::uint32_t> tokens(size(), 0);
     for (op_id id = 0; id < size(); ++id) {

@@ -135,7 +135,8 @@ std::uint64_t node_table::tree_beside(const segment& lower, const segment& highe
   return joined_tree(kernel::copy, tree, static_cast<std::uint64_t>(lower.shift - higher.shift));
 }
 
-/// Adds the op's parameters to an expression, unless the op calls a function, whose expression already contains them.
+/// Adds the op's parameters to an expression, unless the op calls a function: then `tree` already contains the
+/// parameters.
 std::uint64_t node_table::with_parameters(std::uint64_t tree, world_op id) const {
   const op& o = all_.at(id);
   const kernel_row& row = row_of(o.what);

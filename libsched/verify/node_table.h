@@ -50,11 +50,11 @@ struct node {
   world_op joined_by = k_no_world_op;  ///< op that produced the node; k_no_world_op: the node is a leaf
   world_op least_by = k_no_world_op;   ///< op that turned the value into a non-contribution (making_of)
   rank lowest = 0, highest = 0;        ///< lowest and highest contributor
-  std::uint32_t input = 0;             ///< input number of a leaf
+  std::uint32_t input = 0;             ///< input index of a leaf
   std::uint32_t products = 0;          ///< index in products_ if the node holds sums; 0: no sums
   std::uint32_t kernels = 0;           ///< bit mask of the kernels of all joins
   std::uint32_t merges = 0;            ///< bit mask of the kernels by which captures may have merged late contributions
-  /// Contributors. Set only if the node is a leaf, or a join by an idempotent kernel of leaves of the same input
+  /// Contributors. Set only if the node is a leaf, or a join of leaves of the same input by an idempotent kernel
   rank_sets::id ranks = rank_sets::k_empty;
   bool is_flat = false;  ///< a leaf, or a join of leaves by one kernel in which order and grouping do not matter
   bool is_in_rank_order = true;

@@ -75,7 +75,8 @@ class progress {
   friend struct interpreter;
 
   /// The state of an op. The members are in one struct, for locality, because a round visits ops in no fixed order. The
-  /// members from `enabled` to `passed_over` are numbers of rounds.
+  /// members from `enabled` to `passed_over` are round numbers: the last round in which the op was enabled, its message
+  /// arrived, and so on.
   struct op_state {
     token_count tokens{};
     std::uint32_t enabled = 0, arrived = 0, fired = 0, completed = 0, passed_over = 0;

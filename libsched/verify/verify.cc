@@ -77,7 +77,7 @@ void check_schedules(std::span<const schedule_ptr> world, const postcondition& p
 
 // --- the proof -------------------------------------------------------------------------------------------------
 
-/// One proof, in parts. Each part relies on earlier parts, so the proof ends at the first part that fails, unless later
+/// One proof, in parts. Each part relies on earlier parts. So the proof ends at the first part that fails, unless later
 /// parts are still meaningful.
 class proof {
  public:

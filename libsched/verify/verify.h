@@ -58,7 +58,7 @@ struct verification {
 /// Results of earlier proofs, for reuse. Thread-safe.
 struct verify_memo {
   memo<wake_cost> activations{};
-  /// Results without findings and notes, by key_of(); numbers of bytes are divided by world_key::unit
+  /// Results without findings and notes, by key_of(). Numbers of bytes in these results are divided by world_key::unit.
   memo<verification> worlds{};
 };
 
