@@ -66,7 +66,7 @@ void agreement::take(rank from, const message& what) {
   }
 }
 
-// A member that proposes, or that another member addresses as the proposer, is the lowest living member.
+// All members below `member` are lost, because `member` proposes, or is addressed as the proposer by another member.
 void agreement::lose_below(rank member) {
   for (rank below = 0; below < member; ++below) is_lost_[static_cast<std::size_t>(below)] = true;
 }

@@ -60,7 +60,7 @@ class agreement {
   /// `is_lossless`: no member is ever lost, so that a proposal is settled at once. `to` must outlive this object.
   agreement(rank self, rank members, bool is_lossless, sender& to);
 
-  /// Takes part in the agreement `number`, which must be higher than all before. It may be refused already.
+  /// Takes part in the agreement `number`, which must be higher than all before. The agreement may already be refused.
   void begin(std::uint64_t number);
   /// Proposes a value. Only for the lowest living member, in phase `open`.
   void propose(std::span<const std::byte> value);
@@ -84,7 +84,7 @@ class agreement {
   void drop_value() { value_ = {}; }
   /// The reason for the refusal.
   const refusal& why() const { return why_; }
-  /// The highest number that some member has refused, or 0.
+  /// The highest number of an agreement that some member has refused, or 0.
   std::uint64_t highest_refused() const { return refused_.empty() ? 0 : refused_.rbegin()->first; }
 
   bool is_lost(rank member) const { return is_lost_[static_cast<std::size_t>(member)]; }
@@ -115,9 +115,9 @@ class agreement {
   refusal why_;
   rank asked_ = k_no_rank;  ///< the proposer to which `accept` was sent last
   bool has_proposed_ = false;
-  bool is_own_ = false;             ///< the proposed value is new, so that no member can have settled this value before
-  std::vector<bool> has_accepted_;  ///< this member's proposal
-  std::vector<std::optional<refusal>> refusals_;  ///< of the agreement `number`, by member
+  bool is_own_ = false;             ///< the proposed value is new, so no member can have settled this value before
+  std::vector<bool> has_accepted_;  ///< by member: true if the member has accepted the proposal of this member
+  std::vector<std::optional<refusal>> refusals_;  ///< by member: the refusal of the agreement `number`
   std::uint64_t last_settled_ = 0;
   std::map<std::uint64_t, refusal> refused_;  ///< later agreements that another member has refused, by number
 };

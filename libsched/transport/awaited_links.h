@@ -33,19 +33,19 @@ class awaited_links {
   /// Prepares for `links` links in all.
   void reserve(std::size_t links) { due_.reserve(links); }
 
-  /// The link waits for an event. An event that the link awaited before is forgotten.
+  /// Makes the link wait for an event. An event that the link awaited before is forgotten.
   void await(link_id link, wait awaited, round_no round) {
     if (table_[link].wait_for == wait::nothing) ++waiting_;
     table_[link].wait_for = awaited;
     table_[link].round = round;
   }
 
-  /// The awaited event has happened. take() will report the event.
+  /// Records that the awaited event has happened. take() will report the event.
   void satisfy(link_id link) {
     if (!std::exchange(table_[link].is_due, true)) due_.push_back(link);
   }
 
-  /// The link no longer waits.
+  /// Ends the wait of the link.
   void forget(link_id link) {
     link_state& state = table_[link];
     if (state.wait_for == wait::nothing) return;

@@ -63,7 +63,7 @@ void ringer::settle() {
 }
 
 // Returns true if a peer's application is outside of the library and the peer's progress thread sleeps. In a tight loop
-// of rounds, the application calls the library again before a woken thread could run.
+// of rounds, such an application calls the library again before a woken thread could run.
 bool ringer::has_absent_peer() const {
   return std::ranges::any_of(owed_, [](const debt& one) {
     return one.bell->polling.load() == 0 && one.bell->sleepers.load() == 0 && one.bell->wanted.load() != 0;

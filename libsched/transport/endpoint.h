@@ -148,8 +148,8 @@ class endpoint {
   /// the message, and false if poll() will report the completion.
   virtual bool receive(link_id link, round_no round, message_target into, arrival& out) = 0;
 
-  /// Fetches the payload of a message on an announced edge, after receive() has returned the message's tally and length
-  /// without data. The target must be large enough for the payload. Returns the same values as receive().
+  /// Fetches the payload of a message on an announced edge, after receive() has returned the tally and the length of
+  /// the message without data. The target must be large enough for the payload. Returns the same values as receive().
   virtual bool fetch(link_id link, round_no round, message_target into, arrival& out) = 0;
 
   /// Announces that the message of round `last` is the last on the edge, so that the receiver learns of the departure

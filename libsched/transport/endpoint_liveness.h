@@ -29,7 +29,7 @@ class endpoint_liveness {
     return false;
   }
 
-  /// Returns the rank of recorded loss number `others`, counted from 0; k_no_rank if there is no such loss yet. Any
+  /// Returns the rank that was lost after exactly `others` other ranks, or k_no_rank if there is no such loss yet. Any
   /// thread.
   virtual rank lost_after(rank others) const {
     static_cast<void>(others);

@@ -18,7 +18,7 @@ struct wait_note {
       ~std::uint64_t{0};  ///< value of `instance` if the rank waits for a mailbox message
   bool is_of_message() const { return round != 0 && instance == k_message; }
 
-  std::uint64_t instance = 0;  ///< number on record, equal on all ranks
+  std::uint64_t instance = 0;  ///< id in the recording, equal on all ranks
   round_no round = 0;          ///< 0: the rank does not wait
   op_id op = k_no_op;          ///< k_no_op: the rank does not wait for an op that communicates
   rank peer = k_no_rank;
@@ -36,8 +36,9 @@ class endpoint_recorder {
  public:
   virtual ~endpoint_recorder() = default;
 
-  /// Records an attached instance, with a readable name and a number that is equal on all ranks. Returns the word in
-  /// which this rank publishes the last round for which its application has called; nullptr if no rank reads the word.
+  /// Records an attached instance, with a readable name and an id (`number`) that is equal on all ranks. Returns the
+  /// word in which this rank publishes the last round for which its application has called; nullptr if no rank reads
+  /// the word.
   virtual std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) {
     static_cast<void>(id), static_cast<void>(number), static_cast<void>(label);
     return nullptr;

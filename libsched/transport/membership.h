@@ -1,5 +1,5 @@
 // The members of a world. A process has a rank in each of its worlds, counted from 0. It also has a home rank: its
-// number among all ranks of the launch. Schedules and callers use ranks of their world, and transports use home ranks.
+// index among all ranks of the launch. Schedules and callers use ranks of their world, and transports use home ranks.
 #pragma once
 
 #include <algorithm>

@@ -29,7 +29,7 @@ struct message {
   std::uint64_t bytes = 0;
   contributor_count tally{};
   bool null = false;
-  /// If not 0: the place of the payload in device memory, by which the receiver finds it (device.h).
+  /// If not 0: location of the payload in device memory, with which the receiver finds the payload (device_memory.h).
   std::uint64_t shown = 0;
 };
 
@@ -48,7 +48,7 @@ struct arrival {
   std::uint64_t bytes = 0;
   contributor_count tally{};
   bool null = false;
-  /// If not 0: the place of the payload in the sender's device memory, valid until release. `data` is null then.
+  /// If not 0: location of the payload in the sender's device memory, valid until release. `data` is null then.
   std::uint64_t shown = 0;
 };
 
@@ -60,8 +60,8 @@ struct edge_spec {
   bool outgoing = false;
   bool signal = false;
   bool foreign = false;  ///< outgoing: the source may be memory that is not from allocate()
-  /// Outgoing: number of the source. Edges of one attach() with equal numbers other than 0 send the same bytes in a
-  /// round.
+  /// Outgoing: id of the source. If edges of one attach() have the same id, and the id is not 0, they send the same
+  /// bytes in a round.
   std::uint32_t source = 0;
   bool in_place = false;      ///< incoming: the payload is read in place until release and needs no target
   bool reads_device = false;  ///< incoming, in place: the payload may be in device memory of the sender
@@ -94,7 +94,8 @@ struct end_reason {
 struct cancellation {
   std::uint32_t instance = 0;  ///< id of the instance on this rank
   end_reason reason{};
-  /// True: the report is a departure. This rank waits for `reason.who`, which has detached the instance.
+  /// True: the report is about a departure. This rank waits for `reason.who`, and `reason.who` has detached the
+  /// instance.
   bool is_departure = false;
   /// Departure: messages up to this round may be in flight; empty: all messages have arrived
   std::optional<round_no> last{};

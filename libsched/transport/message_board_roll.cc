@@ -15,8 +15,8 @@ status message_board::regroup(board& former) {
   return status::ok;
 }
 
-// While an earlier board of this rank waits for the decision about a list that this rank has accepted, this board does
-// not answer, because the decision may be that the earlier board exists.
+// Does nothing while an earlier new board of this rank waits for the decision about a list that this rank has accepted,
+// because the survivors may settle that list, which contains the earlier board.
 void message_board::answer_roll() {
   if (has_answered_ || former_->fresh_ != nullptr) return;
   has_answered_ = true;

@@ -78,14 +78,15 @@ void message_boards::take_offer(rank from, const head& news) {
   }
 }
 
-/// Returns the board of this rank that was offered to the members of a world with this first rank, or null.
+/// Returns the board with the id `number` if this rank has offered the board to a world whose first rank is `first`,
+/// else null.
 message_board* message_boards::find_offered(std::uint64_t number, rank first) const {
   const auto found = boards_.find({self_, static_cast<std::uint32_t>(number)});
   if (found == boards_.end() || found->second->key_ == 0) return nullptr;
   return found->second->offered_to_.front() == first ? found->second : nullptr;
 }
 
-/// Sends to a member of the world of an offer the number of a member that has made no offer.
+/// Handles the question of a member that waits for a world: sends it the rank of a member that has made no offer.
 void message_boards::send_missing_offer(rank from, const head& question) {
   rank missing = 0;
   for (const auto& [which, one] : boards_)
@@ -107,8 +108,8 @@ void message_boards::take_answer(rank from, const head& news) {
   carrier_.send(from, pack({.board = news.board, .kind = kind::left, .first = from, .member = news.member}));
 }
 
-// Returns the numbers of the boards that `members`, except the first, have offered under a key. Sets *missing to the
-// first member without an offer, or to k_no_rank.
+// Returns the ids of the boards that `members`, except the first, have offered under a key. Sets *missing to the first
+// member without an offer, or to k_no_rank.
 std::vector<std::uint32_t> message_boards::offers_of(std::uint64_t key, std::span<const rank> members,
                                                      rank* missing) const {
   std::vector<std::uint32_t> theirs;
@@ -235,10 +236,10 @@ void message_board::begin_to_wait() {
   asks_at_ = clock::now() + k_patience;
 }
 
-// Only the first rank has the records or the offers of all members, so the other members ask the first rank for which
-// member it waits. If the first rank does not answer, it has not begun to wait, or does not run. At most one question
-// is unanswered at a time. Over a transport that loses no rank, a question might never be received, so no question is
-// sent.
+// Only the first rank has the records or the offers of all members. So the other members ask the first rank which
+// member is missing. If the first rank does not answer, it has not begun to wait, or does not run. At most one question
+// is unanswered at a time. Over a transport that cannot lose ranks, the first rank might never receive a question, so
+// no question is sent.
 rank message_board::ask_missing() {
   if (!of_.carrier_.can_lose()) return k_no_rank;
   const auto now = clock::now();
@@ -265,8 +266,8 @@ void message_board::send_missing(std::uint64_t number, rank member) const {
                           .missing = missing == static_cast<rank>(members_.size()) ? k_no_rank : missing}));
 }
 
-// A first rank that has waited for another member and is missing itself later has given up its offer, because of that
-// member.
+// If the first rank is missing after it has waited for another member, it has given up its offer because of this other
+// member. So the other member stays named.
 void message_board::note_missing(rank missing) {
   const auto size = static_cast<rank>(has_joined() ? members_.size() : offered_to_.size());
   if (!is_asking_ || missing < k_no_rank || missing >= size) return;
@@ -330,8 +331,8 @@ status message_board::connect_offers(rank* missing) {
   return join(std::vector(offered_to_), all);
 }
 
-// A member that has withdrawn its offer after a timeout has waited for another member. So the member that was missing
-// before stays named until its offer arrives.
+// A member that has withdrawn its offer after a timeout has done so because another member was missing. So the member
+// that was missing first stays named until its offer arrives.
 rank message_board::find_missing_offer() {
   const auto has_offered = [this](rank m) {
     return of_.offers_.contains({key_, offered_to_[static_cast<std::size_t>(m)]});

@@ -11,8 +11,8 @@
 //     member    ask n ─────▶  first: waits for n?  ── missing ─────▶  this member, whose errors name the missing rank
 //     member    call n ────▶  every member; the agreement on the survivors follows (message_board_roll.cc)
 //
-// Every message begins with a head. A board is identified by its first rank and by its number on that rank. Messages
-// for a closed board are dropped, and messages for a board that has not joined yet are kept.
+// Every message begins with a head. A board is identified by its first rank and by its id on that rank. Messages for a
+// closed board are dropped, and messages for a board that has not joined yet are kept.
 //
 // A rank that the transport has lost, or that has closed its endpoint, counts as a member that has left.
 #pragma once
@@ -48,8 +48,8 @@ class board_carrier {
   virtual void begin_with(rank peer) = 0;
   /// Sends a message. Does nothing if the transport has failed or if the peer is lost. Never waits.
   virtual void send(rank peer, const content& bytes) = 0;
-  /// Handles the messages that have arrived. `is_awaiting`: any board waits for a message. The return value is the
-  /// health of the transport (endpoint_liveness::health()).
+  /// Handles the messages that have arrived. `is_awaiting`: true if a board waits for a message. Returns the health of
+  /// the transport (endpoint_liveness::health()).
   virtual status receive(bool is_awaiting) = 0;
   /// Returns false after the transport was closed in a way that forbids further messages.
   virtual bool can_send() const { return true; }
@@ -111,21 +111,21 @@ class message_boards {
     missing_offer
   };
   struct head {
-    /// Number on the first rank; in `offer`, `withdraw` and `ask_offer`: number on the sender.
+    /// The board's id on the first rank; in `offer`, `withdraw` and `ask_offer`: the board's id on the sender.
     std::uint32_t board = 0;
     enum kind kind {};
-    /// Number of the commit or of the roll call. In offers: the key. In `met` and `missing_offer`: number of the
-    /// offered board.
+    /// The number of the commit or of the roll call. In messages about offers: the key, but in `met` and
+    /// `missing_offer` the id of the offered board.
     std::uint64_t number = 0;
     rank first = k_no_rank;   ///< the board's first rank, as a rank of the launch
     rank member = k_no_rank;  ///< the sender; in `met`: the receiver
     rank missing = k_no_rank;
-    std::uint32_t fresh = 0;  ///< in `call`: number of the sender's new board
-    agreement::kind step{};   ///< of the agreement on a commit or on the survivors
-    status why = status::ok;  ///< of a refusal
+    std::uint32_t fresh = 0;  ///< in `call`: id of the sender's new board
+    agreement::kind step{};   ///< step of the agreement on a commit or on the survivors
+    status why = status::ok;  ///< reason of a refusal
   };
   static_assert(sizeof(head) <= 64);
-  using identity = std::pair<rank, std::uint32_t>;  ///< the first rank of a board, and its number on that rank
+  using identity = std::pair<rank, std::uint32_t>;  ///< the first rank of a board, and the board's id on that rank
 
   static board_carrier::content pack(const head& first, std::span<const std::byte> rest = {});
   void drop_strays();
@@ -138,13 +138,15 @@ class message_boards {
   const rank self_;
   board_carrier& carrier_;
   std::uint32_t next_number_ = 0;
-  std::map<identity, message_board*> boards_;  ///< a board that has not joined has its own number on this rank
-  std::size_t unjoined_ = 0;                   ///< number of boards that have not joined
-  std::size_t unanswered_ = 0;                 ///< number of offers to other ranks without an answer
-  std::size_t awaiting_ = 0;                   ///< number of boards with an exchange or an offer in flight
-  /// Offers from other ranks: number of the board on the offering rank, by key and offering rank.
+  /// The boards, by identity. Until a board has joined, its identity is this rank and the board's id on this rank.
+  std::map<identity, message_board*> boards_;
+  std::size_t unjoined_ = 0;    ///< number of boards that have not joined
+  std::size_t unanswered_ = 0;  ///< number of offers to other ranks without an answer
+  std::size_t awaiting_ = 0;    ///< number of boards with an exchange or an offer in flight
+  /// Offers from other ranks: the board's id on the offering rank, by key and offering rank.
   std::map<std::pair<std::uint64_t, rank>, std::uint32_t> offers_;
-  std::multimap<identity, std::pair<rank, std::vector<std::byte>>> strays_;  ///< for boards that have not joined yet
+  /// Messages for boards that have not joined yet, with their senders
+  std::multimap<identity, std::pair<rank, std::vector<std::byte>>> strays_;
 };
 
 class message_board final : public board {

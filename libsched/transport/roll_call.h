@@ -15,7 +15,7 @@ class roll_call {
  public:
   class sender : public agreement::sender {
    public:
-    /// Sends this member's answer to a roll call: the number of the roll call and the number of the new board.
+    /// Sends this member's answer to a roll call: the number of the roll call and the id of the new board.
     virtual void send_answer(rank member, std::uint64_t roll, std::uint32_t fresh) = 0;
     /// Returns whether a lost member may live behind a cut of the network.
     virtual bool is_silent(rank member) const = 0;
@@ -26,8 +26,8 @@ class roll_call {
     answers_.resize(static_cast<std::size_t>(members));
   }
 
-  /// Sends this member's answer to the other members. `fresh`: number of this member's new board. If members have given
-  /// up or answered later roll calls, this member takes part in the newest one.
+  /// Sends this member's answer to the other members. `fresh`: id of this member's new board. If members have given up
+  /// or answered later roll calls, this member takes part in the newest roll call.
   void answer(std::uint32_t fresh);
   /// Gives up the roll call. Returns false if this member has accepted a list that may be settled.
   bool give_up();
@@ -44,7 +44,7 @@ class roll_call {
   const agreement& on() const { return on_; }
   /// Returns a living member for which the roll call waits, or k_no_rank.
   rank find_missing() const;
-  /// Returns the numbers of the survivors' boards plus 1, by member, and 0 for members that are lost.
+  /// Returns the id of each survivor's board plus 1, by member, and 0 for members that are lost.
   std::vector<std::uint32_t> list() const;
 
  private:

@@ -140,7 +140,7 @@ status hybrid_endpoint::link(std::uint32_t id, std::span<const member_address> a
   return near != status::ok ? near : far;
 }
 
-// A cancellation that waits to be passed on must not reach a later instance with the same number.
+// A cancellation that waits to be passed on must not reach a later instance with the same id.
 void hybrid_endpoint::detach(std::uint32_t id) {
   pass_on_cancellations();
   near_->detach(id);
@@ -148,7 +148,7 @@ void hybrid_endpoint::detach(std::uint32_t id) {
   members_.erase(id);
 }
 
-// In shared memory, too, reason.who is a rank of the launch, not a place, because shared memory does not interpret it.
+// In shared memory, too, reason.who is a rank of the launch, not a place, because transport shm does not use this rank.
 void hybrid_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   near_->cancel(id, reason);
   far_->cancel(id, reason);

@@ -2,8 +2,8 @@
 //
 // Each edge belongs to one of the two transports, depending on its peer. The lowest bit of a link id selects the
 // transport. The members of a world exchange records on a board (libsched/transport/board.h). A board is in shared
-// memory if all its members are on this node. The two transports use different numbers for a rank. This endpoint and
-// the far transport use ranks of the launch, and shared memory uses places within the node.
+// memory if all its members are on this node. The two transports identify ranks differently: this endpoint and the far
+// transport use ranks of the launch, and shared memory uses places within the node.
 //
 // A far transport that can wake a sleeping rank must ring the bell of the rank in shared memory.
 #pragma once

@@ -73,8 +73,8 @@ socket_state bulk_stream::write(std::vector<link_id>& sent, std::uint64_t most) 
   return socket_state::idle;
 }
 
-// Writes the rest of the part, but at most `left` bytes, which this function reduces. Returns `idle` if the part was
-// written, which ends is_writing_, or if no bytes are left.
+// Writes the rest of the part, but at most `left` bytes, and subtracts the written bytes from `left`. Returns `idle` if
+// the part was written completely (is_writing_ is then false), or if `left` has become 0.
 socket_state bulk_stream::write_part(std::uint64_t& left) {
   const transfer& of = transfers_[turn_];
   constexpr std::uint64_t head = sizeof(bulk_head);
@@ -116,7 +116,7 @@ socket_state bulk_stream::read(bulk_receiver& into, std::uint64_t most) {
   return socket_state::blocked;
 }
 
-/// Returns `blocked` if more may have arrived.
+/// Returns `blocked` if more bytes may have arrived.
 socket_state bulk_stream::read_head(bulk_receiver& into) {
   if (head_read_ < sizeof next_) {
     const iovec rest{reinterpret_cast<std::byte*>(&next_) + head_read_, sizeof next_ - head_read_};

@@ -1,7 +1,7 @@
 // The control socket of a pair of ranks: short frames, which are gathered and written together. (frame.h)
 //
-// Payloads that are longer than a few KiB are not copied: write() takes them from the source, and read() puts them
-// where they belong (`landing`).
+// Payloads that are longer than a few KiB are not copied: write() takes them from the source, and read() stores them
+// directly in their target (`landing`).
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,7 @@ class control_stream {
 
   int socket() const { return socket_.get(); }
 
-  /// Reserves memory, so that frames with `bytes` bytes in all, besides those that were reserved before, are put
-  /// without an allocation.
+  /// Reserves memory for frames of `bytes` more bytes in all. Within the reservations, put() does not allocate.
   void reserve(std::size_t bytes);
   /// Takes back a reservation.
   void unreserve(std::size_t bytes) { reserved_ -= bytes; }
@@ -50,7 +49,7 @@ class control_stream {
 
   /// Writes as many bytes as the kernel takes.
   socket_state write();
-  /// Puts a frame as put() does, and writes as many bytes as the kernel takes, without a copy of those of the frame.
+  /// Puts a frame as put() does, and writes as many bytes as the kernel takes. Only the rest of the frame is copied.
   socket_state write(frame head, std::span<const std::byte> first, std::span<const std::byte> second);
 
   /// A message whose payload is not read into the buffer.
@@ -67,8 +66,8 @@ class control_stream {
   bool begin_landing();
   /// Drops the payload of the landing message.
   void ignore_landing() { landing_.is_ignored = true; }
-  /// Moves the bytes of the landing message that are in the buffer to `place`, where its payload begins. Null: drops
-  /// the bytes.
+  /// Moves the payload bytes of the landing message that are in the buffer to `place`, the memory for its payload.
+  /// Null: drops these bytes.
   void land(std::byte* place);
 
   /// Reads bytes that have arrived, into the buffer. The spans that next() has returned become invalid. If a message

@@ -24,7 +24,7 @@ struct guard_list {
     return *all;
   }
 
-  // The numbers stay in use, so that the child cannot close another file by mistake.
+  // The descriptor numbers stay in use, so that the child cannot close another file by mistake.
   void replace_descriptors() {
     for (const fork_guard* one = first; one != nullptr; one = one->next_)
       for (const int number : one->descriptors_) (void)dup3(nothing, number, O_CLOEXEC);

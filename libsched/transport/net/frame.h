@@ -2,8 +2,9 @@
 //
 // Two sockets connect a pair of ranks. Each carries frames in both directions. A frame is a head, and `bytes` further
 // bytes. Frames of the control socket are short, and their order is the order of the sender's calls. The bulk socket
-// carries payloads larger than k_most_direct_bytes, and payloads larger than k_small_bytes if the control socket takes
-// no more bytes, after the receiver has named the memory:
+// carries payloads larger than k_most_direct_bytes. If the control socket takes no more bytes, the bulk socket also
+// carries payloads larger than k_small_bytes. A payload is sent on the bulk socket after the receiver has named the
+// memory:
 //
 //     sender                     receiver
 //       announcement   ────►       (only if `ready` has not arrived when the message is sent)
@@ -28,7 +29,7 @@ namespace lsched {
 inline constexpr std::uint64_t k_small_bytes = std::uint64_t{16} << 10;
 /// Larger payloads, up to this size, travel on the control socket if the kernel takes them at once.
 inline constexpr std::uint64_t k_most_direct_bytes = std::uint64_t{64} << 10;
-/// Largest part of a payload in one frame of the bulk socket. Edges whose messages are in flight alternate.
+/// Largest part of a payload in one frame of the bulk socket. Messages that are in flight take turns, one part each.
 inline constexpr std::uint64_t k_part_bytes = std::uint64_t{256} << 10;
 
 enum class frame_kind : std::uint32_t {
@@ -56,9 +57,10 @@ enum class frame_kind : std::uint32_t {
 struct frame {
   frame_kind kind{};
   std::uint32_t bytes = 0;     ///< number of bytes that follow the head
-  std::uint32_t instance = 0;  ///< the receiver's number of the instance
-  std::uint32_t index = 0;     ///< number of the edge among the edges of the instance, in its direction, of this pair
-  std::uint64_t value = 0;     ///< the round, unless documented otherwise
+  std::uint32_t instance = 0;  ///< the receiver's id of the instance
+  /// Index of the edge among the edges of the instance that lead in the same direction between the same two ranks
+  std::uint32_t index = 0;
+  std::uint64_t value = 0;  ///< the round, unless documented otherwise
 };
 static_assert(sizeof(frame) == 24);
 

@@ -12,7 +12,7 @@
 // of ranks, socket or direction.
 //
 // If the job is encrypted, `admitted` is the first encrypted message. The pre-shared key of TLS is another hash of this
-// kind, so each connection has another key.
+// kind, so each connection has a different key.
 #pragma once
 
 #include <array>

@@ -17,7 +17,7 @@ struct net_address {
   std::uint8_t family = 0;  ///< 4 or 6
   std::uint8_t prefix = 0;  ///< number of leading bits that the addresses of the subnet share
   std::uint16_t port = 0;
-  std::uint32_t scope = 0;  ///< number of the interface, for link-local IPv6 addresses
+  std::uint32_t scope = 0;  ///< index of the interface, for link-local IPv6 addresses
   std::array<std::uint8_t, 16> bytes{};
 
   /// Returns the address in the form that bind() and connect() expect, and sets *length to its size.

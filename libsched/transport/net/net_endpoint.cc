@@ -34,7 +34,7 @@ int unconfirmed(int socket) {
   return ioctl(socket, TIOCOUTQ, &bytes) == 0 ? bytes : 0;
 }
 
-/// Confirms the bytes that have arrived. Otherwise the kernel may delay this by 40 ms.
+/// Confirms the bytes that have arrived. Otherwise the kernel may delay the confirmation by 40 ms.
 void confirm(int socket) {
   const int now = 1;
   (void)setsockopt(socket, IPPROTO_TCP, TCP_QUICKACK, &now, sizeof now);
@@ -131,8 +131,8 @@ void net_endpoint::send(rank peer, const content& bytes) {
   write_all();
 }
 
-// Boards read from the sockets also between the last poll of a thread and its sleep. If that finds an event which only
-// poll() reports, the own bell keeps the thread awake.
+// Boards also read from the sockets between a thread's last poll and its sleep. If such a read finds an event that only
+// poll() reports, this function rings this rank's own bell, so that the thread does not sleep.
 status net_endpoint::receive(bool) {
   pump();
   if (awaited_.due() != 0 || has_bad_news()) {
@@ -273,7 +273,8 @@ void net_endpoint::put_news(connection& to) {
   to.news.clear();
 }
 
-// Before a thread sleeps, writes all that the kernel takes, because the kernel wakes the thread only afterwards.
+// Before a thread sleeps, writes as many bytes as the kernel takes, because the kernel wakes the thread only when a
+// full socket takes bytes again.
 void net_endpoint::write_all() {
   const std::uint64_t most = has_sleeper() ? std::numeric_limits<std::uint64_t>::max() : k_turn_bytes;
   for (std::size_t i = 0; i < unwritten_.size();) {
@@ -393,7 +394,8 @@ void net_endpoint::stop_reading(connection& from, which socket) {
 void net_endpoint::close_sockets(connection& of) {
   for (const int socket : {of.control.socket(), of.bulk.socket()}) {
     if (socket < 0) continue;
-    // Another process may hold the socket, so that a close would neither end the connection nor leave the set.
+    // Another process may hold the socket. Then a close would neither end the connection nor remove the socket from the
+    // set.
     (void)epoll_ctl(set_.get(), EPOLL_CTL_DEL, socket, nullptr);
     (void)shutdown(socket, SHUT_RDWR);
     guard_.remove(socket);

@@ -12,8 +12,8 @@
 // A sleeping rank is woken by a thread that watches the sockets (net_watcher.h). A rank is lost if its connection ends
 // without a `goodbye`. Each rank that detects a loss informs its peers, and then ignores all bytes of the lost rank.
 //
-// A rank that is lost because its kernel is silent may live behind a cut of the network. This rank is informed, too, as
-// soon as the cut heals: it must not regard the sender as a process that has ended.
+// A rank that is lost because its kernel is silent may live behind a cut of the network. As soon as the cut heals, this
+// rank is informed, too, so that it does not regard the informing rank as a process that has ended.
 #pragma once
 
 #include <array>
@@ -102,7 +102,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
     control_stream control;
     bulk_stream bulk;
     std::vector<link_id> news{};              ///< links whose values the peer does not know yet
-    bool is_unwritten = false;                ///< in unwritten_
+    bool is_unwritten = false;                ///< the connection is in unwritten_
     bool waits_for_room[2] = {false, false};  ///< the kernel reports when the control or bulk socket takes more bytes
     bool has_said_goodbye = false;
     bool is_lost = false;
@@ -110,7 +110,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
     bool is_silent = false;              ///< lost, but the process may live behind a cut of the network
     bool has_ended[2] = {false, false};  ///< no more bytes will arrive on the control or bulk socket
     std::chrono::steady_clock::time_point bulk_ended_at{};
-    std::optional<std::chrono::steady_clock::time_point> silent_at{};  ///< when the peer's kernel was silent last
+    std::optional<std::chrono::steady_clock::time_point> silent_at{};  ///< when the peer's kernel was last found silent
     std::chrono::milliseconds silence{};                               ///< length of the silence at that time
   };
   enum which : std::uint32_t { control = 0, bulk = 1 };
@@ -198,7 +198,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   std::vector<std::unique_ptr<connection>> connections_;  ///< by rank; null for this rank
   std::vector<connection*> unwritten_;  ///< connections with bytes or values that were not written yet
   std::size_t blocked_ = 0;             ///< number of sockets that take no more bytes now
-  std::uint64_t moved_ = 0;             ///< number of bytes of bulk sockets since poll() has reported a move
+  std::uint64_t moved_ = 0;  ///< number of bytes that the bulk sockets have moved since poll() last reported a move
   bool is_moving_ = false;
   rank reading_from_ = k_no_rank;
   std::chrono::steady_clock::time_point next_inspection_{};  ///< when find_dead_peer() reads the kernel's state again

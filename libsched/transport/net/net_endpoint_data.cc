@@ -12,8 +12,8 @@ using wait = net_link::wait;
 
 /// Larger payloads are not copied to the buffer of the control socket.
 constexpr std::uint64_t k_least_uncopied = 4096;
-/// A poll reports that bytes move after each such number of bytes. On a link that needs longer for these bytes than a
-/// thread polls, the thread sleeps meanwhile.
+/// poll() reports that bytes move each time this number of bytes has moved. If a link needs longer for these bytes than
+/// a thread polls, the thread sleeps meanwhile.
 constexpr std::uint64_t k_reported_bytes = std::uint64_t{64} << 10;
 
 template <class T>
@@ -383,8 +383,9 @@ void net_endpoint::expect(const net_link& state) {
     expected_ = {from, expected_[0]};
 }
 
-// While few links wait, an attempt to read from an expected peer is faster than the question which sockets have bytes.
-// The question is still put in every fourth poll, and before a sleep. Returns false if it must be put now.
+// While few links wait, an attempt to read from an expected peer is faster than epoll_wait(), which finds the sockets
+// that have bytes. Every fourth poll, and a poll before a sleep, still calls epoll_wait(). Returns false if
+// epoll_wait() must be called now.
 bool net_endpoint::read_expected() {
   if (awaited_.waiting() > 2 || health_ != status::ok || ++looks_ % 4 == 0 || has_sleeper()) return false;
   connection* const from = expected_[expected_[1] == nullptr ? 0 : looks_ % 2];

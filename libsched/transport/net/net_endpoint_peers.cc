@@ -17,7 +17,8 @@ using clock = std::chrono::steady_clock;
 
 /// The kernel probes an idle connection after this time (wire_up.cc, prepare()).
 constexpr std::chrono::milliseconds k_probe_period{1000};
-/// When a cut begins, the last answer may be a probe period old. The other quarter is the time for the next answer.
+/// When a cut begins, the last answer may be a probe period old. The additional quarter is the time for the next
+/// answer.
 constexpr auto k_oldest_answer = k_probe_period * 5 / 4;
 /// Longer than the silence of a living peer whose kernel has not answered the last probe yet.
 constexpr auto k_shortest_silence = k_probe_period * 3 / 2;
@@ -58,8 +59,8 @@ void net_endpoint::read_rest(connection& from) {
   }
 }
 
-// The kernel reports the reason only once. A kernel that has given up the connection during a cut resets the connection
-// afterwards, although its process may live.
+// The kernel reports the reason only once. If a peer's kernel has given up the connection during a cut, it resets the
+// connection after the cut, although the peer's process may live.
 void net_endpoint::note_broken(connection& to) {
   to.is_cut = to.is_cut || is_error_of_cut() || silence_of(to.control.socket()).length > lost_after_;
 }
@@ -71,7 +72,7 @@ void net_endpoint::note_broken(connection& to) {
 // A cut separates this rank from several peers, and heals for one connection after the other. So all peers that are
 // silent, or were silent shortly before, are lost together. All losses are recorded before they are reported, so that
 // no rank behind the cut hears of the losses of others behind the cut. For the same reason, if a peer that was silent
-// reports the loss of a rank that was not, the peer is on the other side of the cut, and is lost.
+// reports the loss of a rank that was not silent, this peer is on the other side of the cut, and is lost.
 void net_endpoint::verify_suspects() {
   if (suspects_.empty()) return;
   const auto now = clock::now();
@@ -136,7 +137,8 @@ void net_endpoint::lose(rank who, bool is_silent) {
   note_unwritten(with);
 }
 
-// Informs the peers about the losses after the first ones. Each rank has a `goodbye` of its own.
+// Informs the peers about the losses from index `first` on. A rank that has sent `goodbye` has informed each peer
+// itself.
 void net_endpoint::report_losses(rank first) {
   for (rank i = first; i < lost_.load(); ++i) {
     const connection& with = *connections_[static_cast<std::size_t>(lost_after(i))];

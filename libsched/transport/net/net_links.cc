@@ -18,8 +18,8 @@ std::uint64_t landing_bytes(const edge_spec& edge) {
   return edge.in_place && edge.capacity > k_most_direct_bytes ? aligned(edge.capacity) : 0;
 }
 
-/// Returns the size in bytes of the buffers for one end of an edge. A sender needs none: the kernel, or the buffer of
-/// the control socket, keeps a copy of small payloads.
+/// Returns the size in bytes of the buffers for one end of an edge. A sender needs no buffer: the kernel, or the buffer
+/// of the control socket, keeps a copy of small payloads.
 std::uint64_t own_bytes(const edge_spec& edge) {
   return edge.signal || edge.outgoing ? 0 : 2 * cell_bytes(edge) + landing_bytes(edge);
 }
@@ -81,7 +81,7 @@ bool net_links::reserve_memory(block& held) {
   return true;
 }
 
-// Both ranks of a pair number the edges of one direction in the same order, so a frame needs no other name for an edge.
+// Both ranks of a pair number the edges of one direction in the same order, so in a frame the index identifies an edge.
 void net_links::enumerate(block& held) {
   std::vector<link_id> ordered = held.links;
   std::ranges::sort(ordered, {}, [this](link_id link) { return order_of(links_[link].spec); });

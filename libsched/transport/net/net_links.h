@@ -17,8 +17,8 @@
 namespace lsched {
 
 /// A message that has arrived, or was announced, before the receiver has taken it. A link has two cells, for even and
-/// odd rounds. Two cells suffice, because no rank is more than a round ahead, and because in all other schedules the
-/// sender waits for credits (endpoint.h).
+/// odd rounds. Two cells suffice: in synchronising schedules no rank is more than a round ahead, and in all other
+/// schedules the sender waits for credits (endpoint.h).
 struct net_cell {
   enum class content : std::uint8_t { nothing, whole, announced };
   content has = content::nothing;
@@ -40,7 +40,7 @@ struct net_link {
 
   edge_spec spec{};
   std::uint32_t own_instance = 0;
-  std::uint32_t instance = 0;  ///< the peer's number of the instance; set by link()
+  std::uint32_t instance = 0;  ///< the peer's id of the instance; set by link()
   std::uint32_t index = 0;     ///< frame::index
   bool credits = false;
   bool is_live = false;  ///< false after abandon
@@ -53,7 +53,7 @@ struct net_link {
   std::uint64_t ready = 0;    ///< highest round for which the receiver is ready
   std::uint64_t refused = 0;  ///< highest round whose message the receiver has refused
   bool has_news = false;      ///< this rank has changed one of the three values, and the peer does not know yet
-  std::uint64_t sent_value = 0, sent_ready = 0, sent_refused = 0;  ///< what the peer knows
+  std::uint64_t sent_value = 0, sent_ready = 0, sent_refused = 0;  ///< the values that the peer knows
 
   // Outgoing payload.
   message outgoing{};
@@ -97,7 +97,7 @@ class net_links {
   /// Returns true if the instance is attached but not linked.
   bool is_unlinked(std::uint32_t id) const;
   std::size_t members_of(std::uint32_t id) const { return blocks_.at(id).members.size(); }
-  /// Links an instance: stores the peers' numbers of the instance.
+  /// Links an instance: stores the ids that the peers have given to the instance.
   void link(std::uint32_t id, std::span<const member_address> all);
 
   /// Returns the links of an instance. Returns an empty span if the instance is not attached.

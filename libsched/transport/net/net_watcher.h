@@ -36,7 +36,7 @@ class net_watcher {
 
   void stop();
 
-  /// Forgets the thread, in a child process, where it does not exist.
+  /// Called in a forked child, in which the thread does not exist: forgets the thread.
   void abandon() {
     if (thread_.joinable()) thread_.detach();
   }

@@ -154,7 +154,7 @@ class attempt {
   bool has_no_descriptor_ = false;
 };
 
-/// The scope of a link-local address is the number of an interface of the host that connects.
+/// The scope of a link-local address is the index of an interface of the host that connects.
 void use_own_scopes(std::vector<net_address>& theirs, const std::vector<net_address>& own) {
   const auto mine = std::ranges::find_if(own, [](const net_address& one) { return one.scope != 0; });
   for (net_address& one : theirs)
@@ -227,9 +227,9 @@ class connector {
     });
   }
 
-  // There is room for all connections that are awaited, besides some of strangers. Without room, new connections wait
-  // in the kernel. The oldest unproven connection is closed only if another waits, and if its peer has had time for a
-  // proof.
+  // There is room for all connections that are awaited, and for some connections of strangers. Without room, new
+  // connections wait in the kernel. The oldest unproven connection is closed only if another waits, and if its peer has
+  // had time for a proof.
   void accept_guests() {
     for (const descriptor& listening : listener_.sockets())
       for (;;) {

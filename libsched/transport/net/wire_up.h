@@ -2,8 +2,8 @@
 //
 // Every rank listens, and sends its addresses to the other ranks by an exchange that the caller provides. Then each
 // rank connects to all lower ranks, and accepts the connections of all higher ranks. Each connection begins with a
-// handshake (handshake.h), which proves that the connection has reached the right rank of the right job. So an address
-// that also exists on another host costs an attempt, and not the job.
+// handshake (handshake.h), which proves that the connection has reached the right rank of the right job. So if an
+// address also exists on another host, only an attempt fails, not the job.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace lsched {
 /// Listening sockets on the chosen interfaces.
 class net_listener {
  public:
-  static constexpr std::size_t k_most_addresses = 7;  ///< as many as a card has (offload/open/node_world.cc)
+  static constexpr std::size_t k_most_addresses = 7;  ///< maximum for one rank (offload/open/node_world.cc)
 
   /// Returns UNSUPPORTED if no interface fits or no port is free.
   static result<net_listener> open(const net_interfaces& chosen);
@@ -37,11 +37,11 @@ class net_listener {
 };
 
 struct net_limits {
-  std::chrono::milliseconds wire_up{30000};    ///< until all ranks are connected
-  std::chrono::milliseconds attempt{1000};     ///< for one address of a peer
-  std::chrono::milliseconds handshake{2000};   ///< for the handshake of an accepted connection
+  std::chrono::milliseconds wire_up{30000};    ///< time until all ranks are connected
+  std::chrono::milliseconds attempt{1000};     ///< time for one address of a peer
+  std::chrono::milliseconds handshake{2000};   ///< time for the handshake of an accepted connection
   std::chrono::milliseconds lost_after{3000};  ///< silence of a peer's kernel after which the peer is lost
-  std::chrono::milliseconds least_proof{500};  ///< for the proof of a connection, even if others wait
+  std::chrono::milliseconds least_proof{500};  ///< least time for the proof of a connection, even if others wait
   std::size_t most_strangers = 64;             ///< accepted connections without a proof, beyond those that are awaited
 };
 

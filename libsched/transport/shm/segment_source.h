@@ -20,8 +20,8 @@ struct segment_source {
 segment_source source_of(const shm_segment& segment);
 
 /// Maps the segment that another process of this user has created. That process must live until this call has returned.
-/// Both processes must be in the same pid namespace, because ranks detect dead processes by number. Returns TRANSPORT
-/// on failure.
+/// Both processes must be in the same pid namespace, because ranks detect dead processes by pid. Returns TRANSPORT on
+/// failure.
 result<std::shared_ptr<shm_segment>> open_segment(const segment_source& source, rank ranks);
 
 /// Returns true if every rank has opened its endpoint in this segment, or never will.

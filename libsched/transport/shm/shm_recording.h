@@ -27,18 +27,18 @@ struct shm_record {
 
   std::atomic<std::int32_t> process;
   std::atomic<std::int32_t> rank_in_world;   ///< with several nodes, differs from the index in the recording
-  std::atomic<std::uint64_t> process_start;  ///< distinguishes the process from a later process with the same number
+  std::atomic<std::uint64_t> process_start;  ///< distinguishes the process from a later process with the same pid
   std::atomic<std::uint64_t> closed_ns;      ///< time at which the rank closed its world; 0: the world is open
   std::atomic<std::uint64_t> wait_round;     ///< 0: the rank does not wait
   std::atomic<std::uint64_t> wait_since_ns;
-  std::atomic<std::uint64_t> wait_instance;  ///< number of the instance for which the rank waits
+  std::atomic<std::uint64_t> wait_instance;  ///< id of the instance for which the rank waits
   std::atomic<std::uint32_t> wait_op;
   std::atomic<std::int32_t> wait_peer;
   std::atomic<std::uint32_t> wait_kind;
   std::atomic<std::uint32_t> wait_tag;
   // Per instance, indexed by place:
   alignas(64) std::atomic<std::uint64_t> entered[k_places];  ///< last round for which the application has called
-  std::atomic<std::uint64_t> number[k_places];               ///< number of the instance plus one; 0: the place is free
+  std::atomic<std::uint64_t> number[k_places];               ///< id of the instance plus one; 0: the place is free
   char label[k_places][k_label_bytes];                       ///< name; empty: the instance was destroyed
 
   void note(const wait_note& what);
@@ -72,7 +72,7 @@ result<int> create_recording(const std::string& path, std::int64_t ranks);
 /// A schedule of a rank. The rank may have destroyed it before other ranks did. `entered` is the last round for which
 /// the rank's application has called, or 0.
 struct recorded_schedule {
-  std::uint64_t number = 0;  ///< number of the instance, equal on all members of the schedule's world
+  std::uint64_t number = 0;  ///< id of the instance, equal on all members of the schedule's world
   std::string label{};       ///< name; empty if the rank has destroyed the schedule
   round_no entered = 0;
 };

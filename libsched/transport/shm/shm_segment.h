@@ -84,7 +84,7 @@ class shm_segment {
   /// Returns a warning if a region is smaller than the machine's memory, else an empty string.
   std::string words_for_small_regions() const;
 
-  /// Returns the rank of recorded loss number `others`, counted from 0, or k_no_rank if there is no such loss yet.
+  /// Returns the rank that was lost after exactly `others` other ranks, or k_no_rank if there is no such loss yet.
   rank lost_after(rank others) const;
   bool is_lost(rank who) const;
 

@@ -63,7 +63,7 @@ unsigned server_key(void* ssl, const char*, unsigned char* key, unsigned most) {
   return copy_key(session_of(ssl), key, most);
 }
 
-/// Returns the answer of recv() or send() to OpenSSL, with the flags of a BIO.
+/// Reports the result of recv() or send() to OpenSSL: sets the flags of the BIO, and returns the number of bytes or -1.
 int report(void* bio, ssize_t moved, int direction) {
   functions.BIO_clear_flags(bio, k_flag_read | k_flag_write | k_flag_retry);
   if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))

@@ -47,7 +47,7 @@ ssize_t tls_session::read_socket(void* into, std::size_t room) {
   return now;
 }
 
-// The flag matters: SIGPIPE would end a process that does not ignore the signal.
+// Without MSG_NOSIGNAL, SIGPIPE would end a process that does not ignore the signal.
 ssize_t tls_session::write_socket(const void* from, std::size_t bytes) {
   const ssize_t now = send(socket_, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
   note_error(now);
@@ -58,8 +58,8 @@ void tls_session::note_error(ssize_t answer) {
   if (answer < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) socket_error_ = errno;
 }
 
-// OpenSSL keeps errors in a queue of the thread, which belongs to the application, too. So the queue is emptied before
-// each call, because SSL_get_error() reads the queue, and after each failure.
+// OpenSSL keeps errors in a queue of the thread, which the application may also use. SSL_get_error() reads this queue.
+// So the queue is emptied before each call, and after each failure.
 ssize_t tls_session::read(void* into, std::size_t room) {
   std::size_t moved = 0;
   library_.ERR_clear_error();

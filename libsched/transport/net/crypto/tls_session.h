@@ -31,9 +31,9 @@ class tls_session {
   tls_session(const tls_session&) = delete;
   tls_session& operator=(const tls_session&) = delete;
 
-  /// Like recv(): returns the number of bytes, 0 if the peer has ended the connection, and -1 with errno, which is
-  /// EAGAIN while nothing has arrived, the error of the socket if the connection is broken, and EPROTO if the peer has
-  /// another key or if bytes were changed on the way.
+  /// Like recv(): returns the number of bytes, 0 if the peer has ended the connection, and -1 with errno otherwise.
+  /// errno is EAGAIN while nothing has arrived, EPROTO if the peer has another key or bytes were changed on the way,
+  /// and the error of the socket if the connection is broken.
   ssize_t read(void* into, std::size_t room);
 
   /// Like send(). After EAGAIN, the next call must pass at least as many bytes, and OpenSSL has already encrypted the
