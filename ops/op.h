@@ -19,8 +19,8 @@ namespace lsched {
 /// Kinds of ops.
 ///
 /// A *signal* notifies a peer of a round number. It is not a message of length 0: each signal edge has a 64-bit
-/// register at the receiver, which holds the highest round that the sender has signaled. A signal_recv completes in
-/// round t when its register holds at least t. If `peer` is this rank, the register holds the latest round that the
+/// register at the receiver. The register holds the highest round that the sender has signaled. A signal_recv completes
+/// in round t when its register holds at least t. If `peer` is this rank, the register holds the latest round that the
 /// application has started. `capture` moves the application's pending contribution to region `c`. If no contribution is
 /// pending, `capture` marks `c` as null.
 enum class op_kind : std::uint8_t { nop, send, recv, compute, signal_send, signal_recv, capture };

@@ -7,8 +7,8 @@
 namespace lsched {
 namespace {
 
-/// For each op, returns the number of columns of ops with lower ids, which is the op's own column if the op has a
-/// column. The last entry is the number of all columns. Every op has a row of bits, from which the rows of its
+/// For each op, returns the number of columns of ops with lower ids. This number is the op's own column, if the op has
+/// a column. The last entry is the number of all columns. Every op has a row of bits, from which the rows of its
 /// successors are computed. The bit in the column of op x is set if x comes before the op of the row. Nops that wait
 /// for all their deps have no column, because callers do not ask for their position.
 std::vector<std::uint32_t> columns_of(const schedule& program, const dep_table& deps) {

@@ -42,8 +42,9 @@ class local_order {
   bool is_before(op_id x, op_id y) const { return has_column(x) && has_bit(y, column_[x]); }
 
   /// Returns, for each op, whether the op has always fired when the rank's round ends. The result is true for the exit
-  /// op and for ops that come before it. It is also true for ops that get enough tokens from such ops, because a round
-  /// does not end while an op is in flight. Signal receives are an exception, because they also wait for a signal.
+  /// op and for ops that come before the exit op. It is also true for ops that get enough tokens from such ops, because
+  /// a round does not end while an op is in flight. This second rule does not apply to signal receives, because they
+  /// also wait for a signal.
   std::vector<bool> fired_by_end(const schedule& program) const;
 
   /// Returns true if every op waits for all its deps.

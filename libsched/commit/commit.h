@@ -153,8 +153,8 @@ inline constexpr std::size_t k_most_flights = std::extent_v<decltype(commit_reco
 /// (analysis/edge_balance.h). From the sum of these parts, each rank finds out whether every send has a receive with
 /// the same peer, tag, kind, dtype and capacity.
 ///
-/// The record also has the reductions that a rank applies to each dtype, which edge_balance does not compare. Two ranks
-/// that each apply a single reduction to a dtype must apply the same reduction.
+/// The record also has the reductions that a rank applies to each dtype, because edge_balance does not compare
+/// reductions. Two ranks that each apply a single reduction to a dtype must apply the same reduction.
 class schedule_commit final : public commitment {
  public:
   /// Reserves all resources. Engine's owner only.

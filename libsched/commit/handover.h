@@ -23,7 +23,7 @@ class handover final : public commitment {
   handover(engine& where, membership_ptr members, std::uint64_t number, std::span<instance* const> from,
            const std::optional<failure>& unable);
 
-  /// The last result of an instance, which some members lack.
+  /// The last result of an instance, for the members that lack this result.
   struct transfer {
     instance* of;
     last_result what;          ///< `data` is set on the owner only, unless no member contributed

@@ -40,7 +40,7 @@ class device {
   /// Returns a human-readable name, such as "NVIDIA H100 80GB HBM3 (device 0)".
   virtual std::string name() const = 0;
 
-  /// Returns the memory of this device, which lives as long as the device. Any thread.
+  /// Returns the memory of this device. The result lives as long as the device. Any thread.
   virtual device_memory& memory() = 0;
 
   // --- cold path: commit and removal ------------------------------------------------------------------------------

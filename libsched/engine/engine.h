@@ -2,10 +2,10 @@
 // (offload/driver.h does). It reads the clock only to record times.
 //
 // step() has a fixed order. First it handles the posts, which are requests of other threads. Then it polls the
-// endpoint, the lane, the device, the gates, the peers that read memory of failed instances, and the tasks. Finally it
-// flushes the endpoint. Each of these parts fires the ops that became ready (one FIFO queue per instance, no recursion)
-// and publishes finished rounds. While schedules run, step() itself allocates nothing, takes no lock and makes no
-// system call.
+// endpoint, the lane (the helper threads, lane.h), the device, the gates (round_gate.h), the peers that read memory of
+// failed instances, and the tasks. Finally it flushes the endpoint. Each of these parts fires the ops that became ready
+// (one FIFO queue per instance, no recursion) and publishes finished rounds. While schedules run, step() itself
+// allocates nothing, takes no lock and makes no system call.
 //
 // Thread safety: exactly one thread at a time owns the engine (offload/driver.h selects the thread). Only the owner may
 // call these functions, except those marked "any thread".

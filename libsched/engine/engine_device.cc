@@ -125,8 +125,8 @@ std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
   return count;
 }
 
-// Returns true if the device has to read a payload but cannot access its memory, which belongs to the transport or to
-// a peer.
+// Returns true if the device has to read a payload in memory of the transport or of a peer, but cannot access this
+// memory.
 bool engine::is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const {
   if (inst.program->buffers()[receive.c.buffer()].space != memory_space::staging) return false;
   return !device_->memory().reaches(news.data, news.bytes);

@@ -83,7 +83,7 @@ struct instance {
   round_no round = 0;
   enum phase phase = phase::committing;
   std::uint32_t outstanding = 0;  ///< ops that have fired but not completed
-  /// Part of outstanding: ops on the lane or the device, which use the instance's memory
+  /// Part of outstanding: ops on the lane or the device. These ops use the instance's memory.
   std::uint32_t jobs = 0;
   status failed_with = status::ok;  ///< error that becomes the verdict when the memory is no longer in use
   bool exited = false;

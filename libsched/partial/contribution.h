@@ -210,7 +210,7 @@ class delivery {
   /// Engine: returns the memory for the next result.
   std::byte* writing() const { return slots_[writing_].data; }
 
-  /// Engine: publishes the result of a round, which is at `data`. `data` differs from writing() if the output has
+  /// Engine: publishes the result of a round. The result is at `data`, which differs from writing() if the output has
   /// exchanged its memory with another buffer. Returns the memory for the next result.
   std::byte* publish(std::byte* data, const delivered& what);
 

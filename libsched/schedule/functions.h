@@ -95,7 +95,7 @@ class list_table {
   std::vector<std::uint64_t> numbers_;  ///< packed: start of each list, and end of the last list; not packed: lengths
 };
 
-/// A buffer that a function reads, which contains elements or lists of items. Valid until the function returns.
+/// A buffer that a function reads. The buffer contains elements or lists of items. Valid until the function returns.
 struct function_input {
   const std::byte* data = nullptr;    ///< nullptr: the operand is null (all contributors are absent)
   std::uint64_t count = 0;            ///< number of elements or lists

@@ -44,7 +44,7 @@ struct op_text {
   op work{};
   parameter_values parameters{};
   dtype target = dtype::u8;           ///< type of the elements of region c
-  std::uint64_t a = 0, b = 0, s = 0;  ///< numbers of elements in the regions a, b and s
+  std::uint64_t a = 0, b = 0, s = 0;  ///< element counts of the regions a, b and s
 };
 
 /// Content of the first lines of the text, before the lines for sizes and buffers.
@@ -70,8 +70,8 @@ bool head_lines(Io& io, head_text& head) {
          io.number(starts.seed) && io.end_line();
 }
 
-/// The line with the numbers of buffers, guards, ops and deps (sizes). The reader ignores the sizes, because compare()
-/// checks them later.
+/// The line with the sizes: the counts of buffers, guards, ops and deps. The reader ignores the sizes, because
+/// compare() checks them later.
 template <class Io>
 bool size_line(Io& io, std::array<std::uint64_t, 4> sizes) {
   return !io.option("sizes", true) ||

@@ -373,7 +373,7 @@ call_progress session::flush(std::span<const target_part> result, collect_report
   return {};
 }
 
-/// The weights are summed in a round of the instance `mean`, which waits for every rank. Before this round, each rank
+/// Sums the weights in a round of the instance `mean`. This round waits for every rank. Before this round, each rank
 /// drops its uncollected results.
 call_progress session::model_sync(void* weights, collect_report* report) {
   if (const call_progress why = validate(common_call::model_sync); why.answer != status::ok) return why;

@@ -99,7 +99,7 @@ constexpr picoseconds time_of(std::uint64_t bytes, femtoseconds rate) {
 /// of the time with respect to the parameter of the same name.
 struct path_parts {
   std::int64_t L = 0, o = 0, g = 0;       ///< number of terms L, o and g
-  std::int64_t G_bytes = 0, O_bytes = 0;  ///< numbers of bytes that cost G and O
+  std::int64_t G_bytes = 0, O_bytes = 0;  ///< bytes that cost G, and bytes that cost O
   std::int64_t compute_bytes = 0;         ///< number of bytes that are reduced or copied
   picoseconds noise = 0;                  ///< noise of CPUs
   picoseconds start = 0;                  ///< time when the path's first rank began

@@ -26,7 +26,7 @@ class packed_world;
 struct simulated_round {
   machine where{};
   std::function<picoseconds(rank)> starts{};  ///< time when a rank begins; empty: 0 for all ranks
-  /// Returns the delay of a charge, which is an interval of CPU time of op `op`. Without the delay, the charge lasts
+  /// Returns the delay of a charge. A charge is an interval of CPU time of op `op`. Without the delay, the charge lasts
   /// `cost`. The result must not depend on the order of the calls. Empty: no delays.
   std::function<picoseconds(rank, op_id op, picoseconds cost)> noise{};
   round_no instance = 1;
@@ -62,7 +62,7 @@ struct simulation_record {
   std::size_t last_op = k_no_recorded_op;  ///< index of the last op on the critical path, if that path is computed
 };
 
-/// Size in bytes of a signal in the cost model, which is the size of its register.
+/// Size in bytes of a signal in the cost model: the size of the signal's register.
 inline constexpr std::uint64_t k_signal_bytes = 8;
 
 struct simulation_report {

@@ -12,7 +12,7 @@
 
 namespace lsched {
 
-/// `Table` maps a link_id to the state of a link, which has these members:
+/// `Table` maps a link_id to the state of a link. The state has these members:
 ///
 ///     edge_spec spec;                       the edge
 ///     wait wait_for = wait::nothing;        the awaited event; `wait` has the values `nothing` and `message`

@@ -1,4 +1,4 @@
-// The record of a rank, which peers and `lsched postmortem` read to find the rank that a timeout has to name.
+// The record of a rank. Peers and `lsched postmortem` read records to find the rank that a timeout has to name.
 // (docs/reference/recorder.md)
 #pragma once
 

@@ -76,8 +76,8 @@ node_id node_table::add_join(world_op id, kernel how, const segment& lower, cons
   const node& y = nodes_[higher.what];
   const dtype type = all_.at(id).type;
   const bool is_flat = joins_flat(how, type, lower, higher);
-  // If the kernel is idempotent, a leaf that is in both operands counts once. In partial schedules it counts twice,
-  // because the engine adds the numbers of contributors of both operands.
+  // If the kernel is idempotent, a leaf that is in both operands counts once. In partial schedules the leaf counts
+  // twice, because the engine adds the contributor counts of both operands.
   const bool is_set = is_flat && row_of(how).obeys(law::idempotent, type) && x.ranks != rank_sets::k_empty &&
                       y.ranks != rank_sets::k_empty && x.input == y.input &&
                       !all_.program(all_.rank_of(id)).is_partial();

@@ -60,7 +60,7 @@ class progress {
   bool has_completed(world_op id) const { return ops_[id].completed == round_; }
   /// Returns true if the op fired without effect, because its guard is false.
   bool was_void(world_op id) const { return ops_[id].passed_over == round_; }
-  /// Returns the number of messages and signals on the shortest chain to the completion of op `id`, which must have
+  /// Returns the number of messages and signals on the shortest chain to the completion of op `id`. The op must have
   /// completed.
   std::uint32_t hops_to(world_op id) const { return ops_[id].hops; }
   /// Returns the ops that have completed, each after all ops for which it had to wait.

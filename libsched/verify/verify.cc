@@ -143,8 +143,8 @@ class proof {
     return false;
   }
 
-  /// Checks that the round completes without the signals in `unsure`, which are possibly unsent when the round of their
-  /// rank ends.
+  /// Checks that the round completes without the signals in `unsure`. These signals are possibly unsent when the round
+  /// of their rank ends.
   void check_unsure_signals(const std::vector<world_op>& unsure) {
     if (unsure.empty()) return;
     progress round(all_, sending::held, options_.buffers);

@@ -24,9 +24,9 @@ bool treats_elements_alike(const schedule& program) {
          std::ranges::all_of(program.ops(), takes_elements_alone);
 }
 
-// A sink receives three kinds of data: words below 2^61-1, wide words, and numbers of elements.
+// A sink receives three kinds of data: words below 2^61-1, wide words, and element counts.
 
-/// Finds the greatest common divisor of all numbers of elements. Ignores the other words.
+/// Finds the greatest common divisor of all element counts. Ignores the other words.
 class unit_finder {
  public:
   void word(std::uint64_t) {}
@@ -179,7 +179,7 @@ class description {
     }
   }
 
-  /// Numbers of bytes are treated as numbers of elements, because both grow by the same factor.
+  /// Byte counts are treated like element counts, because both grow by the same factor.
   void add(const cost& round) {
     const auto& [messages, bytes, signals, signals_of_one, hops, hops_are_bound] = round;
     to_.wide(messages);

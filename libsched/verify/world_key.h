@@ -1,6 +1,6 @@
-// The key of a world: a hash that identifies the world up to a common factor of its numbers of elements.
+// The key of a world: a hash that identifies the world up to a common factor of its element counts.
 //
-// If all ops treat all elements in the same way, a world can be scaled: all numbers of elements of the world and of its
+// If all ops treat all elements in the same way, a world can be scaled: all element counts of the world and of its
 // postcondition are multiplied by the same factor. The new world meets the new postcondition if and only if the old
 // world meets the old postcondition. So such worlds have the same hash, and only one needs a proof.
 #pragma once
@@ -16,13 +16,13 @@
 namespace lsched {
 
 struct world_key {
-  /// Hash of the schedules and the postcondition, with all numbers of elements divided by `unit`
+  /// Hash of the schedules and the postcondition, with all element counts divided by `unit`
   fingerprint hash{};
-  std::uint64_t unit = 1;  ///< greatest common divisor of all numbers of elements
+  std::uint64_t unit = 1;  ///< greatest common divisor of all element counts
 };
 
 /// Returns the key of a world. Returns nullopt if ops do not treat all elements in the same way: with lists, guards,
-/// functions, or dot products. Also returns nullopt if a number of elements or of promised bytes exceeds k_max_count.
+/// functions, or dot products. Also returns nullopt if an element count or a promised byte count exceeds k_max_count.
 /// The schedules need not have passed any check.
 std::optional<world_key> key_of(std::span<const schedule_ptr> world, const postcondition& promise,
                                 const aliasing& in_place);

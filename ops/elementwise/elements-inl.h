@@ -48,7 +48,7 @@ HWY_INLINE hn::VFromD<D> quiet_nan(D lanes) {
 }
 
 /// Replaces every NaN by quiet_nan(). If both operands of an operation are NaN, the payload of the operation's result
-/// depends on the instruction and on the order of the operands, which compilers can change.
+/// depends on the instruction and on the order of the operands. Compilers can change this order.
 template <class D, class V = hn::VFromD<D>>
 HWY_INLINE V canonical(D lanes, V value) {
   if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {

@@ -53,7 +53,7 @@ std::uint64_t least_rounding_to(std::uint64_t magnitude) {
   return low;
 }
 
-/// Returns the mask as an integer, whose bit i belongs to lane i.
+/// Returns the mask as an integer. Bit i belongs to lane i.
 template <class D>
 HWY_INLINE std::uint64_t bits_of_mask(D lanes, hn::Mask<D> mask) {
   static_assert(hn::MaxLanes(D()) <= 16);
@@ -120,8 +120,8 @@ class place_list {
   std::uint16_t places_[k_selection_block + k_at_once];
 };
 
-/// One pass over a residual, which selects items. If `Accumulates` is true, the pass first adds the scaled gradient to
-/// each element.
+/// Selects items in one pass over a residual. If `Accumulates` is true, the pass first adds the scaled gradient to each
+/// element.
 template <class Format, bool Accumulates>
 class selecting_pass {
  public:

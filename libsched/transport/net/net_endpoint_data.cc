@@ -106,7 +106,8 @@ bool net_endpoint::can_land(const net_link& state) const {
          (state.spec.in_place || state.into.bytes >= state.spec.capacity);
 }
 
-// Takes the message of the awaited round, which has arrived or was announced. Returns true if the receive is complete.
+// Takes the message of the awaited round. The message must have arrived, or must have been announced. Returns true if
+// the receive is complete.
 bool net_endpoint::take_cell(link_id link) {
   net_link& state = links_[link];
   const net_cell& cell = state.cell_of(state.round);
@@ -166,7 +167,7 @@ void net_endpoint::release(link_id link, round_no round) {
 
 void net_endpoint::signal(link_id link, round_no round) { tell(link, &net_link::value, round); }
 
-// Raises one of the values of a link, which flush() or poll() writes to the peer.
+// Raises one of the values of a link. flush() or poll() then writes the value to the peer.
 void net_endpoint::tell(link_id link, std::uint64_t net_link::*value, std::uint64_t now) {
   net_link& state = links_[link];
   if (now <= state.*value) return;

@@ -22,7 +22,8 @@ constexpr std::chrono::milliseconds k_probe_period{1000};
 constexpr auto k_oldest_answer = k_probe_period * 5 / 4;
 /// Longer than the silence of a living peer whose kernel has not answered the last probe yet.
 constexpr auto k_shortest_silence = k_probe_period * 3 / 2;
-/// The kernel sends four probes before an idle connection counts as lost.
+/// Number of unanswered probes that make a silence certain. By default, the kernel sends four probes before an idle
+/// connection counts as lost (net_limits::lost_after).
 constexpr std::uint8_t k_certain_probes = 3;
 /// After the end of a cut, the kernel repeats bytes within this time.
 constexpr std::chrono::seconds k_remembered{5};
@@ -30,7 +31,7 @@ constexpr std::chrono::seconds k_remembered{5};
 struct kernel_silence {
   std::chrono::milliseconds length{};  ///< time since a segment of the peer's kernel has arrived
   bool is_unanswered = false;          ///< bytes or probes were sent since then without an answer
-  bool is_certain = false;             ///< several repetitions are unanswered: one of them may have been lost
+  bool is_certain = false;             ///< repeated bytes or several probes are unanswered; one probe could be lost
 };
 
 /// A peer that reads nothing is not silent, because its kernel confirms the probes. While the peer's window is full,

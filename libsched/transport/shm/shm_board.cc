@@ -19,7 +19,7 @@ shm_board::shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_w
     : segment_(segment), ringer_(owing), self_(self), own_(own), at_end_(std::move(at_end)) {}
 
 // If the offer was accepted, the other members may read this board at any later time. So they become members of this
-// board, whose memory is kept until they have left.
+// board, and the memory of this board is kept until they have left.
 shm_board::~shm_board() {
   if (former_ != nullptr) {
     if (!give_up_roll()) leave_roll();

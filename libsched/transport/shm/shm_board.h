@@ -1,6 +1,6 @@
 // A board (transport/board.h) in the segment that the ranks of a node share (shm_segment.h). Each member has words and
-// records in its own region, which the other members read. For the world of all ranks, the words and records are in the
-// member's page.
+// records in its own region. The other members read these words and records. For the world of all ranks, they are in
+// the member's page.
 //
 //     commit n:   record n in place n % 2     posted = n     bells     …     all have posted n: the first to notice
 //                                                                            writes `settled`, others find it there
@@ -49,7 +49,7 @@ constexpr bool is_about(std::uint64_t word, std::uint64_t number) { return word 
 constexpr std::uint64_t how_of(std::uint64_t word) { return word & 0xffffffff; }
 
 /// The words that a member publishes. Memory of zeros means that the member has posted nothing. Words that are not in a
-/// page (shm_page) are followed by two arrays. left() has a byte for each member, which is set when that member no
+/// page (shm_page) are followed by two arrays. left() has a byte for each member, and a member sets its byte when it no
 /// longer accesses this memory. list() is the list of all boards, if this member has filled it.
 struct shm_board_words {
   alignas(64) std::atomic<std::uint64_t> posted;  ///< number of the commit to which the newest record belongs

@@ -36,7 +36,8 @@ struct shm_message {
 };
 
 /// A landing cell, to which the sender copies a message: one cache line with the header and a small payload, followed
-/// by an area for larger payloads. The sender stores the stamp last, with release, which publishes all other fields.
+/// by an area for larger payloads. The sender stores the stamp last, with release. This store publishes all other
+/// fields.
 struct alignas(64) shm_cell {
   static constexpr std::uint64_t k_small = 16;
 

@@ -49,7 +49,7 @@ class shm_endpoint final : public endpoint,
                            public endpoint_recorder,
                            public endpoint_liveness {
  public:
-  /// Opens the endpoint of rank `self` in the segment, which is possible only once for each rank. The endpoint starts a
+  /// Opens the endpoint of rank `self` in the segment. For each rank, this is possible only once. The endpoint starts a
   /// thread that sleeps until another rank ends. The end of this thread informs the other ranks of the end of this
   /// process. Returns UNSUPPORTED if a sandbox refuses all ways to detect the end of a process.
   static result<std::unique_ptr<shm_endpoint>> open(std::shared_ptr<shm_segment> segment, rank self,

@@ -58,7 +58,7 @@ void tls_session::note_error(ssize_t answer) {
   if (answer < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) socket_error_ = errno;
 }
 
-// OpenSSL keeps errors in a queue of the thread, which the application may also use. SSL_get_error() reads this queue.
+// OpenSSL keeps errors in a queue of the thread. The application may use the same queue, and SSL_get_error() reads it.
 // So the queue is emptied before each call, and after each failure.
 ssize_t tls_session::read(void* into, std::size_t room) {
   std::size_t moved = 0;
