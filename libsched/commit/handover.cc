@@ -111,7 +111,7 @@ std::optional<failure> handover::take_over(instance& mine, std::size_t index, co
       has_data == 0 ? nullptr : engine_.net().memory().memory_at(owner, place, bytes_of_result(mine));
   if (has_data != 0 && data == nullptr)
     return failure{status::transport, mine.label + ": the last result of rank " + std::to_string(owner) +
-                                          " of the world that was opened cannot be read"};
+                                          " (its number when the job started) cannot be read"};
   adopt_result(mine, {round, data, totals});
   return std::nullopt;
 }

@@ -125,8 +125,8 @@ failure meeting::undecided() const {
 failure meeting::cut_off(rank member) const {
   return {status::peer,
           "rank " + std::to_string(member) +
-              " is silent and may live behind a cut of the network, on a side with as many ranks or more, so the ranks "
-              "of this side cannot make a world: end this process",
+              " does not respond, and may run on the other side of a cut network. That side may have as many ranks as "
+              "this side or more, so the ranks of this side cannot open a world: end this process",
           member};
 }
 

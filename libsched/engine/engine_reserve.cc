@@ -14,17 +14,16 @@ namespace {
 /// arithmetic, because only a commutative reduction can merge late offers.
 std::optional<failure> validate_user(const op& o, op_id id, const user_kernel& user) {
   const auto refused = [id](std::string why) {
-    return failure{status::argument, "op " + std::to_string(id) + " needs user-defined arithmetic" + why, k_no_rank,
-                   id};
+    return failure{status::argument, "op " + std::to_string(id) + " combines data with a user_op" + why, k_no_rank, id};
   };
-  if (user.run == nullptr) return refused(", but none is given: pass a user_op");
+  if (user.run == nullptr) return refused(", but the call passes no user_op: pass the user_op");
   if (o.kind == op_kind::capture)
     return refused(", which partial schedules do not support: choose a built-in reduction");
   const auto is_whole = [&](std::uint64_t elements) { return elements % user.unit == 0; };
   const bool is_aligned = is_whole(o.a.offset()) && is_whole(o.b.offset()) && is_whole(o.c.offset());
   const bool has_whole_count = is_whole(o.count);
   if (user.unit != 1 && !(is_aligned && has_whole_count))
-    return refused(", but its regions are not whole units of " + std::to_string(user.unit) + " elements");
+    return refused(", but the regions of the op are not whole units of " + std::to_string(user.unit) + " elements");
   return std::nullopt;
 }
 

@@ -13,9 +13,10 @@ std::optional<failure> list_state::validate(const schedule& program, const bindi
   if (memory.input_lists.size() == number(buffer_role::input) &&
       memory.output_lists.size() == number(buffer_role::output))
     return std::nullopt;
-  return failure{status::argument,
-                 "the inputs or outputs of the schedule are lists, but the caller has passed no memory for their "
-                 "lengths: create the schedule with a capacity"};
+  return failure{
+      status::argument,
+      "the inputs or outputs of the schedule are lists, whose lengths change in each round, and this call cannot "
+      "pass these lengths: create the schedule with a capacity, and call lsched_start_with"};
 }
 
 list_state::list_state(const schedule& program) : program_(&program), tables_(program.buffers().size()) {

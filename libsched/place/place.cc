@@ -269,9 +269,10 @@ std::optional<failure> find_unsupported(const schedule& program, const caller_sp
 result<schedule_ptr> placed(schedule_ptr program, const caller_spaces& where) {
   if (std::ranges::any_of(program->buffers(), is_elsewhere)) {
     if (fits(*program, where)) return program;
-    return failure{status::argument,
-                   "the schedule was made for other memory: device memory is given for host memory, or the reverse. "
-                   "Pass memory as in the text of the schedule"};
+    return failure{
+        status::argument,
+        "the schedule declares a buffer in host memory, but the call passes device memory for that buffer, or "
+        "the reverse: pass memory as lsched_schedule_print shows the buffers"};
   }
   const auto is_device = [](memory_space space) { return space == memory_space::device; };
   if (std::ranges::none_of(where.inputs, is_device) && std::ranges::none_of(where.outputs, is_device)) return program;

@@ -60,7 +60,7 @@ std::optional<std::string> words_for_misfit(const schedule& program, const alias
       continue;
     return both + ", of " + std::to_string(input.count) + " and " + std::to_string(output.count) +
            " elements: neither is within the other if their first elements are " +
-           std::to_string(pair.input_begin + pair.output_begin) + " apart";
+           std::to_string(pair.input_begin + pair.output_begin) + " elements apart";
   }
   return std::nullopt;
 }

@@ -38,7 +38,7 @@ buffer_id builder::declare(buffer_role role, dtype type, std::uint64_t count, me
   }
   if (count > k_max_count)
     fail(status::argument,
-         "buffer " + std::to_string(parts_.buffers.size()) + ": more than 2^48-1 elements: use a smaller count");
+         "buffer " + std::to_string(parts_.buffers.size()) + " has more than 2^48-1 elements: use a smaller count");
   parts_.buffers.push_back({.role = role, .space = space, .type = type, .count = count});
   return static_cast<buffer_id>(parts_.buffers.size() - 1);
 }
@@ -52,11 +52,11 @@ buffer_id builder::lists(buffer_role role, dtype type, std::uint64_t count, cons
   const buffer_id made = declare(role, type, count);
   if (error() != nullptr) return made;
   const std::string who = "buffer " + std::to_string(made) + ": ";
-  if (unit_ != 1) fail(status::argument, who + "lists have no units");
-  if (layout.room == 0) fail(status::argument, who + "the room of its lists is 0");
+  if (unit_ != 1) fail(status::argument, who + "lists cannot have units");
+  if (layout.room == 0) fail(status::argument, who + "each list has room for 0 items: use a room of 1 or more");
   const bool fits = layout.room <= k_max_count && layout.total <= k_max_count &&
                     (layout.total != 0 || count == 0 || layout.room <= k_max_count / count);
-  if (!fits) fail(status::argument, who + "more than 2^48-1 items");
+  if (!fits) fail(status::argument, who + "the lists have room for more than 2^48-1 items: use a smaller room");
   if (layout.typical > layout.room) fail(status::argument, who + "the typical list is longer than the room of a list");
   parts_.buffers[made].lists = layout;
   return made;
@@ -132,7 +132,7 @@ op_id builder::compute(kernel what, const operands& of, std::uint64_t count, con
 /// Sets the builder's error. The text names the compute that would have been appended next.
 void builder::refuse_kernel(const std::string& why) {
   const auto id = static_cast<op_id>(parts_.ops.size());
-  fail(status::argument, op_text(id) + " (compute): its kernel " + why, id);
+  fail(status::argument, op_text(id) + " (compute): the kernel " + why, id);
 }
 
 op_id builder::reduce(kernel what, region lower, region higher, region target, std::uint64_t count, deps after) {

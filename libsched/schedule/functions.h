@@ -160,7 +160,7 @@ class functions {
   virtual result<const sparse_job*> prepare(std::uint32_t number, round_no round, const function_input& source,
                                             const function_input& by, const function_output& target) {
     (void)number, (void)round, (void)source, (void)by, (void)target;
-    return failure{status::internal, "the function does not use devices"};
+    return failure{status::internal, "this function of the schedule cannot run on a device: pass host memory"};
   }
 };
 

@@ -108,7 +108,7 @@ class op_check {
   /// schedules.
   bool check_capture() {
     if (op_.kind != op_kind::capture || in_.is_partial) return true;
-    return refuse("only a partial schedule captures: set an activation policy");
+    return refuse("only a partial schedule can have a capture: set an activation policy");
   }
 
   bool check_guard() { return op_.guard <= in_.guards.size() || refuse("has a guard that does not exist"); }
@@ -174,12 +174,12 @@ class op_check {
     if (is_function(op_.what)) return is_whole() ? "" : "a function must read and write whole buffers";
     switch (row_of(op_.what).symbol) {
       case symbolic_rule::copy: return from == to ? "" : "a copy cannot mix lists and other data";
-      case symbolic_rule::lengths: return from && !to ? "" : "a measure must read lists and write numbers";
+      case symbolic_rule::lengths: return from && !to ? "" : "the kernel measure must read lists and write numbers";
       case symbolic_rule::layout:
-        if (from || !is_packed(op_.c)) return "a lay_out must read numbers and write packed lists";
+        if (from || !is_packed(op_.c)) return "the kernel lay_out must read numbers and write packed lists";
         return op_.c.offset() == 0 && op_.count == in_.buffers[op_.c.buffer()].count
                    ? ""
-                   : "a lay_out must cover all packed lists of its buffer";
+                   : "the kernel lay_out must write all packed lists of a buffer";
       default: break;
     }
     const auto regions = {op_.a, op_.b, op_.c, op_.s};
@@ -202,7 +202,7 @@ class op_check {
       return is_packed(op_.c) ? "" : "a receive can skip empty lists only if they are packed";
     const bool moves_lists =
         has_lists(op_.a) && (op_.kind == op_kind::send || row_of(op_.what).symbol == symbolic_rule::copy);
-    return moves_lists ? "" : "its guard skips empty lists, but the op moves no lists";
+    return moves_lists ? "" : "the guard skips empty lists, but the op moves no lists";
   }
 
   const op& op_;

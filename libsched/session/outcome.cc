@@ -15,8 +15,8 @@ std::string words_for(const instance& runs, status answer, rank peer) {
     return "the elements that " + who + " has sent do not fit into their block: set a larger recv_counts";
   if (answer == status::transport && has_peer)
     return "a message of " + who +
-           " cannot be read: its buffer was unmapped, or its process does not permit reads. Use memory from "
-           "lsched_alloc, or set LSCHED_READ_PEERS=no";
+           " cannot be read: that rank has unmapped the buffer, or the system permits no reads of that process. Use "
+           "memory from lsched_alloc, or set LSCHED_READ_PEERS=no";
   return std::string(text_of(answer));
 }
 

@@ -371,7 +371,7 @@ class world_engine {
   void push(rank self, op_kind wanted, rank peer, std::uint32_t tag, const Time& when, event_kind kind) {
     const op_id id = world_.find(self, wanted, peer, tag);
     if (id == k_no_op) {
-      fault_ = "rank " + std::to_string(self) + " does not receive tag " + std::to_string(tag) + " of rank " +
+      fault_ = "rank " + std::to_string(self) + " has no receive of tag " + std::to_string(tag) + " from rank " +
                std::to_string(peer);
       return;
     }
@@ -414,7 +414,7 @@ class world_engine {
     if (record_ != nullptr) record_->last_op = last_op_of(last_);
     if (report_.last() >= k_forever)
       return failure{status::unsupported, "the round takes longer than " + in_us(k_forever) +
-                                              " of simulated time: use shorter times in the machine"};
+                                              " of simulated time: set shorter times in the machine description"};
     if (report_.bytes == k_too_many_bytes)
       return failure{status::unsupported, "the round sends more than 2^64 bytes: use a smaller count"};
     return std::move(report_);
@@ -426,8 +426,8 @@ class world_engine {
       if (!me.test(id, packed_state::fired) || me.test(id, packed_state::done) || me.packed(id).kind != op_kind::recv)
         continue;
       return {status::state,
-              "rank " + std::to_string(r) + " waits forever for a message of rank " + std::to_string(me.at(id).peer), r,
-              id};
+              "rank " + std::to_string(r) + " waits forever for a message from rank " + std::to_string(me.at(id).peer),
+              r, id};
     }
     return {status::state, "rank " + std::to_string(r) + " never ends the round", r};
   }
@@ -457,7 +457,8 @@ result<simulation_report> simulate_round(const packed_world& ranks, const simula
                                          simulation_record* record, bool trace) {
   const picoseconds width = lookahead(what.where, ranks.longest_message());
   if (width <= 0)
-    return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
+    return failure{status::argument,
+                   "a message takes no time: set L + o above 0, or for messages longer than S, L above 0"};
   if (ranks.starts().policy == activation_policy::deadline && ranks.starts().number == k_auto_deadline)
     return failure{status::argument,
                    "deadline(auto) uses earlier rounds, but the simulation has one round: use deadline(microseconds)"};

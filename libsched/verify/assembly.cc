@@ -96,7 +96,7 @@ void assembly::match_out(world_op id, std::span<const world_op> receivers, findi
            out);
   const guard *one = program(owner_[id]).guard_of(sent), *other = program(owner_[*found]).guard_of(at(*found));
   if (one == nullptr || other == nullptr ? one != other : *one != *other)
-    object(id, "has another guard than " + words_for(*found) + ": in some rounds only one of the two is void", out);
+    object(id, "has another guard than " + words_for(*found) + ": in some rounds only one of the two moves data", out);
 }
 
 /// Returns true if both ends have the same type, count and maximum size, as commit requires (edge_balance.h).

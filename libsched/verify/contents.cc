@@ -267,8 +267,9 @@ void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
   });
   if (sound == count) return;
   object(id, target, target.offset(), target.offset() + count,
-         " puts lists into buffer " + std::to_string(target.buffer()) +
-             (lengths.empty() ? ", which no op has laid out" : ", which was laid out by the lengths of other lists"));
+         " writes lists to buffer " + std::to_string(target.buffer()) +
+             (lengths.empty() ? ", but no lay_out has set the lengths"
+                              : ", but lay_out has set the lengths of other lists"));
 }
 
 /// Returns true if lengths [begin, end) are the lengths of the lists in `list`. Lengths from the kernel measure must

@@ -198,7 +198,7 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
   if (!is_right) return bad(property::contents, explanation(all_, nodes_).words_for(wanted, found));
   if (const std::string why = explanation(all_, nodes_).words_for_least(wanted, n); !why.empty())
     return bad(property::contents, why);
-  if (n.shares != 0) return bad(property::contents, "contains the result of functions on one of several elements");
+  if (n.shares != 0) return bad(property::contents, "contains parts of a split element that no join has combined");
   if (is_moved && n.joined_by != k_no_world_op)
     return bad(property::contents, "is divided, but must be an unchanged copy");
   if (is_moved) return true;

@@ -155,14 +155,15 @@ class rank_check {
     finding_list& found = is_ordered ? notes : out;
     if (buffer == k_no_buffer)
       return found.add(
-          all_.about(property::hazard, one, ops + " call functions that no deps of their rank put in order"));
+          all_.about(property::hazard, one, ops + " call functions in an order that no deps of the rank define"));
     const std::uint64_t width = size_of(program_.buffers()[buffer].type), first = placements_[buffer].begin;
     const element_range both{buffer, std::max(x.begin, y.begin) / width - first,
                              std::min(x.end, y.end) / width - first};
     found.add(all_.about(property::hazard, one, both,
                          ops + (x.is_write && y.is_write ? ": both write " : ": one reads and the other writes ") +
                              both.text() +
-                             (is_ordered ? ", ordered only by messages of other ranks" : ", in no order")));
+                             (is_ordered ? ", and only messages through other ranks define the order"
+                                         : ", and nothing defines the order")));
   }
 
   const assembly& all_;

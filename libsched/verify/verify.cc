@@ -169,9 +169,9 @@ class proof {
     round_no all = 1;
     for (const auto& [every, phase] : periods) all = std::min(std::lcm(all, round_no{every}), k_most_rounds + 1);
     if (all > k_most_rounds)
-      out_.add({.what = property::form,
-                .text = "the periods of the guards have a common multiple only after more than " +
-                        std::to_string(k_most_rounds) + " rounds"});
+      out_.add(
+          {.what = property::form,
+           .text = "the guards repeat together only after more than " + std::to_string(k_most_rounds) + " rounds"});
     std::set<std::vector<bool>> seen;
     std::vector<round_no> kinds;
     for (round_no round = 1; round <= all; ++round) {

@@ -260,10 +260,11 @@ result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
   if (got < 0) return system_failure("pread cannot read the segment's header");
   const auto bytes = static_cast<std::size_t>(info.st_size);
   if (got != static_cast<ssize_t>(sizeof first) || !first.describes(bytes))
-    return failure{status::version, "shared memory: the segment was made by another version of libsched"};
+    return failure{status::version,
+                   "shared memory: another version of libsched made it: use one version for all ranks"};
   if ((fcntl(descriptor, F_GET_SEALS) & k_seals) != k_seals)
     return failure{status::transport,
-                   "shared memory: the size of the segment is not sealed, so the segment is not safe to map"};
+                   "shared memory: the size of the segment is not sealed: start the ranks again, with `lsched run`"};
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (base == MAP_FAILED && errno == ENOMEM) return no_room(first.stride, first.ranks, std::strerror(errno));
   if (base == MAP_FAILED) return system_failure("mmap cannot map the segment");
@@ -391,7 +392,7 @@ result<std::string> shm_segment::read_recording(int descriptor) {
   if (fstat(descriptor, &info) != 0 ||
       pread(descriptor, &first, sizeof first, 0) != static_cast<ssize_t>(sizeof first) ||
       !first.describes(static_cast<std::uint64_t>(info.st_size)))
-    return failure{status::version, "shared memory: the segment was made by another version of libsched"};
+    return failure{status::version, "shared memory: another version of libsched made it: use that version"};
   first.recorder.path.back() = '\0';
   std::string content(recording_bytes(first.ranks), '\0');
   const auto opened =

@@ -276,10 +276,10 @@ TEST(c_simulate, bad_text_is_refused_with_its_place) {
   const std::string quiet = k_header + ("1" + of_two) + "op 0 nop\nexit 0\n";
   expect_refused(LSCHED_ERR_ARGUMENT, describe(quiet), "rank 0 of 2 is missing");
   const std::string lonely = k_header + ("0" + of_two) + buffer + "op 0 send f32 b0[0 +1] to 1 tag 5\nexit 0\n" + quiet;
-  expect_refused(LSCHED_ERR_UNMATCHED, describe(lonely), "rank 1 does not receive tag 5 of rank 0");
+  expect_refused(LSCHED_ERR_UNMATCHED, describe(lonely), "rank 1 has no receive of tag 5 from rank 0");
   const std::string deaf =
       k_header + ("0" + of_two) + "buffer 0 output host f32 1\nop 0 recv f32 b0[0 +1] from 1 tag 5\nexit 0\n" + quiet;
-  expect_refused(LSCHED_ERR_STATE, describe(deaf), "rank 0 waits forever for a message of rank 1");
+  expect_refused(LSCHED_ERR_STATE, describe(deaf), "rank 0 waits forever for a message from rank 1");
 }
 
 TEST(c_simulate, null_arguments_are_errors) {

@@ -292,7 +292,8 @@ TEST(c_verify, activation) {
 
 TEST(c_verify, hazard_with_its_segment) {
   const std::string text = slipped("tag 1 then 2", "tag 1 then 3");
-  expect_finding(text, "hazard", "one reads and the other writes elements [0, 6) of buffer 2, in no order");
+  expect_finding(text, "hazard",
+                 "one reads and the other writes elements [0, 6) of buffer 2, and nothing defines the order");
   const lsched_finding found = ask(describe(text)).found[0];
   EXPECT_EQ(found.rank, 1);
   EXPECT_EQ(found.peer, 0);
@@ -362,7 +363,8 @@ TEST(c_verify, notes_come_after_findings) {
   EXPECT_EQ(it.figures.holds, 1) << it.found[0].text;
   EXPECT_EQ(it.figures.findings, 0u);
   ASSERT_EQ(it.figures.notes, 1u);
-  EXPECT_NE(std::strstr(it.found[0].text, "ordered only by messages of other ranks"), nullptr) << it.found[0].text;
+  EXPECT_NE(std::strstr(it.found[0].text, "only messages through other ranks define the order"), nullptr)
+      << it.found[0].text;
 }
 
 // --- bad arguments -----------------------------------------------------------------------------------------

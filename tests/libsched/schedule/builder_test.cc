@@ -53,13 +53,15 @@ TEST(builder, refuses_lists_without_room_or_beyond_it) {
     b.lists(buffer_role::scratch, dtype::f32, count, layout);
     return b.error() == nullptr ? std::string() : b.error()->text;
   };
-  EXPECT_EQ(refusal({.room = 0}, 1), "buffer 0: the room of its lists is 0");
+  EXPECT_EQ(refusal({.room = 0}, 1), "buffer 0: each list has room for 0 items: use a room of 1 or more");
   EXPECT_EQ(refusal({.room = k_max_count}, 1), "");
-  EXPECT_EQ(refusal({.room = k_max_count}, 2), "buffer 0: more than 2^48-1 items");
+  EXPECT_EQ(refusal({.room = k_max_count}, 2),
+            "buffer 0: the lists have room for more than 2^48-1 items: use a smaller room");
   EXPECT_EQ(refusal({.room = k_max_count, .total = k_max_count}, 2), "");
-  EXPECT_EQ(refusal({.room = 1, .total = k_max_count + 1}, 2), "buffer 0: more than 2^48-1 items");
+  EXPECT_EQ(refusal({.room = 1, .total = k_max_count + 1}, 2),
+            "buffer 0: the lists have room for more than 2^48-1 items: use a smaller room");
   EXPECT_EQ(refusal({.room = 4, .typical = 5}, 1), "buffer 0: the typical list is longer than the room of a list");
-  EXPECT_EQ(refusal({.room = 4}, 1, 2), "buffer 0: lists have no units");
+  EXPECT_EQ(refusal({.room = 4}, 1, 2), "buffer 0: lists cannot have units");
 }
 
 TEST(builder, shares_equal_guards_and_refuses_periods_without_sense) {
@@ -173,7 +175,7 @@ TEST(builder, refuses_a_reduction_by_a_kernel_that_is_none) {
     builder b({0, 3});
     const buffer_id x = b.scratch(dtype::f32, 4);
     EXPECT_EQ(b.reduce(what, {x, 0}, {x, 0}, {x, 0}, 4), k_no_op);
-    EXPECT_TRUE(says(b, "op 0 (compute): its kernel is not a reduction"));
+    EXPECT_TRUE(says(b, "op 0 (compute): the kernel is not a reduction"));
     EXPECT_EQ(b.error()->op, 0u);
   }
 }

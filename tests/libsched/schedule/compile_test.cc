@@ -146,11 +146,11 @@ TEST(compile, knows_what_ops_may_do_with_lists) {
       {[](list_bench& b) {
          b.measure({b.plain, 0}, {b.lengths, 0}, 3);
        },
-       "a measure must read lists and write numbers"},
+       "the kernel measure must read lists and write numbers"},
       {[](list_bench& b) {
          b.lay_out({b.lengths, 0}, b.apart);
        },
-       "a lay_out must read numbers and write packed lists"},
+       "the kernel lay_out must read numbers and write packed lists"},
       {[](list_bench& b) {
          b.reduce(kernel::sum, {b.plain, 0}, {b.plain, 0}, {b.apart, 0}, 3);
        },
@@ -171,7 +171,7 @@ TEST(compile, knows_what_ops_may_do_with_lists) {
       {[](list_bench& b) {
          b.set_guard(b.send(0, 0, {b.plain, 0}, 1), {.skips_empty = true});
        },
-       "its guard skips empty lists, but the op moves no lists"}};
+       "the guard skips empty lists, but the op moves no lists"}};
   for (const auto& [write, why] : wrong) EXPECT_NE(refusal(write).find(why), std::string::npos) << refusal(write);
 }
 
@@ -312,7 +312,7 @@ TEST(compile, refuses_a_capture_that_nobody_offers_to) {
   bench b;
   b.nop();
   b.capture(kernel::sum, {b.x, 0}, b.four);
-  EXPECT_TRUE(refuses(b, status::argument, 1, "only a partial schedule captures"));
+  EXPECT_TRUE(refuses(b, status::argument, 1, "only a partial schedule can have a capture"));
 }
 
 /// A `bench` with three more buffers: `d` in device memory, `p` and `sums` in staging memory.

@@ -113,7 +113,9 @@ TEST(functions, what_they_go_by_is_the_same_on_all_ranks) {
   expect_finding({.goes_by_own = true}, "uses other numbers than the same function on other ranks");
 }
 
-TEST(functions, deps_order_them) { expect_finding({.is_ordered = false}, "that no deps of their rank put in order"); }
+TEST(functions, deps_order_them) {
+  expect_finding({.is_ordered = false}, "in an order that no deps of the rank define");
+}
 
 TEST(functions, their_orders_are_not_played) {
   const interleaving_verdict answer = play(world_of(2), reduced_everywhere(2, 2, kernel::fold, true));

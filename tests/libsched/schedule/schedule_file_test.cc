@@ -255,7 +255,7 @@ const fault k_faults[] = {
      "expected a number up to 281474976710655 but found '281474976710656'"},
     {"f32 4\nbuffer 3", "f32\nbuffer 3", 9, 26, "expected a number but found the end of the line"},
     {"u8 5", "u8 5 list 2", 10, 28, "expected the end of the line but found 'list'"},
-    {"u8 5", "u8 5 lists 0 typical 0", 10, 8, "buffer 3: the room of its lists is 0"},
+    {"u8 5", "u8 5 lists 0 typical 0", 10, 8, "buffer 3: each list has room for 0 items: use a room of 1 or more"},
     {"u8 5", "u8 5 lists 281474976710656 typical 0", 10, 34,
      "expected a number up to 281474976710655 but found '281474976710656'"},
     {"u8 5", "u8 5 lists 2", 10, 35, "expected 'typical' but found the end of the line"},

@@ -244,7 +244,7 @@ TEST(contents, functions_leave_no_part_out) {
     expect_finding(proof_of(size, {.unused_parts = 1}), "joins data that is not all parts of one value in order");
     expect_finding(proof_of(size, {.lost_folds = 1}), "joins data that is not all parts of one value in order");
     expect_finding(proof_of(size, {.lost_elements = 1}),
-                   size == 2 ? "contains the result of functions on one of several elements"
+                   size == 2 ? "contains parts of a split element that no join has combined"
                              : "splits data that is not one value");
   }
 }
@@ -283,7 +283,7 @@ TEST(contents, one_part_is_not_all_of_a_thing) {
                          }),
                  reduced_everywhere(size, static_cast<std::uint64_t>(size), kernel::fold, false)),
           joins    ? "joins data that is not all parts of one value in order"
-          : splits ? "contains the result of functions on one of several elements"
+          : splits ? "contains parts of a split element that no join has combined"
                    : "folds parts that do not match");
 }
 

@@ -181,7 +181,7 @@ TEST(verify, notices_a_capture_that_nobody_offers_to) {
     plain.head.starts = {};
     mine = schedule_of(std::move(plain));
   }
-  expect_finding(verify(world, sum_of_all(3)), property::form, "only a partial schedule captures");
+  expect_finding(verify(world, sum_of_all(3)), property::form, "only a partial schedule can have a capture");
 }
 
 /// Returns the schedule of one of two ranks that exchange their contributions.
@@ -489,7 +489,7 @@ TEST(verify, an_order_by_way_of_another_rank_is_a_note) {
   const auto answer = verify(world, {});
   EXPECT_TRUE(answer.holds()) << text_of(answer);
   ASSERT_EQ(answer.notes.size(), 1u);
-  EXPECT_NE(answer.notes[0].text.find("ordered only by messages of other ranks"), std::string::npos);
+  EXPECT_NE(answer.notes[0].text.find("only messages through other ranks define the order"), std::string::npos);
 }
 
 TEST(verify, notices_a_read_of_what_nothing_has_written) {
@@ -777,11 +777,11 @@ TEST(verify, proves_lists_whose_lengths_go_first) {
 }
 
 TEST(verify, notices_lists_that_are_not_laid_out_or_by_others_lengths) {
-  expect_finding(verify_gather({.lays_out = false}), property::contents, "which no op has laid out");
+  expect_finding(verify_gather({.lays_out = false}), property::contents, "but no lay_out has set the lengths");
   expect_finding(verify_gather({.turns_lengths = true}), property::contents,
-                 "which was laid out by the lengths of other lists");
+                 "but lay_out has set the lengths of other lists");
   expect_finding(verify_gather({.sends_other_list = true}), property::contents,
-                 "which was laid out by the lengths of other lists");
+                 "but lay_out has set the lengths of other lists");
 }
 
 TEST(verify, looks_at_rounds_in_which_guards_are_not_due) {

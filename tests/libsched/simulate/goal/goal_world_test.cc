@@ -139,19 +139,20 @@ TEST(export_goal, refuses_worlds_that_are_none_and_rounds_that_do_not_end) {
   EXPECT_EQ(export_goal(world, {.initiator = 3}).error().code, status::argument);
   EXPECT_EQ(export_goal(world, {.ns_per_byte = 0}).error().code, status::argument);
   world[1] = world[2];
-  EXPECT_EQ(export_goal(world).error().text, "schedule 1 is not the schedule of rank 1 of 3");
+  EXPECT_EQ(export_goal(world).error().text,
+            "give the schedules of all ranks in rank order: schedule 1 is not for rank 1 of 3");
   builder lonely({1, 3});
   lonely.send(0, 9, region(lonely.input(dtype::u8, 1), 0), 1);
   world[1] = *lonely.compile();
   const auto stray = export_goal(world);
   ASSERT_FALSE(stray);
   EXPECT_EQ(stray.error().code, status::unmatched);
-  EXPECT_EQ(stray.error().text, "rank 0 does not receive tag 9 of rank 1");
+  EXPECT_EQ(stray.error().text, "rank 0 has no receive of tag 9 from rank 1");
   world[1] = *builder({1, 3}).compile();
   const auto stuck = export_goal(world);
   ASSERT_FALSE(stuck);
   EXPECT_EQ(stuck.error().code, status::unmatched);
-  EXPECT_EQ(stuck.error().text, "rank 0 waits forever for a message of rank 1");
+  EXPECT_EQ(stuck.error().text, "rank 0 waits forever for a message from rank 1");
 }
 
 // --- import --------------------------------------------------------------------------------------------------
