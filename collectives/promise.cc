@@ -134,22 +134,23 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
                                                     : std::string_view();
   const bool is_asked = by_caller.what || by_caller.type || by_caller.count || by_caller.root;
   if (!unknown.empty() && (is_asked || !wanted.empty()))
-    return failure{status::argument,
-                   std::string(of->name) + ": " + std::string(unknown) +
-                       " cannot be derived from schedules: require no collective, dtype, count, reduction or root"};
-  if (of == nullptr && is_asked)
     return failure{
         status::argument,
-        "\"" + std::string(name) +
-            "\" does not begin with the name of a collective, whose outputs could be checked: name the collective"};
+        std::string(of->name) + ": " + std::string(unknown) +
+            " are not part of schedules, so the outputs cannot be checked: require no collective, dtype, count, "
+            "reduction or root"};
+  if (of == nullptr && is_asked)
+    return failure{status::argument, "\"" + std::string(name) +
+                                         "\" does not begin with the name of a collective, so the expected outputs are "
+                                         "unknown: name the collective"};
   if (of == nullptr || !unknown.empty()) return world_promise{};
   if (auto why = validate(*of, size, by_caller)) return std::move(*why);
   if (of->activates && first.starts().policy == activation_policy::none)
     return failure{
         status::argument,
         std::string(of->name) +
-            " is required, but is a partial collective, and the schedules have no activation policy: name a collective "
-            "that is not partial"};
+            " is required, which is a partial collective, but the schedules have no activation policy: name a "
+            "collective that is not partial"};
   if (!of->activates && first.starts().is_woken())
     return failure{status::argument, std::string(of->name) + " is required, but the schedules start by " +
                                          words_for(first.starts()) +

@@ -60,7 +60,7 @@ std::optional<failure> validate_members(const collective& kind, const collective
        {!kind.has_blocks && request.recv_counts != nullptr, " takes no recv_counts: leave recv_counts null"},
        {!has_neighbors && names_neighbors, " takes no destinations and sources: leave both null"},
        {request.destination_count < 0 || request.source_count < 0, ": destination_count or source_count is negative"},
-       {lacks_neighbors, ": destinations or sources is null, but its number is not 0"},
+       {lacks_neighbors, ": destinations or sources is null, but the count of this array is not 0"},
        {!kind.is_rooted && request.root.value_or(0) != 0, " has no root: leave root 0"},
        {kind.adapts && request.segment_bytes != 0, " does not split vectors into segments: leave segment_bytes 0"},
        {kind.adapts && request.radix != 0, " has no radix: leave it 0"},

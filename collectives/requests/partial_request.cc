@@ -34,8 +34,8 @@ std::optional<failure> validate_lag(const partial_request& request) {
         "LSCHED_DIVIDE_BY_CONTRIBUTORS needs lag LSCHED_LATEST, because other results may cover several rounds: "
         "divide by ranks or by offers"},
        {collective_of(request) == k_allgather.name && !is_latest && !is_sum(request.what),
-        "several results of an allgather, with zeros for absent ranks, can only be added up: use LSCHED_SUM or lag "
-        "LSCHED_LATEST"}});
+        "an allgather has zeros for absent ranks, so this lag can combine its results only by addition: use "
+        "LSCHED_SUM, or lag LSCHED_LATEST"}});
 }
 
 result<activation> read_start(const partial_request& request) {
@@ -54,7 +54,7 @@ result<shape> read_partial_shape(const collective& kind, const partial_request& 
   const bool is_float_sum = (data->type == dtype::f32 || data->type == dtype::f64) && is_sum(what);
   if (auto why = first_broken(
           {{averages && (request.averages_weights != 1 || !is_float_sum),
-            "averages_weights must be 0, or 1 for sums of f32 or f64"},
+            "averages_weights must be 0, or 1 if the reduction is a sum of f32 or f64"},
            {is_divided(request) && kind.adapts, "an adaptive sum cannot be divided: leave divisor 0"},
            {averages && &kind != &k_partial_allreduce, "averages_weights: only an allreduce can average weights"}}))
     return *why;

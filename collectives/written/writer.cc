@@ -290,7 +290,7 @@ class written_part : ordered_part {
 
   void loop(const statement& one) {
     const std::int64_t first = value(one.values[0]), last = value(one.values[1]), step = value(one.values[2]);
-    if (!is_refused_ && step == 0) refuse(one.values[2].at(), "a step of 0 never ends");
+    if (!is_refused_ && step == 0) refuse(one.values[2].at(), "the step of the loop is 0, so the loop would never end");
     const std::size_t known = known_;
     for (std::int64_t i = first; !is_refused_ && (step > 0 ? i <= last : i >= last);) {
       set(one, i);

@@ -37,7 +37,7 @@ std::optional<failure> validate(const sparse_problem& problem) {
     return because("reuse is " + std::to_string(problem.reuse) + " rounds: use 1 to " +
                    std::to_string(k_longest_period));
   if (!is_scale(problem.scale, problem.type))
-    return because("scale is not finite, or is 0, in the type of the residual: choose another scale");
+    return because("scale is not finite, or is 0, after conversion to the type of the residual: choose another scale");
   return std::nullopt;
 }
 

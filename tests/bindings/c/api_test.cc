@@ -1391,7 +1391,7 @@ TEST(c_partial, bad_buckets_are_refused_and_change_nothing) {
   desc.bucket_count = 1, refused("ends 3 elements before");
   desc.collective = "allgather", refused("partial_allgather has no buckets");
   desc.collective = "allgather", desc.buckets = nullptr, desc.bucket_count = 0;
-  desc.lag = LSCHED_ACCUMULATE, desc.reduction = LSCHED_MAX, refused("can only be added up");
+  desc.lag = LSCHED_ACCUMULATE, desc.reduction = LSCHED_MAX, refused("only by addition");
   desc.lag = LSCHED_LATEST, desc.reduction = LSCHED_SUM;
   desc.collective = "bcast", desc.buckets = nullptr, desc.bucket_count = 0, refused("\"bcast\" has no partial form");
   desc.collective = nullptr, desc.buckets = counts, desc.bucket_count = 2;

@@ -32,7 +32,7 @@ TEST(partial_requests, that_are_wrong_are_refused) {
   EXPECT_EQ(error_of([](auto& r) { r.what.reduction = kernel::max, r.divided_by = divisor::ranks; }),
             "only sums are divided: set reduction to LSCHED_SUM, or leave divisor 0");
   EXPECT_EQ(error_of([](auto& r) { r.averages_weights = 2; }),
-            "averages_weights must be 0, or 1 for sums of f32 or f64");
+            "averages_weights must be 0, or 1 if the reduction is a sum of f32 or f64");
   EXPECT_EQ(error_of([](auto& r) { r.what.collective = "allgather", r.averages_weights = 1; }),
             "averages_weights: only an allreduce can average weights");
   EXPECT_EQ(error_of([](auto& r) { r.what.collective = "bcast"; }).find("\"bcast\" has no partial form"), 0u);

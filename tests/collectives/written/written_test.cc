@@ -339,7 +339,8 @@ TEST(written, what_is_wrong_for_a_rank_says_with_which_values) {
             "LSCHED_ERR_ARGUMENT: e5: line 4, column 9: with P = 3, r = 0: the expression divides by 0, takes the "
             "logarithm of a number below 1, or exceeds 64 bits: correct the expression");
   EXPECT_EQ(told("e6", "for s in 0 .. 4 by 0\nend\n"),
-            "LSCHED_ERR_ARGUMENT: e6: line 4, column 20: with P = 3, r = 0: a step of 0 never ends");
+            "LSCHED_ERR_ARGUMENT: e6: line 4, column 20: with P = 3, r = 0: the step of the loop is 0, so the loop "
+            "would never end");
   EXPECT_EQ(
       told("e7", "for s in 0 .. 2 ^ 60\nend\n"),
       "LSCHED_ERR_ARGUMENT: e7: line 4, column 1: with P = 3, r = 0, s = 4194303: this loop has more rounds than a "
