@@ -49,7 +49,7 @@ inline constexpr std::array k_environment_variables{
     environment_variable{"LSCHED_WORLD", "", "alone", "opens a world of one rank, also under a launcher"},
     environment_variable{"LSCHED_CUDA_DEVICE", "", "", "number of the GPU whose memory may hold buffers"},
     environment_variable{"LSCHED_CUDA_STREAMS", "auto", "auto|host",
-                         "place where the stream of a GPU waits for a round: in the stream, or on the host"},
+                         "place where the work of a GPU stream waits for a round: on the GPU, or on the host"},
     environment_variable{"LSCHED_RANKS_PER_NODE", "", "", "number of ranks that form a node"},
     environment_variable{"LSCHED_NET_INTERFACES", "", "", "network interfaces between hosts, such as eth0,ib*"},
     environment_variable{"LSCHED_NET_PORTS", "", "", "ports to listen on, such as 20000-20099"},

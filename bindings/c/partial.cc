@@ -27,13 +27,14 @@ result<activation> read_start(const lsched_world& world, const lsched_partial_de
 }
 
 result<lag_policy> read_lag(lsched_lag lag) {
-  if (!is_within(lag, LSCHED_LATEST, LSCHED_HISTORY)) return argument("lag is not an lsched_lag");
+  if (!is_within(lag, LSCHED_LATEST, LSCHED_HISTORY))
+    return argument("lag is not an lsched_lag: use LSCHED_LATEST, LSCHED_ACCUMULATE or LSCHED_HISTORY");
   return static_cast<lag_policy>(lag);
 }
 
 result<divisor> read_partial_divisor(lsched_divisor by) {
   if (!is_within(by, LSCHED_DIVIDE_BY_NONE, LSCHED_DIVIDE_BY_OFFERS))
-    return argument("divisor is not an lsched_divisor");
+    return argument("divisor is not an lsched_divisor: use LSCHED_DIVIDE_BY_NONE, _RANKS, _CONTRIBUTORS or _OFFERS");
   return static_cast<divisor>(by);
 }
 

@@ -250,7 +250,7 @@ void add_list_command(CLI::App& app, command_context& context) {
     expect_in_world(options->collective, request.activation, request.what.root, request.ranks);
     if (options->explains && is_sparse(options->collective))
       throw CLI::ValidationError(
-          "--explain", "applies only to dense collectives: for " + options->collective + ", auto has a single choice");
+          "--explain", "applies only to dense collectives: for " + options->collective + ", auto has no choice");
     context.action = [options] { return list(*options); };
   });
 }

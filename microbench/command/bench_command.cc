@@ -330,7 +330,7 @@ void add_overlap(CLI::App& bench, command_context& context) {
 
 void add_engine(CLI::App& bench, command_context& context) {
   CLI::App& command = *bench.add_subcommand(
-      "engine", "Costs within one process: ops, creating schedules, a lane; and the limits of memory");
+      "engine", "Costs within one process: ops, creation of schedules, large reductions; and the limits of memory");
   const auto options = std::make_shared<bench::engine_options>();
   command.add_option("--only", options->only, "Measure one part")->check(one_of(bench::engine_parts()));
   add_output_options(command, *options);

@@ -146,8 +146,9 @@ std::optional<int> session::relaunch(const command_context& context, const sessi
 
 session::session(const session_options& options) : origin_(find_origin()), requested_(options.transport) {
   if (requested_ == "mpi" && !launched_by_mpi())
-    throw command_failure(LSCHED_ERR_UNSUPPORTED,
-                          "--transport mpi needs ranks that an MPI launcher has started: mpiexec -n P lsched …");
+    throw command_failure(
+        LSCHED_ERR_UNSUPPORTED,
+        "--transport mpi needs ranks that an MPI launcher has started: start the command with mpiexec -n P lsched …");
   if (requested_ == "shm" && launched_by_mpi())
     throw command_failure(
         LSCHED_ERR_UNSUPPORTED,

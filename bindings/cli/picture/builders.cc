@@ -109,7 +109,7 @@ std::map<std::size_t, std::size_t> add_boxes(schedule_picture& into, std::vector
   std::ranges::stable_sort(boxes, {}, [](const timed_box& each) { return each.box.begin; });
   if (boxes.size() > most) {
     into.caption.push_back("Only the first " + std::to_string(most) + " of " + std::to_string(boxes.size()) +
-                           " ops in time are drawn.");
+                           " ops, in order of time, are drawn.");
     boxes.resize(most);
   }
   std::map<std::size_t, std::size_t> box_of;

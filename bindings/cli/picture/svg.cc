@@ -160,7 +160,7 @@ class svg_writer {
         rect({left, middle - 6, 22, 12}, " fill=\"#fff\"" + critical_stroke() + "/>\n");
       });
     if (has_waits)
-      entry("waiting on the path",
+      entry("wait on the critical path",
             [&](double left, double middle) { line(left, middle, left + 24, middle, arrow_text({.is_wait = true})); });
     y_ += k_line;
   }

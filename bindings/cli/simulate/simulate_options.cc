@@ -64,7 +64,7 @@ void add_machine_options(CLI::App& command, simulate_options& options) {
   add_time(group, "--g", cost.g, k_ps_per_ns, "Gap between messages at a NIC, ns");
   add_time(group, "--G", cost.G, k_fs_per_ns, "Gap per byte, ns (0.04 is 25 GB/s)");
   add_time(group, "--O", cost.O, k_fs_per_ns, "CPU time per byte, ns");
-  add_time(group, "--compute", where.compute, k_fs_per_ns, "Reduction or copy, ns per byte");
+  add_time(group, "--compute", where.compute, k_fs_per_ns, "Time of a reduction or copy, ns per byte");
   add_size(group, "--S", where.S, "Largest eager message: longer messages use rendezvous", size_in_bytes(0));
   const auto set_levels = [&options](const std::vector<std::string>& words) {
     std::ranges::transform(words, std::back_inserter(options.levels), level_from);

@@ -75,8 +75,9 @@ def _flaw_of_dtype(array: Any) -> str | None:
 def _expect_plain_values(array: Any, name: str) -> None:
     """Raises ArgumentError if the values of the elements differ from the bits in memory, as in lazy views."""
     if hasattr(array, "is_conj") and (array.is_conj() or array.is_neg()):
-        raise ArgumentError(f"{name} is a conjugate or negative view of torch, whose memory holds other values: pass "
-                            "tensor.resolve_conj().resolve_neg()", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"{name} is a lazy conjugate or negative view of torch: the stored values differ from the "
+                            "values that the tensor shows. Pass tensor.resolve_conj().resolve_neg()",
+                            "LSCHED_ERR_ARGUMENT")
     if hasattr(array, "mask") and hasattr(array, "filled"):
         raise ArgumentError(f"{name} is a masked array of numpy, and the mask would be ignored: pass "
                             "array.filled(value) or array.data", "LSCHED_ERR_ARGUMENT")

@@ -130,9 +130,9 @@ class Partial(Schedule):
             if self.round >= until:
                 return
         if is_empty:
-            raise ArgumentError(f"rounds: pass {self.passes} over the batches has no batch, and round {self.round} of "
-                                f"{until} is over: give batches that can be iterated repeatedly, such as a list or a "
-                                "DataLoader", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError(f"rounds: pass {self.passes} over the batches has no batch, but only round "
+                                f"{self.round} of {until} is over: give batches that can be iterated "
+                                "repeatedly, such as a list or a DataLoader", "LSCHED_ERR_ARGUMENT")
         if self._steps == steps:
             raise StateError(f"rounds: no step was made in pass {self.passes} over the batches, so round {until} would "
                              "never come: make a step (an offer and a collect) for each batch", "LSCHED_ERR_STATE")

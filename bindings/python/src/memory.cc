@@ -91,7 +91,7 @@ nb::tuple look(nb::handle object, bool is_written) {
     refuse("this array is read-only, but a result is written to the array: pass a writable array");
   const bool is_on_device = array.device_type() == nb::device::cuda::value;
   if (!is_on_device && !is_of_host(array.device_type()))
-    refuse("this array is neither in the memory of the CPU nor of a CUDA device: pass a copy that is");
+    refuse("this array is neither in the memory of the CPU nor in that of a CUDA device: pass a copy on one of them");
   if (array.size() != 0 && !is_contiguous(array))
     refuse("this array is not contiguous in C order: pass a contiguous copy");
   const auto [type, factor] = dtype_of(array.dtype());
