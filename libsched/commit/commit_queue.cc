@@ -93,7 +93,9 @@ rank commit_queue::give_up(const commitment& late) {
     board_->give_up(missing_);
     (void)advance();
   } else {
-    (*found)->refuse({status::timeout, "the commit timed out, because earlier commits of this rank are incomplete"});
+    (*found)->refuse({status::timeout,
+                      "the commit timed out, because earlier commits of this rank are incomplete: check that all ranks "
+                      "create the same schedules"});
   }
   return missing;
 }

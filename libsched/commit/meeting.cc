@@ -46,7 +46,7 @@ meeting::meeting(engine& runs, membership_ptr parent, board& former, std::unique
   std::iota(ranks_.begin(), ranks_.end(), 0);
   if (const status answer = board_->regroup(former); answer != status::ok)
     (void)end({answer,
-               "a world of survivors needs a transport that remains after the death of a rank, but MPI does not: open "
+               "MPI does not continue after the death of a rank, so survivors cannot open a world: open "
                "the first world without MPI"});
   (void)advance();
   if (!is_over()) engine_.carry_on(*this);

@@ -56,7 +56,8 @@ status session::may_offer() const {
 }
 
 const char* session::why_no_offer() const {
-  if (contributions().has_left()) return "this rank has left by lsched_leave, so no contribution is accepted";
+  if (contributions().has_left())
+    return "this rank has left by lsched_leave, so no contribution is accepted: create another schedule";
   if (is_in_common_call())
     return call_ == common_call::flush
                ? "lsched_flush is incomplete on this rank: call lsched_flush again before the next offer"
@@ -307,7 +308,8 @@ void session::call(instance& one, round_no round) {
 
 call_progress session::validate(common_call wanted) const {
   if (contributions().has_left())
-    return {.answer = status::state, .reason = "this rank has left the schedule by lsched_leave"};
+    return {.answer = status::state,
+            .reason = "this rank has left the schedule by lsched_leave: create another schedule"};
   if (contributions().is_prepared())
     return {.answer = status::state,
             .reason = "a contribution in buckets is incomplete: call lsched_offer_end or lsched_withdraw"};
