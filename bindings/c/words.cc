@@ -77,12 +77,17 @@ result<activation> read_activation(const char* words, std::uint64_t seed) {
 result<sparse_request> read_sparse(world place, const lsched_sparse_desc& desc) {
   const auto type = read_dtype(desc.dtype);
   if (!type) return type.error();
-  if (auto why = first_broken(
-          {{!is_within(desc.capacity, LSCHED_STRICT, LSCHED_DEFER), "capacity is not an lsched_capacity"},
-           {!is_within(desc.boundaries, LSCHED_POOLED, LSCHED_AVERAGED), "boundaries is not an lsched_boundaries"},
-           {!is_within(desc.balance, LSCHED_BALANCE_BY_COST, LSCHED_BALANCE_NEVER), "balance is not an lsched_balance"},
-           {!is_within(desc.selection, LSCHED_EXACT, LSCHED_REUSED), "selection is not an lsched_selection"},
-           {!is_within(desc.nans, LSCHED_NAN_PROPAGATE, LSCHED_NAN_ERROR), "nans is not an lsched_nan_policy"}}))
+  if (auto why =
+          first_broken({{!is_within(desc.capacity, LSCHED_STRICT, LSCHED_DEFER),
+                         "capacity is not an lsched_capacity: use LSCHED_STRICT or LSCHED_DEFER"},
+                        {!is_within(desc.boundaries, LSCHED_POOLED, LSCHED_AVERAGED),
+                         "boundaries is not an lsched_boundaries: use LSCHED_POOLED or LSCHED_AVERAGED"},
+                        {!is_within(desc.balance, LSCHED_BALANCE_BY_COST, LSCHED_BALANCE_NEVER),
+                         "balance is not an lsched_balance: use LSCHED_BALANCE_BY_COST, _PUBLISHED, _ALWAYS or _NEVER"},
+                        {!is_within(desc.selection, LSCHED_EXACT, LSCHED_REUSED),
+                         "selection is not an lsched_selection: use LSCHED_EXACT or LSCHED_REUSED"},
+                        {!is_within(desc.nans, LSCHED_NAN_PROPAGATE, LSCHED_NAN_ERROR),
+                         "nans is not an lsched_nan_policy: use LSCHED_NAN_PROPAGATE, _IGNORE or _ERROR"}}))
     return *why;
   sparse_request request{.problem = {.count = desc.count,
                                      .k = desc.k,

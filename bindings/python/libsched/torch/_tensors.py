@@ -48,7 +48,7 @@ def expect_memory(tensor: torch.Tensor) -> None:
     """Refuses a tensor without memory: its storage was freed, or belongs to another tensor (a wrapper)."""
     if tensor.numel() and tensor.data_ptr() == 0:
         raise _refused(f"a tensor of {tensor.numel()} elements has no memory, because its storage was freed or is a "
-                       "wrapper")
+                       "wrapper: pass a tensor with memory")
 
 
 def expect_writable(tensor: torch.Tensor) -> None:
