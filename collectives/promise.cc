@@ -166,7 +166,7 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
   made.what = by == nullptr ? contents_of(*of, size, made.data, first.starts())
                             : promise_of(*by, size, made.data, first.starts());
   if (by != nullptr && made.data.what != kernel::user) made.by = by;
-  if (made.by == nullptr) made.what.round_cost.reset();  // schedules do not contain the unit of user-defined arithmetic
+  if (made.by == nullptr) made.what.round_cost.reset();  // the cost depends on the unit, which schedules do not contain
   return made;
 }
 

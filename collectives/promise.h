@@ -28,10 +28,10 @@ struct world_promise {
   aliasing in_place = true;  ///< how buffers share memory if the world works in place
 };
 
-/// Returns the postcondition of the collective that the caller gives, without a cost. If the caller gives none, the
-/// collective is taken from the schedules' name, such as "allreduce/tree". If a registered algorithm has this name, and
-/// the kernel is not kernel::user, the postcondition includes the cost. If the name contains no collective, the
-/// postcondition is empty.
+/// Returns the postcondition of the collective that the caller gives, without a cost. If the caller gives no
+/// collective, the collective is taken from the schedules' name, such as "allreduce/tree". If a registered algorithm
+/// has this name, and the kernel is not kernel::user, the postcondition includes the cost. If the name contains no
+/// collective, the postcondition is empty.
 ///
 /// Values that the caller does not state are derived from the schedules. The type, the counts and the root come from
 /// the first inputs and outputs, and the kernel comes from the first rank that combines anything. All schedules must

@@ -14,8 +14,8 @@ struct cached_schedule {
   schedule_ptr program;
 };
 
-/// The cache of one rank of a world. The key consists of collective, algorithm, shape and activation, but not of the
-/// selection, which never changes. Evicts the least recently used entries. Thread-safe.
+/// The cache of one rank of a world. The key consists of collective, algorithm, shape and activation. The selection
+/// never changes, so it is not part of the key. Evicts the least recently used entries. Thread-safe.
 class schedule_cache {
  public:
   static constexpr std::size_t k_most_entries = 64;

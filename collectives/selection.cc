@@ -100,7 +100,7 @@ class account {
   double sends_ = 0;
   double receives_ = 0;
   double far_sent_ = 0, far_received_ = 0;  ///< time in which the network carries the data, in nanoseconds
-  std::set<std::tuple<std::uint16_t, std::uint64_t, std::uint64_t>> sources_{};  ///< sent: buffer, offset, count
+  std::set<std::tuple<std::uint16_t, std::uint64_t, std::uint64_t>> sources_{};  ///< sent data: buffer, offset, count
 };
 
 /// Returns all ranks of a small world, or a sample of ranks of a large world. The sample has ranks with all roles of
@@ -157,7 +157,8 @@ std::uint64_t bytes_asked_for(const shape& data, rank size) {
 // --- the choice --------------------------------------------------------------------------------------------
 
 /// Returns the candidate with the shortest predicted time. If ranks share cores, predictions within k_model_precision
-/// count as equal. Then the fewest hops are preferred, because a wait may cost more than the model predicts.
+/// count as equal. Among these the candidate with the fewest hops is preferred, because a wait may cost more than the
+/// model predicts.
 const candidate* fastest(const std::vector<candidate>& all, const topology& around) {
   const double precision = around.is_crowded() ? k_model_precision : 1;
   double least = std::numeric_limits<double>::infinity();

@@ -1,5 +1,6 @@
-// The tuning table: rules that give the fastest algorithm for a request, found by measurement. `lsched bench tune`
-// writes such tables, and the library reads them (LSCHED_TUNING). docs/reference/collectives.md describes the format.
+// The tuning table: rules that give the algorithm that was measured to be the fastest for a request. `lsched bench
+// tune` writes such tables, and the library reads them (LSCHED_TUNING). docs/reference/collectives.md describes the
+// format.
 //
 //   libsched tuning 1
 //   wire near 310 85 0.11                                       # hop, message, byte in nanoseconds
@@ -37,7 +38,7 @@ struct wire_costs {
 struct topology {
   rank ranks_per_core = 1;    ///< maximum over all machines, rounded up; if above 1, ranks share cores
   double turn = 450;          ///< nanoseconds for which a rank runs on a shared core, including the context switch
-  std::vector<rank> nodes{};  ///< number of the node of each rank; empty: one node
+  std::vector<rank> nodes{};  ///< node id of each rank; empty: one node
   wire_costs near{};          ///< costs within a node
   wire_costs far{.hop = 3000, .message = 500, .byte = 0.1};  ///< costs between nodes
   bool is_one_node() const { return nodes.empty(); }

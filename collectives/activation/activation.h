@@ -1,6 +1,7 @@
-// The activation: when ranks call for a round, signals start the round on every rank. A rank is woken when a signal
-// starts its part of the round. An R op below waits for a signal, and an S op sends a signal. The gate of a rank is its
-// capture op, which captures the application's contribution. The collective begins after the gate.
+// The activation: signals (messages without data, op.h) that start a round on every rank after some ranks have called
+// for the round. A rank is woken when a signal starts the rank's part of the round. An R op below waits for a signal,
+// and an S op sends a signal. The gate of a rank is its capture op, which captures the application's contribution. The
+// collective begins after the gate.
 //
 // If a round needs one call, the signals follow recursive doubling, the union of P binomial trees (Li et al., "Taming
 // unbalanced training workloads … with partial collective operations", 2020, section 4.1.1). A fold (geometry.h)
@@ -31,9 +32,9 @@
 // At most P-1 signals go to the coordinator, and exactly P-1 signals down the tree. The longest chain has ceil(log2 P)
 // + 1 signals.
 //
-// A round that waits for all ranks has no signals. The gate of a rank waits only for the rank's own call, by a separate
-// call op, and the collective waits for all gates. With policy deadline, every round begins in this way. If a rank has
-// waited longer than the deadline, it wakes all ranks by the ops above.
+// A round that waits for all ranks has no signals. The gate of a rank waits for a separate call op, which completes
+// only by the rank's own call, and the collective waits for all gates. With policy deadline, every round begins in this
+// way. But a rank that has waited longer than the deadline wakes all ranks by the ops above.
 //
 // The number P-1 is exact until a rank ends the round. A faster rank can signal round t+1 to a rank that is still in
 // round t. The signal sets the receiver's register (op.h) to t+1, which also satisfies round t. So the receive op can
@@ -54,7 +55,7 @@ namespace lsched {
 fragment add_activation(builder& to, const activation& starts, kernel merge, buffer_id target, std::uint64_t count);
 
 /// The cost of the signals. `most`: maximum number of signals, if every rank calls. `least`: number of signals if only
-/// as many ranks call as the policy needs (ranks other than the coordinator, where possible). `hops`: length of the
+/// as many ranks call as the policy needs, and, where possible, the coordinator does not call. `hops`: length of the
 /// longest chain of signals from a call to a gate.
 struct activation_cost {
   std::uint64_t most = 0, least = 0, hops = 0;

@@ -50,8 +50,9 @@ std::vector<tensor> crossing_tensors(const tensor_map& map, block_range block) {
   return crossing;
 }
 
-/// Each block has `parts` parts, numbered over all blocks. parts_of() returns all parts of a block. same_part() returns
-/// the parts that have the same positions in `block` as the parts `kept` have in their block.
+/// Each block has `parts` parts. Parts are indexed consecutively over all blocks. parts_of() returns all parts of a
+/// block. same_part() returns the parts that have the same positions in `block` as the parts `kept` have in their
+/// block.
 block_range parts_of(rank block, rank parts) { return {block * parts, (block + 1) * parts}; }
 block_range same_part(block_range kept, rank block, rank parts) {
   const rank first = kept.first % parts + block * parts;
@@ -191,7 +192,7 @@ void adasum_exchange::add_sums(std::span<const tensor> tensors, const stretch& s
     add_blocks(t, home(t, exchanges.size()), kept, of_blocks, home(t, shared.size()));
 }
 
-/// Appends an op that sets `sums` to zero, the sums over no elements.
+/// Appends an op that sets `sums` to zero, which is the sum over no elements.
 void adasum_exchange::add_nothing(const stretch& sums) {
   const stretch all = parts_in(part_.given(), all_);
   const stretch none{all.at, 0, all.cell, 0};

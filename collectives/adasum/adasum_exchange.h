@@ -59,7 +59,7 @@ class adasum_exchange {
   /// An exchange of sums: this rank has the sums of `own`, a half of `both`, and the partner has the sums of the other
   /// half.
   struct sums_exchange {
-    rank partner = 0;  ///< number of the partner's node
+    rank partner = 0;  ///< index of the partner in `peers`
     std::uint32_t tag = 0;
     block_range both{};
     block_range own{};

@@ -39,7 +39,7 @@ class tensor_map {
   std::vector<element_range> runs_in(element_range part) const;
 
   std::uint64_t cells() const { return starts_.size(); }
-  /// Returns blocks [first, end) of the vector in buffer `in`. `cell` is the number of the vector's first cell.
+  /// Returns blocks [first, end) of the vector in buffer `in`. `cell` is the index of the vector's first cell.
   stretch blocks(buffer_id in, std::uint32_t cell, std::uint64_t first, std::uint64_t end) const;
   element_range range(std::uint64_t first, std::uint64_t end) const { return {blocks_[first], blocks_[end]}; }
   /// Returns the elements `part` of this vector. `part` must begin and end at bounds of tensors, gaps or blocks.
@@ -55,7 +55,8 @@ class tensor_map {
 /// A rank's part of an adaptive sum: vectors, and ops on their tensors.
 class adasum_part : public ordered_part {
  public:
-  /// The place of a vector whose layout is given by the map: the vector's buffer, and the number of its first cell.
+  /// The place of a vector whose layout is given by the map: the vector's buffer, and the index of the vector's first
+  /// cell.
   struct place {
     buffer_id buffer = k_no_buffer;
     std::uint32_t cell = 0;

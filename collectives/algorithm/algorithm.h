@@ -68,7 +68,7 @@ class custom_generator {
   /// Every count must be a multiple of the returned number.
   virtual std::uint64_t count_unit(rank size) const = 0;
   /// `how` is an algorithm (dense or partial) of this generator. Returns an error if the proof of `how` for the request
-  /// failed, so that "auto" must not choose it.
+  /// failed, so that "auto" must not choose `how`.
   virtual std::optional<failure> doubt(const algorithm& how, rank size, const shape& data) const = 0;
 };
 

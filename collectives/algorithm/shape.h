@@ -55,7 +55,7 @@ struct shape {
 
   std::uint64_t segment = 0;  ///< elements per message of a pipelined algorithm; 0: chosen by the algorithm
   rank radix = 0;             ///< radix of trees and of recursive multiplying; 0: chosen by the algorithm
-  /// For each rank: number of its node, for algorithms that use nodes. If empty, there is one node.
+  /// Node id of each rank, for algorithms that use nodes. If empty, there is one node.
   std::vector<rank> nodes{};
   /// True if peers can read input and output directly. If false, some algorithms first copy data to scratch memory,
   /// which peers can read. Ranks may have different values, because messages do not depend on this member.

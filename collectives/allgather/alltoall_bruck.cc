@@ -1,8 +1,8 @@
 // Alltoall by Bruck's algorithm (Bruck and others, 1997), radix 2: ceil(log2 P) messages from each rank instead of P-1.
 //
-// Block i of rank r is the block for rank r + i (mod P). There is a step for each bit k. In one message, a rank sends
-// to rank r + 2^k all blocks whose number i has bit k. So after all steps, block i has moved i ranks. The step of the
-// highest bit is first, because the blocks of this step are adjacent. Each step packs blocks from the locations at
+// Block i of rank r is the block for rank r + i (mod P). There is a step for each bit k. In one message, rank r sends
+// to rank r + 2^k all blocks whose index i has bit k set. So after all steps, block i has moved i ranks. The step of
+// the highest bit is first, because the blocks of this step are adjacent. Each step packs blocks from the locations at
 // which they have arrived. Finally all blocks are copied to their final places.
 //
 // There are P ceil(log2 P) messages, each with about half of a rank's blocks. The algorithm suits short blocks. It is

@@ -6,7 +6,7 @@
 //   spread    allreduce only: the same rounds in reverse order, with finished blocks
 //
 // A phase has ceil(log2 P) rounds, in which each rank sends and receives P-1 blocks in total. Both numbers are minimal,
-// for every P. Block numbers wrap around at P, so in each round, t - s - 1 of the ranks send their message in two
+// for every P. Block indices wrap around at P, so in each round, t - s - 1 of the ranks send their message in two
 // parts. Operands are not in rank order, so the kernel must be commutative. Every block is combined by one expression,
 // so all ranks get the same result, bit for bit.
 #include <algorithm>
@@ -122,7 +122,7 @@ std::uint64_t hops_of(rank size, bool spreads) {
   return longest(0, size);
 }
 
-/// On n - 1 of the ranks, a message of n blocks has two parts, because block numbers wrap around.
+/// On n - 1 of the ranks, a message of n blocks has two parts, because block indices wrap around.
 template <bool spreads>
 cost cost_of_circulant(rank size, const shape& data) {
   const std::uint64_t phases = spreads ? 2 : 1, total = spreads ? data.count : block_offsets(data, size).back();

@@ -30,9 +30,9 @@ constexpr rank multiplying_radix(const shape& data) { return data.radix == 0 ? 4
 
 /// The ranks that take part in an allreduce (the members), numbered from 0.
 struct members {
-  rank self = 0;  ///< number of this rank among the members
+  rank self = 0;  ///< index of this rank among the members
   rank size = 1;
-  std::span<const rank> ranks{};  ///< rank of each member, by number; empty: all ranks of the world
+  std::span<const rank> ranks{};  ///< rank of each member, by index; empty: all ranks of the world
 };
 
 /// Appends an allreduce of `input` into `output` among some ranks. Uses fewer than 64 tags, beginning with `tag`.
@@ -42,8 +42,8 @@ bool add_multiplying(ordered_ops& to, const members& among, rank radix, std::uin
 
 cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape& data);
 
-/// Returns, for each member, the length of the longest chain of messages that leads to its result. `chains[i]` is the
-/// length of the longest chain that leads to the input of member i.
+/// Returns, for each member, the length of the longest chain of messages that leads to the member's result. `chains[i]`
+/// is the length of the longest chain that leads to the input of member i.
 std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::uint64_t> chains);
 
 }  // namespace lsched

@@ -3,9 +3,9 @@
 // allreduces).
 //
 //   gather    the vector has m blocks, where m is the number of ranks of the smallest node; every rank sends block b to
-//             rank number b of its node, which combines block b over the node
-//   exchange  the ranks with number b of all nodes do an allreduce of block b by recursive multiplying
-//   spread    rank number b sends the result of block b to all other ranks of its node
+//             the rank with index b in the same node, which combines block b over the node
+//   exchange  the ranks with index b in their nodes do an allreduce of block b by recursive multiplying
+//   spread    the rank with index b sends the result of block b to all other ranks of its node
 //
 // With N nodes, a node sends and receives about (k-1) log_k N vectors in total, and m of its ranks share these
 // messages. Inside a node, the algorithm is `direct`. The nodes can be any partition of the ranks (shape::nodes), so
@@ -79,8 +79,8 @@ class two_level : ordered_part {
   }
 
   const std::vector<node> nodes_;
-  const std::size_t own_ = place_of(nodes_, self()).number;   ///< number of the node
-  const std::size_t place_ = place_of(nodes_, self()).place;  ///< number of this rank within its node
+  const std::size_t own_ = place_of(nodes_, self()).number;   ///< index of this rank's node
+  const std::size_t place_ = place_of(nodes_, self()).place;  ///< index of this rank within its node
   const std::size_t owners_ = ranks_of_smallest(nodes_);      ///< number of ranks on each node that own a block
 };
 

@@ -87,13 +87,13 @@ item_list gtopk::arrived() {
 
 namespace {
 
-/// The functions that the schedule calls, in the order of a round, as input → output.
+/// The functions that the schedule calls, in the order of a round.
 enum class gtopk_step : std::uint32_t {
-  select,    ///< gradient → this rank's list, its first partial result
-  merge,     ///< the partial result, and a child's → the next partial result
-  learn,     ///< the parent's bitmap → an unused number
-  settle,    ///< the result → the update, after all bitmaps are known
-  survivors  ///< the parent's bitmap, or the root's result → the bitmap for a child; + i: for child i
+  select,    ///< selects this rank's list from the gradient and the residual; the list is the first partial result
+  merge,     ///< adds a child's partial result to this rank's partial result
+  learn,     ///< reads the parent's bitmap; writes no output
+  settle,    ///< converts the result to the update; called after all bitmaps are known
+  survivors  ///< survivors + i: writes the bitmap for child i, which follows from the parent's bitmap or the result
 };
 
 constexpr std::uint32_t number_of(gtopk_step step, std::uint32_t child = 0) {

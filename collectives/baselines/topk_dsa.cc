@@ -116,11 +116,11 @@ std::uint64_t topk_dsa::settle(std::span<const item_list> blocks, std::byte* res
 
 namespace {
 
-/// The functions that the schedule calls, in the order of a round, as input → output.
+/// The functions that the schedule calls, in the order of a round.
 enum class topk_dsa_step : std::uint32_t {
-  select,  ///< gradient → a list for each region
-  reduce,  ///< all ranks' lists for this rank's region → their sum, as a block
-  settle   ///< the blocks of all regions → the update
+  select,  ///< selects items from the gradient and the residual, as a list for each region
+  reduce,  ///< sums the lists of all ranks for this rank's region, and writes the sum as a block
+  settle   ///< converts the blocks of all regions to the update
 };
 
 constexpr std::uint32_t number_of(topk_dsa_step step) { return static_cast<std::uint32_t>(step); }

@@ -19,7 +19,7 @@
 
 namespace lsched {
 
-/// A part of a buffer, which covers cells [cell, cell + cells).
+/// A part of a buffer, and the cells [cell, cell + cells) that this part covers.
 struct stretch {
   region at{};
   std::uint64_t count = 0;
@@ -32,7 +32,7 @@ class ordered_ops {
   /// No op fires before `entry` completes. `to` and `data` must outlive this object.
   ordered_ops(builder& to, const shape& data, op_id entry) : to_(to), data_(data), entry_(entry) {}
 
-  /// Adds `count` cells. Returns the number of the first new cell.
+  /// Adds `count` cells. Returns the index of the first new cell.
   std::uint32_t new_cells(std::uint64_t count);
   /// Returns a new scratch buffer, of the shape's type or of `type`, as a stretch.
   stretch scratch(std::uint64_t count, std::uint64_t cells = 1) { return scratch(data_.type, count, cells); }
@@ -137,8 +137,8 @@ class ordered_part : public rank_call, public ordered_ops {
   stretch blocks_in(buffer_id buffer, std::uint32_t cell, block_range blocks) const;
   stretch in_input(block_range blocks) const { return blocks_in(input(), input_cell_, blocks); }
   stretch in_output(block_range blocks) const { return blocks_in(output(), output_cell_, blocks); }
-  /// Returns the output of a reduce_scatter, which is one block. This stretch covers the cells of all blocks, because
-  /// in place the output can overlap any block of the input.
+  /// Returns the output of a reduce_scatter. The output has the elements of one block, but the returned stretch covers
+  /// the cells of all blocks. The reason is that in place, the output can overlap any block of the input.
   stretch own_output() const;
 
   /// Appends a receive of `count` elements into a new scratch buffer, and returns the buffer.

@@ -34,9 +34,10 @@ struct round_memory {
 /// above the capacity of the schedule, and if the block that this rank sends to itself is longer than the rank's own
 /// recv_counts entry.
 ///
-/// Sides do not overlap if no block can be overwritten before it was sent. If both sides have several blocks, the range
-/// around all blocks of one side must be disjoint from the range of the other side. If one side has a single block, the
-/// blocks must be disjoint, except that the block that a rank sends to itself may have the same address on both sides.
+/// Sides do not overlap if no block can be overwritten before it has been sent. If both sides have several blocks, the
+/// range around all blocks of one side must be disjoint from the range of the other side. If one side has a single
+/// block, the blocks must be disjoint, except that the block that a rank sends to itself may have the same address on
+/// both sides.
 std::optional<failure> read_lists(const schedule& program, const caller_lists& sent, const caller_lists& received,
                                   const round_memory& next);
 

@@ -21,8 +21,9 @@ struct user_operation {
 };
 
 /// The members are named as in lsched_collective_desc, and have the same meaning. Members that the collective does not
-/// use must have their defaults. A member of a type result<…> is a failure if the caller's value is invalid. validate()
-/// returns this failure if the collective uses the member. The caller owns all memory that the request refers to.
+/// use must have their defaults. A member of a type result<…> contains a failure if the caller's value is invalid.
+/// validate() returns this failure if the collective uses the member. The caller owns all memory that the request
+/// refers to.
 struct collective_request {
   std::string_view collective{};  ///< null: the caller has given no name
   std::string_view algorithm{};   ///< null: the library chooses the algorithm, as for "auto"

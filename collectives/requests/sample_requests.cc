@@ -5,7 +5,7 @@
 namespace lsched {
 namespace {
 
-/// Returns count - 1, count, count + 1, count - 1, … for number 0, 1, 2, 3, …, but at least 0.
+/// Returns count - 1, count, count + 1, count - 1, … if `number` is 0, 1, 2, 3, …, but at least 0.
 std::uint64_t uneven(std::uint64_t count, rank number) {
   const std::uint64_t more = count + static_cast<std::uint64_t>(number % 3);
   return more == 0 ? 0 : more - 1;

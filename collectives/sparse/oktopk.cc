@@ -62,8 +62,8 @@ class oktopk_rank {
   void begin_tags(stretch_of_tags which, std::uint32_t number = 0) {
     to_.set_first_tag((static_cast<std::uint32_t>(which) + number) * k_tags_of_one);
   }
-  /// Returns a buffer for pieces of equal shares. The buffer typically stays empty, because the boundaries already
-  /// balance the shares.
+  /// Returns a buffer for the pieces by which ranks make their shares equal (balance.h). Typically, ranks send no items
+  /// to each other, because the boundaries already balance the shares.
   buffer_id pieces() {
     return to_.lists(buffer_role::scratch, items_, ranks_, {.room = gathered_room_, .total = gathered_room_});
   }

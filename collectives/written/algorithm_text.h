@@ -16,7 +16,7 @@ namespace lsched::written {
 
 /// The chunks of a vector that an op accesses: all, one, or a range.
 struct chunks {
-  std::size_t vector = 0;      ///< k_in, k_out, or k_scratch + number
+  std::size_t vector = 0;      ///< k_in, k_out, or k_scratch + index of the scratch vector
   std::size_t at = 0;          ///< offset in the text
   expression first{}, last{};  ///< `first` empty: the whole vector; only `last` empty: the chunk `first`
 };
@@ -41,7 +41,7 @@ struct statement {
   chunks target{};                        ///< chunks that are sent, or written
   std::vector<operand> operands{};        ///< receive, copy: one operand; combine: lower rank's operand first
   message to{};                           ///< send: receiver and channel
-  std::size_t variable = 0;               ///< let, loop: number of the variable
+  std::size_t variable = 0;               ///< let, loop: index of the variable
   std::string name{};                     ///< let, loop: name of the variable
   std::vector<expression> values{};       ///< let: the value; loop: first, last, step; branch: the condition
   std::vector<statement> body{}, rest{};  ///< loop: the body; branch: the body, and the else part
@@ -72,7 +72,7 @@ struct algorithm_text {
   failure refused(std::size_t at, failure why) const;
 };
 
-/// Numbers of the variables that every text has: P, r and root. `root` is 0 if the collective has no root.
+/// Indices of the variables that every text has: P, r and root. The value of `root` is 0 if the collective has no root.
 inline constexpr std::size_t k_ranks = 0, k_self = 1, k_root = 2, k_first_of_text = 3;
 
 inline constexpr std::string_view k_title = "libsched algorithm";

@@ -62,7 +62,7 @@ class expression {
       least,
       most
     } what;
-    std::int64_t operand = 0;  ///< a value, or the number of a variable
+    std::int64_t operand = 0;  ///< a value, or the index of a variable
   };
   expression(std::vector<step> steps, std::size_t at) : steps_(std::move(steps)), at_(at) {}
   static bool apply(step::operation what, std::int64_t x, std::int64_t y, std::int64_t* out);

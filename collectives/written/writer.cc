@@ -17,7 +17,7 @@ constexpr std::int64_t k_most_chunks = 1 << 16;
 constexpr std::int64_t k_most_channels = 1024;
 constexpr std::uint32_t k_most_messages = 1 << 20;  ///< maximum for a channel from one rank to another
 constexpr std::uint32_t k_most_statements = 1 << 22;
-constexpr std::uint64_t k_most_touched = 1 << 24;  ///< maximum number of chunks that all statements together access
+constexpr std::uint64_t k_most_touched = 1 << 24;  ///< maximum number of chunks that all statements of a rank access
 
 /// The location of the chunks of a vector.
 struct layout {

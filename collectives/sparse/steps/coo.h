@@ -27,20 +27,20 @@
 
 namespace lsched {
 
-/// The functions that the schedule calls, in their order, with input → output.
+/// The functions that the schedule calls, in their order.
 enum class coo_step : std::uint32_t {
-  see_indices,   ///< the user's indices → an unused number; stores the address of the indices
-  see_values,    ///< the user's values → an unused number; stores the address of the values
-  sample,        ///< number of items → samples of the items' indices; only if regions are balanced
-  take,          ///< number of items, and samples of all ranks if balanced → a list for each region
-  sum,           ///< all ranks' lists for this rank's region → their sum
-  tally,         ///< the sum → number of its items, and the coo_flaw of this rank's items
-  plan,          ///< the tallies of all ranks → number of items from each rank, or 0 if the round has a flaw
-  keep,          ///< the sum, and all tallies → the same sum, or nothing if the round has a flaw
-  give_indices,  ///< the sums of all regions → the user's indices
-  give_values,   ///< the sums of all regions → the user's values
-  give_count,    ///< the sums of all regions → the user's number of items
-  give_dense     ///< the sums of all regions → the user's vector
+  see_indices,   ///< stores the address of the user's indices; writes no output
+  see_values,    ///< stores the address of the user's values; writes no output
+  sample,        ///< samples the indices of the user's items; called only if regions are balanced
+  take,          ///< writes a list for each region, after it has set the boundaries if regions are balanced
+  sum,           ///< sums the lists of all ranks for this rank's region
+  tally,         ///< writes the number of items of the sum, and the coo_flaw of this rank's items
+  plan,          ///< from the tallies of all ranks, writes the length of each rank's sum, or 0 if the round has a flaw
+  keep,          ///< empties the list of the sum if the round has a flaw
+  give_indices,  ///< writes the indices of the sums of all regions to the user's memory
+  give_values,   ///< writes the values of these sums to the user's memory
+  give_count,    ///< writes the number of items of these sums to the user's memory
+  give_dense     ///< writes these sums to the user's vector
 };
 
 /// Number of words of a tally (the output of step `tally`).

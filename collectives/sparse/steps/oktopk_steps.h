@@ -31,23 +31,22 @@
 
 namespace lsched {
 
-/// The functions that schedules of Ok-Topk call, in their order, with input → output. They are the steps, and copies
-/// between steps.
+/// The functions that schedules of Ok-Topk call, in their order. They are the steps, and copies between steps.
 enum class oktopk_step : std::uint32_t {
-  select,           ///< gradient → the largest elements of the residual, one list
-  count_positions,  ///< selected → counters, or boundaries, for a sum over all ranks
-  set_boundaries,   ///< sums of these numbers over all ranks → an unused number
-  count_drift,      ///< selected → counters of the parts of regions, for a sum over all ranks
-  follow_drift,     ///< sums of these counters over all ranks → an unused number
-  split,            ///< selected → a list for the owner of each region
-  add,              ///< all ranks' lists for this rank's region → their sums
-  count_sums,       ///< pass i is count_sums + i: sums, and all ranks' counters of the previous pass → counters
-  tally = count_sums + 8,  ///< sums, and counters of the last pass → magnitude_tally of this rank
-  plan,                    ///< the tallies of all ranks → number of items from each rank
-  shares,                  ///< the tallies of all ranks → lengths of all shares
-  cut,                     ///< sums, and the tallies of all ranks → a piece for each rank
-  share,                   ///< pieces from all ranks → this rank's share of the result
-  settle                   ///< shares → the update
+  select,           ///< adds the gradient to the residual, and writes the largest elements of the residual as a list
+  count_positions,  ///< writes this rank's counters (or quantiles) of the positions of the selected items
+  set_boundaries,   ///< sets the boundaries from the sums of these numbers over all ranks; writes no output
+  count_drift,      ///< writes the number of selected items in each part of a region
+  follow_drift,     ///< adjusts the boundaries by the sums of these numbers over all ranks; writes no output
+  split,            ///< divides the selected items into a list for the owner of each region
+  add,              ///< sums the lists of all ranks for this rank's region (fold)
+  count_sums,       ///< count_sums + i is pass i: counts this rank's sums by magnitude (count_magnitudes)
+  tally = count_sums + 8,  ///< writes this rank's magnitude_tally, from the counters of the last pass
+  plan,                    ///< writes the number of items of this rank's share that come from each owner
+  shares,                  ///< writes the lengths of the shares of all ranks
+  cut,                     ///< cuts the sums that this rank keeps into a piece for each rank
+  share,                   ///< joins the pieces from all ranks to this rank's share of the result
+  settle                   ///< converts the shares of all ranks to the update
 };
 
 constexpr std::uint32_t number_of(oktopk_step step, unsigned pass = 0) {

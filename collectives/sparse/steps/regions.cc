@@ -52,7 +52,7 @@ class division {
   /// Returns the end of part i, relative to the start of the region.
   std::uint64_t end(std::uint64_t i) const {
     if (parts_ == width_) return i + 1;
-    const std::uint64_t before = i + 1, behind = parts_ - before;  // numbers of parts up to and after this end
+    const std::uint64_t before = i + 1, behind = parts_ - before;  // numbers of parts before and behind this end
     if (behind == 0) return width_;
     if (behind <= outer_) return at(k_whole - outermost(behind));
     return at(before <= outer_ ? outermost(before) : equal_ * (before - outer_));

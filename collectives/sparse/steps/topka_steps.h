@@ -52,10 +52,10 @@ class topka : public round_end {
   region_sum sum_;
 };
 
-/// The numbers of the functions that TopkA's schedule calls, in the order of a round, as input → output.
+/// The functions that TopkA's schedule calls, in the order of a round.
 enum class topka_step : std::uint32_t {
-  select,  ///< gradient → the list that this rank sends
-  settle   ///< the lists of all ranks → the update
+  select,  ///< selects the list that this rank sends from the gradient and the residual
+  settle   ///< converts the lists of all ranks to the update
 };
 
 class topka_functions final : public functions_of_steps<topka> {
