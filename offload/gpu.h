@@ -22,7 +22,7 @@ struct gpu_choice {
   std::int32_t number = -1;
   std::uint32_t local_rank = 0;  ///< index of this rank among the ranks of its machine
   peer_reads peers = peer_reads::own;
-  /// If true, and if the device supports such waits, streams wait for rounds. If not, the host waits.
+  /// If true, and if the device supports such waits, streams wait for rounds. Otherwise the host waits.
   bool streams_wait = true;
   std::uint64_t staging_bytes = 0;  ///< initial size of pinned memory for messages; more is allocated on demand
 };

@@ -89,9 +89,9 @@ class joined_world {
 
   /// Moves a session of the world `from`, which has lost ranks, to this world. The old instances fail and are removed.
   /// The instances of the request `anew()` replace them. All members of this world must call this function. If the
-  /// session has moved, sets `*made` to its new instances. If the old instances cannot be removed after that, also
-  /// returns this failure. Returns ARGUMENT, on this rank only, if a rank of this world is not in `from`, or if the
-  /// worlds are not two worlds of one process. All other failures occur on all members. Any thread.
+  /// session has moved, sets `*made` to the session's new instances, even if the old instances then cannot be removed
+  /// and this function returns that failure. Returns ARGUMENT, on this rank only, if a rank of this world is not in
+  /// `from`, or if the worlds are not two worlds of one process. All other failures occur on all members. Any thread.
   std::optional<failure> carry(session& moved, joined_world& from, const request_maker& anew, queued_commit* made);
 
   /// Cancels instances on all ranks (docs/reference/cancel.md); ignores null pointers. Then waits until the buffers of

@@ -34,7 +34,7 @@ void expect_threads(unsigned number) {
 }  // namespace
 
 // The arena has no slot for the submitting thread, which continues to poll. By default, oneTBB uses one worker less
-// than there are cores. If the lane has more workers, `limit` raises this limit.
+// than there are cores. If the lane has more workers, `limit` raises this default.
 struct tbb_lane::arena {
   explicit arena(unsigned workers) : places(static_cast<int>(workers), 0) {
     if (static_cast<int>(workers) >= oneapi::tbb::info::default_concurrency())

@@ -24,7 +24,7 @@ class device_area {
   device_area& operator=(const device_area&) = delete;
 
   std::span<std::byte> memory() const { return {reinterpret_cast<std::byte*>(address_), bytes_}; }
-  /// Returns the descriptor by which other processes can open the memory, or -1 if there is none.
+  /// Returns the descriptor by which other processes can open the memory, or -1 if the memory has no descriptor.
   int descriptor() const { return descriptor_; }
 
  private:

@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-// A location encodes the number of an area, counted from 1, and an offset in the area.
+// A location encodes the index of an area, counted from 1, and an offset in the area.
 constexpr int k_offset_bits = 48;
 constexpr std::uint64_t k_offsets = std::uint64_t{1} << k_offset_bits;
 
@@ -30,7 +30,7 @@ exposed_area peer_memory::described(std::span<const std::byte> memory) const {
   return what;
 }
 
-/// Exposes the area under the first free number that is not below `first`. Returns false on failure.
+/// Exposes the area under the first free index that is not below `first`. Returns false on failure.
 bool peer_memory::tell(std::size_t first, const exposed_area& what, const shown_area& mine) {
   const auto free = std::find_if(shown_.begin() + static_cast<std::ptrdiff_t>(first), shown_.end(),
                                  [](const shown_area& one) { return one.memory.empty(); });
@@ -68,7 +68,7 @@ std::uint64_t peer_memory::expose(const std::byte* memory, std::uint64_t bytes) 
   return place_of(static_cast<std::size_t>(found - shown_.begin()), found->memory, memory);
 }
 
-// A foreign area never gets number 0, because peers open area 0 to test whether they can read this device's memory.
+// A foreign area never gets index 0, because peers open area 0 to test whether they can read this device's memory.
 bool peer_memory::expose_foreign(const cuda_allocation& whole) {
   const cuda_scope here(in_);
   CUipcMemHandle handle{};

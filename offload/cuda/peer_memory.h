@@ -40,8 +40,8 @@ class peer_memory final : public device_peers {
   /// Hides all areas. Must be called before this rank's device memory is freed.
   void hide_all();
 
-  /// Returns true if this rank can read device memory of rank `home`. For this, this rank must be able to open the
-  /// first area of `home`, and all areas of peers that it could not open at the last attempt.
+  /// Returns true if this rank can read device memory of rank `home`. This requires that this rank can open the first
+  /// area of `home`, and every area of a peer that this rank failed to open at the last attempt.
   bool reads(rank home) override;
 
   /// Opens the memory for which expose() has returned the location `where` on rank `home`. Returns null if the peer
@@ -57,10 +57,10 @@ class peer_memory final : public device_peers {
   void keep_all() { closer_.keep_all(); }
 
  private:
-  /// An area that this rank exposes. If `memory` is empty, the number of the area is free.
+  /// An area that this rank exposes. If `memory` is empty, the index of the area is free.
   struct shown_area {
     std::span<const std::byte> memory;
-    unsigned long long allocation = 0;  ///< foreign memory: the driver's number of the allocation; else 0
+    unsigned long long allocation = 0;  ///< foreign memory: the driver's id of the allocation; else 0
     std::uint64_t users = 0;            ///< foreign memory: expose() calls minus hide() calls
   };
   /// The import of a peer's area. `serial` identifies the exposure from which the import was opened.
@@ -81,7 +81,7 @@ class peer_memory final : public device_peers {
   cuda_health& health_;
   endpoint& net_;
   const peer_reads which_;
-  std::array<shown_area, exposed_area::k_most> shown_;  ///< exposed areas, by number
+  std::array<shown_area, exposed_area::k_most> shown_;  ///< exposed areas, by index
   import_closer closer_;
   std::map<area_name, opened_area> opened_;
   std::vector<area_name> failed_;  ///< areas that could not be opened at the last attempt

@@ -25,8 +25,8 @@ failure lacks_segment(const launch& where) {
 }
 
 /// Makes the kernel kill this process when its launcher ends, even if the launcher is not its parent. The launcher has
-/// set the signal of the descriptor to SIGKILL (F_SETSIG), by which this function recognizes the descriptor. The
-/// function makes this process the receiver of that signal (F_SETOWN).
+/// set the signal of its descriptor to SIGKILL (F_SETSIG). This function recognizes the descriptor by that signal, and
+/// makes this process the receiver of the signal (F_SETOWN).
 std::optional<failure> end_with_launcher(int descriptor) {
   if (fcntl(descriptor, F_GETSIG) != SIGKILL)
     return failure{status::argument, std::string(k_run_launcher) +

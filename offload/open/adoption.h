@@ -16,11 +16,11 @@ namespace lsched {
 /// segment is for another number of ranks.
 result<std::shared_ptr<shm_segment>> adopt_segment(const launch& where);
 
-/// Returns the process that has created a pair of sockets, of which `socket` is one, or 0 if that process is in another
+/// Returns the process that has created `socket` as one of a pair of sockets, or 0 if that process is in another
 /// process name space.
 std::int32_t creator_of(int socket);
 
-/// Returns the failure of a process that process `starter`, the rank in `where`, has started.
+/// Returns the failure for a process that was started by process `starter`, which is the rank in `where`.
 failure not_a_rank(const launch& where, std::int32_t starter);
 
 /// Makes this process the rank in `where`, whose descriptor is the socket of the exchange (launch_exchange.h). Programs

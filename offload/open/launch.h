@@ -10,7 +10,7 @@ namespace lsched {
 
 /// Variables that `lsched run` sets: the descriptor of the shared segment or of the socket to the launcher
 /// (launch_exchange.h), the rank, and the number of ranks. The launcher may also set k_run_launcher, a descriptor of
-/// the launcher's pipe. A process that opens the world asks the kernel to kill it when that pipe closes.
+/// the launcher's pipe. A process that opens the world asks the kernel to kill the process when that pipe closes.
 inline constexpr const char* k_run_descriptor = "LSCHED_RUN_FD";
 inline constexpr const char* k_run_rank = "LSCHED_RUN_RANK";
 inline constexpr const char* k_run_size = "LSCHED_RUN_SIZE";

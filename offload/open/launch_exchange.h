@@ -18,7 +18,7 @@
 namespace lsched {
 
 struct exchange_request {
-  std::uint32_t limit_ms;  ///< time after which the command stops to wait for other ranks
+  std::uint32_t limit_ms;  ///< time after which the command no longer waits for other ranks
   std::array<std::byte, k_exchanged_bytes> record;
 };
 

@@ -151,7 +151,7 @@ class node_opening {
   }
 
  private:
-  /// Notes, for texts, the addresses by which this rank is connected to ranks of other nodes.
+  /// Stores the addresses by which this rank is connected to ranks of other nodes. The addresses are shown in texts.
   void note_hosts(const std::vector<net_sockets>& sockets) {
     around_.hosts.resize(sockets.size());
     for (std::size_t r = 0; r < sockets.size(); ++r) {

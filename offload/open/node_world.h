@@ -18,8 +18,8 @@
 namespace lsched {
 
 /// Opens a world by a rendezvous of processes on any hosts. `build` names the library's build. If `how` is a failure,
-/// this rank takes part in the rendezvous, so that the other ranks fail too. With ranks_per_node, groups of ranks
-/// of one host share no memory with each other, and act as hosts.
+/// this rank takes part in the rendezvous, so that the other ranks fail too. If how->ranks_per_node is set, the ranks
+/// of a host form groups that share no memory with each other, and each group acts as a host.
 result<opened_rank> open_by_rendezvous(const world& place, std::string_view build, const exchange_function& exchange,
                                        const result<segment_options>& how);
 

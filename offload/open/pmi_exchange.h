@@ -1,4 +1,5 @@
-// The exchange of ranks that a process manager of MPI has started, by the wire protocol PMI-1 and without a library.
+// The exchange (rendezvous.h) among ranks that a process manager of MPI has started. The exchange uses the wire
+// protocol PMI-1, without a library.
 //
 // MPICH's mpiexec gives each process a socket, PMI_FD, on which each request is a line such as "cmd=get kvsname=kvs_0
 // key=k", and so is each answer. For an exchange, each rank puts its record, enters a barrier, and gets the records of

@@ -1,4 +1,5 @@
-// Ways to open a world whose ranks share a segment that exists before they open: alone, as threads, from `lsched run`.
+// Ways to open a world whose ranks share a segment that exists before they open the world: alone, as threads, from
+// `lsched run`.
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,7 @@ struct segment_options {
   std::uint64_t region_bytes = 0;            ///< 0: the default of this machine (shm_segment.h)
   std::string recorder{};                    ///< file for `lsched postmortem`; empty: none
   std::chrono::nanoseconds start_timeout{};  ///< timeout of the wait for all ranks to open the world
-  std::chrono::nanoseconds connect_timeout = std::chrono::seconds(60);  ///< of connections, once all ranks have met
+  std::chrono::nanoseconds connect_timeout = std::chrono::seconds(60);  ///< timeout of connections after all ranks met
   shm_options shm{};
   rank ranks_per_node = 0;        ///< number of consecutive ranks that are treated as a node, for tests; 0: real nodes
   net_interfaces interfaces{};    ///< the network between hosts

@@ -57,8 +57,8 @@ inline constexpr int k_least_cuda_driver = 12000;
   NAME(cuEventRecord, 2000)                      \
   NAME(cuEventQuery, 2000)
 
-// Functions that some drivers or machines lack. Only benchmarks and tests call the last three. The pointer to a missing
-// function is null.
+// Functions that some drivers or machines lack. Only benchmarks and tests call the last three functions. The pointer to
+// a missing function is null.
 #define LSCHED_CUDA_OPTIONAL_FUNCTIONS(NAME)  \
   NAME(cuFuncLoad, 12040)                     \
   NAME(cuIpcGetMemHandle, 4010)               \

@@ -20,7 +20,7 @@ result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t numbe
 
 struct cuda_allocation {
   std::span<const std::byte> memory;
-  unsigned long long number = 0;  ///< driver's number of the allocation, never reused in this process
+  unsigned long long number = 0;  ///< driver's id of the allocation, never reused in this process
 };
 
 /// Returns the allocation that contains the device address `memory`, or nothing if the driver does not know the

@@ -8,14 +8,14 @@
 namespace lsched {
 namespace {
 
-/// Returns a number for this thread's per-thread default stream. The number is odd, so it differs from all handles.
+/// Returns an id for this thread's per-thread default stream. The id is odd, so it differs from all handles.
 std::uintptr_t number_of_thread() {
   static std::atomic<std::uintptr_t> next{3};
   thread_local const std::uintptr_t mine = next.fetch_add(2);
   return mine;
 }
 
-/// Returns a number that identifies a stream. Null and CU_STREAM_LEGACY are the same stream.
+/// Returns the id of a stream. Null and CU_STREAM_LEGACY are the same stream.
 std::uintptr_t number_of(CUstream stream) {
   if (stream == CU_STREAM_PER_THREAD) return number_of_thread();
   return stream == CU_STREAM_LEGACY ? 0 : reinterpret_cast<std::uintptr_t>(stream);

@@ -49,7 +49,8 @@ class stream_limit {
   std::mutex trial_;
   std::atomic<std::size_t> most_{k_most_tried};
   std::mutex guard_;
-  std::array<wait, 256> waits_;  ///< the first number_ are in use, one for each stream and word; some may have ended
+  std::array<wait, 256> waits_;  ///< the first number_ elements are in use, one for each stream and word; some of these
+                                 ///< waits may have ended
   std::size_t number_ = 0;
 };
 
