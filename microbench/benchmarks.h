@@ -3,7 +3,7 @@
 //
 // Every rank of a runtime calls an entry point with equal options, which the command line has validated. An entry point
 // returns the exit status: 0, or 1 if a result was wrong. If every rank has the same error and the world stays usable,
-// it throws `agreed`. For all other errors, it throws `failed`.
+// the entry point throws `agreed`. For all other errors, the entry point throws `failed`.
 #pragma once
 
 #include <cstdint>

@@ -134,7 +134,7 @@ class contest {
     return cells_.emplace_back(cell{.keys = std::move(keys), .run = std::move(job)});
   }
 
-  /// Makes the cell fill its buffers before each block, and count wrong results by `errors`.
+  /// Makes the cell fill its buffers before each block, and count wrong results by calls of `errors`.
   void bind(cell& made, const memory& buffers, std::function<double()> errors) {
     made.in_place = buffers.is_in_place();
     made.keys.update({{"in_place", made.in_place}, {"buffers", buffers.kind}});

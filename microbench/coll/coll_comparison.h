@@ -56,7 +56,7 @@ class coll_comparison {
   using place = std::tuple<std::size_t, std::string, int, bool, bool, std::uint64_t>;
   void add(const result& line, std::set<std::string>& seen);
 
-  std::map<place, std::map<std::pair<std::string, std::size_t>, sighting>> sightings_;  ///< by MPI, launch number
+  std::map<place, std::map<std::pair<std::string, std::size_t>, sighting>> sightings_;  ///< by MPI and launch
   std::size_t launches_ = 0;
 };
 

@@ -25,8 +25,9 @@ struct winner {
   result row;
 };
 
-/// Returns the fastest algorithms in ascending order of bytes. Only malloc'd buffers are considered, because most
-/// callers use such buffers. The time of an algorithm is the time of its faster form.
+/// Returns the fastest algorithm for each measured size, in ascending order of sizes. Only malloc'd buffers are
+/// considered, because most callers use such buffers. If an algorithm was measured both in place and with separate
+/// buffers, the shorter of the two times counts.
 std::vector<winner> winners_of(const collective& kind, int size, const std::vector<result>& rows) {
   std::vector<winner> best;
   for (const result& row : rows) {

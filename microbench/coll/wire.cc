@@ -15,7 +15,7 @@ lsched_node node_of(const team& ranks, int rank) {
   return node;
 }
 
-/// Messages between two ranks, each of which is sent after the previous one has arrived.
+/// Messages between two ranks. Each message is sent after the previous message has arrived.
 struct conversation {
   int messages;  ///< even, so that rank 0 receives the last message
   std::uint64_t bytes;

@@ -29,8 +29,8 @@ ADVICE = MOST
 
 
 class RoundsTwin(Twin):
-    """A loop by rounds, in virtual time. A call is for the round that is open at that time. The loop ends with round
-    `task.steps`."""
+    """A loop by rounds, in virtual time. A call is for the round that is open at the time of the call. The loop ends
+    with round `task.steps`."""
 
     def __init__(self, task: Task, activation: str) -> None:
         name, _, every = activation.partition("+every(")

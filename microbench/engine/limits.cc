@@ -2,8 +2,8 @@
 // collectives of two ranks. Two threads, each bound to a core, do the same work at the same time. A phase lasts until
 // both threads have finished.
 //
-//     copy        from an own buffer to another own buffer
-//     take over   the sum of an own buffer and a buffer that the other thread has just written, into an own buffer
+//     copy        from one buffer of the thread to another buffer of the thread
+//     take over   the sum of a buffer of the thread and a buffer that the other thread has just written
 //     look        the same sum with a buffer of the other thread that is never written, so that both caches may keep it
 //     hand over   a copy into a buffer that the other thread has just read
 //

@@ -18,8 +18,8 @@ struct schedule_volume {
   moved_bytes sent, received;
 };
 
-/// Returns the volume of a round in which every guard on the number of the round is true. Lists have their typical
-/// length, so messages of lists that are typically empty are not counted.
+/// Returns the volume of a round in which every guard (a condition on the round number, schedule.h) is true. Lists have
+/// their typical length, so messages of lists that are typically empty are not counted.
 schedule_volume volume_of(const schedule& program);
 
 }  // namespace lsched

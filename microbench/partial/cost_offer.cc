@@ -6,8 +6,9 @@
 //     merge    full; the other ranks do not call, so earlier offers are pending, and the offer is added to them
 //
 // A pass is a plain loop over the gradient without the library: a copy, or in the case of merge an addition. The times
-// of a pass and of an offer are measured in turn: in alternate rounds, or in the case of merge one after the other.
-// Both read the same gradient, and write to several buffers in turn. Their difference in time is the library's cost.
+// of a pass and of an offer are measured in turn: in alternate rounds, or in the case of merge one after the other. A
+// pass and an offer read the same gradient, and write to several buffers in turn. The difference between their times is
+// the library's cost.
 #include <array>
 #include <cstring>
 #include <functional>

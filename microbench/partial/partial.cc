@@ -44,8 +44,8 @@ start_skew skew_named(std::string_view name, double mean_ms, int ranks) {
   return skew;
 }
 
-/// Returns a simulated machine with the costs that algorithm selection by `auto` assumes. Ranks share memory, and each
-/// rank has its own core.
+/// Returns a machine description for the simulator, with the costs that algorithm selection by `auto` assumes. Ranks
+/// share memory, and each rank has its own core.
 machine shared_memory() {
   const wire_costs near = topology{}.near;
   const auto ps = [](double ns) { return rounded(ns * 1e3); };

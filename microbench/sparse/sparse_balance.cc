@@ -34,8 +34,8 @@ void count_by_region(item_list list, std::span<const std::uint64_t> boundaries, 
   }
 }
 
-/// Returns the words that a rank moves per round to find the regions of a rule. The words are u64 counters, which are
-/// combined by recursive doubling.
+/// Returns the number of 4-byte words that a rank sends in a round, on average, to determine the regions by `rule`. The
+/// ranks add up u64 counters by recursive doubling.
 double counter_words_of(region_rule rule, sparse_problem problem) {
   problem.boundaries = rule == averaged ? boundary_rule::averaged : boundary_rule::pooled;
   double counters = 0;
@@ -50,8 +50,8 @@ std::uint64_t k_of(const balance_options& options) {
   return std::max<std::uint64_t>(1, k);
 }
 
-/// The words of 4 bytes that the busiest rank of a round moves with a rule. `first` is the number in round 1, when
-/// residuals are zero. `sum` is the sum over the later half of the rounds. `most` is the maximum over all rounds.
+/// The numbers of 4-byte words that the busiest rank of a round moves with a rule. `first` is the number in round 1, in
+/// which residuals are zero. `sum` is the sum over the later half of the rounds. `most` is the maximum over all rounds.
 struct balance_counts {
   double first = 0, sum = 0, most = 0;
   std::uint64_t balanced_rounds = 0;
