@@ -90,8 +90,8 @@ std::optional<failure> agree(MPI_Comm comm, const std::optional<failure>& own) {
 // --- the library -------------------------------------------------------------------------------------------
 
 std::string mpi_library() {
-  // The library may be another implementation than that of the header, whose limit may be too small. MPICH has the
-  // largest limit.
+  // The loaded library may be of another implementation than the header. In this case the header's limit may be too
+  // small, so the buffer has the size of MPICH's limit, which is the largest.
   std::array<char, std::max(MPI_MAX_LIBRARY_VERSION_STRING, 8192)> text{};
   int length = 0;
   if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";

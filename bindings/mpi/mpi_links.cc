@@ -129,8 +129,8 @@ std::vector<link_id> mpi_links::sorted(const block& held) const {
   return ordered;
 }
 
-// Assigns numbers to the control edges of an instance, separately for each peer and direction. Both ranks compute the
-// same numbers without a message, so records can be handled as soon as this rank has attached the instance.
+// Assigns indices to the control edges of an instance, separately for each peer and direction. Both ranks compute the
+// same indices without a message, so records can be handled as soon as this rank has attached the instance.
 void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
   std::unordered_map<rank, std::uint32_t> sent;
   for (const link_id link : sorted(held)) {
@@ -140,7 +140,7 @@ void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
     if (receives_control_for(state.spec, state.credits)) with.receivers[id].push_back(link);
   }
   for (const auto& [peer, more] : sent) {
-    // Capacity is reserved in addition to the records in the table, which may belong to detached links.
+    // The records in the table may belong to detached links, so the capacity is reserved in addition to these records.
     std::size_t senders = 3;  // the last record, a cancellation, and the answer to a cancellation
     for (const mpi_link& state : links_)
       if (state.is_live && state.spec.peer == peer && sends_control_for(state.spec, state.credits)) ++senders;

@@ -35,7 +35,7 @@ struct header {
   std::uint64_t bytes;
   contributor_count tally;
   std::uint32_t null;
-  std::uint32_t instance;  ///< number of the instance on the receiver
+  std::uint32_t instance;  ///< id of the instance on the receiver
   std::uint32_t unused[6];
 };
 static_assert(sizeof(header) == 64);
@@ -71,7 +71,7 @@ constexpr bool receives_control_for(const edge_spec& edge, bool credits) {
 /// address.
 struct mpi_stream {
   struct control_record {
-    std::uint32_t instance;  ///< number of the instance on the receiver
+    std::uint32_t instance;  ///< id of the instance on the receiver
     std::uint32_t index;     ///< index among the control edges of the instance in this direction
     std::uint64_t value;
   };
@@ -83,7 +83,7 @@ struct mpi_stream {
   static constexpr std::uint32_t k_answered = k_last - 3;
   static constexpr std::size_t k_batch_records = 64;
 
-  /// Returns the `value` for k_cancelled: the reason, and the number of the instance on the sender.
+  /// Returns the `value` for k_cancelled: the reason, and the id of the instance on the sender.
   static constexpr std::uint64_t pack(const end_reason& reason, std::uint32_t own_instance) {
     return std::uint64_t{own_instance} << 32 | reason.packed();
   }
@@ -128,7 +128,7 @@ struct mpi_link {
 
   edge_spec spec{};
   std::uint32_t own_instance = 0;
-  std::uint32_t instance = 0;  ///< number of the instance on the peer; set by link()
+  std::uint32_t instance = 0;  ///< id of the instance on the peer; set by link()
   bool credits = false;
   bool is_live = false;  ///< false after abandon or detach; MPI may still use the link's memory
   int tag = 0;
@@ -177,7 +177,7 @@ class mpi_links {
   bool is_unlinked(std::uint32_t id) const;
   std::size_t members_of(std::uint32_t id) const { return blocks_.at(id).members.size(); }
 
-  /// Links an instance: stores the number that the instance has on each peer, and the tags that the peers have chosen.
+  /// Links an instance: stores the id that the instance has on each peer, and the tags that the peers have chosen.
   void link(std::uint32_t id, std::span<const member_address> all);
 
   /// Returns, for each peer of an attached instance, one link to that peer.

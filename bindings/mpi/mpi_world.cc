@@ -151,8 +151,8 @@ result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::ve
 
 using opened_endpoint = result<std::unique_ptr<endpoint>>;
 
-/// Opens the suitable endpoint. Sets `lowest` to the lowest rank that shares memory with this rank, if any other rank
-/// does.
+/// Opens the suitable endpoint. Sets `lowest` to the lowest rank that shares memory with this rank, if there is such
+/// another rank.
 opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_options& options, neighbourhood& found,
                               rank& lowest) {
   const auto [self, size] = far->place();
