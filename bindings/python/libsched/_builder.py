@@ -79,9 +79,9 @@ class Builder(_core.Builder):
         with to.commit(inputs=[x], outputs=[y]) as ring:
             ring.run()
 
-    A Buffer stands for the region of all its elements. Each function that adds an op returns the number of the op.
-    `after` lists the numbers of ops that must complete before the new op starts. For each peer and direction, a tag may
-    be used only once. commit() reports errors in peers, bounds and tags.
+    A Buffer stands for the region of all its elements. Each function that adds an op returns the id of the op. `after`
+    lists the ids of ops that must complete before the new op starts. For each peer and direction, a tag may be used
+    only once. commit() reports errors in peers, bounds and tags.
     """
 
     def __init__(self, world: World | None = None, name: str | None = None, *, rank: int = 0, ranks: int = 0) -> None:
@@ -100,7 +100,7 @@ class Builder(_core.Builder):
         self.world = world
         self._inputs: list[tuple[int, int, str]] = []  # count, dtype and kind of each input
         self._outputs: list[tuple[int, int, str]] = []
-        self._kinds: dict[int, str] = {}  # key: number of the buffer
+        self._kinds: dict[int, str] = {}  # key: index of the buffer
 
     def input(self, dtype: Any, count: int) -> Buffer:
         """Declares a buffer that ops only read. commit() binds the inputs in the order of declaration."""

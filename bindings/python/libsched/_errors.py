@@ -9,7 +9,7 @@ class Error(RuntimeError):
     Attributes:
         status: the name of the status in lsched.h, for example "LSCHED_ERR_PEER".
         rank: the rank that is at fault or missing; None if it is not known.
-        op: the number of the op of the schedule; None if the error concerns no op.
+        op: the id of the op in the schedule; None if the error concerns no op.
         round: the number of the round; None if the error concerns no round.
         text: the message, one sentence.
     """
@@ -52,7 +52,7 @@ class NoMemory(Error, MemoryError):
 
 
 class PeerLost(Error, ConnectionError):
-    """A rank has died or has closed the world. `rank` is its number."""
+    """A rank has died or has closed the world. `rank` is that rank."""
 
 
 class Timeout(Error, TimeoutError):
@@ -68,7 +68,7 @@ class NotFinite(Error, ArithmeticError):
 
 
 class Cancelled(Error):
-    """A rank has cancelled the schedule. `rank` is its number."""
+    """A rank has cancelled the schedule. `rank` is that rank."""
 
 
 class DeviceError(Error):

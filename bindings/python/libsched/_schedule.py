@@ -193,8 +193,8 @@ class Schedule(_core.Schedule):
     def close(self, timeout: float | None = None) -> None:
         """Closes the schedule.
 
-        Later calls of close() have no effect. The call is local, except for a partial schedule: there it is collective
-        and waits for all ranks. Raises Busy while a round runs: wait for the round, or call cancel(). Also raises Busy
+        Later calls of close() have no effect. The call is local. But for a partial schedule, the call is collective and
+        waits for all ranks. Raises Busy while a round runs: wait for the round, or call cancel(). Also raises Busy
         while an array refers to memory of the schedule. After a Timeout the schedule is still open: call again.
         """
         if not self.is_open:

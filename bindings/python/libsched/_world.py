@@ -159,7 +159,7 @@ class World(_core.World):
     def node_of(self, rank: int | None = None) -> dict[str, int]:
         """Returns the place of a rank, by default this rank.
 
-        number       number of the node
+        number       index of the node
         place        place of the rank on the node
         ranks        ranks on the node
         nodes        nodes of the world
@@ -168,7 +168,7 @@ class World(_core.World):
         return self._node_of(self.rank if rank is None else rank)
 
     def rank_in(self, rank: int, other: World) -> int | None:
-        """Returns the number of `rank` in another world of this process, or None if `rank` is not in that world."""
+        """Returns the rank that `rank` has in `other`, a world of this process, or None if `rank` is not in `other`."""
         found = self._rank_in(rank, other)
         return None if found < 0 else found
 
@@ -236,7 +236,7 @@ class World(_core.World):
                     host_waits: bool | None = None) -> None:
         """Attaches a CUDA device, so that arrays of this rank may be in device memory (docs/reference/device.md).
 
-        device         number of the device; None: LSCHED_CUDA_DEVICE, or the device of the caller's current context, or
+        device         index of the device; None: LSCHED_CUDA_DEVICE, or the device of the caller's current context, or
                        else the rank's place on its machine, modulo the number of devices
         staging_bytes  size of one allocation of pinned host memory for messages; 0: 64 MiB
         host_waits     True: Ticket.wait_on_stream() waits in the host, even if streams could wait; None:
@@ -287,9 +287,9 @@ class World(_core.World):
         algorithm      a name that `lsched list` shows; None: the library chooses
         depth          number of rounds that may be outstanding at once, up to 8 (Schedule.start_with); 0: one
 
-        The application must not use the arrays while a round runs. The schedule keeps the arrays alive until it is
-        closed. Collective; blocks until all ranks have called allreduce(). Raises ArgumentError, Mismatch (ranks
-        disagree), Timeout and PeerLost.
+        The application must not use the arrays while a round runs. The schedule keeps the arrays alive until the
+        schedule is closed. Collective; blocks until all ranks have called allreduce(). Raises ArgumentError, Mismatch
+        (ranks disagree), Timeout and PeerLost.
         """
         return self._elementwise("allreduce", input, output, op, divisor=divisor, algorithm=algorithm, dtype=dtype,
                                  depth=depth)

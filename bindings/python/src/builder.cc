@@ -12,7 +12,7 @@ namespace {
 
 using addresses = std::vector<address>;
 
-/// A region of a buffer: number of the slot, offset and count.
+/// A region of a buffer: index of the slot, offset and count.
 using part = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
 lsched_region region_of(const part& one) { return {{std::get<0>(one)}, std::get<1>(one), std::get<2>(one)}; }
 
@@ -43,7 +43,7 @@ std::uint32_t slot(const builder& to, int dtype, std::uint64_t count) {
   return made.id;
 }
 
-/// Returns the number of the op that `add` has appended.
+/// Returns the id of the op that `add` has appended.
 template <class Add>
 std::uint32_t appended(const builder& to, Add&& add) {
   lsched_op made{};

@@ -16,8 +16,8 @@ using words = std::optional<std::string>;
 
 const char* text_of(const words& given) { return given ? given->c_str() : nullptr; }
 
-/// The request of a collective, without its name and memory. The numbers are the members of lsched_collective_desc. The
-/// other members here replace the pointers of that struct.
+/// The request of a collective, without its name and memory. The numeric members are those of lsched_collective_desc.
+/// The other members of this struct replace the pointers of that desc.
 struct request : lsched_collective_desc {
   request() : lsched_collective_desc{.struct_size = sizeof(lsched_collective_desc)} {}
 

@@ -38,8 +38,9 @@ address opened(const wishes& how) {
                     lsched_world_close));
 }
 
-/// If a launcher whose world cannot be joined has started this process, returns its description: init() then refuses to
-/// open a world alone. Returns nullopt if there is no such launcher, or if the user has asked for a world of one rank.
+/// If a launcher whose world cannot be joined has started this process, returns a description of the launcher. init()
+/// then refuses to open a world alone. Returns nullopt if there is no such launcher, or if the user has asked for a
+/// world of one rank.
 std::optional<std::string> foreign_launch() {
   const auto is_wanted_alone = wants_world_of_one();
   const auto local = find_launch();

@@ -44,7 +44,7 @@ def test_every_variable_has_a_row():
     told = subprocess.run([sys.executable, "-m", "libsched", "info"], stdout=subprocess.PIPE, timeout=60, text=True,
                           check=True).stdout
     known = {line.split()[0] for line in told.splitlines() if line.startswith("  LSCHED_")}
-    assert known == set(WRONG) | {"LSCHED_RSH"}  # which only the command reads
+    assert known == set(WRONG) | {"LSCHED_RSH"}  # only the command reads LSCHED_RSH
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -92,7 +92,7 @@ def test_arrays_may_change_as_soon_as_a_wait_has_failed():
 def test_others_hear_of_a_rank_that_is_killed_while_its_children_live():
     """The children are forked, like workers of a data loader, and inherit all open files and memory of the rank.
 
-    A child lives until the others have heard, longer than their timeout.
+    A child lives until the other ranks have noticed the death, or longer than their timeout.
     """
     done = launch(3, LOOP + """
     world = libsched.init()

@@ -22,7 +22,7 @@ def wait_until(condition, limit: float = LIMIT) -> None:
 
 
 def compute_for(seconds: float) -> None:
-    """Stands for arithmetic of so many seconds. With 0, only lets other threads run."""
+    """Stands for arithmetic that takes `seconds` seconds. With 0, only lets other threads run."""
     time.sleep(seconds)
 
 

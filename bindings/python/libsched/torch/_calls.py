@@ -41,7 +41,7 @@ from .._schedule import Schedule
 from .._words import DTYPES
 from ._work import Callbacks, as_torch_error, waiter
 
-PARTS = 2**20 - 1  # the low bits of a call's number are the number of the part
+PARTS = 2**20 - 1  # the low bits of a call's number are the index of the part
 TAG = 2**31 - 1  # tag of the messages about refused calls
 SLICE = 0.1  # seconds between two looks for messages during a wait
 # Statuses of a failed create. BOUNDS is not in the set, because rounds fail with BOUNDS.
@@ -57,7 +57,7 @@ def collective_call(method: _Method) -> _Method:
     @functools.wraps(method)
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
         calls = self._calls
-        if calls.is_under_way:  # a part of another call, or in a callback, while another thread is in a call
+        if calls.is_under_way:  # this is a part of another call, or a callback while another thread is in a call
             calls.expect_order_of_callbacks()
             calls.begin()
             return method(self, *arguments, **options)
@@ -81,7 +81,7 @@ def collective_call(method: _Method) -> _Method:
 class Calls:
     """Numbers the collective calls of a group, and the parts of calls, in the same way on all ranks.
 
-    number        number of this rank's last call; the low bits are the number of the part
+    number        number of this rank's last call; the low bits are the index of the part
     outside       position of the last call that began outside callbacks
     is_under_way  true while this rank is in a call
     may_refuse    true if an exception must refuse the last call, because this rank has not started the call's round
@@ -114,7 +114,7 @@ class Calls:
         self.begin_part()
 
     def position(self) -> int:
-        """Returns the number of the present call, or in a callback of a work of this group the work's position."""
+        """Returns the number of the present call; in a callback of a work of this group, the position of that work."""
         outer = Callbacks.work()
         return outer.position if outer is not None and outer.calls is self else self.number
 

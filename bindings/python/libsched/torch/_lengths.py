@@ -80,7 +80,8 @@ class SentMessage(_Expected):
     def give_up(self, _: Exception) -> bool:
         """Cancels the message after its timeout.
 
-        Returns false if the transfer has begun, or if another thread waits for the message. Then it ends later.
+        Returns false if the transfer has begun, or if another thread waits for the message. In both cases the message
+        ends later.
         """
         try:
             self._awaited.cancel()

@@ -18,7 +18,7 @@ class OkTopkState(Hook):
     The hook selects the elements of the gradient with the largest magnitudes, a fraction of `density`. It replaces
     these elements by their mean over ranks, with the same bits on all ranks. All other elements become zero. A rank
     keeps its elements that were not sent, and adds them to the next gradient.
-        density       fraction of the elements, or a function that returns the fraction for the number of a step
+        density       fraction of the elements, or a function that returns the fraction for a step number
         warmup_steps  number of steps at the beginning that use the dense mean
         nans          "error": backward() raises an error that names NotFinite; "skip": gradients become NaN on all
                       ranks instead, so that a GradScaler leaves the step out on all of them; "ignore", "propagate"
@@ -89,7 +89,7 @@ class OkTopkState(Hook):
     def state_dict(self) -> dict[str, Any]:
         """Returns this rank's residual by parameter, and all other state on which later steps depend.
 
-        Call it between steps.
+        Must be called between steps.
         """
         if self._loaded is not None:
             return {**self._loaded, "steps": self.steps}

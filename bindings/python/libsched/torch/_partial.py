@@ -259,7 +259,7 @@ class PartialOptimizer(Wrapper):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state that state_dict() has returned. Must be called before the first step.
 
-        Drops the pending offers if the number of ranks or the number of this rank differs. The numbers of rounds
+        Drops the pending offers if another rank, or a rank of a world of another size, has saved them. Round numbers
         continue. States do not include results that were not collected, so call flush() before you save. The functions
         of torch.distributed.checkpoint.state_dict keep only the state of the inner optimizer, so save `round` as well.
         """

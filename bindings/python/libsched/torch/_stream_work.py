@@ -167,7 +167,7 @@ def _explained(ticket: Any, error: Error) -> Error:
 
 
 def _future_of(work: Any, device: torch.device, side: Any) -> torch.futures.Future:
-    """Returns the future of an object with _come_before() and _value(). If it has failed, reading the value raises."""
+    """Returns the future of an object with _come_before() and _value(). If the object has failed, the value raises."""
     ended: torch.futures.Future = _device.future(device)
     raised: list[Exception] = []
 

@@ -220,7 +220,7 @@ class Work(Outcome):
             raise self._error
 
     def _end(self) -> None:
-        """Runs `finish` in the first thread that detects the end. The other threads wait until it has run."""
+        """Runs `finish` in the first thread that detects the end. The other threads wait until `finish` has run."""
         with self._lock:
             if self._waited is None:
                 return

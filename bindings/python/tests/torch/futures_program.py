@@ -18,7 +18,7 @@ from backend_program import Ranks, main
 
 
 def check_a_callback_waits_for_another_work(ranks):
-    """The hook of PowerSGD waits in such a way."""
+    """The callback waits for a second work, as in the hook of PowerSGD."""
 
     def second(first):
         (sums,) = first.value()
