@@ -93,7 +93,7 @@ std::string state_of(const recording& all, const recorded_rank& one) {
   }
 }
 
-/// A schedule, and the ranks that delay its latest round: the latest round for which any rank has called.
+/// A schedule, and the ranks that delay the latest round for which any rank has called.
 struct late_ranks {
   std::string label;
   round_no round = 0;
@@ -103,7 +103,7 @@ struct late_ranks {
   bool is_of_all = true;      ///< true if the world of the schedule has all ranks
 };
 
-/// Returns the schedules that at least one rank has, by number of the schedule.
+/// Returns the schedules that at least one rank has, by id of the schedule.
 std::map<std::uint64_t, late_ranks> find_schedules(const recording& all) {
   std::map<std::uint64_t, late_ranks> found;
   for (const recorded_rank& one : all.ranks)

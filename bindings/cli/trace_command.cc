@@ -165,7 +165,7 @@ struct trace_options {
 struct recorded_run {
   std::vector<trace_event> events;
   std::map<std::uint32_t, std::string> names;
-  std::map<std::string, std::uint32_t> numbers;  ///< number of each schedule, by name; numbered in order of appearance
+  std::map<std::string, std::uint32_t> numbers;  ///< index of each schedule, by name; in order of appearance
   std::uint64_t lost = 0, cut = 0;
   std::size_t strange = 0;  ///< number of slices that other programs have written
   std::string note;

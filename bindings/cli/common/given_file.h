@@ -31,8 +31,8 @@ struct given_file {
                                       ///< algorithm
   std::vector<schedule_ptr> world{};  ///< schedules of all ranks, by rank (docs/reference/schedule_file.md)
   std::optional<goal> program{};
-  bool is_converted = false;  ///< true if the file is an MSCCL program; line numbers in errors then refer to
-                              ///< algorithm_text_of()
+  bool is_converted = false;  ///< true if the file is an MSCCL program; errors then give line numbers of the text that
+                              ///< algorithm_text_of() returns
   bool is_algorithm() const { return !algorithm.empty(); }
 };
 

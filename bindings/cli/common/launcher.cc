@@ -69,7 +69,7 @@ std::vector<pid_t> find_children() {
 }
 
 /// Returns true if the process is a child of this process. This check is needed because /proc may belong to another PID
-/// namespace, in which the number is that of another process.
+/// namespace, in which another process has the same id.
 bool is_child(pid_t process) {
   siginfo_t nothing{};
   return waitid(P_PID, static_cast<id_t>(process), &nothing, WEXITED | WNOHANG | WNOWAIT) == 0;

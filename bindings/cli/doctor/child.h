@@ -20,8 +20,8 @@ struct trial_result {
   bool has_succeeded() const { return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0; }
 };
 
-/// Runs `trial` in a child process. The argument of `trial` is a descriptor for its output, and its result is the exit
-/// status. A child that runs longer than 10 s is killed.
+/// Runs `trial` in a child process. The argument of `trial` is a descriptor for the output, and the result of `trial`
+/// is the exit status. A child that runs longer than 10 s is killed.
 inline trial_result try_in_child(const std::function<int(int)>& trial) {
   constexpr std::chrono::seconds k_limit{10};
   trial_result made{.wait_status = -1, .text = {}};

@@ -219,7 +219,7 @@ finding examine_file_limit(int ranks) {
 
 finding examine_descriptor_limit(int ranks) {
   finding made{.subject = "ulimit -n", .page = "docs/guides/troubleshooting.md#lsched_err_transport"};
-  const auto limit = limit_on(RLIMIT_NOFILE, true);  // the hard limit, because `lsched run` raises the soft limit to it
+  const auto limit = limit_on(RLIMIT_NOFILE, true);  // the hard limit, to which `lsched run` raises the soft limit
   const auto soft = limit_on(RLIMIT_NOFILE);
   const std::uint64_t launcher = k_descriptors_of_rank + static_cast<std::uint64_t>(ranks);
   const bool is_low = (limit && *limit < launcher) || (soft && *soft < k_descriptors_of_rank);

@@ -104,9 +104,9 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_
 /// Exports round `what.instance`, which simulate_schedules(world, what, &record) has simulated. The deps whose tokens
 /// came first in the simulation become "requires". Ops whose guard was false in the simulation become calcs of 0.
 /// Compute ops take the time of what.where.compute, and signals have the size of the simulation. If a rank begins late,
-/// or if its call made an op start, its program begins with a calc that lasts until that time. Noise affects only the
-/// order of tokens. `record` must cover all ranks. Failures: as the other export_goal, and `unmatched` if a message was
-/// sent but never received.
+/// or if its call made an op start, its program begins with a calc that lasts until the rank begins or calls. Noise
+/// affects only the order of tokens. `record` must cover all ranks. Failures: as the other export_goal, and `unmatched`
+/// if a message was sent but never received.
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record);
 

@@ -241,8 +241,8 @@ class hosts_launcher {
     if (!is_open) lose(from, "");
   }
 
-  /// Returns a host from which no beat arrives, or null. After this process or its machine was stopped, the beats of
-  /// that time may still be on their way.
+  /// Returns a host whose agent has sent nothing for k_longest_silence, or null. If this process or its machine was
+  /// stopped, beats may not have arrived yet, so all agents get the full time again.
   remote_host* find_silent() {
     const auto now = clock::now();
     const bool was_stopped = now - last_look_ > 3 * k_beat_period;

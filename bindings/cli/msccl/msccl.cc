@@ -277,7 +277,8 @@ class algorithm_writer {
       const auto block = static_cast<std::size_t>(one.dep_block);
       return block < done.size() && done[block] > static_cast<std::size_t>(one.dep_step);
     };
-    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // the blocks that wait for a block, by block
+    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // for each block: the blocks that wait for that
+                                                                       // block
     std::deque<std::size_t> next;
     for (std::size_t b = 0; b < all.blocks.size(); ++b) next.push_back(b);
     for (; !next.empty(); next.pop_front()) {

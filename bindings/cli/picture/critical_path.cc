@@ -9,7 +9,7 @@ namespace {
 constexpr picoseconds k_ps = 1000;  ///< picoseconds in a nanosecond
 
 /// Finds the critical path in recorded events. A receive is assumed to wait for its send if the send began after the
-/// receive. Any other op is assumed to wait for an earlier op of its rank: the last one to end before this op began.
+/// receive. Any other op is assumed to wait for an earlier op of its rank: the op that ended last before this op began.
 class recorded_walk {
  public:
   explicit recorded_walk(std::span<const trace_event> events) : events_(events), sends_(sends_of(events)) {
