@@ -22,7 +22,7 @@
  *     that it does not know to zero. A struct_size below the first published size or above 4096 causes
  *     LSCHED_ERR_ARGUMENT. A diagnostic with such a size is left unchanged. Structs without struct_size never change.
  *  5. Side effects. No function exits, aborts, forks, throws or installs a signal handler. The library prints log lines
- *     on standard error and nothing else. LSCHED_LOG sets their lowest level (default: warning).
+ *     on standard error and nothing else. LSCHED_LOG sets the lowest level of these lines (default: warning).
  *  6. Reference. The comment of each function states which threads may call it (Thread) and how long it may block
  *     (Blocks). The comment also states the ownership and lifetime of memory (Memory), and the errors without the
  *     prefix LSCHED_ERR_ (Errors). "Any" means any thread at any time. Calls on different worlds may run at the same
@@ -33,9 +33,10 @@
  *     the same member. Ranks of several hosts may record deaths in different orders, and then name different members.
  *     The end of a rank that got PEER is a death, too. lsched_world_lost lists all members that are known to be lost.
  *  7. Collective functions. All ranks of the world call them, in the same order. A rank whose own arguments are invalid
- *     still takes part: every rank then returns an error that names this rank and the invalid argument. There are two
- *     exceptions, which return at once. With a NULL world or builder, the other ranks wait until their commit timeout
- *     expires. After an error of lsched_flush or lsched_model_sync, they wait until this rank calls again.
+ *     still takes part: every rank then returns an error that names this rank and the invalid argument. Two kinds of
+ *     errors are exceptions, in which the call returns at once. If the world or the builder is NULL, the other ranks
+ *     wait until their commit timeout expires. If lsched_flush or lsched_model_sync returns an error, the other ranks
+ *     wait until this rank calls again.
  *  8. Floating point. Arithmetic on the host runs in the default mode: round to nearest even, keep subnormals, trap
  *     nothing. The modes of the caller's threads (fesetround, flush to zero) do not change results, and no call changes
  *     a mode. Any call may raise exception flags (fetestexcept).
@@ -120,7 +121,7 @@ typedef struct lsched_diagnostic {
   size_t struct_size;
   lsched_status status;
   int32_t rank;   /* the rank that caused the failure, or that the call waited for; -1: none */
-  uint32_t op;    /* number of the op that the failure concerns; UINT32_MAX: none */
+  uint32_t op;    /* id of the op that the failure concerns; UINT32_MAX: none */
   uint64_t round; /* 0: none */
   char text[512]; /* one line, always terminated */
 } lsched_diagnostic;
@@ -257,11 +258,11 @@ LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
  * Blocks: until all ranks have joined, at most LSCHED_START_TIMEOUT seconds if that variable is set, else
  * commit_timeout_ns.
  * Memory: the caller owns *world until lsched_world_close.
- * Errors: UNSUPPORTED if environment variables of PMI, PMIx, torchrun or a step of Slurm show that a launcher that this
- * function cannot join started the process as one of several. In this case use lsched_world_open_mpi of lsched_mpi.h or
- * lsched_world_open_with. UNSUPPORTED also for a oneTBB lane in a build without oneTBB. STATE (this rank has joined
- * before); VERSION; ARGUMENT; NOMEM; TRANSPORT (also if `lsched run` has ended); TIMEOUT (under `lsched run`, names a
- * rank that did not join); PEER (under `lsched run`: a rank died before it joined, and is named). */
+ * Errors: UNSUPPORTED if environment variables of PMI, PMIx, torchrun or a step of Slurm show that a launcher started
+ * the process as one of several, and this function cannot join that launcher. In this case use lsched_world_open_mpi of
+ * lsched_mpi.h or lsched_world_open_with. UNSUPPORTED also for a oneTBB lane in a build without oneTBB. STATE (this
+ * rank has joined before); VERSION; ARGUMENT; NOMEM; TRANSPORT (also if `lsched run` has ended); TIMEOUT (under `lsched
+ * run`, names a rank that did not join); PEER (under `lsched run`: a rank died before it joined, and is named). */
 #define lsched_world_open(config, world, diagnostic) lsched_world_open_abi(LSCHED_ABI, (config), (world), (diagnostic))
 /** The function behind lsched_world_open, with the LSCHED_ABI of the caller's header. */
 LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
@@ -270,9 +271,9 @@ LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config*
 /** The maximum of `bytes` in calls of an lsched_exchange. */
 #define LSCHED_EXCHANGE_BYTES 256
 /** An all-gather function that the caller of lsched_world_open_with provides. The function copies the `bytes` bytes at
- * `mine` of each rank r to all + r * bytes on all ranks, and blocks until `all` is complete. The function returns 0, or
- * another number if it failed. lsched_world_open_with calls it at most four times, on every rank and in the thread that
- * opens the world. */
+ * `mine` of each rank r to all + r * bytes on all ranks, and blocks until `all` is complete. The function returns 0 on
+ * success, and any other value on failure. lsched_world_open_with calls the function at most four times, on every rank
+ * and in the thread that opens the world. */
 typedef int (*lsched_exchange)(const void* mine, void* all, uint64_t bytes, void* context);
 
 /** Joins a world of `size` ranks, as `rank`, under any launcher. The ranks find each other by `exchange`, for example
@@ -306,12 +307,12 @@ LSCHED_CHECKED lsched_status lsched_world_open_with_abi(int abi, int32_t rank, i
 LSCHED_CHECKED lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched_config* config,
                                                            lsched_world** worlds, lsched_diagnostic* diagnostic);
 
-/** Splits a world: the ranks with equal `color` form a new world. There, ranks are ordered by `key`, and ranks with
- * equal `key` by their rank in `world`. A rank with a negative color joins no new world: *made is NULL. Collective over
- * `world`: all ranks call their creates and splits in the same order.
+/** Splits a world: the ranks with equal `color` form a new world. In the new world, ranks are ordered by `key`, and
+ * ranks with equal `key` by their rank in `world`. A rank with a negative color joins no new world: *made is NULL.
+ * Collective over `world`: all ranks call their creates and splits in the same order.
  * A new world is used like a world that was opened. Its ranks are numbered from 0. Its schedules, errors and creates do
- * not affect `world`, which may be closed before the new world. A world and all worlds made from it share engine,
- * progress thread and memory. A new world needs about 5 KiB, and no thread or file descriptor.
+ * not affect `world`, which may be closed before the new world. A world and all worlds that are split from it share
+ * engine, progress thread and memory. A new world needs about 5 KiB, and no thread or file descriptor.
  * Thread, Blocks: as lsched_collective_create.
  * Memory: the caller owns *made until lsched_world_close.
  * Errors: ARGUMENT, and as lsched_collective_create. */
@@ -333,16 +334,16 @@ LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32
 
 /** Creates a world of the survivors after a death: the members of `world` that neither died nor closed the world, in
  * their old order. Collective over the survivors. A survivor that dies during the call is left out as well. If any
- * member is left out, all that is outstanding in `world` ends with PEER on all survivors.
- * lsched_carry moves partial schedules to the new world. Ordinary schedules must be created again there. `world` stays
- * open and must still be closed. docs/reference/shrink.md shows a training loop.
+ * member is left out, everything that is outstanding in `world` ends with PEER on all survivors.
+ * lsched_carry moves partial schedules to the new world. Ordinary schedules must be created again in the new world.
+ * `world` stays open and must still be closed. docs/reference/shrink.md shows a training loop.
  * Thread: any, one call at a time.
- * Blocks: until all survivors have called, at most timeout_ns. Between hosts, if all survivors have called but a rank
- * does not decide, at most commit_timeout_ns longer.
+ * Blocks: until all survivors have called, at most timeout_ns. Between hosts, at most commit_timeout_ns longer if all
+ * survivors have called, but a survivor has not decided whether the new world exists.
  * Memory: as lsched_split.
  * Errors: TIMEOUT (names a rank that is alive and did not call or did not decide, the same rank on all callers; the
- * call may be repeated); PEER (the network is cut, and only the other side may go on); UNSUPPORTED (MPI); ARGUMENT;
- * NOMEM. */
+ * call may be repeated); PEER (the network is cut, and only the ranks on the other side of the cut may continue);
+ * UNSUPPORTED (MPI); ARGUMENT; NOMEM. */
 LSCHED_CHECKED lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_world** survivors,
                                            lsched_diagnostic* diagnostic);
 
@@ -355,8 +356,8 @@ LSCHED_CHECKED lsched_status lsched_shrink(lsched_world* world, uint64_t timeout
  * Errors: ARGUMENT (world or count is NULL, *count is negative, or *count is positive but ranks is NULL). */
 LSCHED_API lsched_status lsched_world_lost(const lsched_world* world, int32_t* ranks, int32_t* count);
 
-/** Translates a rank: returns the number that rank `rank` of `world` has in `other`, or -1 if that rank is not in
- * `other`. Both worlds belong to the calling process.
+/** Translates a rank: returns the rank in `other` that corresponds to rank `rank` of `world`, or -1 if that rank is not
+ * in `other`. Both worlds belong to the calling process.
  * Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const lsched_world* other);
 
@@ -370,7 +371,7 @@ LSCHED_API int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const
  * and MPI_Finalize preceded this call; the world is closed nevertheless). */
 LSCHED_CHECKED lsched_status lsched_world_close(lsched_world* world);
 
-/** Returns the number of this rank in the world, 0 … size-1, or -1 if `world` is NULL.
+/** Returns the rank of this handle in the world, 0 … size-1, or -1 if `world` is NULL.
  * Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_rank(const lsched_world* world);
 /** Returns the number of ranks of the world, or 0 if `world` is NULL.
@@ -821,7 +822,7 @@ typedef struct lsched_arrival {
  * independent of each other.
  * Thread, Blocks, Errors: as lsched_collective_create.
  * Memory: the caller owns *mailbox until lsched_mailbox_destroy. A mailbox reserves about 17 KB for each other rank (48
- * KB over MPI). Only the pages that it uses occupy physical memory. */
+ * KB over MPI). Only the pages that the mailbox uses occupy physical memory. */
 LSCHED_CHECKED lsched_status lsched_mailbox_create(lsched_world* world, lsched_mailbox** mailbox,
                                                    lsched_diagnostic* diagnostic);
 
@@ -888,7 +889,8 @@ typedef enum lsched_boundaries {
                         paper */
 } lsched_boundaries;
 
-/** The condition for redistributing the items of the result into shares of equal length before they are gathered. */
+/** The condition for redistributing the items of the result into shares of equal length before the shares are
+ * gathered. */
 typedef enum lsched_balance {
   LSCHED_BALANCE_BY_COST = 0, /* if the redistribution reduces the number of words moved */
   LSCHED_BALANCE_PUBLISHED,   /* if an owner has more than four times the average number of items, as in the paper */
@@ -1086,16 +1088,16 @@ LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input
 
 /* The activation decides when a round starts. Each rank executes its own part of the round. Except for "full" and
  * "deadline", the parts of all ranks begin when the round starts. All ranks draw the same random ranks from `seed`.
- *   "full"         each rank's own call starts only its own part, so that no rank is left out
+ *   "full"         a rank's call starts only that rank's part, so that no rank is left out
  *   "solo"         the first call for a round starts the round
- *   "majority"     one rank is drawn for each round, and its call starts the round. By then, half of the ranks have
- *                  called on average
+ *   "majority"     one rank is drawn for each round, and its call starts the round. When the round starts, half of the
+ *                  ranks have called on average
  *   "first_of(M)"  M ranks are drawn for each round, and the first of their calls starts the round
  *   "all_of(M)"    M ranks are drawn for each round, and the last of their calls starts the round
  *   "quorum(K)"    the K-th call for a round starts the round
  *   "deadline(T)"  as "full". But if a rank is in lsched_collect T microseconds after its call, this rank starts the
  *                  parts of all ranks. If T is "auto", the limit is a fifth of the median time between successive calls
- *                  among the last 64 calls of the rank. Before there are 8 such times, there is no limit
+ *                  among the last 64 calls of the rank. As long as there are fewer than 8 such times, there is no limit
  * "+every(T)" may follow: rounds T, 2T, … wait for every rank's call, so that no rank falls further behind. A rank that
  * has left is not drawn, and no round waits for its call. */
 
@@ -1175,9 +1177,9 @@ typedef struct lsched_report {
 } lsched_report;
 
 /** Creates a partial collective, which need not wait for the slowest rank (Li et al., PPoPP 2020). The schedule owns
- * its buffers. The engine serves the schedule in the background from its creation on. With any activation except "full"
- * a rank takes part in a round even without a call. The rank then contributes its pending offers. If no offer is
- * pending, the rank contributes nothing and its messages have no payload. Collective.
+ * its buffers. The engine serves the schedule in the background as soon as the schedule exists. With any activation
+ * except "full" a rank takes part in a round even without a call. The rank then contributes its pending offers. If no
+ * offer is pending, the rank contributes nothing and its messages have no payload. Collective.
  * In a sparse allreduce a rank that has offered nothing sends from its residual (lsched_sparse_create), so that every
  * round has an update. A round with 0 contributors has an update that contains no new gradient.
  * lsched_sparse_get_stats, lsched_sparse_residual and lsched_schedule_save work on the schedule.
@@ -1244,7 +1246,7 @@ LSCHED_CHECKED lsched_status lsched_pending_load(lsched_schedule* schedule, cons
  * Blocks: at most timeout_ns.
  * Memory: `report` may be NULL. The caller may read report->result until the schedule ends, or until lsched_collect,
  * lsched_flush or lsched_model_sync returns a new result. The caller must not write to this memory: after the death of
- * a rank, other ranks may copy the result from it.
+ * a rank, other ranks may copy the result from this memory.
  * Errors: TIMEOUT (as lsched_wait); ARGUMENT (also a NULL pointer to a bucket that is not empty); UNSUPPORTED (device
  * memory); STATE (a ticket of an ordinary schedule). */
 LSCHED_CHECKED lsched_status lsched_collect(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
@@ -1419,17 +1421,17 @@ LSCHED_API lsched_status lsched_add_copy(lsched_builder* b, lsched_region source
  * Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_add_dep(lsched_builder* b, lsched_op before, lsched_op after);
 
-/** Sets the number of incoming tokens (lsched_add_dep) at which an op starts. 1 means that the op starts after any of
- * its dependencies, 0 (the default) that it starts after all of them. An op starts once per round, and later tokens
- * have no effect.
+/** Sets the number of incoming tokens (lsched_add_dep) at which an op starts. With 1, the op starts after any of its
+ * dependencies. With 0 (the default), the op starts after all of its dependencies. An op starts once per round, and
+ * later tokens have no effect.
  * Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32_t tokens);
 
 /** Compiles the schedule of a builder, binds it, and connects it with the schedules of the other ranks of `world`.
  * Consumes the builder, also on failure. Collective: ranks whose builder has an error must call, too.
  * Outputs must not overlap with other memory, except in place. In place, either the first input lies within the first
- * output or the reverse. Each further input begins at the same address as the output of the same number. (lsched_verify
- * proves whether a schedule is correct in place.)
+ * output or the reverse. Each further input begins at the same address as the output with the same index.
+ * (lsched_verify proves whether a schedule is correct in place.)
  * Thread, Blocks, Memory: as lsched_collective_create; `inputs` and `outputs` hold one pointer per slot.
  * Errors: the builder's first error; CYCLE; BOUNDS; ARGUMENT (also for other overlaps, and for a builder of another
  * rank or another number of ranks); UNMATCHED (sends and receives of the ranks do not match in peer, tag, dtype and
@@ -1557,7 +1559,8 @@ typedef struct lsched_verify_desc {
   uint32_t reserved;    /* 0 */
 } lsched_verify_desc;
 
-/** Bits of lsched_verify_desc.required. Each bit requires that the text agrees with that member of the desc. */
+/** Bits of lsched_verify_desc.required. Each bit requires that the text agrees with the member of the desc that the bit
+ * names. */
 #define LSCHED_REQUIRE_REDUCTION 1u
 #define LSCHED_REQUIRE_DTYPE 2u
 #define LSCHED_REQUIRE_COUNT 4u

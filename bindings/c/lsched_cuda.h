@@ -59,7 +59,7 @@ typedef enum lsched_cuda_peers {
 
 typedef struct lsched_cuda_config {
   size_t struct_size;
-  int32_t device;         /* CUDA's number of the device; -1: the device of the caller's current context; without a
+  int32_t device;         /* CUDA's index of the device; -1: the device of the caller's current context; without a
                              context, the place of the rank among the ranks of the machine, modulo the number of
                              devices */
   int32_t host_waits;     /* 1: lsched_wait_on_stream waits on the host, even if streams can wait */
@@ -117,9 +117,9 @@ LSCHED_CHECKED lsched_status lsched_start_on_stream(lsched_schedule* schedule, v
  * which returns the error, before the outputs are used.
  * Thread: any.
  * Blocks: as lsched_start_on_stream. But if streams of the device cannot wait, or if the process already has the
- * maximum number of waiting streams (lsched_world_describe shows it), the call blocks until the round has ended.
- * Errors: STATE (the round was not requested, or no device is attached); UNSUPPORTED (as lsched_start_on_stream);
- * CONSTRAINT; ARGUMENT; NOMEM; DEVICE. */
+ * maximum number of waiting streams (lsched_world_describe shows this number), the call blocks until the round has
+ * ended. Errors: STATE (the round was not requested, or no device is attached); UNSUPPORTED (as
+ * lsched_start_on_stream); CONSTRAINT; ARGUMENT; NOMEM; DEVICE. */
 LSCHED_CHECKED lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream);
 
 #ifdef __cplusplus

@@ -92,7 +92,8 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
 
 using namespace lsched;
 
-// A rank that cannot open a world still takes part in the agreement, because the other ranks wait for this rank there.
+// A rank that cannot open a world still takes part in the agreement, because the other ranks wait for this rank in the
+// agreement.
 extern "C" lsched_status lsched_world_open_mpi_abi(int abi, const char* mpi, MPI_Comm comm,
                                                    lsched_mpi_transport transport, const lsched_config* config,
                                                    lsched_world** world, lsched_diagnostic* diagnostic) {

@@ -84,7 +84,7 @@ failure describe_timeout(const lsched_schedule& schedule, const awaited_round& a
 }
 
 /// Reports a TIMEOUT. If the round has ended meanwhile, returns OK or the failure of the schedule instead. The text is
-/// written before the check whether the round has ended, so that it describes an unfinished round.
+/// written before the check whether the round has ended, so that the text describes an unfinished round.
 lsched_status explain_timeout(const lsched_schedule& schedule, const awaited_round& awaited,
                               lsched_diagnostic* diagnostic) {
   failure why{status::timeout};
@@ -102,8 +102,8 @@ lsched_status explain_timeout(const lsched_schedule& schedule, const awaited_rou
 
 // --- adaptive sums -------------------------------------------------------------------------------------------
 
-/// Finds the non-finite tensors in the result of an adaptive sum, which has one output. If tensors were combined, it is
-/// enough to read the first element of each tensor: one NaN coefficient makes all elements of a tensor NaN.
+/// Finds the non-finite tensors in the result of an adaptive sum. If tensors were combined, it is enough to read the
+/// first element of each tensor: one NaN coefficient makes all elements of a tensor NaN.
 std::uint64_t find_in_result(const lsched_schedule& schedule, std::uint8_t* is_non_finite) {
   const auto buffers = schedule.instance->program->buffers();
   const auto output = std::ranges::find(buffers, buffer_role::output, &buffer::role);

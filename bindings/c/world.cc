@@ -256,8 +256,8 @@ void write_trace_at_close(runtime& recorded, const std::string& prefix) noexcept
   }
 }
 
-/// Starts a runtime, which the opened world and all worlds made from it share. Closing the last of these worlds writes
-/// the trace of LSCHED_TRACE and ends the runtime.
+/// Starts a runtime, which the opened world and all worlds derived from it share. Closing the last of these worlds
+/// writes the trace of LSCHED_TRACE and ends the runtime.
 std::shared_ptr<runtime> open_runtime(std::unique_ptr<endpoint> net, const open_options& options,
                                       const neighbourhood& around) {
   auto opened = std::make_unique<runtime>(std::move(net), options.process, around);

@@ -138,8 +138,8 @@ commit_proof proof_of(const lsched_world& world, const creation& made);
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
-/// If the failure names a rank, adds to the text the rank's number in the opened world, unless the numbers are equal,
-/// and the rank's host, unless the rank is on the node of this rank.
+/// If the failure names a rank, adds details of that rank to the text: the rank in the opened world, if it differs from
+/// the rank in `world`, and the host, if that rank is on another node.
 failure with_details_of_rank(const lsched_world& world, failure why);
 
 /// Turns the result `answer` of a wait into the caller's status, and reports why the wait failed. The diagnostic covers

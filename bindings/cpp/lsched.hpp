@@ -139,7 +139,7 @@ Struct sized(Fill fill, Arguments... arguments) {
   return filled;
 }
 
-/// Returns the text of a print function, which is called again if the text has become longer between two calls.
+/// Returns the text of a print function. Calls the function again if the text has become longer between two calls.
 template <class Print>
 std::string printed(Print&& print) {
   std::string text;
@@ -855,7 +855,7 @@ class [[nodiscard]] world {
             options.buckets.empty() ? std::vector{count} : options.buckets};
   }
 
-  /// Creates a partial sparse allreduce of gradients of `count` elements, of which each rank sends k per round. In
+  /// Creates a partial sparse allreduce of gradients of `count` elements. Each rank sends k items per round. In
   /// `options`, only activation, seed, lag and history may differ from their defaults. Collective.
   template <element T>
   requires std::floating_point<T> partial_sparse_allreduce<T> partial_sparse(std::uint64_t count, std::uint64_t k,

@@ -60,7 +60,7 @@ class [[nodiscard]] pending_message {
   lsched_message* handle_;
 };
 
-/// A mailbox of a world, which must outlive its messages. The constructor is collective.
+/// A mailbox of a world. The mailbox must outlive its messages. The constructor is collective.
 class [[nodiscard]] mailbox {
  public:
   explicit mailbox(world& of) {
