@@ -279,8 +279,7 @@ int overlap_in(session& here, const std::string& progress, bench::overlap_option
   for (const std::string each : {"thread", "caller"}) {
     if (!progress.empty() && each != progress) continue;
     if (passes.empty())
-      passes.push_back({each, [&here] { return here.runtime(); }});  // the world is already open with this kind of
-                                                                     // progress
+      passes.push_back({each, [&here] { return here.runtime(); }});  // the world already has this kind of progress
     else
       passes.push_back({each, [&here, each] { return here.reopen(config_with(each)), here.runtime(); }});
   }
