@@ -43,7 +43,7 @@ bool fits(const collective& of, std::span<const schedule_ptr> world, const shape
   });
 }
 
-/// Returns the number of elements of the rank's own block, which is the size of the smaller buffer.
+/// Returns the number of elements of the rank's own block: the size of the smaller buffer.
 std::uint64_t block_in(const schedule& program) {
   const extents both = extents_in(program);
   if (!both.input && !both.output) return 0;

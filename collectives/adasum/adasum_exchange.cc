@@ -89,7 +89,7 @@ stretch adasum_exchange::parts_in(place where, block_range range) const {
   return part_.blocks(where, wide(range.first), wide(range.end));
 }
 
-// The proxy, which has the lower number, combines the first half.
+// The proxy, which has the lower index, combines the first half.
 void adasum_exchange::write_extra(place source) {
   const rank proxy = folded_.proxy_of(own_.node);
   const block_range own = all_.half(true);

@@ -2,8 +2,8 @@
 // distributed training with adaptive summation", arXiv:2006.02924, section 4.2.2). The vector has m blocks, where m is
 // the number of ranks of the smallest node. The first m ranks of a node are owners, and each owns a block.
 //
-//   gather    every rank sends block b to the owner of block b on its node, which computes the mean over the node: the
-//             sum in the order of ranks, divided by their number
+//   gather    every rank sends block b to the owner of block b on its node; the owner computes the mean over the node:
+//             the sum in the order of ranks, divided by the number of ranks
 //   exchange  the owners of a block combine the block (adasum_exchange.h)
 //   spread    every owner sends its block of the result to all others of its node
 //

@@ -63,7 +63,7 @@ class custom_generator {
   /// Appends the ops, as described for add_collective.
   virtual fragment add(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) const = 0;
   virtual cost cost_of(rank size, const shape& data) const = 0;
-  /// Returns an error if this generator does not support the request, which must be valid.
+  /// Returns an error if this generator does not support the request. The request must be valid.
   virtual std::optional<failure> validate(rank size, const shape& data) const = 0;
   /// Every count must be a multiple of the returned number.
   virtual std::uint64_t count_unit(rank size) const = 0;

@@ -46,7 +46,7 @@ struct rank_buffer {
 struct collective {
   std::string_view name;
   rank_buffer input, output;
-  /// Returns the postcondition of the outputs, which is equal for all algorithms and does not contain a cost.
+  /// Returns the postcondition of the outputs. It is equal for all algorithms and does not contain a cost.
   postcondition (*promise)(const collective& of, rank size, const shape& data);
 
   bool moves_data = true;    ///< if false, the shape must be empty

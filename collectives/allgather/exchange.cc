@@ -104,7 +104,7 @@ class exchange : rank_part {
     }
   }
 
-  /// Appends the messages of one distance, which wait for `when`. If `is_awaiting` is true, returns an op that
+  /// Appends the messages of one distance. These messages wait for `when`. If `is_awaiting` is true, returns an op that
   /// completes after all these messages, so that a later step can wait for it. Else returns k_no_op.
   op_id step(rank distance, op_id when, bool is_awaiting) {
     const op_id over = is_awaiting ? nop({k_no_op}) : k_no_op;
@@ -165,7 +165,7 @@ cost cost_of_list(rank, const shape& data) {
   return all;
 }
 
-/// Return the maximum number of distances at a time (exchange::write), which only the pairwise algorithm limits.
+/// Return the maximum number of distances at a time (exchange::write). Only the pairwise algorithm limits this number.
 constexpr rank no_window(rank size, const shape&) { return size; }
 constexpr rank window_of(rank, const shape& data) { return data.radix == 0 ? 8 : data.radix; }
 

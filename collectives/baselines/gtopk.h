@@ -60,8 +60,8 @@ class gtopk : public round_end {
   /// the result. Bits behind the last item are ignored.
   void learn(item_list partial, std::span<const std::uint64_t> survivors);
 
-  /// Returns the bitmap for the list of child number `child`, in bitmap_words(list_room()) words. Only called with
-  /// `exact`, after learn, or at the root after the last merge. Bits behind the last item are zero.
+  /// Returns the bitmap for the list of child `child`, in bitmap_words(list_room()) words. Only called with `exact`,
+  /// after learn, or at the root after the last merge. Bits behind the last item are zero.
   std::span<const std::uint64_t> survivors_of(std::uint32_t child) const { return parts_[child + 1].survivors; }
 
   /// Ends a round. `result` is the root's partial result. `update` has `count` elements, or is nullptr (round_end).

@@ -20,9 +20,9 @@ op_id add_list_exchange(builder& to, const list_exchange& all, op_id exit);
 
 /// Appends an allgather of lists whose lengths all ranks know, by dissemination, for any P. `mine` must contain only
 /// this rank's list, and `lengths` the lengths of all ranks' lists (u64, in a scratch buffer). Both must not change
-/// after `entry` has completed. Returns a buffer of P packed lists in rank order, which is complete after op `done`. A
-/// list may have at most `layout.room` items, and all lists together at most `layout.total`. Uses fewer than 32 tags,
-/// beginning with `tag`. Makes op `exit` wait for all sends.
+/// after `entry` has completed. Returns a buffer of P packed lists in rank order. The buffer is complete after op
+/// `done`. A list may have at most `layout.room` items, and all lists together at most `layout.total`. Uses fewer than
+/// 32 tags, beginning with `tag`. Makes op `exit` wait for all sends.
 struct gathered_lists {
   buffer_id lists = k_no_buffer;
   op_id done = k_no_op;

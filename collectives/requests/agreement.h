@@ -20,7 +20,7 @@ std::string agreement_of(const sparse_problem& problem, std::string_view algorit
 
 std::string agreement_of(const coo_problem& problem);
 
-/// Returns the text for an activation, which is appended to the text for a partial schedule.
+/// Returns the text for an activation. The caller appends this text to the text for a partial schedule.
 std::string agreement_of(const activation& starts);
 
 /// `why` is the failure of a commit, and its text quotes the agreement texts of two ranks. If only one of these two

@@ -21,8 +21,8 @@ struct caller_lists {
   std::uint64_t* received = nullptr;
 };
 
-/// The memory of a round, and the displacements that were computed because the caller gave none. The object is kept
-/// between rounds, so that rounds do not allocate.
+/// The memory of a round, and the displacements that were computed because the caller gave no displacements. The object
+/// is kept between rounds, so that rounds do not allocate.
 struct round_memory {
   binding& memory;
   std::vector<std::uint64_t>& input_begins;

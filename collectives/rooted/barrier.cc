@@ -2,7 +2,7 @@
 //
 //   dissemination      (Hensgen, Finkel and Manber, 1988)
 //   k_dissemination    dissemination with k-1 peers in each step (Hoefler and others, 2006): k = 4, or `radix`, instead
-//                      of 2. k = 4 halves the number of steps, which have three signals each
+//                      of 2. k = 4 halves the number of steps, but each step has three signals
 //   tree               a k-nomial tree of radix 4, or `radix`: each rank signals its parent when its whole subtree has
 //                      entered, and its children when all ranks have entered
 //

@@ -113,7 +113,7 @@ class block_tree : rank_part {
     return all;
   }
 
-  /// Distributes the blocks of the subtree, which are in `held` after op `all`.
+  /// Distributes the blocks of the subtree. These blocks are in `held` after op `all`.
   void distribute(buffer_id held, op_id all) {
     pass_on(held, subtree_begin(), all);
     if (own_count() > 0) end(copy({held, own_begin() - subtree_begin()}, {output(), 0}, own_count(), {all}));

@@ -216,7 +216,7 @@ class written_part : ordered_part {
     return arrived;
   }
 
-  /// Returns the length of reused landing buffers (ordered_ops::landing), which must have capacity for every message.
+  /// Returns the length of reused landing buffers (ordered_ops::landing). They must have capacity for every message.
   std::uint64_t longest() const {
     std::uint64_t longest = 0;
     for (const layout& vector : vectors_)

@@ -44,7 +44,7 @@ class written_algorithm final : public custom_generator {
 
  private:
   static constexpr std::size_t k_most_proofs = 256;
-  static constexpr rank k_most_proved = 256;  ///< maximum number of ranks, for which a proof takes some seconds
+  static constexpr rank k_most_proved = 256;  ///< maximum number of ranks; a proof of this size takes some seconds
   struct proved {
     bool is_partial = false;
     rank size = 0;

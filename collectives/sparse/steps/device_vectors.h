@@ -31,7 +31,7 @@ class device_vectors {
   /// Returns the items that the last job of select() has selected. Valid until the next such job begins.
   item_list selected() const;
 
-  /// Returns the job of the last step of a round, which computes the same as round_end::settle. If `least_dropped` is
+  /// Returns the job of the last step of a round. The job computes the same as round_end::settle. If `least_dropped` is
   /// not 0, elements of the residual with at least this magnitude are set to zero. `update` must be in device memory.
   const sparse_job* settle(item_list sent, item_list arrived, item_list result, std::uint64_t least_dropped,
                            std::byte* update);

@@ -134,7 +134,7 @@ class oktopk_steps final : public sparse_functions, public round_end {
               const function_output& target) override;
   void rebound() override { forget_update(); }
 
-  // Support for vectors in device memory, which is not available with reused thresholds.
+  // Vectors may be in device memory, except with reused thresholds.
   bool use_devices() const override { return !reuses(); }
   function_memory memory_on_device() const override { return vectors_.memory(state_.loaded_residual()); }
   void use_device(std::byte* device, std::byte* staging) override;

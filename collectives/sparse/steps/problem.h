@@ -88,8 +88,8 @@ std::uint64_t sent_room(const sparse_problem& problem);
 /// Returns the maximum number of items of an owner's sum: the maximum number of items that the owner receives, but at
 /// most `count`. An owner receives at most P * sent_room items, or at most k items with `defer`.
 std::uint64_t sum_room(const sparse_problem& problem);
-/// Returns the maximum number of items that all owners together keep for the result, which is k. With reused
-/// thresholds, returns the maximum number of items that all ranks send, so that no item is left out in any round.
+/// Returns k, the maximum number of items that all owners together keep for the result. With reused thresholds, returns
+/// the maximum number of items that all ranks send, so that no item is left out in any round.
 std::uint64_t gathered_room(const sparse_problem& problem);
 /// Returns the maximum number of items in the sum of all ranks' lists if no rank sends more than `sent`.
 constexpr std::uint64_t most_in_union(const sparse_problem& problem, std::uint64_t sent) {

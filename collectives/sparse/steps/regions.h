@@ -48,7 +48,8 @@ void place_boundaries(const sparse_problem& problem, std::span<const std::uint64
 // ---- drift
 
 /// Returns the number of u64 counters for drift. Up to 512 regions have 16 counters each. More regions share 8192
-/// counters. If there are more than 8192 regions, each region has 1 counter. With rule `averaged`, there are none.
+/// counters. If there are more than 8192 regions, each region has 1 counter. With rule `averaged`, there are no
+/// counters.
 std::uint64_t drift_bins(const sparse_problem& problem);
 
 /// The parts of all regions, in order. Used by one thread at a time.
@@ -80,8 +81,8 @@ class region_parts {
 
 /// With policy `defer`, returns the maximum number of items that rank r may send to rank r + distance (mod P). k is
 /// divided into P shares: floor(k/P) items each, and an additional item for k mod P of the shares. The rank's own share
-/// (distance 0) is the first to get an additional item. For the others, the additional items are assigned in turn, from
-/// round to round, so that every pair of ranks gets an additional item sooner or later, even if k < P.
+/// (distance 0) is the first to get an additional item. For the other shares, the additional items are assigned in
+/// turn, from round to round, so that every pair of ranks gets an additional item sooner or later, even if k < P.
 ///
 /// So a rank sends at most k - ceil(k/P) items to others, which is at most k (P-1)/P. Because the capacity depends only
 /// on distance and round, an owner receives at most the same number from others. Exception: if k = 1, all distances, 0

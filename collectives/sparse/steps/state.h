@@ -1,4 +1,4 @@
-// The state of one rank in a sparse allreduce, which persists from round to round and can be saved in a checkpoint.
+// The state of one rank in a sparse allreduce. The state persists from round to round and can be saved in a checkpoint.
 #pragma once
 
 #include <optional>
@@ -53,7 +53,7 @@ class sparse_state {
   /// Ends a round. Stores the round's boundaries, and the thresholds for the next round.
   void finish_round(std::span<const std::uint64_t> boundaries, const reused_thresholds& thresholds = {});
 
-  /// Hint for the k-th magnitude, which saves a pass but does not affect results.
+  /// Hint for the k-th magnitude. The hint saves a pass but does not affect results.
   top_k_hint hint{};
 
   /// Returns a hash of the values that must be equal on all ranks. The hash does not include the residual and other

@@ -17,9 +17,9 @@
 
 namespace lsched {
 
-/// Returns the number of passes, which are numbered from 0.
+/// Returns the number of passes. Passes are counted from 0.
 unsigned threshold_passes(dtype type);
-/// Returns the number of passes for a problem, which is 0 with reused thresholds.
+/// Returns the number of passes for a problem, or 0 with reused thresholds.
 unsigned threshold_passes(const sparse_problem& problem);
 /// Returns the number of bins (u64 counters) of a pass.
 std::uint64_t threshold_bins(dtype type, unsigned pass);
