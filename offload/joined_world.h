@@ -55,7 +55,7 @@ class joined_world {
   /// Any thread.
   queued_commit queue(const commit_request& request);
 
-  /// Queues the commit of a mailbox, which fails on all ranks if `unable` is set. Any thread.
+  /// Queues the commit of a mailbox. The commit fails on all ranks if `unable` is set. Any thread.
   std::shared_ptr<mailbox_commit> queue_mailbox(const std::optional<failure>& unable = std::nullopt);
 
   /// Waits until all members agree on the mailbox. After the timeout, the commit fails as in await(queued_commit&). Any

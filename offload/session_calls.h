@@ -46,7 +46,7 @@ inline status offer(driver& by, session& to, std::span<const source_part> contri
                   [&](bool* is_posted) { return to.offer(contribution, round, is_posted); });
 }
 
-/// Leaves the session, and runs the engine, which must process the call.
+/// Leaves the session, and runs the engine, because the engine must process the call.
 inline void leave(driver& by, session& one) {
   one.leave();
   by.run_posted();

@@ -6,8 +6,8 @@
 //
 //   1. Each rank sends its introduction to all ranks. From all introductions each rank decides whether the ranks can
 //      form a world. All ranks have the same data, so all ranks make the same decision.
-//   2. Each rank connects, for which connector::connect() makes further exchanges. Then each rank sends the outcome to
-//      all ranks. If a rank has failed, all ranks fail.
+//   2. Each rank connects. For this purpose, connector::connect() makes further exchanges. Then each rank sends the
+//      outcome to all ranks. If a rank has failed, all ranks fail.
 //
 // A rank that has failed still takes part in the next exchange, so that no rank waits for it. If the decision of step 1
 // is negative, all ranks omit step 2.
@@ -53,7 +53,7 @@ class connector {
   virtual ~connector() = default;
 
   /// Sends the outcome of this rank to all ranks. Returns nothing if all ranks have succeeded. Otherwise returns this
-  /// rank's failure, or the failure of another rank, with its number.
+  /// rank's failure, or the failure of another rank, which names that rank.
   using agreement = std::function<std::optional<failure>(const std::optional<failure>& own)>;
 
   /// Connects this rank. `homes` has the residences of all ranks, in rank order. All ranks call `exchange` and `agree`

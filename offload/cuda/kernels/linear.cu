@@ -159,8 +159,8 @@ LSCHED_DEVICE void add_sums_of_groups(const device_arguments& with) {
 
 // ---- weighted sums
 
-/// The range of coefficients for which f32 arithmetic is sufficient. Magnitudes are compared by their bits, which are
-/// in the same order.
+/// The range of coefficients for which f32 arithmetic is sufficient. Magnitudes are compared by their bits, because the
+/// bits have the same order as the magnitudes.
 template <class Format>
 struct moderate {
   static constexpr bool exists = sizeof(typename Format::element) < sizeof(float);

@@ -20,7 +20,7 @@ class stream_limit {
   /// Maximum number of waiting streams that is tested when a device is attached (canary.h).
   static constexpr std::size_t k_most_tried = 4;
 
-  /// Returns the object for a device, which all callers share.
+  /// Returns the object for a device. All callers share this object.
   static std::shared_ptr<stream_limit> of_device(std::int32_t number);
 
   /// Returns a lock that serializes trials (canary.h). A rank must hold this lock during its trial.
@@ -33,8 +33,8 @@ class stream_limit {
   /// per-thread default stream is counted once for each thread. Returns false if the wait would exceed the limit.
   bool may_wait(CUstream stream, const std::atomic<std::uint64_t>& word, std::uint64_t value);
 
-  /// Removes the waits for words in [memory, memory + bytes), which will be freed. No stream may wait for these words
-  /// any more.
+  /// Removes the waits for words in [memory, memory + bytes), because this memory will be freed. No stream may wait for
+  /// these words any more.
   void forget(const void* memory, std::size_t bytes);
 
  private:
