@@ -108,7 +108,7 @@ void run(const schedule_handle& schedule, const char* purpose) {
   expect_ok(lsched_run(schedule.get(), k_patience_ns, &why), purpose, why);
 }
 
-// Returns a number that identifies this machine. The number is small enough to be exact in a double.
+// Returns an id of this machine. The id is small enough to be exact in a double.
 double machine_number() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);

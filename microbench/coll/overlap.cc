@@ -112,8 +112,8 @@ void add_phases(const cell& c, const std::function<void()>& blocking, const std:
   }
 }
 
-/// Returns the blocking variant of the cell: the same implementation, buffers and kind of wait. If there is none,
-/// returns a function that calls start and finish of the cell.
+/// Returns the blocking variant of the cell: the same implementation, buffers and kind of wait. If there is no such
+/// variant, returns a function that calls start and finish of the cell.
 std::function<void()> blocking_form(const cell& c, std::span<const cell> all) {
   const auto found = std::ranges::find_if(all, [&](const cell& other) {
     return !other.start && other.spins == c.spins && other.keys.at("impl") == c.keys.at("impl") &&

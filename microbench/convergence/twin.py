@@ -47,7 +47,7 @@ class Twin:
         found = re.fullmatch(r"deadline\((\d+|auto)\)", policy.activation)
         self._has_deadline = found is not None
         self._deadline = float(found[1]) * 1e-6 / unit if found and found[1] != "auto" else None
-        # Events are tuples (time, rank, number). The number is 0 for a call, and the number of a step for a deadline.
+        # Events are tuples (time, rank, number). The number is 0 for a call, and the step number for a deadline.
         self._events = [(task.units(rank, 0), rank, 0) for rank in range(task.ranks)]
         self._draw()
 

@@ -26,7 +26,8 @@ void measure_commit(reporter& out);
 /// Measures one large reduction, in the calling thread and with the help of a oneTBB worker.
 void measure_lane(reporter& out);
 
-/// Measures the limits of two cores that share memory, which are lower bounds for collectives of two ranks.
+/// Measures how fast two cores copy and add in shared memory. The durations are lower bounds for collectives of two
+/// ranks.
 void measure_limits(reporter& out);
 
 }  // namespace lsched::bench

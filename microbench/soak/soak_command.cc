@@ -165,7 +165,7 @@ class soak {
   std::uint64_t lines_ = 0;
 };
 
-/// Throws an exception with the library's error text, the rank and the number of the call, unless `code` is LSCHED_OK.
+/// Throws an exception with the library's error text, the rank and the index of the call, unless `code` is LSCHED_OK.
 void soak::expect(lsched_status code, const char* call) const {
   if (code == LSCHED_OK) return;
   const bool has_detail = detail_.status == code && detail_.text[0] != '\0';

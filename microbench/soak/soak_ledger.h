@@ -27,7 +27,7 @@ class soak_ledger {
   /// `starts` is the policy. No rank leaves the schedule before round `together` is over. With policy full, every round
   /// up to `together` must have exactly one offer of each rank. With other policies, every round up to `together` must
   /// have at least the contributors that start a round. No offer may be older than the policy allows. `complain` is
-  /// called for each violation, with a text and the number of this rank's last call.
+  /// called for each violation, with a text and the index of this rank's last call.
   soak_ledger(world where, std::uint64_t count, std::uint64_t seed, const activation& starts, std::uint64_t together,
               std::function<void(std::uint64_t call, const std::string&)> complain);
 
