@@ -110,7 +110,7 @@ inline std::optional<failure> refuse_foreign_launch() {
 }
 
 /// Returns the launch whose world this process opens, or nothing if the process opens a world of one rank. A launch by
-/// PMI is only returned if this process has not loaded MPI, which may use PMI. Returns the failures of
+/// PMI is only returned if this process has not loaded MPI, because MPI may use PMI. Returns the failures of
 /// wants_world_of_one(), find_launch() and refuse_foreign_launch().
 inline result<std::optional<launch>> find_launch_to_join() {
   const auto is_alone = wants_world_of_one();

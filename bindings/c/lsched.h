@@ -754,7 +754,7 @@ LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedu
 
 /** A part of the state that a schedule keeps between rounds. */
 typedef enum lsched_state {
-  LSCHED_STATE_PENDING = 0, /* the pending offers of a partial schedule, which no round has captured yet */
+  LSCHED_STATE_PENDING = 0, /* the pending offers of a partial schedule: offers that no round has captured yet */
   LSCHED_STATE_SPARSE       /* the residual, boundaries and thresholds of a sparse allreduce */
 } lsched_state;
 
@@ -778,8 +778,8 @@ LSCHED_CHECKED lsched_status lsched_schedule_save(const lsched_schedule* schedul
  *   - If the algorithm combines tensors, a tensor is non-finite if it is NaN: some rank contributed a non-finite
  *     element, or an intermediate sum became non-finite (for f16, beyond 65504; docs/reference/adasum.md).
  *   - If the algorithm does not combine tensors, a tensor is non-finite if one of its elements is not finite. In a
- *     world of one rank, no algorithm combines tensors. In a world of one node, "two_level" combines none, because it
- *     returns the mean.
+ *     world of one rank, no algorithm combines tensors. In a world of one node, "two_level" combines no tensors,
+ *     because it returns the mean.
  * If an element overflows in the last combination, only this element is infinite, and its tensor does not count as
  * non-finite. The function reads one element of each tensor, or all elements in the second case. A schedule whose desc
  * has no tensors has one tensor. `is_non_finite` is an array of `tensor_count` values, the number of tensors of the
@@ -1033,7 +1033,7 @@ typedef struct lsched_coo_desc {
   const void* values;         /* array of the values that belong to `indices` */
   const uint64_t* item_count; /* number of valid items, at most `room`; read when a round begins */
   uint64_t room;
-  uint64_t* out_indices; /* array for `out_room` indices of the result, which are ascending and distinct */
+  uint64_t* out_indices; /* array for `out_room` indices of the result; the indices are ascending and distinct */
   void* out_values;      /* array of the values that belong to `out_indices` */
   uint64_t* out_count;   /* number of items of the result, written when a round ends */
   uint64_t out_room;     /* capacity of out_indices and out_values; the minimum of `count` and P * room always
@@ -1121,8 +1121,8 @@ typedef struct lsched_partial_desc {
    *  - "sparse_allreduce": n to n, gradient to update. Requires `sparse`. */
   const char* collective;
   uint64_t count;
-  /** The numbers of elements of `bucket_count` parts (buckets) of the vector, which add up to `count`. Only for an
-   * allreduce, and the same on all ranks. The buckets are reduced at the same time. All buckets share one call, one
+  /** The numbers of elements of `bucket_count` parts (buckets) of the vector. These numbers add up to `count`. Only for
+   * an allreduce, and the same on all ranks. The buckets are reduced at the same time. All buckets share one call, one
    * draw of ranks, one set of contributors and one report. NULL: the vector is one bucket. */
   const uint64_t* buckets;
   uint32_t bucket_count;
@@ -1272,7 +1272,7 @@ LSCHED_CHECKED lsched_status lsched_flush(lsched_schedule* schedule, void* const
 
 /** Replaces `weights` by their mean over the participating ranks, with the same bits on all ranks. Pending offers and
  * uncollected results are dropped. Collective over the ranks that have not called lsched_leave. This is the periodic
- * synchronisation of Li et al. (PPoPP 2020). report->last.contributors is the number of ranks in the mean, which may
+ * synchronisation of Li et al. (PPoPP 2020). report->last.contributors is the number of ranks in the mean. The mean may
  * include a rank that leaves meanwhile.
  * Thread, Blocks: as lsched_flush.
  * Memory: `weights` has as many elements as a contribution, and must not change between a TIMEOUT and the next call.
@@ -1616,8 +1616,8 @@ typedef struct lsched_simulate_desc {
   const char* activation;    /* for a partial collective; otherwise NULL */
   int32_t initiator;         /* the rank whose call starts the round if the activation draws one rank ("majority") */
   int32_t reserved;          /* 0 */
-  uint64_t round;            /* number of the round, at least 1; a sparse allreduce does more work in some rounds than
-                                in others */
+  uint64_t round;            /* round number, at least 1; a sparse allreduce does more work in some rounds than in
+                                others */
   const uint64_t* starts_ns; /* the time at which each rank begins or calls for the round; NULL: all times are 0 */
   const lsched_machine* machine; /* the machine; NULL: LSCHED_DEFAULT_MACHINE */
 } lsched_simulate_desc;

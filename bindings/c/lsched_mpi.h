@@ -40,9 +40,9 @@ typedef enum lsched_mpi_transport {
  * another MPI library, and the call fails with UNSUPPORTED. In both cases LSCHED_WORLD=alone asks for a world of one
  * rank instead.
  *
- * Progress thread: if any two ranks communicate through MPI, the thread calls MPI, which needs MPI_THREAD_MULTIPLE.
- * With a lower thread level there is no progress thread: only threads inside lsched calls drive the world, and
- * lsched_world_describe reports this. If all ranks share memory, any level suffices.
+ * Progress thread: if any two ranks communicate through MPI, the thread calls MPI, and these calls need
+ * MPI_THREAD_MULTIPLE. With a lower thread level there is no progress thread: only threads inside lsched calls drive
+ * the world, and lsched_world_describe reports this. If all ranks share memory, any level suffices.
  *
  * Thread: only threads that may call MPI. This also applies to all collective functions and lsched_world_close. If
  * ranks communicate through MPI with a level below MPI_THREAD_MULTIPLE, the restriction also applies to all functions

@@ -42,7 +42,7 @@ result<activation> read_activation(const char* words, std::uint64_t seed);
 /// Reads a sparse request of the rank `place.self`. Returns ARGUMENT for an invalid enum.
 result<sparse_request> read_sparse(world place, const lsched_sparse_desc& desc);
 
-/// Returns a text that may be null as a view, which is null for a null text.
+/// Converts a text to a view. The view of a null text is null.
 inline std::string_view view_of(const char* text) { return text == nullptr ? std::string_view() : text; }
 
 }  // namespace lsched

@@ -102,7 +102,7 @@ class trace_parser {
     place_of_flaw_ = position();
   }
 
-  /// Callback of the parser, which validates a value. Returns true if the parser must keep the value.
+  /// Validates a value. This function is the callback of the parser. Returns true if the parser must keep the value.
   bool see(int depth, json::parse_event_t event, const json& value) {
     using seen = json::parse_event_t;
     if (depth > k_deepest) note("the JSON values are nested too deep for a trace file");

@@ -111,15 +111,15 @@ struct mpi_stream {
   /// Reserves capacity for `more` records beyond those in the table.
   void reserve(std::size_t more) { pending_.reserve(pending_.size() + more); }
 
-  /// Adds a record to the table, and returns its number. If record `number` is still in the table, replaces only the
-  /// value of that record.
+  /// Adds a record to the table, and returns the record's serial number. If record `number` is still in the table,
+  /// replaces only the value of that record.
   std::uint64_t put(const control_record& news, std::uint64_t number = 0);
 
   /// Moves records, as many as fit, from the table to `outgoing`, and returns their number.
   std::size_t next_batch();
 
  private:
-  std::uint64_t first_pending_ = 1;  ///< number of pending_.front(); numbers only grow
+  std::uint64_t first_pending_ = 1;  ///< serial number of pending_.front(); serial numbers only grow
   std::vector<control_record> pending_;
 };
 
@@ -140,7 +140,7 @@ struct mpi_link {
   std::uint32_t chunks = 0;      ///< number of requests in flight for chunks, which use the caller's memory
   bool is_answered = false;      ///< the peer has replied to k_cancelled
   std::uint64_t value = 0;       ///< newest signal or credit that was received or sent
-  std::uint64_t pending_at = 0;  ///< number of the link's record in the stream's table
+  std::uint64_t pending_at = 0;  ///< serial number of the link's record in the stream's table
   wait wait_for = wait::nothing;
   bool is_due = false;  ///< the awaited event has happened but was not reported yet
   round_no round = 0;   ///< round of the awaited event

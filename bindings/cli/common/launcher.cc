@@ -61,8 +61,8 @@ std::string system_text(const std::string& action) {
   return action + ": " + std::strerror(errno) + advice;
 }
 
-/// Returns the child processes of this process, which must be single-threaded. Returns an empty list if /proc does not
-/// list them.
+/// Returns the child processes of this process. This process must be single-threaded. Returns an empty list if /proc
+/// does not list them.
 std::vector<pid_t> find_children() {
   std::ifstream list("/proc/thread-self/children");
   return {std::istream_iterator<pid_t>(list), {}};
@@ -364,7 +364,8 @@ class world_launcher {
     end_ranks();
   }
 
-  /// Sends SIGTERM to the ranks at the first call, and SIGKILL at the second call, for which k_grace is the deadline.
+  /// Sends SIGTERM to the ranks at the first call, and SIGKILL at the second call, which is due k_grace after the
+  /// first.
   void end_ranks() {
     const int signal = is_late_ ? SIGKILL : SIGTERM;
     for (const child& each : children_)

@@ -12,8 +12,8 @@ namespace lsched::cli {
 /// from a damaged recording.
 std::string local_time(std::uint64_t monotonic_ns, std::int64_t wall_offset_ns);
 
-/// Returns the label of a schedule. Escapes all bytes that could harm a terminal, which a damaged recording may
-/// contain.
+/// Returns the label of a schedule. Escapes all bytes that could harm a terminal, because a damaged recording may
+/// contain such bytes.
 std::string printable(const std::string& label);
 
 /// Returns a text about the wait of a rank, such as "in allreduce/ring #0, round 17, op 4 (recv, rank 1) since

@@ -61,17 +61,17 @@ class session {
   /// Leaves the world. If close() was not called, the command has failed, and main() must call abort_failed_world().
   ~session();
 
-  /// Ends the other ranks of an MPI world, which might wait forever, if this rank has left the world without close().
-  /// main() calls this function after it has printed the error. (Ranks of a local launcher detect the missing rank.)
+  /// If this rank has left an MPI world without close(), ends the other ranks, because they might wait forever. main()
+  /// calls this function after it has printed the error. (Ranks of a local launcher detect the missing rank.)
   static void abort_failed_world();
 
   /// Closes the world. All schedules must have been destroyed, and every rank must call close(). Throws
   /// command_failure.
   void close();
 
-  /// Closes the world, in which no schedule may be left, and opens a new world with this configuration. Collective.
-  /// Throws command_failure, also if no MPI launcher started the ranks, because such ranks can open their world only
-  /// once.
+  /// Closes the world and opens a new world with this configuration. No schedule may be left in the old world.
+  /// Collective. Throws command_failure, also if no MPI launcher started the ranks, because such ranks can open their
+  /// world only once.
   void reopen(const lsched_config& config);
 
   lsched_world* runtime() const { return runtime_; }

@@ -68,7 +68,7 @@ double height_of(row_class rows, std::size_t how_many) {
   return how_many <= 3 ? 22 : how_many <= 8 ? 15 : 8;
 }
 
-/// Places the boxes of one lane, which are sorted by their beginnings. Returns the bottom of the lane.
+/// Places the boxes of one lane. The boxes must be sorted by their beginnings. Returns the bottom of the lane.
 double place_lane(const schedule_picture& what, std::span<const std::size_t> boxes, double top, picture_layout& into) {
   double y = top + k_lane_margin;
   for (const row_class rows : {row_class::rounds, row_class::work, row_class::instants}) {

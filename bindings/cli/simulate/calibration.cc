@@ -27,8 +27,8 @@ using json = nlohmann::ordered_json;
 
 constexpr std::size_t k_repetitions = 5;
 constexpr double k_most_spread = 0.5, k_most_error = 1;  ///< limits above which the numbers are not usable
-constexpr std::uint32_t k_burst = 33;                    ///< number of messages of a burst, whose time is compared with
-                                                         ///< that of one message
+constexpr std::uint32_t k_burst = 33;                    ///< number of messages of a burst; its time is compared with
+                                                         ///< the time of one message
 constexpr std::uint64_t k_short = 8, k_long = 32'768;    ///< bytes of short and of long messages
 
 double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }

@@ -10,7 +10,7 @@ class Error(RuntimeError):
         status: the name of the status in lsched.h, for example "LSCHED_ERR_PEER".
         rank: the rank that is at fault or missing; None if it is not known.
         op: the id of the op in the schedule; None if the error concerns no op.
-        round: the number of the round; None if the error concerns no round.
+        round: the round number; None if the error concerns no round.
         text: the message, one sentence.
     """
 

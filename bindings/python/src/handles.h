@@ -111,7 +111,7 @@ inline world::lease committing(const world& in) {
   return all;
 }
 
-/// The request of a sparse allreduce, which owns the name of its algorithm.
+/// The request of a sparse allreduce. The request owns the name of the algorithm.
 class sparse_request : public lsched_sparse_desc {
  public:
   sparse_request() : lsched_sparse_desc{.struct_size = sizeof(lsched_sparse_desc)} {}

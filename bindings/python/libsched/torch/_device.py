@@ -18,7 +18,7 @@ def attach(world: World, device: torch.device) -> None:
 
 
 def current_stream(device: torch.device) -> Any:
-    """Returns the current stream of the calling thread, whose `cuda_stream` is the address of the CUDA stream."""
+    """Returns the current stream of the calling thread. Its `cuda_stream` is the address of the CUDA stream."""
     return cuda.current_stream(device)
 
 

@@ -177,7 +177,7 @@ class PartialOptimizer(Wrapper):
 
     @contextlib.contextmanager
     def join(self) -> Iterator[None]:
-        """A context manager around a loop over uneven data, which calls leave() at its end."""
+        """A context manager around a loop over uneven data. Calls leave() at the end of the loop."""
         yield
         self.leave()
 

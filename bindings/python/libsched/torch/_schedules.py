@@ -57,7 +57,7 @@ class Place:
 
 
 class StreamPlace(Place):
-    """A schedule over memory of a device, and the Work objects of its rounds, which UnderWay keeps until their end."""
+    """A schedule over memory of a device, and the Work objects of its rounds. UnderWay keeps them until their end."""
 
     __slots__ = ("bound", "_works")
 

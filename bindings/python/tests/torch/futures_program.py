@@ -70,7 +70,7 @@ def check_a_future_and_a_wait_of_one_message(ranks):
 
 
 def trained(ranks, register, group=None):
-    """Returns the weights after some steps, which must be the same on all ranks."""
+    """Returns the weights after some steps. These weights must be the same on all ranks."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64), torch.nn.Linear(64, 1))
     model = DistributedDataParallel(net, process_group=group)
