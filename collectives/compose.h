@@ -8,9 +8,10 @@
 //
 // If the application has offered no contribution, the input is null, and the rank does not contribute. A partial
 // collective is an activation followed by the collective of the same name without "partial_". That collective must be
-// synchronising. This limits how far a rank can run ahead of the others, so one register (op.h) for each signal edge
-// suffices. A round ends when the exits of all buckets have completed, even if some ops of the activation have not
-// fired. In a partial allgather, the blocks of ranks that did not contribute are zero.
+// synchronising: no rank ends a round before every rank has begun the round. This limits how far a rank can run ahead
+// of the others, so one register (op.h) for each signal edge suffices. A round ends when the exits of all buckets have
+// completed, even if some ops of the activation have not fired. In a partial allgather, the blocks of ranks that did
+// not contribute are zero.
 #pragma once
 
 #include <optional>

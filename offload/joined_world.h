@@ -96,8 +96,8 @@ class joined_world {
 
   /// Cancels instances on all ranks (docs/reference/cancel.md); ignores null pointers. Then waits until the buffers of
   /// the instances are no longer used: at most 100 ms for peers, at most 2 s for the device, and without a limit for
-  /// this rank's lane. Returns BUSY if a peer still reads the memory, UNSUPPORTED if MPI still transfers a long
-  /// message, and DEVICE if a device job hangs. Any thread.
+  /// this rank's lane (its threads for arithmetic). Returns BUSY if a peer still reads the memory, UNSUPPORTED if MPI
+  /// still transfers a long message, and DEVICE if a device job hangs. Any thread.
   std::optional<failure> cancel(std::span<instance** const> gone);
 
   /// Removes instances one after the other and sets each pointer to null; ignores null pointers. Stops with BUSY if a

@@ -754,16 +754,16 @@ LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedu
 
 /** A part of the state that a schedule keeps between rounds. */
 typedef enum lsched_state {
-  LSCHED_STATE_PENDING = 0, /* the pending offers of a partial schedule: offers that no round has captured yet */
+  LSCHED_STATE_PENDING = 0, /* the pending offers of a partial schedule: offers that are in no round yet */
   LSCHED_STATE_SPARSE       /* the residual, boundaries and thresholds of a sparse allreduce */
 } lsched_state;
 
 /** Saves a part of this rank's state for a checkpoint. *needed (optional) receives the size of the image. The image is
  * written only if `bytes` is at least that size. lsched_pending_load adds pending offers to a schedule, and
  * lsched_sparse_create continues from the state of a sparse allreduce.
- * A round may capture pending offers at any time, so the image has the offers that are pending at the moment of the
- * save. The images of all ranks of a sparse allreduce belong together only if no round runs between the first save and
- * the last save. For partial schedules see lsched_sparse_residual.
+ * A round may take pending offers at any time, so the image has the offers that are pending at the moment of the save.
+ * The images of all ranks of a sparse allreduce belong together only if no round runs between the first save and the
+ * last save. For partial schedules see lsched_sparse_residual.
  * Thread: any. LSCHED_STATE_PENDING: as lsched_offer. LSCHED_STATE_SPARSE: not while a round runs.
  * Blocks: never. LSCHED_STATE_SPARSE: as lsched_sparse_residual, and for a copy from device memory.
  * Errors: ARGUMENT (too little room, or no sparse allreduce); DEVICE; STATE (an ordinary schedule has no pending
@@ -1193,7 +1193,8 @@ LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const ls
  * memory. A schedule without buckets has one bucket, the whole vector. The pointer to an empty bucket may be NULL. */
 
 /** Offers a contribution to the schedule, and calls for a round: the c-th call of a rank calls for round c. Let E be
- * the open round, the first round that is not over.
+ * the open round, the first round that is not over. A round captures a rank's pending offers when the rank's part of
+ * the round begins.
  *   - If c < E, round c is over, and the contribution goes into the next round that captures it.
  *   - If c == E, this rank joins round E, and starts the round if the activation permits it.
  *   - If c > E, the call counts for round c later, but the contribution may already go into round E.

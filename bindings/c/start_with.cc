@@ -46,9 +46,9 @@ std::optional<failure> read_round(const lsched_schedule& schedule, flight& next,
   return std::nullopt;
 }
 
-/// Starts the next round in the next flight. Refuses the call while the previous round of that flight is outstanding.
-/// This check comes before the arguments are read, because the previous round may still use the flight's memory for
-/// displacements.
+/// Starts the next round in the next flight (an instance of the schedule, libsched/session/flights.h). Refuses the call
+/// while the previous round of that flight is outstanding. This check comes before the arguments are read, because the
+/// previous round may still use the flight's memory for displacements.
 lsched_status start(lsched_schedule& schedule, const void* const* inputs, void* const* outputs,
                     const lsched_counts* counts, lsched_ticket* ticket) {
   driver& drives = schedule.world->process.driver();

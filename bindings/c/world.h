@@ -235,7 +235,7 @@ struct lsched_world {
 
 struct lsched_schedule {
   lsched_world* world;
-  lsched::instance* instance;  ///< the instance of the first flight
+  lsched::instance* instance;  ///< the first of the schedule's instances (flights)
   lsched::flights flights{};
   std::shared_ptr<const lsched::schedule_commit> commit{};
   lsched::schedule_extras extras{};

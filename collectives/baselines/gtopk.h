@@ -33,7 +33,7 @@ enum class arrival_rule : std::uint8_t {
 };
 
 /// Appends the algorithm on the binomial tree for a valid `problem`. functions_of_gtopk returns the functions that the
-/// schedule calls. The algorithm is synchronising.
+/// schedule calls. The algorithm is synchronising: no rank ends before every rank has begun.
 fragment add_gtopk(builder& to, const sparse_problem& problem, const sparse_ends& ends, arrival_rule rule);
 std::shared_ptr<sparse_functions> functions_of_gtopk(const sparse_problem& problem, sparse_state& state,
                                                      arrival_rule rule);

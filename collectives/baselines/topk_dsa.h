@@ -37,7 +37,8 @@ constexpr std::uint64_t units_of_block(dtype type, std::uint64_t region, std::ui
 }
 
 /// Appends the algorithm for a `problem` that validate() accepts. functions_of_topk_dsa returns the functions that the
-/// schedule calls. Blocks are gathered by dissemination, for any P. The algorithm is synchronising.
+/// schedule calls. Blocks are gathered by dissemination, for any P. The algorithm is synchronising: no rank ends before
+/// every rank has begun.
 fragment add_topk_dsa(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 std::shared_ptr<sparse_functions> functions_of_topk_dsa(const sparse_problem& problem, sparse_state& state);
 

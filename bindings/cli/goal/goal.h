@@ -87,8 +87,8 @@ struct goal_export {
 
 /// Exports round 1 of a world, in which rank r runs world[r]. Sends and receives stay sends and receives, of at least 1
 /// byte. Lists have their typical length. Compute ops become calcs. Nops, calls, captures (which take a rank's
-/// contribution) and ops whose guard is false become calcs of 0. A guard that tests for an empty list
-/// uses the list's typical length.
+/// contribution) and ops whose guard (a condition in the schedule, schedule.h) is false become calcs of 0. A guard that
+/// tests for an empty list uses the list's typical length.
 ///
 /// GOAL has no or-dependencies, no signals, and no ops that do not start. So the round is simulated first, and the
 /// program describes this execution. Only as many ranks call as the activation policy needs: the first candidates in
