@@ -85,7 +85,7 @@ inline bool has_loaded_mpi() {
 }
 
 /// Returns the launch by a process manager of MPI that offers PMI-1 (offload/open/pmi_exchange.h), or nothing if there
-/// is no such manager, if it has started one process, or if this process has not inherited PMI_FD.
+/// is no such manager, if the manager has started only one process, or if this process has not inherited PMI_FD.
 inline result<std::optional<launch>> find_pmi_launch() {
   launch found{.is_pmi = true};
   for (const auto& [variable, number] : {std::pair("PMI_FD", &found.descriptor), std::pair("PMI_RANK", &found.self),

@@ -378,8 +378,8 @@ LSCHED_API int32_t lsched_rank(const lsched_world* world);
  * Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_size(const lsched_world* world);
 
-/** The node of a rank, and the rank's place on it. A node is a set of ranks that share memory, or k neighbouring ranks
- * (LSCHED_RANKS_PER_NODE=k). Nodes are numbered from 0, in the order of their lowest ranks. Places on a node are
+/** The node of a rank, and the rank's place on the node. A node is a set of ranks that share memory, or k neighbouring
+ * ranks (LSCHED_RANKS_PER_NODE=k). Nodes are numbered from 0, in the order of their lowest ranks. Places on a node are
  * numbered from 0, in the order of the ranks. */
 typedef struct lsched_node {
   size_t struct_size;

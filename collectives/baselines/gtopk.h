@@ -14,9 +14,9 @@
 //
 // As published, a rank considers a value as sent if its index is in the result. But a value can be dropped on the way
 // up, although values of other ranks later bring the same index into the result. Such a value is lost. `exact` tracks
-// each contribution instead. After each merge, a rank marks the items that are still in its partial result, in each
-// list that it has added so far. On the way down, the rank combines these marks with the bitmap for its own partial
-// result.
+// each contribution instead. After each merge, a rank examines each list that it has added so far, and marks the items
+// of the list that are still in the partial result. On the way down, the rank combines these marks with the bitmap for
+// its own partial result.
 #pragma once
 
 #include <vector>

@@ -277,8 +277,7 @@ class algorithm_writer {
       const auto block = static_cast<std::size_t>(one.dep_block);
       return block < done.size() && done[block] > static_cast<std::size_t>(one.dep_step);
     };
-    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // for each block: the blocks that wait for that
-                                                                       // block
+    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // for each block: blocks that wait for it
     std::deque<std::size_t> next;
     for (std::size_t b = 0; b < all.blocks.size(); ++b) next.push_back(b);
     for (; !next.empty(); next.pop_front()) {

@@ -1,9 +1,9 @@
 // Finds the exact k-th largest magnitude in lists that are distributed over ranks.
 //
 // Magnitudes are numbers of 15, 31 or 63 bits (sparse.h). Each pass determines the next few bits of the k-th magnitude,
-// beginning with the highest. For each value of these bits, a rank counts its items whose magnitude has this value in
-// these bits, and agrees with the k-th magnitude in all higher bits. The sums of these counts over all ranks determine
-// the bits. After the last pass, all bits are known.
+// beginning with the highest. For each value of these bits, a rank counts the items whose magnitude has this value in
+// these bits and equals the k-th magnitude in all higher bits. The sums of these counts over all ranks determine the
+// bits. After the last pass, all bits are known.
 //
 //     f16, bf16: 2 passes of 8 and 7 bits   f32: 4 passes, 3 of 8 bits and 1 of 7   f64: 8 passes, 7 of 8 and 1 of 7
 //
