@@ -18,10 +18,10 @@ std::string mpi_library();
 /// neither family. All libraries of a family have the same binary interface.
 std::string_view mpi_family(std::string_view library);
 
-/// `program` and `ours` are the names of the MPI libraries with whose <mpi.h> the program and libsched_mpi were
-/// compiled. `library` is the name of the MPI library in this process. Returns UNSUPPORTED, with both names, if `ours`
-/// and one of the others belong to different families. The families use different types for MPI handles, so they cannot
-/// be mixed. Names without a family are not refused.
+/// `program` and `ours` name the MPI libraries whose <mpi.h> was used to compile the program and libsched_mpi.
+/// `library` is the name of the MPI library in this process. Returns UNSUPPORTED, with both names, if `ours` and one of
+/// the others belong to different families. The families use different types for MPI handles, so they cannot be mixed.
+/// Names without a family are not refused.
 std::optional<failure> refuse_mixed_mpi(std::string_view program, std::string_view ours, std::string_view library);
 
 }  // namespace lsched

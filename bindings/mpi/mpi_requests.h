@@ -65,7 +65,7 @@ class mpi_requests {
   void abandon();
 
  private:
-  static constexpr std::size_t k_window = 64;  ///< maximum for one MPI_Testsome; for more, MPICH allocates memory
+  static constexpr std::size_t k_window = 64;  ///< requests per MPI_Testsome; for more, MPICH allocates memory
 
   std::vector<MPI_Request> requests_;  ///< contains no null requests
   std::vector<owner> owners_;          ///< parallel to requests_

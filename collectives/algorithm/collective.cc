@@ -51,7 +51,7 @@ std::optional<std::uint64_t> count_of(const rank_buffer& buffer, world place, co
 postcondition reduced(const collective& of, rank size, const shape& data) {
   const bool is_scattered = of.output.of == content::own_block;
   const auto offsets = is_scattered ? block_offsets(data, size) : std::vector<std::uint64_t>{};
-  postcondition promise{.is_same_everywhere = !is_scattered};  // ranges with equal bounds contain different blocks
+  postcondition promise{.is_same_everywhere = !is_scattered};  // if scattered, ranks get different blocks
   for (const rank holder : ranks_with(of.output, size, data))
     promise.ranges.push_back({.holder = holder,
                               .end = is_scattered ? block_count(data, holder) : data.count,

@@ -135,7 +135,7 @@ void measure(std::vector<cell>& cells, team& alone, const std::string& name, rep
 
 void measure_graph(graph_kind kind, team& alone, reporter& out) {
   const char* name = kind == graph_kind::chain ? "chain" : "fan";
-  const runtime_handle runtime = open_world_of_one();  // a separate world, because barriers of a team are ops too
+  const runtime_handle runtime = open_world_of_one();  // a separate world, because barriers of a team would add ops
   auto schedule = make_schedule(runtime.get(), kind);
   const auto fired = [&] { return ops_fired(runtime.get()); };
   std::vector<cell> cells;

@@ -135,7 +135,7 @@ void oktopk_steps::plan(std::span<const std::uint64_t> tallies, std::span<std::u
                         std::span<std::uint64_t> sources, std::span<std::uint64_t> shares) {
   std::uint64_t above = 0;
   for (std::size_t r = 0; r < kept_.size(); ++r) above += tallies[2 * r];
-  std::uint64_t ties = reuses() ? 0 : most_items(problem_) - above;  // number of kept items that equal the k-th item
+  std::uint64_t ties = reuses() ? 0 : most_items(problem_) - above;  // number of kept items with the k-th magnitude
   for (std::size_t r = 0; r < kept_.size(); ++r) {
     const std::uint64_t taken = std::min(ties, tallies[2 * r + 1]);
     if (r == static_cast<std::size_t>(problem_.place.self)) ties_ = taken;
