@@ -4,7 +4,8 @@
 //     lsched run -n 4 build/examples/delta
 //
 // Each rank takes a few local steps and computes its delta, the change of the weights since the last round. Every rank
-// then applies the Adasum of all deltas, which is computed tensor by tensor. All replicas keep the same bits.
+// then applies the Adasum of all deltas, which the library computes tensor by tensor. The weights of all ranks keep the
+// same bits.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -18,7 +19,7 @@ int main() try {
   lsched::world world;
   const float noise = 0.1f * static_cast<float>(world.rank() - (world.size() - 1) / 2.0);  // noise of the batches
   std::vector<float> weights(6), start = weights, delta(weights.size());
-  const std::vector<lsched_tensor> tensors{{0, 4}, {4, 2}};  // two layers: first element and length
+  const std::vector<lsched_tensor> tensors{{0, 4}, {4, 2}};  // two layers, each with its first element and its length
   lsched::schedule reduce = world.adasum<float>(delta, delta, tensors);
 
   for (int round = 0; round < k_rounds; ++round) {

@@ -31,7 +31,7 @@ static lsched_schedule* create(lsched_world* world, const float* input, float* o
 int main(void) {
   lsched_world* world;
   must(lsched_world_open(NULL, &world, &why), "open");
-  must(lsched_cuda_attach(world, NULL, &why), "attach"); /* all ranks, before any creates */
+  must(lsched_cuda_attach(world, NULL, &why), "attach"); /* every rank, before any rank creates */
 
   void* on_device; /* memory of cudaMalloc works too */
   must(lsched_cuda_alloc(world, COUNT * sizeof(float), &on_device), "alloc");

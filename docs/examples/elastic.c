@@ -1,7 +1,7 @@
 /* Training that continues when ranks are killed.  lsched run -n 8 build/examples/elastic 100 3:20 6:40
  *
  * The first number is the number of steps. R:S makes rank R kill itself in its step S. Until the ranks flush, you may
- * also kill any other rank: `kill -9` with the process number that the rank prints. Each rank pulls the common weights
+ * also kill any other rank: `kill -9` with the process id that the rank prints. Each rank pulls the common weights
  * towards a point of its own. The survivors end with equal weights, in the middle of the points of survivors. */
 #include <lsched.h>
 #include <signal.h>
@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
   while (has_gone_on(&it, lsched_flush(it.exchange, (void*[]){sum}, k_timeout_ns, &report, &why), "flush")) continue;
   if (report.has_result) descend(weights, sum, report.offers);
 
-  /* All ranks have applied the same contributions, possibly divided over different steps. */
+  /* All ranks have applied the same contributions, possibly in different steps. */
   double least = 0, most = 0;
   const lsched_collective_desc lowest = {.struct_size = sizeof lowest,
                                          .collective = "allreduce",

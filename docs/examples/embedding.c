@@ -16,7 +16,7 @@ static uint64_t word_of(int32_t rank, int place) {
   return batch[place];
 }
 
-/* A gradient has the number of the round in column 0, and twice that number in column 1. */
+/* Checks a sum. In round r, every rank contributes r in column 0 and 2 r in column 1. */
 static int is_right(const uint64_t* indices, const float* values, uint64_t count, int32_t ranks, int round) {
   if (count != (2 + (uint64_t)ranks) * k_columns) return 0;
   for (uint64_t i = 0; i < count; ++i) {

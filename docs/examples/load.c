@@ -27,7 +27,7 @@ int main(int count, char** words) {
 
   int is_right = 1;
   for (int64_t round = 1; round <= 3; ++round) {
-    input = round * (rank + 1); /* inputs 1, 2, 3 have the scan 1, 3, 6 (all times the round) */
+    input = round * (rank + 1); /* in round 1, the inputs 1, 2, 3 have the scan 1, 3, 6 */
     if (lsched_run(scan, LSCHED_FOREVER, &why) != LSCHED_OK) return fprintf(stderr, "%s\n", why.text), 1;
     is_right = is_right && output == round * (rank + 1) * (rank + 2) / 2;
     if (rank == 2) printf("round %d: %d\n", (int)round, (int)output);

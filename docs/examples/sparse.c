@@ -1,7 +1,7 @@
 /* Training with only the largest elements of gradients: descent on a sum of squares. Each rank has its own terms of the
  * sum. Link with -lm;  lsched run -n 3 build/examples/sparse
  *
- * Rank r pulls each weight towards (r + 1) times the weight's own target. In a round each rank sends 32 of 256
+ * Rank r pulls each weight towards (r + 1) times the target of the weight. In a round each rank sends 32 of 256
  * elements. The other elements stay in the rank's residual, and are added to its next gradients. */
 #include <lsched.h>
 #include <math.h>

@@ -3,9 +3,9 @@
 //
 //     for n in 2 4 8 16; do lsched run -n $n build/examples/adasum_fit; done
 //
-// A rank has one point per step, x from -x_max to x_max. All ranks begin with the same guess and make the same steps.
-// There is no noise, so a fit ends when the combined gradient is zero in two successive steps. The program reports the
-// learning rates at which the fit ends, and the number of steps.
+// In each step, every rank has one point, whose x is between -x_max and x_max. All ranks begin with the same guess and
+// make the same steps. There is no noise, so a fit ends when the combined gradient is zero in two successive steps. The
+// program reports the learning rates at which the fit ends, and the number of steps.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -72,8 +72,8 @@ sweep fit_at_all_rates(lsched::world& world, const options& how, way by, int x_m
   return all;
 }
 
-/// Returns true if all ranks have equal results. Results are equal if combined gradients have the same bits on all
-/// ranks.
+/// Returns true if all ranks have the same numbers of steps. This holds if the combined gradients have the same bits on
+/// all ranks.
 bool is_agreed(lsched::world& world, const std::vector<sweep>& sweeps) {
   std::vector<std::int32_t> least, most;
   for (const sweep& it : sweeps) least.insert(least.end(), it.steps.begin(), it.steps.end());

@@ -1,5 +1,5 @@
 # cmake -DLSCHED=… -DPROGRAM=… -P check.cmake: tests a short sweep of two ranks. Its JSON must be valid and consistent,
-# Adasum must take fewer steps than the mean, and the table must name each number that differs from the emulation.
+# Adasum must take fewer steps than the mean, and the output must name each result that differs from the emulation.
 cmake_minimum_required(VERSION 3.21...3.25)
 set(rates 30)
 execute_process(COMMAND ${LSCHED} run -n 2 --timeout 400 ${PROGRAM} --json --rates ${rates}

@@ -1,4 +1,4 @@
-// The results of a world: a table with the expected numbers, JSON, and a plot.
+// The results of a world: a table that includes the expected results, JSON, and a plot.
 #pragma once
 
 #include <algorithm>
@@ -29,14 +29,14 @@ struct sweep {
   way by = way::alone;
   int ranks = 1;
   int x_max = 1;
-  std::vector<std::int32_t> steps{};  ///< number of steps, by rate; 0: the fit does not end
+  std::vector<std::int32_t> steps{};  ///< number of steps of the fit at each rate; 0: the fit does not end
 };
 
-/// The minimum number of steps, the lowest rate with that number, and the number of rates at which the fit ends.
+/// The best result of a sweep.
 struct best {
-  int steps = 0;  ///< 0: the fit does not end at any rate
+  int steps = 0;  ///< minimum number of steps over all rates; 0: the fit ends at no rate
   double rate = 0;
-  int converging = 0;  ///< 0 in an expectation: unknown
+  int converging = 0;  ///< number of rates at which the fit ends; 0 in an expected result: unknown
 };
 
 inline best best_of(const options& how, const sweep& of) {
@@ -50,12 +50,12 @@ inline best best_of(const options& how, const sweep& of) {
   return it;
 }
 
-/// Returns the numbers that an emulation of all ranks in one program has found. The emulation rounds differently, so a
+/// Returns the results that an emulation of all ranks in one program has found. The emulation rounds differently, so a
 /// gradient may become zero some steps earlier or later.
 inline std::optional<best> emulated(const options& how, const sweep& of) {
   struct row {
     int ranks;
-    best mean[2], adasum[2];  ///< for x_max 1 and 2
+    best mean[2], adasum[2];  ///< index 0: x_max is 1; index 1: x_max is 2
   };
   static constexpr row k_square[] = {{1, {{38, .31, 17}, {40, .16, 5}}, {}},
                                      {2, {{37, .58, 32}, {35, .25, 25}}, {{23, .36, 35}, {27, .16, 15}}},
@@ -83,13 +83,13 @@ inline std::string words_of(const best& it) {
   return text;
 }
 
-/// Prints a line if the emulation found another number of steps. The line includes the steps of this run at the
-/// emulation's rate, if that rate was tried.
+/// Prints a line if the minimum number of steps differs from the emulation. The line includes the steps of this run at
+/// the emulation's rate, if that rate was tried.
 inline void print_difference(const options& how, const sweep& of) {
   const best found = best_of(how, of);
   const auto expected = emulated(how, of);
   if (!expected || found.steps == 0 || found.steps == expected->steps) return;
-  std::size_t there = 0;  // index of the rate of the emulation
+  std::size_t there = 0;  // index of the emulation's best rate
   while (there < of.steps.size() &&
          std::abs(static_cast<double>(how.rate(static_cast<int>(there))) - expected->rate) > .005)
     ++there;

@@ -7,8 +7,8 @@
 // the gradient of a batch. Then one rank, which is drawn at random in each step, is late. Each rank offers its
 // gradient, collects the available results, and descends.
 //
-// The arithmetic takes less time than a step. The rank sleeps for the rest of the step, so that many ranks can share a
-// core. Step and delays have the ratio of the paper, 320 ms to 200, 300 and 400 ms.
+// The arithmetic of a step takes little time. Ranks sleep in each step, so that many ranks can share a core. The ratio
+// of the delays to the step is that of the paper: 200, 300 and 400 ms to 320 ms.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -88,7 +88,7 @@ class trainer {
       std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(delay_ms_));
     const auto ticket = exchange_.offer(gradient_);
     lsched::report got;
-    do {  // with a history, several results may be available
+    do {  // with a history, several results may be available at once
       got = exchange_.collect(ticket, sum_, k_limit);
       descend(got, seen);
     } while (what_.lag == LSCHED_HISTORY && got.to < got.round);

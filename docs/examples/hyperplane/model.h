@@ -30,7 +30,7 @@ inline int late_rank(unsigned seed, int step, int ranks) {
 /// The hyperplane y = a x + b, and the noise.
 struct problem {
   static constexpr float k_noise = 2;  ///< bound of the noise; its variance, 4/3, is the loss that remains
-  std::vector<float> coefficients;     ///< a, then b
+  std::vector<float> coefficients;     ///< a, followed by b
   std::uint64_t seed;
 
   problem(int dimensions, unsigned from) : coefficients(static_cast<std::size_t>(dimensions) + 1), seed(from) {
@@ -59,7 +59,7 @@ class shard {
   int rows() const { return static_cast<int>(y_.size()); }
 
   /// Computes the gradient of the mean squared error over `count` rows, beginning with row `first`, with wrap-around.
-  /// Each row is used twice in succession, so that it is still in the L1 cache.
+  /// The function uses each row twice in succession, while the row is in the L1 cache.
   void gradient(int first, int count, const std::vector<float>& weights, std::vector<float>& out) const {
     out.assign(size_, 0);
     const float scale = 2.0f / static_cast<float>(count);
@@ -81,7 +81,7 @@ class shard {
   }
 
  private:
-  /// Returns the dot product. It has sixteen partial sums, so that additions do not wait for each other.
+  /// Returns the dot product. Sixteen partial sums let additions run independently of each other.
   float dot(const float* x, const float* w) const {
     constexpr std::size_t k_lanes = 16;
     float sums[k_lanes]{};

@@ -11,10 +11,10 @@
 struct options {
   int dimensions = 8192;
   int points = 32768;  ///< number of points of all ranks together
-  int batch = 256;     ///< number of points of a step on one rank; eight ranks: 2,048
+  int batch = 256;     ///< number of points per step on one rank; eight ranks use 2,048
   int epochs = 16;
   float rate = 0.05f;
-  double step_ms = 32;  ///< duration of the balanced part of a step, without arithmetic
+  double step_ms = 32;  ///< time that each rank sleeps in each step, in addition to the arithmetic and to a delay
   std::vector<double> delays_ms{20, 30, 40};
   unsigned seed = 1;
   std::string plot;  ///< prefix of the plot's files; empty: no plot

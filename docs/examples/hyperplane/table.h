@@ -18,7 +18,8 @@ struct outcome {
   int steps = 0;
   std::uint64_t missed = 0;                     ///< number of results that this rank did not apply
   std::uint64_t staleness = 0;                  ///< maximum number of rounds by which a gradient of this rank was late
-  std::uint64_t behind = 0;                     ///< number of rounds that were collected only after the last step
+  std::uint64_t behind = 0;                     ///< number of rounds whose results this rank collected only after its
+                                                ///< last step
   std::vector<std::vector<float>> snapshots{};  ///< weights at the end of each epoch
   std::vector<float> last{};                    ///< weights after all results have been collected
 };
@@ -31,8 +32,8 @@ class summary {
   void add_throughput(const outcome& mine) { speeds_.push_back(combined(mine)); }
   void add_replicas(const outcome& mine) { replicas_.push_back(combined(mine)); }
 
-  /// Returns true if all losses are finite, and if the replicas of every policy that drops no results are finally equal
-  /// up to rounding.
+  /// Returns true if all losses are finite, and if all ranks end with the same weights, up to rounding, under each
+  /// policy that drops no results.
   bool is_sound() const { return is_sound_; }
 
   void print() const {
@@ -62,7 +63,7 @@ class summary {
   struct line {
     std::string name;
     double delay_ms = 0, steps_per_s = 0, missed = 0, staleness = 0, behind = 0, seconds = 0, distance_at_end = 0;
-    std::vector<double> losses{}, distances{};  ///< for each epoch
+    std::vector<double> losses{}, distances{};  ///< one element per epoch
   };
 
   double synchronous(double delay_ms) const {
