@@ -1,4 +1,4 @@
-"""Ranks for tests: threads of this process, or processes of `lsched run`. Every wait has a limit."""
+"""Ranks for tests: threads of this process, or processes of `lsched run`. Every wait has a time limit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def as_threads(ranks: int, body, **options) -> list:
 
 
 class Launched:
-    """The exit status and the output of ranks that were processes."""
+    """The exit status and the output of processes of `lsched run`."""
 
     def __init__(self, status: int, output: str) -> None:
         self.status = status

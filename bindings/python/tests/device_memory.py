@@ -89,8 +89,8 @@ KINDS = {"device": 2, "pinned": 3, "managed": 13}  # device types of DLPack
 class DeviceArray:
     """An array in memory of the driver: "device", "pinned" or "managed". The array must not be used after free().
 
-    `offers` selects the protocol: __dlpack__ or __cuda_array_interface__. `strides` are in elements. `looks` has the
-    stream of each call of __dlpack__.
+    `offers` selects the protocol: __dlpack__ or __cuda_array_interface__. `strides` are in elements. `looks` lists the
+    `stream` argument of each call of __dlpack__.
     """
 
     def __init__(self, shape, dtype, kind: str = "device", device: int = 0, *, offers: str = "dlpack",

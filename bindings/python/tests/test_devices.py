@@ -185,7 +185,7 @@ def test_what_is_refused_of_an_array():
 
 
 class Claims:
-    """An array with the __cuda_array_interface__ that a test sets."""
+    """An object with the __cuda_array_interface__ of an array, in which the test has changed some entries."""
 
     def __init__(self, of, **changes):
         self.__cuda_array_interface__ = {**of.__cuda_array_interface__, **changes}

@@ -45,7 +45,8 @@ def wanted(op, values, dtype):
 def reduced(world, way, mine, op):
     """Runs a collective.
 
-    Returns a tuple: result of this rank or None, inputs of the ranks whose inputs are combined, slice of the elements.
+    Returns a tuple: the result of this rank or None, the inputs that the result combines, and the slice of their
+    elements that the result has.
     """
     all_ranks = [given(r, mine.size, mine.dtype.str[1:] if mine.dtype.kind != "b" else "?") for r in range(RANKS)]
     out = mine.copy()
@@ -76,7 +77,7 @@ def test_every_pair_is_numpys_or_refused(way):
         for dtype in ["?", *INTEGERS, *FLOATS, *COMPLEX]:
             for op in OPS:
                 if way == "partial" and dtype in COMPLEX:
-                    continue  # partial() has no word for that dtype
+                    continue  # partial() does not support this dtype
                 mine = given(world.rank, 24, dtype)
                 if not is_supported(dtype, op):
                     with pytest.raises(libsched.Error) as caught:
@@ -181,7 +182,8 @@ def test_schedules_by_hand_combine_bools_as_bools():
     as_threads(1, body)
 
 
-# Dtypes of the odd rank and of the other ranks. The C interface cannot distinguish the two dtypes.
+# Each case has the dtype of the odd rank, followed by the dtype of the other ranks. The C interface cannot distinguish
+# the two dtypes.
 KINDS = [("c16", "f8", 2, "complex as f64", " f64 "), ("c8", "f4", 2, "complex as f32", " f32 "),
          ("u1", "?", 1, " u8 ", "bool as u8")]
 

@@ -227,7 +227,7 @@ def test_a_program_of_mpi_joins_the_world_of_lsched_run():
 def test_a_rank_of_another_host_that_does_not_connect_is_named():
     def exchange(mine):
         other = bytearray(mine)
-        other[40:45] = b"other"  # the host's identity in an introduction
+        other[40:45] = b"other"  # the host id in an introduction
         return [mine, bytes(other)]
 
     with pytest.raises(libsched.Timeout, match="rank 1 did not connect to this rank in time"):

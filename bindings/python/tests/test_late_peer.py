@@ -1,4 +1,5 @@
-"""Tests with a peer that arrives at the end of a timeout, or of a slice. A wait in Python is divided into slices."""
+"""Tests with a peer that arrives at the end of a timeout, or of a slice. A wait in Python is a sequence of short waits,
+the slices, which lets Python handle signals."""
 
 import os
 import random
@@ -13,8 +14,8 @@ from conftest import LIMIT, as_threads
 from libsched import _core
 from waiting import arrive_at, wait_until
 
-FULL = "LSCHED_TEST_FULL" in os.environ  # 120,000 rounds around short slices and short timeouts
-SHORT_SLICE, SLICE = 0.002, 0.1  # seconds; SLICE is the default
+FULL = "LSCHED_TEST_FULL" in os.environ  # the full test runs 120,000 rounds that end near a slice or a short timeout
+SHORT_SLICE, SLICE = 0.002, 0.1  # seconds; SLICE is the default of the package
 
 
 @pytest.fixture(params=[SHORT_SLICE, SLICE], ids=["short slices", "slices"])
@@ -25,7 +26,7 @@ def slice_of_waits(request):
 
 
 class Aim:
-    """Delays the last rank, so that it acts within 300 us of the end of the first rank's wait."""
+    """Delays the last rank, so that it acts at most 300 us before or after the end of the first rank's wait."""
 
     def __init__(self, world, seconds, seed):
         self._seconds = seconds
@@ -34,7 +35,7 @@ class Aim:
         self._meeting = world.barrier()
         self._begin = Aim.begins
 
-    begins: list = []  # times at which the waits of the first rank began
+    begins: list = []  # times at which the first rank began its waits
 
     def wait_begins(self):
         if self._is_first:
@@ -54,7 +55,7 @@ class Aim:
 
 
 def play(ranks, rounds, seconds, one_round):
-    """Calls one_round(world, aim, number) for each of `rounds` rounds. A full run repeats this in several worlds."""
+    """Calls one_round(world, aim, number) for `rounds` rounds. A full test repeats this in several worlds."""
     for seed in range(5 if FULL else 1):
         Aim.begins = []
 

@@ -130,7 +130,7 @@ def test_a_loop_ends_with_the_same_number_on_all_ranks(activation):
 
 @pytest.mark.parametrize("call, has_buckets", [("flush", False), ("flush", True), ("model_sync", False)])
 def test_the_other_ranks_do_not_wait_for_a_rank_whose_array_is_refused(call, has_buckets):
-    """The other ranks raise seconds before their timeout."""
+    """The other ranks raise long before their timeout."""
 
     def body(world):
         sums = world.partial(4, "f4", averages_weights=True)
@@ -331,7 +331,8 @@ def test_proofs_and_simulations_need_no_world():
 
 
 def test_a_deadline_that_a_rank_chooses_itself():
-    """Steps take 50 ms. One rank is late until the others have results, after they waited about 10 ms for that rank."""
+    """Steps take 50 ms. One rank is late. The other ranks wait about 10 ms for that rank, and then have results without
+    it."""
     have_results = threading.Barrier(3)
 
     def body(world):
@@ -358,11 +359,8 @@ def test_a_deadline_that_a_rank_chooses_itself():
 
 
 def test_a_deadline():
-    """A round ends at once if all ranks are in time.
-
-    If a rank is late, the round ends after the deadline without that rank, and the contribution of the rank is in a
-    later round.
-    """
+    """If all ranks are in time, a round ends at once. If a rank is late, the round ends after the deadline without that
+    rank, and a later round has the contribution of the rank."""
     have_results = threading.Barrier(3)
 
     def body(world):

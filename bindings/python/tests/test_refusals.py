@@ -41,9 +41,9 @@ def loaded(world, input, output, text=None):
     return world.load(text, [input], [output])
 
 
-# For each call: a function that makes a valid call; names and lengths of the arrays that a case replaces; options that
-# are refused. `at` is the rank whose arguments are refused. `at` is also the root, because only the root examines the
-# arrays.
+# For each call: a function that makes a valid call, the names and lengths of the arrays that cases replace, and the
+# options that the call refuses. `at` is the rank whose arguments are refused. `at` is also the root, because only the
+# root examines the arrays.
 CALLS = {
     "barrier": (lambda w, at, **k: w.barrier(**k), {}, [{"timeout": 3}]),
     "allreduce": (lambda w, at, i=None, o=None, **k: w.allreduce(i, o, **k), {"i": 4, "o": 4},
@@ -91,7 +91,7 @@ CALLS = {
     "Builder.commit": (lambda w, at, i=None, o=None, **k: committed(w, i, o, **k), {"i": 4, "o": 4}, [{"colour": 1}]),
 }
 
-# Local calls, and collective calls that a refused rank may repeat without the other ranks.
+# Local calls, and collective calls that a rank may repeat alone after a refusal.
 LOCAL = {
     "World": {"describe", "diagnose", "stats", "node_of", "rank_in", "progress", "trace_start", "trace_write",
               "attach_cuda", "empty", "builder", "close", "lost", "set_verify"},
@@ -147,7 +147,7 @@ def test_all_ranks_hear_of_a_refusal_and_the_next_call_is_right(name):
             try:
                 made = (bad if is_refused else good)(world, root)
             except (libsched.Error, TypeError, ValueError, OverflowError, RuntimeError) as error:
-                told = error.with_traceback(None)  # because a traceback refers to builders
+                told = error.with_traceback(None)  # a traceback refers to builders
             else:
                 raise AssertionError(f"{name}({label}) of rank {root} was accepted: {made}")
             if not is_refused:

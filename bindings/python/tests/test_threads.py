@@ -16,7 +16,8 @@ from waiting import compute_for, is_awaited, wait_until
 
 
 def beside(call):
-    """Calls `call` in another thread. Returns the thread and a list. The thread appends the exception, or None."""
+    """Calls `call` in another thread. Returns the thread and a list. The thread appends the exception of the call, or
+    None, to the list."""
     raised = []
 
     def run():
@@ -131,7 +132,7 @@ def test_both_threads_hear_that_a_message_was_too_long():
     as_threads(2, body)
 
 
-# For each wait: the code, and a condition that becomes true once a thread is in it.
+# For each wait: code that waits, and a condition that is true once a thread is in the wait.
 DAEMONS = {
     "run": ("late.run()", "world.diagnose()[0] == 1"),
     "message": ("made.append(box.receive(1, x)); made[0].wait()", "made and waiting.is_awaited(made[0])"),
@@ -178,7 +179,8 @@ WAITS = {
 
 @pytest.mark.parametrize("name", WAITS)
 def test_ctrl_c_ends_a_collective_call_that_nobody_else_makes(name):
-    """Rank 1 does not call, and ends after rank 0's wait. An object that the call creates later is destroyed."""
+    """Rank 1 does not make the call, and ends after rank 0's wait. An object that rank 0's call creates after the wait
+    is destroyed."""
     done = launch(2, f"""
     import threading
     slow = int(os.environ["LSCHED_RUN_RANK"]) == 1
@@ -219,7 +221,8 @@ def test_an_exchange_that_raises_or_is_interrupted():
         raise OSError("planted")
 
     def interrupted(_):
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may have been started without this handler
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the process that started the tests may have disabled
+                                                                  # this handler
         signal.raise_signal(signal.SIGINT)
         raise AssertionError("the signal was not heard")
 
@@ -300,7 +303,7 @@ def test_memory_of_a_world_outlives_it_while_it_is_looked_at():
 
 def test_memory_that_was_made_for_this_alone():
     class Fresh:
-        """An array whose __dlpack__ exports memory that no other object keeps alive."""
+        """An object whose __dlpack__ exports memory that no other object keeps alive."""
 
         def __dlpack__(self, **options):
             return np.full(100_000, 3.0).__dlpack__(**options)
@@ -336,7 +339,7 @@ def test_arrays_that_come_later_have_the_right_length():
 
 
 def test_a_schedule_that_a_peer_has_given_up_before_this_rank_made_it():
-    """No round of the schedule can succeed. Every run raises at once."""
+    """Rank 0 has already given the schedule up when rank 1 creates it, so every run of rank 1 raises at once."""
     is_given_up, is_over = threading.Event(), threading.Event()
 
     def body(world):
@@ -415,7 +418,7 @@ def test_memory_does_not_make_a_world_that_is_in_use_end():
             thread.join(LIMIT)
             assert raised == [None]
             with pytest.raises(libsched.Busy):
-                world.close()  # the builder is in use
+                world.close()  # a builder is open
             del builder
             parts[0].close()
 

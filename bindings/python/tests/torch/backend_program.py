@@ -86,7 +86,7 @@ def check_means_and_factors(ranks):
 
 
 def check_a_factor_of_another_dtype_keeps_the_dtype_of_the_tensor(ranks):
-    """Each output has elements behind it that must not change."""
+    """Elements behind each output must not change."""
     for dtype, factor, scale in ((torch.bfloat16, torch.tensor([0.5]), 0.5), (torch.int64, torch.tensor([2]), 2)):
         op = dist._make_nccl_premul_sum(factor)
         wanted = torch.full((3,), ranks.size * 4 * scale, dtype=dtype)
@@ -181,7 +181,7 @@ def check_uneven_parts(ranks):
     part = torch.empty(lengths[r])
     dist.reduce_scatter(part, [given(r + 1, each, torch.float32) for each in lengths])
     assert torch.equal(part, sum(given(each + 1, lengths[r], torch.float32) for each in range(size)))
-    for shift in range(3):  # lengths of other ranks change, lengths of this rank may stay
+    for shift in range(3):  # the lengths of a rank may stay while lengths of other ranks change
         sent = [(r + to + shift * to) % 3 for to in range(size)]
         received = [(of + r + shift * r) % 3 for of in range(size)]
         inputs = [given(10 * r + to, sent[to], torch.int32, 50).view(-1, 1).repeat(1, 2) for to in range(size)]
@@ -224,7 +224,8 @@ def check_a_barrier_waits_for_collectives_that_have_begun(ranks):
         for count in (6, 1 << 20):
             for _ in range(5):
                 flat = torch.full((count,), ranks.rank + 1.0)
-                columns = torch.full((2, count // 2), ranks.rank + 1.0).t()  # a copy is reduced, and copied back
+                columns = torch.full((2, count // 2), ranks.rank + 1.0).t()  # the columns are reduced in a copy, which
+                                                                             # is copied back
                 works = [dist.all_reduce(each, async_op=True) for each in (flat, columns)]
                 barrier = dist.barrier(async_op=is_async)
                 if is_async:
@@ -461,7 +462,8 @@ def check_persistent_schedules_beside_torch(ranks):
 
 
 def check_many_shapes(ranks):
-    """Uses more kinds of calls than a group keeps. The group closes the oldest kind, the same kind on all ranks."""
+    """Uses more kinds of calls than a group keeps schedules for. All ranks close the schedules of the same kind, the
+    oldest."""
     for count in range(1, 600):
         mine = torch.ones(count)
         work = dist.all_reduce(mine, async_op=count % 3 == 0)

@@ -24,7 +24,8 @@ import time
 import tomllib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GRACE = 5  # seconds that ranks have to finish a test once a rank has failed, and to end once they were told to
+GRACE = 5  # seconds that ranks have to finish a test after a rank has failed, and to end after the driver has asked
+           # them to
 
 
 class RankDied(Exception):
@@ -94,7 +95,7 @@ class Rank:
 class Ranks:
     """The worker processes, which are started again after a hang or a death.
 
-    The workers send `torch` (the version) and `skipped`.
+    `torch` (the version of torch) and `skipped` are values that the workers have sent.
     """
 
     def __init__(self, options, names, directory):
@@ -115,7 +116,7 @@ class Ranks:
             raise
 
     def greet(self):
-        """Sends the ranks their task and the port of the store, which rank 0 opens."""
+        """Sends the ranks their task and the port of the store. Rank 0 opens the store."""
         gates = {name: None for names in self.names.values() for name in names}
         for member in self.members:
             member.send(
@@ -144,7 +145,8 @@ class Ranks:
     def run(self, backend, test, seen_as):
         """Runs one test on all ranks. Blocks for at most the timeout. Returns [(rank, reply)] in the order of arrival.
 
-        During the test, the variable BACKEND of the suite is `seen_as`. The process group always uses `backend`.
+        During the test, the variable BACKEND of the suite has the value `seen_as`. The process group always uses
+        `backend`.
         """
         self.number += 1
         directory = tempfile.mkdtemp(dir=self.directory)
@@ -206,7 +208,7 @@ def merge(replies):
 
 
 def select(skipped, gates, pattern):
-    """Returns {test: reason}.
+    """Returns {test: reason} for the tests that match `pattern`.
 
     If the reason is None, the test runs. Otherwise the suite's decorators skip the test under all names in `gates`.
     """
@@ -234,7 +236,7 @@ def run_backend(ranks, backend, expected, options, tell):
 def make_teller(options):
     """Returns a function that shows progress on a terminal, and writes a line for each test to the log.
 
-    Without a log file, the log is standard output, unless that is a terminal.
+    If no log file is given, the log is standard output. If standard output is a terminal, there is no log.
     """
     log = open(options.log, "w") if options.log else None if sys.stdout.isatty() else sys.stdout
 
@@ -252,7 +254,8 @@ def make_teller(options):
 
 
 def read_expectations(path, torch):
-    """Returns {backend: {test: entry}}, as expected.toml describes it; {} without a path."""
+    """Returns {backend: {test: entry}} for this version of torch. Returns {} if `path` is empty. expected.toml
+    describes entries."""
     if not path:
         return {}
     with open(path, "rb") as file:
@@ -268,14 +271,14 @@ def read_expectations(path, torch):
 
 
 def outcomes_of(entry):
-    """Returns the outcomes of an entry, which has a string or a list of them."""
+    """Returns the list of outcomes of an entry. An entry may have a single outcome, as a string."""
     return [entry["outcome"]] if isinstance(entry["outcome"], str) else entry["outcome"]
 
 
 def check(backend, results, expected, baseline):
     """Returns a sentence for each mismatch.
 
-    A test that the baseline passes must pass, unless an entry lists the test.
+    A test that passes on the baseline must pass, unless the expectations list the test.
     """
     problems = [f"{backend} {test}: listed, but there is no such test" for test in expected if test not in results]
     for test, result in results.items():
@@ -337,7 +340,7 @@ def parse_arguments():
 def gates_of(options):
     """Returns {backend: values of BACKEND under which the suite may run a test}.
 
-    The tested backend also has the name of the baseline, and the names in --gates.
+    For the tested backend, these values are its name, the name of the baseline, and the names in --gates.
     """
     gates = {options.against: [options.against]} if options.against else {}
     others = [options.against] + options.gates.split(",")

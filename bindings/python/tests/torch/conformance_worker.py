@@ -29,9 +29,10 @@ FEATURES = ("ddp", "subgroup", "plugin", "gpu", "cuda")
 def load_suite(backends, gates, modules):
     """Imports the suite.
 
-    Returns the suite, and {name: {test: reason}}: the reason for which a decorator skips a test if BACKEND is `name`.
-    The decorators read BACKEND while the suite is imported, so it is imported once for each name in `gates`. The random
-    generators are seeded before, because the suite draws random objects that must be equal on all ranks.
+    Returns the suite, and {name: {test: reason}}. The reason is that for which a decorator skips the test if BACKEND is
+    `name`, or None. The decorators read BACKEND while the suite is imported, so the suite is imported once for each
+    name in `gates`. The random generators are seeded before each import, because the suite draws random objects that
+    must be equal on all ranks.
     """
     import torch
     from torch.testing._internal import common_distributed
@@ -195,7 +196,7 @@ def leave():
 
 
 def main():
-    """Reads the task and then the tests, a line of JSON each, from the descriptor in argv[1].
+    """Reads the task, and then the tests, from the descriptor in argv[1]. The task and each test are one line of JSON.
 
     Returns at end of file.
     """
@@ -208,7 +209,7 @@ def main():
     task = json.loads(lines.readline())
     rank, size, timeout = task["rank"], task["size"], task["timeout"]
     stacks = open(task["stacks"], "w")
-    faulthandler.enable(stacks)  # also for SIGABRT, by which the driver ends a rank that hangs
+    faulthandler.enable(stacks)  # handles also SIGABRT, by which the driver ends a rank that hangs
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     suite, skipped = load_suite(task["backends"], task["gates"], task["modules"])
     import torch
@@ -220,7 +221,8 @@ def main():
     report({"port": store.port})
     os.environ["MASTER_PORT"] = str(store.port)
     for line in lines:
-        faulthandler.dump_traceback_later(2 * timeout + 30, exit=True, file=stacks)  # if the driver is gone
+        faulthandler.dump_traceback_later(2 * timeout + 30, exit=True, file=stacks)  # ends this process if the driver
+                                                                                     # has ended
         run_test(suite, rank, size, store, timeout, json.loads(line), report)
         faulthandler.cancel_dump_traceback_later()
 

@@ -1,4 +1,5 @@
-"""Streams and events of the fake driver under the names of torch.cuda, for the backend's control flow without a GPU.
+"""Streams and events of the fake driver under the names of torch.cuda, to test the backend's control flow without a
+GPU.
 
 Imported by programs of test_streams.py, before their first collective.
 """
@@ -83,7 +84,7 @@ def capture(one: Stream):
 
 
 class Temporary:
-    """A double for a tensor that is kept alive. Records the streams in which the tensor is used."""
+    """Stands for a tensor that a work keeps alive. Records the streams in which the tensor is used."""
 
     def __init__(self) -> None:
         self.used_in: list[Stream] = []

@@ -3,8 +3,8 @@
     lsched run -n 2 python cuda_program.py DEVICE [NAME...]
 
 DEVICE is "cuda" or "cpu". With "cpu" the checks use tensors on the CPU, so that the program itself is tested without a
-GPU. Ranks take devices in turn. Functions whose names begin with check_ are the checks. Functions whose names begin
-with time_ print times, and the times of Gloo for comparison.
+GPU. Rank r uses device r modulo the number of devices. Functions whose names begin with check_ are the checks.
+Functions whose names begin with time_ print the times of the backend and of Gloo.
 """
 
 import contextlib

@@ -27,7 +27,7 @@ class DelegateWork(Work):
 class DelegateGroup(ProcessGroup):
     """The process group.
 
-    Only members of a group construct it. The constructor blocks until all members are connected.
+    Only the members of the group call the constructor, which blocks until all members are connected.
     """
 
     def __init__(self, options):

@@ -1,8 +1,8 @@
-"""The program of each rank of test_refusals.py: each collective call, with each argument that one rank refuses.
+"""The program of each rank of test_refusals.py: each collective call with each invalid argument, on one rank.
 
     lsched run -n 3 python refusals_program.py [NAME...]
 
-All ranks raise, and the next call is right.
+All ranks raise an error, and the next call gives the right result.
 """
 
 import faulthandler
@@ -80,7 +80,7 @@ def sparse_integers():
 
 
 def summed(tensor):
-    """Sums within a transform of torch, in which tensors have no memory."""
+    """Sums the tensor within a transform of torch. Tensors have no memory there."""
     dist.all_reduce(tensor)
     return tensor.sum()
 
@@ -189,7 +189,7 @@ def scattered_from(at, dtype):
     dist.scatter(ones(2, dtype=dtype), several(dtype=dtype) if dist.get_rank() == at else None, at)
 
 
-# Calls with equal numbers of bytes on all ranks, and with a dtype that differs between ranks.
+# Calls with the same number of bytes on all ranks. The dtype differs between ranks.
 OF_A_DTYPE = {
     "allreduce": lambda at, dtype: dist.all_reduce(ones(4, dtype=dtype)),
     "reduce": lambda at, dtype: dist.reduce(ones(4, dtype=dtype), at),
@@ -204,16 +204,16 @@ OF_A_DTYPE = {
     "all_to_all_single": lambda at, dtype: dist.all_to_all_single(ones(RANKS(), dtype=dtype),
                                                                   ones(RANKS(), dtype=dtype)),
 }
-# The library has no number for bool and complex.
+# The library has no dtypes for bool and complex.
 PAIRS_OF_DTYPES = [(torch.float32, torch.int32), (torch.uint8, torch.bool), (torch.int64, torch.complex64),
                    (torch.complex64, torch.int64)]
 
 # In these calls, a rank that is not the root may finish without an error before the root calls.
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
 
-# These calls are tested once more with ranks that call at different times.
+# The ranks make these calls once more at different times.
 TIMED = {"allreduce", "allreduce_coalesced", "broadcast", "all_to_all_single"}
-DELAY = 0.3  # seconds, in which a waiting round looks for messages twice
+DELAY = 0.3  # seconds; a waiting round looks for messages twice in this time
 
 
 def scatter_options(root):
@@ -228,7 +228,8 @@ def world():
 
 
 def expect_right_sums(number):
-    """Checks sums with a kind of schedule that all earlier calls have used, and with another kind."""
+    """Checks sums with a kind of schedule that all earlier calls have used, and with a kind that is new in some
+    calls."""
     rank, size = dist.get_rank(), dist.get_world_size()
     for count in (4, 5 + number % 3):
         mine = torch.full((count,), float(rank + number))
@@ -237,7 +238,8 @@ def expect_right_sums(number):
 
 
 class SlowRefusal:
-    """Delays the rank between the messages of a refusal and its commit, as if the rank lost its core."""
+    """Delays this rank after it has sent the messages of a refusal and before it commits, as if the rank lost its
+    core."""
 
     def __enter__(self):
         self.tell_all = Calls._tell_all
@@ -255,7 +257,7 @@ class SlowRefusal:
 def refused(name, number, good, bad, is_known, late_rank=None):
     """Makes a call that one rank refuses.
 
-    If `is_known`, an earlier call has created its schedules. `late_rank` calls late.
+    If `is_known`, earlier calls have created the schedules that the call uses. `late_rank` makes the call late.
     """
     rank, size = dist.get_rank(), dist.get_world_size()
     at = number % size
@@ -286,7 +288,7 @@ def main(names):
     public = {name for name in vars(Group) if getattr(getattr(Group, name), "_is_collective", False)}
     aliases = {"_allgather_base", "_reduce_scatter_base", "alltoall_base", "allgather_into_tensor_coalesced",
                "reduce_scatter_tensor_coalesced"}
-    private = {"_other_allreduce"}  # a part of allreduce
+    private = {"_other_allreduce"}  # used by allreduce only
     assert public - aliases - private == set(CALLS) - {"allreduce"}, public ^ set(CALLS)
     for name in names or CALLS:
         good, cases = CALLS[name]

@@ -33,7 +33,7 @@ def begin(limit=60):
 
 
 def say(text):
-    os.write(1, (text + "\n").encode())  # a single write, so that lines of ranks do not mix
+    os.write(1, (text + "\n").encode())  # a single write, so that lines of several ranks do not mix
 
 
 def array(value=0.0):
@@ -62,7 +62,7 @@ def check_rounds_over_one_memory_and_over_many_follow_the_stream(rank):
     stream = double.current_stream()
     arrays = [array() for _ in range(7)]
     for is_async in (True, False):
-        for i in range(60):  # alternates between the same memory and new memory
+        for i in range(60):  # odd rounds use the same memory, even rounds alternate between arrays
             x = arrays[i % 7 if i % 2 else 0]
             brought, taken = array(rank + i), array()
             double.copy(x, brought, stream)
@@ -78,7 +78,7 @@ def check_rounds_over_one_memory_and_over_many_follow_the_stream(rank):
         last = allreduce(arrays[0], is_async=False)
     last.synchronize()
     ones = [array(1) for _ in range(7)]
-    for i in range(28):  # new memory in each round, while the last round may be in flight
+    for i in range(28):  # each round uses other memory, while the previous round may be in flight
         last = allreduce(ones[i % 7], is_async=False)
     last.synchronize()
     assert all(is_all(each, dist.get_world_size() ** 4) for each in ones)
@@ -131,14 +131,14 @@ def check_what_is_left_to_do_is_done_once_in_the_first_stream_that_waits(rank):
     with double.stream(first):
         work.wait()
     with double.stream(second):
-        work.wait()  # `second` waits until `finish` has ended in `first`
+        work.wait()  # `second` waits until `first` has executed `finish`
     wait_until(work.has_ended)
     assert done == [first] and kept.used_in == [first] and not work.is_completed()
     assert double.cuda.fake_cuda_pending(second.cuda_stream) == 1
     first.hold(False)
     second.synchronize()
     assert is_all(copy, sum_of(0)) and work.is_completed()
-    work = allreduce(x, finish=finish)  # without a wait: is_completed() runs `finish`
+    work = allreduce(x, finish=finish)  # no thread waits for this work, so is_completed() runs `finish`
     wait_until(work.is_completed)
     assert len(done) == 2 and is_all(copy, dist.get_world_size() * sum_of(0))
 
@@ -156,7 +156,7 @@ def check_memory_is_kept_until_the_round_has_ended(rank):
         assert all(each() is not None for each in seen)
         stream.hold(False)
         stream.synchronize()
-        # The watcher releases them without another call.
+        # The watcher releases the objects without another call.
         wait_until(lambda: all(each() is None for each in seen))
 
 

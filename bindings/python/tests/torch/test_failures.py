@@ -26,7 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def run(ranks, body, limit=30, backend="lsched", end=100):
-    """Returns the output of the ranks, which share `events`. Blocks for at most `end` seconds."""
+    """Runs a program in ranks that share `events`, and returns their output. Blocks for at most `end` seconds."""
     program = BEGIN.format(above=os.path.dirname(HERE), limit=limit, backend=backend) + textwrap.dedent(body)
     python = [sys.executable, "-W", "ignore", "-c", program]
     command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), *python]

@@ -99,7 +99,7 @@ def test_calls_on_the_fast_path_have_positions():
 
 
 def test_the_hook_of_power_sgd_with_several_buckets_never_ends_with_different_weights():
-    """The callbacks of two buckets begin collectives in an order that depends on time. Either the weights are equal,
+    """The callbacks of two buckets begin collectives in an order that depends on timing. Either the weights are equal,
     or both ranks raise an error of the library."""
     said = run(2, """
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
@@ -217,8 +217,8 @@ def test_refusals_are_errors_of_torch():
 
 
 def test_a_daemon_thread_when_the_interpreter_ends():
-    """If the interpreter ends a thread inside torch's own code, the process ends. This thread is not in torch's
-    code."""
+    """An interpreter that ends a daemon thread inside torch's own code aborts the process. This thread is never in
+    torch's code."""
     for _ in range(3):
         said = run(1, """
         import threading

@@ -1,4 +1,5 @@
-"""Collectives of torch whose last rank arrives when a slice of the other ranks' wait ends. Ranks are processes.
+"""Collectives of torch whose last rank arrives at the end of a slice, which is a part of the other ranks' wait. Ranks
+are processes.
 
 With LSCHED_TEST_FULL=1 the tests run 100,000 rounds, and create 1,000 groups.
 """

@@ -35,7 +35,7 @@ def torchrun(directory, ranks, body, *options):
         try:
             said, _ = job.communicate(timeout=100)
         except subprocess.TimeoutExpired:
-            job.terminate()  # torchrun then ends the ranks
+            job.terminate()  # torchrun ends the ranks when it receives SIGTERM
             said, _ = job.communicate(timeout=60)
     print(said)
     return said
@@ -49,7 +49,7 @@ def free_port():
 
 @pytest.mark.parametrize("rendezvous", ["static", "c10d"])
 def test_a_rank_dies_before_the_first_group_is_open(rendezvous, tmp_path):
-    """Torchrun passes the store to the next attempt. Rank 1 dies once another rank has written to the store."""
+    """Torchrun uses the same store for the next attempt. Rank 1 dies once another rank has written to the store."""
     port = str(free_port())
     options = {"static": ["--rdzv-backend", "static", "--master-port", port],
                "c10d": ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:" + port]}

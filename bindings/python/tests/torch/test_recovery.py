@@ -1,4 +1,4 @@
-"""Groups that a process makes after a timeout, and groups that only their members make. Ranks are processes."""
+"""Groups that a process creates after a timeout, and groups that only their members create. Ranks are processes."""
 
 import pytest
 

@@ -49,10 +49,10 @@ def test_a_group_does_not_go_on_silently_after_a_rank_has_missed_a_refusal():
 
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks(is_late):
-    """Rank 2 receives the expected blocks.
+    """Rank 1 passes other block lengths than the other ranks.
 
-    The other ranks must not mistake this failure for the failure of a create. A late rank finds a schedule that has
-    failed before its own round has begun.
+    No rank may mistake this failure for the failure of a create. A late rank finds that the schedule failed before the
+    rank began its round.
     """
     said = run(3, """
     for _ in range(5):
@@ -85,7 +85,8 @@ def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks(is_late):
 
 @pytest.mark.parametrize("dtype, sent, asynchronous", [("float32", 1, False), ("float32", 0, True), ("bool", 1, False)])
 def test_a_block_that_is_shorter_than_expected_is_an_error(asynchronous, dtype, sent):
-    """Without the error the tensor of rank 2 would keep old elements. The other ranks raise at their next call."""
+    """Without an error, the tensor of rank 2 would keep some of its old elements. The other ranks raise at their next
+    call."""
     said = run(3, """
     dtype, sent, asynchronous = torch.%s, %d, %d
     for _ in range(5):

@@ -1,4 +1,5 @@
-"""Work objects: the end of a work, and what works keep. Ranks are processes, unless a test has no ranks."""
+"""Work objects: the end of a work, and the objects that works keep alive. Ranks are processes, unless a test has no
+ranks."""
 
 import pytest
 import torch
@@ -71,7 +72,7 @@ def test_a_future_that_times_out_cancels_its_round(rounds_before):
 
 
 def test_a_future_that_times_out_cancels_its_messages():
-    """Rank 0 receives the messages into another tensor."""
+    """After the timeout, rank 0 receives the same messages into another tensor."""
     said = run(2, """
     if rank == 0:
         late = [torch.zeros(3), torch.zeros(3)]
@@ -125,7 +126,8 @@ def test_a_finished_work_keeps_no_tensor():
 
 
 def test_the_group_ends_while_the_future_of_a_coalesced_call_waits():
-    """When the future of the message is complete, the thread that completes futures has also waited for the call."""
+    """The thread that completes futures has waited for the coalesced call once the future of the message is
+    complete."""
     said = run(2, """
     tensors = [torch.ones(3), torch.ones(4)]
     for _ in range(4):

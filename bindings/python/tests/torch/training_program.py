@@ -24,7 +24,7 @@ STEPS = 20
 
 
 class Training:
-    """A small network, and the data of all ranks, which every rank knows."""
+    """A small network, and the data of all ranks. Every rank has all data."""
 
     def __init__(self):
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
@@ -77,7 +77,7 @@ def weights(model):
 
 
 def are_alike(model):
-    """Returns true if the weights of this rank have the bits of rank 0."""
+    """Returns true if the weights of this rank and of rank 0 have the same bits."""
     mine = weights(model)
     other = mine.clone()
     dist.broadcast(other, 0)
@@ -98,7 +98,7 @@ def check_a_full_partial_optimizer_is_training_by_one(its):
 
 
 def check_fused_optimizers_of_parameters_in_any_order_of_memory(its):
-    """Fused kernels read weights and gradients in the order of memory."""
+    """Fused kernels read weights and gradients in the order in which memory stores their elements."""
     def net():
         torch.manual_seed(5)
         weight = torch.nn.Parameter(torch.randn(3, 5).t())
@@ -147,7 +147,7 @@ def check_parameters_that_are_unfrozen_later_are_refused(its):
 
 
 def check_nothing_is_lost_without_waiting(its):
-    """Rounds contain all offers of all ranks. With lag="history" all replicas have the same bits."""
+    """The rounds contain all offers of all ranks. With lag="history" all replicas have the same bits."""
     for policy in ("solo", "majority", "quorum(2)", "solo+every(4)"):
         model = its.net()
 
@@ -170,7 +170,7 @@ def check_nothing_is_lost_without_waiting(its):
 
 
 class Recorded(torch.utils.data.DistributedSampler):
-    """A sampler that records the epochs that it was set to."""
+    """A sampler that records the argument of each call of set_epoch()."""
 
     epochs: list
 
@@ -180,7 +180,7 @@ class Recorded(torch.utils.data.DistributedSampler):
 
 
 def check_a_loop_by_rounds(its):
-    """Rank 1 is slow, and all ranks end with the same round and the same weights."""
+    """Rank 1 is slow. All ranks end with the same round and the same weights."""
     rows = torch.cat([torch.cat(each) for each in its.data])
     for policy in (None, "solo", "majority", "deadline(auto)", "quorum(2)+every(8)", "full"):
         model, steps = its.net(), 0
@@ -211,7 +211,8 @@ def check_a_loop_by_rounds(its):
 
 
 def check_replicas_are_alike_after_a_loop_by_rounds(its):
-    """Some results are combined, for example on a rank that misses more rounds in a step than a history keeps."""
+    """A rank receives several results combined, for example if it misses more rounds in a step than its history
+    keeps."""
     for lag, pause in (("latest", 0.005), ("accumulate", 0.005), ("history", 0.3)):
         model = its.net()
         with its.partial(model, activation="solo", lag=lag if its.rank == 1 else "history") as opt:
@@ -239,7 +240,7 @@ def check_what_a_loop_by_rounds_refuses(its):
             assert "no step was made in pass" in str(error), error
         else:
             raise AssertionError("ended without a step")
-        for _ in opt.rounds([1], until=10000):  # fewer batches in a pass than gradients in a step
+        for _ in opt.rounds([1], until=10000):  # a pass has fewer batches than a step has gradients
             with opt.no_sync() if opt.sums.passes % 3 else contextlib.nullcontext():
                 opt.step()
             if opt.round >= 20:
@@ -317,7 +318,7 @@ def check_sparse_gradients_are_refused_by_name(its):
         raise AssertionError("a sparse gradient was taken")
     opt.close()
     ends = []
-    for is_sparse in (True, False):  # changes of weights are dense
+    for is_sparse in (True, False):  # the changes of weights are dense in both cases
         model = Words(is_sparse)
         opt = lst.AdasumOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
         model(places).square().sum().backward()
@@ -334,7 +335,8 @@ def written(state):
 
 
 def check_state_by_the_checkpoint_functions_of_torch(its):
-    """The state is that of the inner optimizer alone, even before the first step. No round is made."""
+    """The state is equal to the state of the inner optimizer, even before the first step. The functions run no
+    round."""
     def adam(model):
         return torch.optim.AdamW(model.parameters(), lr=0.1)
 
@@ -365,7 +367,8 @@ def check_state_by_the_checkpoint_functions_of_torch(its):
 
 
 def check_hooks_of_the_optimizer(its):
-    """The hooks of a state dict, of loading and of a step run as often and in the order of the inner optimizer."""
+    """Hooks on the state dict, on loading and on steps are called as often and in the same order as hooks of the inner
+    optimizer."""
     for make in (its.partial, lambda model: lst.AdasumOptimizer(sgd(model), model.named_parameters())):
         model, seen = its.net(), []
         opt = make(model)
@@ -405,7 +408,7 @@ class Stateful(torch.nn.Module):
 
     @staticmethod
     def _as_copies(module, state, prefix, _):
-        """Replaces the weights in the state by copies, like a module that stores another form of its weights."""
+        """Replaces the weights in the state by copies, like a module that stores its weights in another form."""
         for name, each in state.items():
             state[name] = each.clone() if torch.is_tensor(each) else each
 
@@ -480,7 +483,7 @@ def check_a_scaler_that_would_skip_a_step_on_one_rank(its):
 
 
 def check_a_checkpoint_of_what_is_pending(its):
-    """Rank 0 is two calls ahead, so that a gradient waits for its round.
+    """Rank 0 is two calls ahead, so that one of its gradients is pending.
 
     The state contains this gradient, which is used after loading.
     """
@@ -491,7 +494,7 @@ def check_a_checkpoint_of_what_is_pending(its):
     if its.rank == 0:
         size = opt.parameters.flagged_vector().flat.numel()
         opt.sums.offer(torch.ones(size))
-        wait_until(lambda: len(opt.sums.save_pending()) < 4 * size)  # the offer is in its round
+        wait_until(lambda: len(opt.sums.save_pending()) < 4 * size)  # the round has taken the first offer
         opt.sums.offer(torch.full((size,), float(its.size)))
     state = copy.deepcopy((model.state_dict(), opt.state_dict()))
     dist.barrier()
@@ -613,7 +616,7 @@ def check_a_hook_without_waiting(its):
 
 
 class TwoHeads(torch.nn.Module):
-    """A model with two outputs, and with a layer that no output depends on if `has_idle`."""
+    """A model with two outputs. If `has_idle`, no output depends on one of its layers."""
 
     def __init__(self, has_idle):
         super().__init__()

@@ -1,8 +1,8 @@
 """check.py REPAIRED RAW: checks that the repaired wheel runs on a machine with only Python and the C and C++ run-time.
 
-Prints size, tags and external libraries. The programs run in a root directory with only this interpreter, its standard
-library and the libraries that both need. RAW, the wheel before its repair, must fail in that root. Needs `unshare`
-(util-linux).
+Prints size, tags and external libraries. The programs run in a root directory that has only this interpreter, its
+standard library, and the libraries that the interpreter and its library need. RAW, the wheel before its repair, must
+fail in that root. Needs `unshare` (util-linux).
 """
 
 import argparse
@@ -16,7 +16,7 @@ import sysconfig
 import tempfile
 import zipfile
 
-# The libraries that the package uses and that every manylinux system has (PEP 600).
+# Libraries of PEP 600, which every manylinux system has. The package uses no other external libraries.
 EXTERNAL = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1", "libstdc++.so.6",
             "ld-linux-x86-64.so.2"}
 NEWEST_GLIBC = 34  # minor version in the wheel tag that docs/reference/python.md states
@@ -51,7 +51,7 @@ def libraries_of(files: list[str]) -> set[str]:
 
 
 def make_root(root: pathlib.Path) -> None:
-    """Copies this interpreter, its standard library and the libraries that both need."""
+    """Copies this interpreter, its standard library, and the libraries that they need."""
     interpreter = os.path.realpath(sys.executable)
     library = sysconfig.get_path("stdlib")
     unwanted = ("site-packages", "dist-packages", "test", "tests", "__pycache__", "idlelib", "config-*")
