@@ -1,6 +1,6 @@
 // Tests with ranks as processes. One process, the victim, is killed at any moment.
 //
-// The victim is killed after a drawn number of rounds and a drawn number of spins, so that the death can happen at any
+// The victim is killed after a drawn number of rounds and a drawn number of spins, so that the victim can die at any
 // point of a call. Every survivor must get LSCHED_ERR_PEER with the rank of the victim, and must then be able to
 // destroy and close its handles.
 #include <fcntl.h>
@@ -87,7 +87,7 @@ class fake_launcher {
   fake_launcher& operator=(const fake_launcher&) = delete;
   ~fake_launcher() {
     unsetenv("LSCHED_RUN_LAUNCHER");
-    for (const int end : ends_) close(end);  // the read end first, so that its owner gets no signal
+    for (const int end : ends_) close(end);  // closes the read end first, so that this process gets no SIGPIPE
   }
 
   void end() { close(std::exchange(ends_[1], -1)); }
@@ -103,7 +103,7 @@ TEST(death, a_process_that_has_opened_a_world_is_killed_once_its_launcher_is_gon
   testing::child_ranks children(1, [&](rank self) {
     // The child closes its copy of the launcher's end. A program that is executed would not inherit this copy.
     launcher.end();
-    return join(*segment, self) == nullptr ? 10 : 11;  // the open waits for rank 1, until the child is killed
+    return join(*segment, self) == nullptr ? 10 : 11;  // the open waits for rank 1 until this process is killed
   });
   testing::wait_until([&] { return fcntl(launcher.descriptor(), F_GETOWN) > 0; });
   launcher.end();
@@ -189,7 +189,8 @@ lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsc
   if (what == work::allreduce) return lsched_run(schedule, k_limit_ns, why);
   lsched_ticket ticket{};
   const lsched_status answer = lsched_offer(schedule, one_bucket(memory.input.data()), &ticket);
-  if (answer == LSCHED_ERR_PEER) {  // an offer has no diagnostic, but a wait names the dead rank
+  if (answer == LSCHED_ERR_PEER) {  // lsched_offer has no diagnostic parameter; a wait returns the name of the dead
+                                    // rank
     ticket = {schedule, UINT64_MAX};
     return lsched_wait(ticket, k_limit_ns, why);
   }
@@ -211,8 +212,8 @@ void leave_core_in(const std::string& folder) {
   if (setrlimit(RLIMIT_CORE, &most) != 0 || chdir(folder.c_str()) != 0) std::abort();
 }
 
-/// The main function of a rank's process: runs rounds until a round fails. Survivors return 0, or the number of the
-/// failed check.
+/// The main function of a rank's process: runs rounds until a round fails. A survivor returns 0, or the code of the
+/// check that failed.
 int live(const shm_segment& segment, rank self, work what, rank victim, shared_board& common, const ending& how) {
   const std::vector<std::byte> much(self == victim ? how.bytes : 0, std::byte{1});
   if (self == victim && !how.folder.empty()) leave_core_in(how.folder);
@@ -278,7 +279,7 @@ TEST(death_soak, every_survivor_learns_who_died_and_ends_in_good_order) { kill_m
 TEST(death_soak, a_rank_with_gigabytes_is_missed_as_soon) { kill_many(12, {.bytes = std::size_t{2} << 30}); }
 
 /// Kills ranks that write a core file, in `points` worlds. If the machine writes core files to the current directory,
-/// the file must be in the folder.
+/// the folder must have a core file.
 void dump_many(std::uint64_t points, std::size_t bytes) {
   std::array<char, 40> folder{"/tmp/lsched-core-XXXXXX"};
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
@@ -476,8 +477,8 @@ TEST(stop_soak, a_timeout_names_the_rank_that_is_stopped) { stop_many(1000, 1); 
 // --- deaths at any moment --------------------------------------------------------------------------------------------
 
 /// The main function of a rank's process: opens a world, creates, runs and destroys schedules, and closes the world.
-/// Returns 0 if all calls succeed, or if the error names the killed rank. All calls succeed if the rank ends before the
-/// death.
+/// Returns 0 if the error of a failed call names the killed rank, or if no call fails. No call fails if the rank
+/// finishes before the victim dies.
 int live_once(const shm_segment& segment, rank self, rank victim, shared_board& common) {
   common->rounds[self].fetch_add(1);
   buffers memory;
@@ -563,7 +564,7 @@ TEST(death, ranks_that_are_lost_are_listed_in_the_numbering_of_each_world) {
     if (self == 3) raise(SIGKILL);
     lsched_schedule* barrier = nullptr;
     if (create_barrier(home, &barrier, nullptr) != LSCHED_ERR_PEER) return 12;
-    if (lost_in(home).front() != 3) return 13;  // the list may also have rank 0
+    if (lost_in(home).front() != 3) return 13;  // the list of lost ranks may also have rank 0
     if (self != 2 && lost_in(half) != (self == 1 ? std::vector<std::int32_t>{0} : std::vector<std::int32_t>{}))
       return 14;
     std::int32_t count = 0;

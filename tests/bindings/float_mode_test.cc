@@ -104,7 +104,7 @@ class nodes_of_two {
 };
 
 TEST(float_mode, of_the_application_changes_no_bit_of_any_algorithm) {
-  const nodes_of_two around;  // with nodes, two_level differs from other algorithms
+  const nodes_of_two around;  // algorithms differ from two_level only if a node has several ranks
   for (const rank ranks : {3, 5, 2, 4})
     world_of_threads(ranks).each([&](lsched_world* runtime, rank self) {
       for (const std::uint64_t count : {37u, 1u, 0u})
@@ -157,8 +157,8 @@ TEST(float_mode, of_the_application_changes_no_bit_of_any_reduction) {
 
 // --- threads of the library's own ------------------------------------------------------------------------------------
 
-/// Returns the outputs of an allreduce, by rank, in a world that is opened and used in the mode `control`. The vectors
-/// are long enough for jobs of the lane, a group of worker threads.
+/// Returns each rank's output of an allreduce. The world is opened and used in the floating-point mode `control`. The
+/// vectors are so long that the worker threads of a rank (its lane) combine them.
 std::vector<floats> sums_in_mode(std::uint64_t control, const char* algorithm, std::int32_t lane,
                                  std::uint64_t* lane_jobs) {
   constexpr std::uint64_t k_count = 300'001;
@@ -209,9 +209,9 @@ TEST(float_mode, that_workers_of_a_lane_inherit_changes_no_bit) { expect_same_su
 
 // --- arithmetic on the caller's thread -------------------------------------------------------------------------------
 
-// Rank 0 offers three times in each round. Therefore a round takes rank 0's first offer as soon as the previous round
-// has ended. The thread that makes the later offers adds them up for the next round. The thread that collects a result
-// computes the division of the mean.
+// Rank 0 offers three times in each round. The round takes only the first of these offers. The thread that makes the
+// second and third offers adds them up for the next round. The thread that collects a result divides it by the divisor
+// of the mean.
 TEST(float_mode, of_the_application_changes_no_bit_of_offers_that_are_merged) {
   constexpr std::uint64_t k_count = 100;
   std::vector<floats> gradients;
@@ -272,8 +272,8 @@ TEST(float_mode, of_the_application_changes_no_bit_of_a_conversion) {
 
 // --- the application's own arithmetic --------------------------------------------------------------------------------
 
-/// A user's reduction that adds and then changes the floating-point mode. It records in `context` whether the library
-/// has called it in another mode than the default.
+/// A user's reduction that adds and then changes the floating-point mode. The function records in `context` whether the
+/// library has called it in another mode than the default mode.
 void add_carelessly(const void* lower, const void* higher, void* target, std::uint64_t count, void* context) {
   if (float_control::read() != float_control::k_default) *static_cast<bool*>(context) = true;
   for (std::uint64_t i = 0; i < count; ++i)

@@ -25,8 +25,8 @@ int blame(const char* what, const lsched_diagnostic& why) {
   return 1;
 }
 
-/// The main function of a rank's process: runs allreduces with counts below and above the minimum count of a lane job.
-/// Returns the exit status.
+/// The main function of a rank's process: runs allreduces with counts below and above the minimum for which the lane is
+/// used. Returns the exit status.
 [[maybe_unused]] int live(const shm_segment& segment, rank self, const char* algorithm, bool is_caller_driven) {
   testing::be_launched(segment, self);
   setenv("LSCHED_LANE", "tbb:2", 1);
@@ -59,7 +59,7 @@ int blame(const char* what, const lsched_diagnostic& why) {
   }
   const std::uint64_t jobs = runtime->process.engine().counters().lane_jobs;
   if (lsched_world_close(runtime) != LSCHED_OK) return 3;
-  return self == 0 && jobs == 0 ? 4 : 0;  // rank 0 adds vectors; other ranks may add none
+  return self == 0 && jobs == 0 ? 4 : 0;  // rank 0 must use its lane; other ranks may have nothing to add
 }
 
 #if LSCHED_HAVE_TBB
@@ -79,7 +79,7 @@ TEST(lane, sums_of_processes_are_exact_by_whatever_auto_is) {
   ASSERT_TRUE(segment) << segment.error().text;
   testing::child_ranks children(3, [&](rank self) {
     const int answer = live(**segment, self, nullptr, false);
-    return answer == 4 ? 0 : answer;  // 4: the pieces may be too small for the lane
+    return answer == 4 ? 0 : answer;  // 4: no lane job, because the pieces may be too small
   });
   EXPECT_EQ(children.wait(), "");
 }

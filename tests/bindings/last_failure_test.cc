@@ -170,7 +170,7 @@ TEST(last_failure, names_the_block_that_start_with_refuses) {
     EXPECT_LAST_FAILURE(LSCHED_ERR_BOUNDS, "recv_counts[1] is 5");
     EXPECT_EQ(start(small, none), LSCHED_ERR_BOUNDS);
     EXPECT_LAST_FAILURE(LSCHED_ERR_BOUNDS, "to itself, but recv_counts has room for");
-    if (rank != 0) has_tried_twice.wait();  // the round of rank 0 must not end before its second start
+    if (rank != 0) has_tried_twice.wait();  // rank 1 enters the round only after the second start of rank 0
     EXPECT_EQ(start(small, small), LSCHED_OK);
     if (rank == 0) {
       EXPECT_EQ(start(small, small), LSCHED_ERR_STATE);

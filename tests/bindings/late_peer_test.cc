@@ -107,7 +107,7 @@ struct run : started {
   lsched_status wait(std::uint64_t timeout_ns, lsched_diagnostic* why) override {
     if (std::exchange(is_started, true)) return lsched_wait(ticket, timeout_ns, why);
     const lsched_status answer = lsched_run(schedule, timeout_ns, why);
-    ticket = {schedule, why->round};  // set if the status is TIMEOUT
+    ticket = {schedule, why->round};  // a TIMEOUT names the round that has started
     return answer;
   }
   bool is_started = false;
@@ -180,7 +180,7 @@ void play_round(subject& mine, aim& at, bool is_first, bool is_late, std::uint64
   ASSERT_EQ(mine.result(round), static_cast<double>(round) * lsched_size(mine.world));
 }
 
-/// Runs `rounds` rounds in worlds of 2 and 3 ranks, and of 5 ranks in full runs.
+/// Runs `rounds` rounds in worlds of 2 and 3 ranks, and with LSCHED_TEST_FULL also of 5 ranks.
 template <class Subject>
 void play(std::uint64_t rounds) {
   for (const std::int32_t ranks : {2, 3, 5}) {

@@ -23,7 +23,7 @@ namespace lsched::testing {
 namespace {
 
 constexpr std::uint64_t k_soon_ns = 30'000'000;
-constexpr std::uint64_t k_liveness_ns = 50'000'000;  ///< time between two looks for dead ranks
+constexpr std::uint64_t k_liveness_ns = 50'000'000;  ///< time between two checks for dead ranks
 
 TEST(messages, of_random_programs_of_threads_arrive_once_and_in_order) {
   run_as_threads(perform_message_program, 1, full() ? 80'000 : few_seeds(150));
@@ -124,7 +124,7 @@ TEST(messages, that_are_longer_than_their_room_say_so_and_the_next_one_comes) {
 }
 
 TEST(messages, that_do_not_come_are_named_and_can_be_given_up) {
-  std::latch is_given_up(1);  // until then, the other ranks do not close their mailboxes
+  std::latch is_given_up(1);  // the other ranks do not close their mailboxes before rank 0 has given up
   as_ranks(3, [&](lsched_world* mine, std::int32_t r) {
     box here(mine);
     if (r != 0) return is_given_up.wait();
@@ -142,7 +142,7 @@ TEST(messages, that_do_not_come_are_named_and_can_be_given_up) {
 }
 
 /// Waits for a message with a short timeout, repeatedly, until the error names rank `late`. Several waits are needed,
-/// because a rank that waits publishes the awaited rank only after a while.
+/// because a waiting rank publishes which rank it waits for only after a while.
 void wait_until_named(box& here, lsched_message*& some, std::int32_t late) {
   for (int tries = 0; tries < 300; ++tries) {
     ASSERT_EQ(here.wait(some, k_soon_ns), LSCHED_ERR_TIMEOUT) << here.why.text;
@@ -151,7 +151,8 @@ void wait_until_named(box& here, lsched_message*& some, std::int32_t late) {
   FAIL() << "rank " << here.why.rank << " is named: " << here.why.text;
 }
 
-// Each rank waits for a message of the next rank, and the last rank computes. The error names the last rank.
+// Each rank waits for a message of the next rank, but the last rank computes. The error of each wait names the last
+// rank.
 TEST(messages, that_do_not_come_name_the_end_of_the_chain_of_waits) {
   std::latch is_named(1);
   as_ranks(5, [&](lsched_world* mine, std::int32_t r) {
@@ -174,7 +175,8 @@ TEST(messages, that_do_not_come_name_the_end_of_the_chain_of_waits) {
   });
 }
 
-// Rank 0 waits for a message of any rank, rank 1 waits for rank 0, and rank 2 computes. The error names rank 2.
+// Rank 0 waits for a message of any rank, rank 1 waits for rank 0, and rank 2 computes. The error of rank 0 names rank
+// 2.
 TEST(messages, from_anybody_that_do_not_come_name_a_rank_that_could_send) {
   std::latch is_named(1);
   as_ranks(3, [&](lsched_world* mine, std::int32_t r) {
@@ -198,12 +200,13 @@ TEST(messages, from_anybody_that_do_not_come_name_a_rank_that_could_send) {
   });
 }
 
-// The error names the rank in the numberings of the split world and of the opened world.
+// The error gives the rank number of the late rank in the split world and in the opened world.
 TEST(messages, of_a_world_that_was_split_name_the_rank_in_both_numberings) {
   as_ranks(5, [](lsched_world* mine, std::int32_t r) {
     lsched_world* others = nullptr;
     diagnostic why;
-    ASSERT_EQ(lsched_split(mine, r % 2, -r, &others, &why), LSCHED_OK) << why.text;  // in reverse order
+    ASSERT_EQ(lsched_split(mine, r % 2, -r, &others, &why), LSCHED_OK) << why.text;  // the key reverses the order of
+                                                                                     // the ranks
     {
       box here(others);
       std::int32_t memory = 0;
@@ -219,7 +222,7 @@ TEST(messages, of_a_world_that_was_split_name_the_rank_in_both_numberings) {
   });
 }
 
-// A wait may time out at any moment. The rank then either has the message or can receive the message later.
+// A wait may time out at any moment. Either the wait has returned the message, or a later receive returns it.
 TEST(messages, that_come_as_the_wait_for_them_ends_are_not_lost) {
   constexpr std::int32_t k_messages = 3000;
   as_ranks(2, [](lsched_world* mine, std::int32_t r) {
@@ -334,7 +337,8 @@ TEST(messages, of_worlds_that_were_split_go_to_their_members) {
   as_ranks(5, [](lsched_world* mine, std::int32_t r) {
     lsched_world* others = nullptr;
     diagnostic why;
-    ASSERT_EQ(lsched_split(mine, r % 2, -r, &others, &why), LSCHED_OK) << why.text;  // in reverse order
+    ASSERT_EQ(lsched_split(mine, r % 2, -r, &others, &why), LSCHED_OK) << why.text;  // the key reverses the order of
+                                                                                     // the ranks
     EXPECT_EQ(perform_message_program(7, others), "");
     EXPECT_EQ(lsched_world_close(others), LSCHED_OK);
   });
@@ -433,7 +437,8 @@ TEST(messages, of_a_rank_that_is_killed_end_with_its_name) {
   EXPECT_EQ(children.wait(), "rank 2 was ended by signal 9; ");
 }
 
-/// If no receive from any rank is posted at a death, the next must report the death, and later receives must not.
+/// If no receive from LSCHED_ANY_RANK is posted when a rank dies, the next such receive must report the death, and
+/// later ones must not.
 TEST(messages, a_receive_from_any_rank_that_is_posted_after_a_death_ends) {
   auto segment = shm_segment::create(3, 64 << 20);
   ASSERT_TRUE(segment);

@@ -100,7 +100,8 @@ TEST(nonblocking_creates, tell_of_a_disagreement_when_they_are_waited_for) {
     sum_of_one odd, even;
     diagnostic why;
     ASSERT_EQ(odd.create(mine, why, r == 2 ? LSCHED_MAX : LSCHED_SUM), LSCHED_OK) << why.text;
-    const lsched_status started = lsched_start(odd.schedule, &odd.ticket);  // the error may already be known
+    const lsched_status started = lsched_start(odd.schedule, &odd.ticket);  // LSCHED_OK unless the error is already
+                                                                            // known
     EXPECT_TRUE(started == LSCHED_OK || started == LSCHED_ERR_MISMATCH);
     even.create_and_start(mine, 7);
     EXPECT_EQ(lsched_create_wait(odd.schedule, k_limit_ns, &why), LSCHED_ERR_MISMATCH);
@@ -224,7 +225,7 @@ TEST(nonblocking_creates, fail_where_a_rank_dies_instead) {
     be_launched(*segment, self);
     lsched_world* opened = nullptr;
     if (lsched_world_open(nullptr, &opened, nullptr) != LSCHED_OK) return 9;
-    lsched_schedule* barrier = nullptr;  // the create returns after all ranks have opened the world
+    lsched_schedule* barrier = nullptr;  // the create waits until all ranks have opened the world
     if (create_barrier(opened, &barrier, nullptr) != LSCHED_OK) return 15;
     if (self == 1) raise(SIGKILL);
     if (lsched_schedule_destroy(barrier, k_limit_ns, nullptr) != LSCHED_OK) return 16;

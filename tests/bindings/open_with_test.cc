@@ -230,8 +230,8 @@ TEST(open_with, ranks_that_disagree_about_encryption_are_named) {
             "");
 }
 
-/// Runs barriers until the victim has died. Returns an error unless the create has succeeded, or the victim is the
-/// first rank.
+/// Runs barriers until the victim has died. Returns 0 if an error names another rank. The create must succeed unless
+/// the victim is rank 0.
 int run_until_a_death(lsched_world* world, rank victim, diagnostic& why) {
   const rank self = lsched_rank(world);
   lsched_schedule* barrier = nullptr;
@@ -244,8 +244,9 @@ int run_until_a_death(lsched_world* world, rank victim, diagnostic& why) {
   return std::fprintf(stderr, "rank %d: %s\n", self, why.text), 3;
 }
 
-// The first rank decides whether a create succeeds. So a create succeeds on all ranks although another rank has died. A
-// rank that gets PEER ends its process. Another rank may see this second end first, and then names that rank.
+// The first rank decides whether a create succeeds. Therefore a create succeeds on all ranks even if another rank has
+// died. A rank that gets PEER ends its process. A third rank may notice this end before it notices the death of the
+// victim, so its error may name either rank.
 TEST(open_with, a_killed_rank_of_another_host_ends_the_round) {
   for (const rank ranks : {3, 5})
     for (const int per_node : {1, 2})
@@ -262,7 +263,8 @@ TEST(open_with, a_killed_rank_of_another_host_ends_the_round) {
             << ranks << " ranks, " << per_node << " a node, victim " << victim;
 }
 
-// After a death, the others make a world. If the last rank calls late, all other ranks get TIMEOUT with its name.
+// After a death, the other ranks create a world. If the last rank calls late, all other ranks get TIMEOUT, and the
+// error names that rank.
 int survive(rank self, rank ranks, rank victim, const tcp_store& store) {
   tcp_store::client mine(store, self);
   diagnostic why;
@@ -379,7 +381,7 @@ TEST(launchers, that_start_one_are_worlds_of_one) {
   const variables all[] = {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}},
                            {{"OMPI_COMM_WORLD_SIZE", "1"}, {"PMIX_RANK", "0"}},
                            {{"RANK", "0"}, {"WORLD_SIZE", "1"}},
-                           {{"WORLD_SIZE", "8"}},  // a size without a rank: set by another program
+                           {{"WORLD_SIZE", "8"}},  // a size without a rank, which another program has set
                            {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}},
                            // A batch script is one task of a job with several tasks.
                            {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_NPROCS", "8"}}};

@@ -1,5 +1,5 @@
-// Tests of opening a world under resource limits. The child processes of the tests inherit the memory of this process,
-// so no other test may have opened a world in this process.
+// Tests of opening a world under resource limits. The tests fork child processes, which inherit the memory of this
+// process. Therefore no test may open a world in this process itself.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -98,7 +98,7 @@ int open_without_threads(const std::string& lane, const std::string& progress) {
 
 TEST(opening, returns_NOMEM_where_the_system_refuses_a_thread) {
   std::vector<std::pair<std::string, std::string>> cases{{"inline", "thread"}};
-  if (LSCHED_HAVE_TBB)  // in these cases the refused thread is a worker of the lane
+  if (LSCHED_HAVE_TBB)  // with these settings, the thread that cannot start is a worker of the lane
     cases.insert(cases.end(), {{"tbb:1", "thread"}, {"tbb:3", "thread"}, {"tbb:1", "caller"}});
   for (const auto& [lane, progress] : cases) {
     child_ranks children(1, [&](rank) { return open_without_threads(lane, progress); });

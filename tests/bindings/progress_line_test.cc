@@ -56,7 +56,8 @@ std::size_t count_of(const std::string& text, std::string_view part) {
   return count;
 }
 
-/// Calls show() repeatedly for the given time. Returns how often the progress line has requested a new text.
+/// Calls show() repeatedly for the given time. Returns the number of times that the progress line has requested a new
+/// text.
 int show_for(progress_line& line, clock::duration time) {
   int asked = 0;
   for (const auto end = clock::now() + time; clock::now() < end; std::this_thread::yield())

@@ -55,7 +55,8 @@ class recorder : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(idle, recorder, ::testing::Values("auto", "spin", "yield"),
                          [](const auto& it) { return std::string(it.param); });
 
-// Rank 0 is the root, which waits for rank 1, then for rank 2. The record must name rank 1 first, and rank 2 later.
+// Rank 0 is the root, which waits first for rank 1, and then for rank 2. The record must name rank 1 first, and rank 2
+// later.
 TEST_P(recorder, follows_a_wait_that_moves_on) {
   const auto segment = *shm_segment::create(3, std::size_t{64} << 20);
   const testing::shared_object<std::atomic<rank>> last_to_run;
@@ -79,8 +80,8 @@ TEST_P(recorder, follows_a_wait_that_moves_on) {
   EXPECT_EQ(ranks.wait(), "");
 }
 
-// Two threads of a rank run rounds. After a round has ended, the record must have no wait, even if the other thread has
-// driven the engine.
+// Two threads of a rank run rounds. After a round has ended, the record of the rank must show no wait, even if the
+// other thread has driven the engine.
 TEST(recorder, has_no_wait_of_a_round_that_is_over) {
   const auto segment = *shm_segment::create(2, std::size_t{64} << 20);
   testing::child_ranks ranks(2, [&](rank self) {

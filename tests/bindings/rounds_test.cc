@@ -94,8 +94,8 @@ TEST(counts_of_a_round, that_are_wrong_start_nothing) {
 
 TEST(counts_of_a_round, that_find_no_room_end_it_at_the_receiver_which_names_the_sender) {
   for (const std::uint64_t length : {2u, 5000u, 100'000u}) {
-    // After a cancel, starts on other ranks fail. Therefore a rank cancels only when all three ranks have started and
-    // rank 2 has its error.
+    // After a cancel, starts on other ranks fail. Therefore a rank cancels only after all three ranks have started and
+    // rank 2 has received its error.
     std::latch may_cancel(4);
     as_ranks(3, [&may_cancel, length](lsched_world* mine, std::int32_t r) {
       exchange some(mine);

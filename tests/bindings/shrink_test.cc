@@ -39,7 +39,7 @@ class threads_world {
 
   lsched_world*& operator[](std::size_t rank) { return worlds_[rank]; }
 
-  /// Calls `act` for each of `ranks`, in one thread for each rank.
+  /// Calls `act` for each rank in `ranks`, each in its own thread.
   template <class Act>
   void by(std::initializer_list<std::size_t> ranks, const Act& act) {
     std::vector<std::thread> threads;
@@ -179,7 +179,7 @@ TEST(carry, what_was_cancelled_goes_on_with_what_was_pending) {
   each([](carried& my, lsched_world* w) { my.create(w, desc_of("allreduce", "full")); });
   const std::int64_t one[2]{1, 10};
   std::array<lsched_ticket, 3> tickets{};
-  for (std::size_t r : {0u, 1u}) {  // rank 2 does not call, so that the round does not end
+  for (std::size_t r : {0u, 1u}) {  // rank 2 does not call, so the round does not end
     ASSERT_EQ(lsched_offer(its[r].schedule, one_bucket(one), &tickets[r]), LSCHED_OK);
   }
   ASSERT_EQ(lsched_cancel(its[2].schedule, nullptr), LSCHED_OK);
@@ -257,8 +257,8 @@ TEST(carry, what_cannot_go_on_says_so) {
   });
 }
 
-/// Rank 0 runs some rounds alone, then rank 2 closes its world. In the new world, rounds that wait for all ranks must
-/// be as frequent as before.
+/// Every fourth round waits for all ranks. Rank 0 runs three rounds alone, then rank 2 closes its world. The first
+/// round of the new world must be round 4, which waits for all ranks.
 TEST(carry, rounds_that_wait_for_all_come_as_often_as_before) {
   threads_world all(3);
   std::array<carried, 3> its;
@@ -348,7 +348,7 @@ TEST(carry, a_quorum_becomes_as_many_as_there_are) {
 
 // --- ranks that are killed -------------------------------------------------------------------------------------------
 
-constexpr double k_longest_gap_ms = 5000;  // for the median; the documents promise 1 s, but test machines are slow
+constexpr double k_longest_gap_ms = 5000;  // for the median gap; the documents promise 1 s, but test machines are slow
 
 constexpr std::array k_activations{"solo", "majority", "full", "quorum(5)", "first_of(3)+every(4)"};
 

@@ -269,7 +269,7 @@ TEST(verify_at_commit, proves_a_schedule_that_is_in_place_on_some_ranks) {
       rank_builder to(mine, "planted");
       const lsched_op sent = to.send(to.right(), 0, to.in);
       const lsched_op received = to.recv(to.left(), 0, to.out);
-      if (r == 1 && !is_faulty) to.dep(sent, received);  // in place, the receive must follow the send
+      if (r == 1 && !is_faulty) to.dep(sent, received);  // rank 1 works in place, so its receive must follow its send
       lsched_schedule* made = nullptr;
       const lsched_status code = to.commit(memory.data(), memory.data() + (r == 1 ? 0 : k_count), &made, why);
       EXPECT_EQ(code, is_faulty ? LSCHED_ERR_ARGUMENT : LSCHED_OK) << why.text;

@@ -123,7 +123,7 @@ TEST(worlds, that_disagree_leave_the_others_alone) {
 
 TEST(worlds, a_commit_that_times_out_does_so_for_all_and_the_world_goes_on) {
   lsched_config config = test_config();
-  config.commit_timeout_ns = 1'000'000'000;  // calls that succeed take less, also on a busy machine
+  config.commit_timeout_ns = 1'000'000'000;  // calls that succeed take less time, even on a busy machine
   const world_of_threads ranks(3, config);
   for (const std::int32_t late : {2, 0, 1}) {
     std::latch others(2);  // counts the ranks whose commit has timed out
@@ -185,7 +185,7 @@ TEST(worlds, cost_little_memory_and_no_thread) {
   });
 }
 
-/// Runs rounds of the barrier until a round fails. Returns the status, and the failed rank as numbered in `world`.
+/// Runs rounds of the barrier until a round fails. Returns the status of that round, and the rank that its error names.
 std::pair<lsched_status, std::int32_t> fail_in(lsched_world* world, lsched_schedule* barrier) {
   diagnostic why;
   lsched_status answer = LSCHED_OK;
@@ -195,7 +195,7 @@ std::pair<lsched_status, std::int32_t> fail_in(lsched_world* world, lsched_sched
 }
 
 // The main function of each of four ranks. Rank 3 is killed, and later rank 1. One split world has the ranks 2, 1, 0,
-// in this order, and the other has the ranks 3, 2. Errors must use the numbering of the world.
+// in this order, and the other has the ranks 3, 2. The errors of a world must use the ranks of that world.
 int outlive(lsched_world* opened) {
   const std::int32_t self = lsched_rank(opened);
   diagnostic why;
@@ -295,7 +295,7 @@ TEST(worlds, of_the_same_ranks_are_told_apart_by_tags) {
 
 TEST(worlds, of_listed_ranks_name_who_does_not_call_and_may_be_made_later) {
   lsched_config config = test_config();
-  config.commit_timeout_ns = 1'000'000'000;  // calls that succeed take less, also on a busy machine
+  config.commit_timeout_ns = 1'000'000'000;  // calls that succeed take less time, even on a busy machine
   const world_of_threads ranks(3, config);
   constexpr std::int32_t all[] = {2, 0, 1};
   for (const std::int32_t late : {2, 0, 1}) {

@@ -14,10 +14,10 @@
 
 namespace lsched::testing {
 
-/// The kinds of calls that the ranks of a job make until the victim ends.
+/// The kinds of calls, each of which the ranks of a job repeat until the victim ends.
 inline constexpr std::array k_families{"rounds", "creates", "splits", "partial", "sparse", "messages", "opening"};
 
-/// The ways in which the victim ends. The last entry is different: the victim stops (SIGSTOP), but does not end.
+/// The ways in which the victim ends. With the last entry the victim does not end, but is stopped (SIGSTOP).
 inline constexpr std::array k_ends{"kill", "exit", "_exit", "abort", "segv", "term", "exec", "stop"};
 inline constexpr std::size_t k_deaths = k_ends.size() - 1;
 

@@ -42,7 +42,7 @@ struct tally {
   }
 };
 
-/// Checks the reports of a job. If a rank timed out before the victim had stopped, because the machine was busy, the
+/// Checks the reports of a job. On a busy machine, a rank may time out before the victim has stopped. In this case the
 /// remaining reports are ignored.
 void check(const planned_job& what, const shared_ground& ground, std::int32_t victim, tally& all) {
   const lsched_status expected = what.is_stop() ? LSCHED_ERR_TIMEOUT : LSCHED_ERR_PEER;
@@ -71,7 +71,7 @@ void perform(const planned_job& what, tally& all) {
                               " --timeout 60 " + what.wrapper + " " + LSCHED_TEST_BLAME_RANK + " " + ground.path() +
                               " " + what.family + " " + what.end + " " + std::to_string(what.seed) + " >/dev/null 2>&1";
   (void)std::system(command.c_str());
-  const std::uint64_t drawn = mix(mix(what.seed) ^ 1);  // as in job::victim() of blame_rank.cc
+  const std::uint64_t drawn = mix(mix(what.seed) ^ 1);  // the same formula as in job::victim() of blame_rank.cc
   check(what, ground, static_cast<std::int32_t>(drawn % static_cast<std::uint64_t>(what.ranks())), all);
   ++all.jobs;
 }
@@ -100,8 +100,8 @@ std::vector<planned_job> deaths(std::size_t number, std::uint64_t first_seed) {
   return jobs;
 }
 
-/// Returns jobs in which the victim stops. The family "opening" is excluded, because while ranks open their worlds,
-/// only the launcher's time limit ends a job with a stopped rank.
+/// Returns jobs in which the victim stops. The family "opening" is excluded: if a rank stops while ranks open their
+/// worlds, only the launcher's time limit ends the job.
 std::vector<planned_job> stops(std::size_t number, std::uint64_t first_seed) {
   std::vector<planned_job> jobs;
   for (std::size_t i = 0; i < number; ++i)

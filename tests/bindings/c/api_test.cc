@@ -36,7 +36,7 @@ constexpr std::uint64_t k_short_ns = 20'000'000;  // timeout of waits that must 
 
 using integers = std::vector<std::int64_t>;
 
-/// Returns a value that the enum does not have. C programs can pass such a value.
+/// Returns a value outside of the enum. C programs can pass such a value.
 template <class Enum>
 Enum any_value(int number) {
   Enum value;
@@ -89,7 +89,7 @@ void destroy(lsched_schedule* schedule) {
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
 }
 
-/// Runs one allreduce on all ranks. Checks that the world still works after a failure.
+/// Runs one allreduce on all ranks, to check that the world still works after a failure.
 void expect_works(lsched_world* runtime) {
   integers input(3, lsched_rank(runtime) + 1);
   integers output(3);
@@ -346,7 +346,7 @@ TEST(c_runtime, memory_is_aligned_given_back_and_refused_when_there_is_none) {
     EXPECT_EQ(lsched_alloc(world.at(0), bytes, &memory), LSCHED_ERR_NOMEM);
     EXPECT_EQ(memory, nullptr);
   }
-  for (int i = 0; i < 200; ++i) {  // 200 MiB from a region of 64 MiB: freed memory must be reused
+  for (int i = 0; i < 200; ++i) {  // 200 MiB in total, from a region of 64 MiB, so freed memory must be reused
     ASSERT_EQ(lsched_alloc(world.at(0), 1 << 20, &memory), LSCHED_OK);
     ASSERT_EQ(lsched_free(world.at(0), memory), LSCHED_OK);
   }
@@ -363,8 +363,8 @@ TEST(c_runtime, is_not_closed_while_it_has_schedules) {
   for (lsched_schedule* one : barriers) destroy(one);
 }
 
-// Every schedule of a world has a number. The numbers of destroyed schedules are reused in turn, but a schedule that
-// still exists keeps its number.
+// Every schedule of a world has an id. The ids of destroyed schedules are reused one after the other, but not the id of
+// a schedule that still exists.
 TEST(c_runtime, a_schedule_that_lives_is_in_no_others_way) {
   const world_of_threads world(3);
   world.each([&](lsched_world* runtime, int32_t r) {
@@ -466,7 +466,7 @@ TEST(c_allreduce, more_than_the_region_holds_is_no_memory_on_every_rank) {
 // --- creating: disagreements ---------------------------------------------------------------------------------
 
 /// Checks that the create of every rank fails with `code` and a text that contains `words`, and that the next create
-/// works.
+/// succeeds.
 void expect_disagreement(
     lsched_status code, const std::vector<std::string>& words,
     const std::function<lsched_status(lsched_world*, int32_t, lsched_schedule**, lsched_diagnostic*)>& make) {
@@ -547,7 +547,8 @@ TEST(c_mismatch, bad_arguments_of_one_rank_are_told_to_all) {
   });
 }
 
-/// If one rank passes a null pointer for the result, the create fails on all ranks, and no rank waits for this rank.
+/// If one rank passes a null pointer for the result, the create fails on all ranks, and no other rank waits for this
+/// rank.
 TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
   integers input(4), output(4);
   const lsched_collective_desc sum = describe(input, output);
@@ -613,7 +614,7 @@ TEST(c_mismatch, a_commit_that_finds_a_rank_gone_ends_what_was_running) {
   EXPECT_EQ(lsched_schedule_destroy(barriers[1], 0, nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_world_close(pair[1]), LSCHED_OK);
   lsched_ticket ticket{};
-  const lsched_status started = lsched_start(barriers[0], &ticket);  // PEER if the close was already noticed
+  const lsched_status started = lsched_start(barriers[0], &ticket);  // PEER if this rank has already noticed the close
   EXPECT_TRUE(started == LSCHED_OK || started == LSCHED_ERR_PEER);
   lsched_schedule* another = nullptr;
   EXPECT_EQ(create_barrier(pair[0], &another, nullptr), LSCHED_ERR_PEER);
@@ -933,7 +934,7 @@ TEST(c_partial, everything_offered_arrives_on_every_rank) {
       EXPECT_EQ(lsched_leave(schedule), LSCHED_OK);
       lsched_ticket none{};
       EXPECT_EQ(lsched_offer(schedule, one_bucket(gradient.data()), &none), LSCHED_ERR_STATE);
-      ticket.round = UINT64_MAX;  // the largest round number stands for all rounds
+      ticket.round = UINT64_MAX;  // UINT64_MAX stands for all rounds
       collect();
       destroy(schedule);
     });
@@ -1083,8 +1084,8 @@ TEST(c_partial, model_sync_averages_the_weights_and_forgets_what_is_pending) {
   }
 }
 
-/// If a rank calls more often than rounds end, the rank adds to its pending offer. When a round takes the contribution
-/// of the rank (captures the offer), it takes the value that the offer has at that moment.
+/// If a rank calls more often than rounds end, the rank adds to its pending offer. A round that takes (captures) the
+/// pending offer takes all values that were added before, even while the rank adds another value.
 TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
   constexpr std::uint64_t k_long = 50'000;
   const world_of_threads world(2);
@@ -1151,7 +1152,7 @@ TEST(c_partial, weights_are_averaged_right_though_a_rank_leaves_in_the_middle) {
   }
 }
 
-/// If a flush times out, its result is not lost. The flush writes the output only if it returns OK.
+/// A flush that times out loses no result, and does not write the output.
 TEST(c_partial, what_a_flush_has_taken_can_be_collected) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
@@ -1357,7 +1358,7 @@ TEST(c_partial, buckets_in_memory_of_their_own_are_one_vector) {
   }
 }
 
-/// The number of buckets exceeds the number that the error text of a commit can list.
+/// The ranks differ in more buckets than the error text of a commit can list.
 TEST(c_partial, ranks_that_differ_in_one_of_many_buckets_or_in_the_seed_are_told) {
   const world_of_threads world(3);
   for (const bool is_seed : {false, true})
@@ -1442,8 +1443,8 @@ TEST(c_partial, an_allgather_and_a_reduce_scatter_start_by_policy_too) {
   });
 }
 
-// Rounds of a schedule with activation "full" wait for all ranks. Rank 1 never calls, so rank 0's later offers are
-// pending.
+// Rounds of a schedule with activation "full" wait for all ranks. Rank 1 never calls, so the first round stays open and
+// rank 0's later offers are pending.
 TEST(c_partial, a_pending_offer_may_be_withdrawn) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
@@ -1451,7 +1452,7 @@ TEST(c_partial, a_pending_offer_may_be_withdrawn) {
   const integers gradient(2, 4);
   lsched_ticket first{}, ticket{};
   EXPECT_EQ(lsched_offer(schedules[0], one_bucket(gradient.data()), &first),
-            LSCHED_OK);  // the round takes this offer at once
+            LSCHED_OK);  // the first round takes this offer at once
   for (int i = 0; i < 3; ++i) EXPECT_EQ(lsched_offer(schedules[0], one_bucket(gradient.data()), &ticket), LSCHED_OK);
   diagnostic why;
   EXPECT_EQ(lsched_collect(first, nullptr, k_short_ns, nullptr, &why), LSCHED_ERR_TIMEOUT);
@@ -1477,7 +1478,7 @@ TEST(c_partial, destroying_times_out_until_everybody_has_left_and_then_succeeds)
   integers result(2);
   lsched_ticket ticket{};
   EXPECT_EQ(lsched_offer(schedules[1], one_bucket(gradient.data()), &ticket),
-            LSCHED_OK);  // rank 0 still takes part in rounds
+            LSCHED_OK);  // rank 0 still takes part in rounds after its destroy has timed out
   EXPECT_EQ(lsched_collect(ticket, one_bucket(result.data()), k_limit_ns, nullptr, nullptr), LSCHED_OK);
   world.each([&](lsched_world*, int32_t r) { destroy(schedules[r]); });
 }
@@ -1938,7 +1939,7 @@ TEST(c_builder, ranks_must_be_those_of_the_world) {
                       });
 }
 
-// Ranks 1 and 2 send to rank 0, which continues with the first message that arrives.
+// Ranks 1 and 2 send to rank 0, which continues after the first message that arrives.
 TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
   const world_of_threads world(3);
   std::vector<std::unique_ptr<hand>> hands(3);
@@ -1968,7 +1969,8 @@ TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
   for (int round = 0; round < 3; ++round) {
     lsched_ticket zero{};
     EXPECT_EQ(lsched_start(schedules[0], &zero), LSCHED_OK);
-    EXPECT_EQ(lsched_run(schedules[1], k_limit_ns, nullptr), LSCHED_OK);  // ends before the call of rank 2
+    EXPECT_EQ(lsched_run(schedules[1], k_limit_ns, nullptr), LSCHED_OK);  // this run ends before rank 2 starts its
+                                                                          // round
     EXPECT_EQ(lsched_test(zero), LSCHED_PENDING);
     EXPECT_EQ(lsched_run(schedules[2], k_limit_ns, nullptr), LSCHED_OK);
     EXPECT_EQ(lsched_wait(zero, k_limit_ns, nullptr), LSCHED_OK);

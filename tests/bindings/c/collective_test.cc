@@ -42,10 +42,10 @@ struct buffers_of_world {
     for (numbers& one : outputs) std::ranges::fill(one, -1);
   }
   std::vector<numbers> inputs, outputs;
-  std::vector<std::int64_t> offsets;  ///< by rank, in place: begin of the input minus begin of the output
+  std::vector<std::int64_t> offsets;  ///< start of the input minus start of the output of each rank, in place
 };
 
-/// Runs three rounds of a schedule on one rank. The last round uses other memory.
+/// Runs three rounds of a schedule on one rank. The last round uses other memory than the first two.
 void run_rank(lsched_world* runtime, c_request request, buffers_of_world& all, std::size_t r, bool in_place,
               const std::function<void()>& in_step) {
   numbers& input = all.inputs[r];
@@ -75,12 +75,12 @@ void run_rank(lsched_world* runtime, c_request request, buffers_of_world& all, s
     if (is_shared || which == 1) std::ranges::copy(input, place(which, true));
     EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
     if (is_shared || which == 1) std::copy_n(place(which, false), output.size(), output.begin());
-    in_step();  // checks results
+    in_step();  // compares the outputs with the postcondition
   }
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
 }
 
-/// A barrier of the rank threads. When all ranks have arrived, one thread calls `at_last`, and then all ranks continue.
+/// A barrier of the rank threads. The last thread that arrives calls `at_last` before all threads continue.
 class rendezvous {
  public:
   rendezvous(rank size, std::function<void(int)> at_last)
@@ -242,7 +242,7 @@ TEST(c_collective, a_rank_without_a_block_works_in_place_and_is_bound_to_other_m
 TEST(c_collective, a_rank_without_neighbors_needs_no_counts) {
   const threads ranks(3);
   ranks.each([](lsched_world* runtime, rank r) {
-    const std::int32_t peer = 1 - r;  // ranks 0 and 1 exchange a number, and rank 2 has no peer
+    const std::int32_t peer = 1 - r;  // ranks 0 and 1 exchange a value, and rank 2 has no peer
     const std::uint64_t one = 1;
     numbers input{r + 5}, output{0};
     lsched_collective_desc desc{.struct_size = sizeof desc, .collective = "neighbor_exchange", .dtype = LSCHED_I64};

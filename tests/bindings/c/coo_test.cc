@@ -85,7 +85,7 @@ TEST_P(c_coo, what_ranks_bring_is_added_up) {
   for (const std::int32_t size : {1, 2, 3, 5}) {
     std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
     as_ranks(size, [&](lsched_world* runtime, std::size_t r) {
-      const bool has_dense = r != 1;  // each rank may choose whether it wants a dense result
+      const bool has_dense = r != 1;  // each rank chooses for itself whether it has a dense result
       lsched_schedule* schedule = nullptr;
       diagnostic why;
       lsched_coo_desc desc = ranks[r].desc(has_dense);

@@ -83,7 +83,7 @@ TEST(c_mean, of_49_ones_is_one) {
 }
 
 TEST(c_mean, of_integers_is_rounded_half_to_even) {
-  for (const std::int64_t least : {1, 2, -2, -3}) {  // the means are 1.5, 2.5, -1.5 and -2.5
+  for (const std::int64_t least : {1, 2, -2, -3}) {  // the means are 1.5, 2.5, -1.5 and -2.5, in this order
     const std::int64_t mean = mean_of_offers(
         7, 14, [&](std::size_t, std::uint64_t call) { return least + static_cast<std::int64_t>(call % 2); });
     EXPECT_EQ(mean, least + (least % 2 != 0 ? 1 : 0)) << least;

@@ -83,8 +83,7 @@ std::span<float> residual_of(lsched_schedule* schedule) {
 
 lsched_report empty_report() { return {.struct_size = sizeof(lsched_report)}; }
 
-/// The sum of the gradients that a rank has offered, the sum of the updates that the rank has collected, and the
-/// residual of the rank.
+/// The sums of the gradients that a rank has offered and of the updates that it has collected, and its residual.
 struct account {
   std::vector<double> given = std::vector<double>(k_count), taken = given, kept = given;
 };
@@ -98,8 +97,8 @@ void expect_nothing_lost(const std::vector<account>& all, const std::string& whe
   }
 }
 
-/// Ranks call with different frequencies, so some rounds have gradients of only some ranks. Updates and residuals
-/// together must hold all offers.
+/// Ranks call with different frequencies, so some rounds have gradients of only some ranks. The sum of updates and
+/// residuals must equal the sum of all offers.
 TEST(c_partial_sparse, what_is_offered_is_in_updates_or_residuals) {
   for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "auto"})
     for (const char* activation : {"solo", "majority+every(4)", "quorum(1)", "full"})
@@ -132,7 +131,7 @@ TEST(c_partial_sparse, what_is_offered_is_in_updates_or_residuals) {
           EXPECT_EQ(lsched_sparse_get_stats(schedule, &stats), LSCHED_OK);
           EXPECT_EQ(stats.rounds, report.round) << where;
           EXPECT_EQ(stats.item_bytes_sent > 0, size > 1) << where;
-          // A flush is a barrier: no round begins until all ranks have read their residuals.
+          // No round may begin until all ranks have read their residuals, so the second flush serves as a barrier.
           ASSERT_EQ(lsched_flush(schedule, nullptr, k_limit_ns, &report, &why), LSCHED_OK) << where << why.text;
           EXPECT_EQ(report.has_result, 1) << "a round without gradients has a result";
           EXPECT_EQ(report.last.contributors, 0u);
@@ -166,8 +165,8 @@ TEST(c_partial_sparse, who_sleeps_is_not_waited_for_and_not_counted) {
       }
     }
     in_step.arrive_and_wait();
-    // The other ranks call after ten rounds of rank 0. On these ranks the tenth round may not have ended yet. They
-    // collect the results of all rounds that have ended.
+    // The other ranks call after ten rounds of rank 0. The tenth round may not have ended on these ranks, so they
+    // collect the results of 9 or 10 rounds.
     if (r != 0) {
       const auto limit = std::chrono::steady_clock::now() + std::chrono::nanoseconds(k_limit_ns);
       void* residual = nullptr;
@@ -228,12 +227,13 @@ TEST(c_partial_sparse, what_lives_on_is_saved_between_rounds_and_brought_back) {
   });
 }
 
-/// Rank 1 makes no call while a round is in flight. So the round does not end, and rank 0 must not read the state.
+/// Rank 1 makes no call while a round is in flight. The round therefore does not end, and rank 0 must not read the
+/// state.
 TEST(c_partial_sparse, while_a_round_is_under_way_nobody_looks) {
   lsched_config config;
   lsched_config_init(&config);
   config.commit_timeout_ns = k_limit_ns;
-  config.progress = LSCHED_PROGRESS_CALLER;  // without calls, a rank makes no progress
+  config.progress = LSCHED_PROGRESS_CALLER;  // rank 1 makes progress only in its calls
   std::vector<lsched_world*> world(2);
   ASSERT_EQ(lsched::testing::open_threads(2, &config, world.data(), nullptr), LSCHED_OK);
   std::vector<lsched_schedule*> its(2);

@@ -199,7 +199,7 @@ const sized_struct k_structs[] = {
             EXPECT_EQ(lsched_wait(ticket, k_limit_ns, why), LSCHED_OK);
           }
           EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, nullptr), LSCHED_OK);
-          if (const auto read = read_struct(it); !read) (void)report(why, read.error());  // this call has no diagnostic
+          if (const auto read = read_struct(it); !read) (void)report(why, read.error());  // without a diagnostic
           return answer;
         }),
     passed_in<lsched_sparse_desc>([](in world) { return world.sparse_desc; },
@@ -321,7 +321,7 @@ TEST(c_sized, a_size_that_no_version_has_is_refused) {
       mine.set_size(size);
       const std::vector<unsigned char> before(mine.bytes().begin(), mine.bytes().end());
       diagnostic why;
-      if (size < it.as.least && it.as.name == "lsched_diagnostic") continue;  // not written, so not readable
+      if (size < it.as.least && it.as.name == "lsched_diagnostic") continue;  // receives no text
       EXPECT_EQ(it.use(world, mine, &why), LSCHED_ERR_ARGUMENT);
       EXPECT_TRUE(std::ranges::equal(mine.bytes(), before)) << "a refused struct must not change";
       if (!it.is_filled_in) {

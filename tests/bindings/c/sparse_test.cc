@@ -420,7 +420,7 @@ TEST(c_sparse, ranks_that_ask_for_different_things_learn_it) {
   });
 }
 
-// The selection of deferred elements depends on the number of the round, and the regions depend on the last round that
+// The selection of deferred elements depends on the round number, and the regions depend on the last round that
 // computed boundaries. Therefore the test saves images after different rounds of a period of 4, on seven ranks.
 TEST(c_sparse, goes_on_with_the_same_bits) {
   constexpr std::size_t size = 7;

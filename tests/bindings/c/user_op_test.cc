@@ -162,7 +162,7 @@ TEST(c_user_op, every_algorithm_that_accepts_it_keeps_order_and_units) {
             expect_composed(it, size, units, in_place);
 }
 
-/// Returns an algorithm that does not keep the order of ranks, and therefore requires a commutative reduction.
+/// Returns an algorithm that combines contributions in any order, and therefore requires a commutative reduction.
 const algorithm& careless() {
   static algorithm it = *find("allreduce", "tree");
   it.needs.needs_commutative = true;

@@ -253,9 +253,9 @@ TEST(c_verify, holding) {
                  "the round would complete if senders did not keep payloads");
 }
 
-/// Returns rank `self` of a partial allreduce in which a call of either rank starts the round on both ranks. If
-/// `signal_after` is 0, a rank signals the other rank after its own call. If `signal_after` is 1, a rank wrongly
-/// signals only after the signal of the other rank.
+/// Returns the schedule of rank `self` in a partial allreduce of two ranks. An offer of either rank must start the
+/// round on both ranks. If `signal_after` is 0, a rank signals the other rank after its own offer. If `signal_after` is
+/// 1, a rank has a fault: it signals only after it has received the other rank's signal.
 std::string partial(int self, int signal_after) {
   const std::string me = std::to_string(self), other = std::to_string(1 - self);
   const std::string operands = self == 0 ? "b0[0 +6] b2[0 +6]" : "b2[0 +6] b0[0 +6]";
@@ -351,7 +351,7 @@ TEST(c_verify, in_place_is_another_question) {
 }
 
 TEST(c_verify, notes_come_after_findings) {
-  // Rank 0 writes its output, signals rank 1, waits for a signal, and writes again.
+  // Rank 0 writes its output, signals rank 1, waits for rank 1's signal, and writes again.
   const std::string text = world_of({.name = "note", .flags = ""}, [](int self) -> std::string {
     if (self == 1) return "op 0 signal_recv from 0 tag 0 then 1\nop 1 signal_send to 0 tag 0\nexit 1\n";
     return "buffer 0 input host f32 6\nbuffer 1 output host f32 6\n"

@@ -42,7 +42,7 @@ TEST(CommandBench, a_sweep_has_a_right_line_for_every_cell) {
   }
   for (const char* cell :
        {"allreduce malloc 4", "allreduce malloc 1024 in place", "allreduce lsched_alloc 1024", "barrier malloc 0"})
-    EXPECT_GE(cells[cell], 2) << cell;  // at least one row for each form
+    EXPECT_GE(cells[cell], 2) << cell;  // out of place and in place, or several algorithms
   EXPECT_EQ(cells.count("barrier malloc 0 in place"), 0u);
 }
 
@@ -50,7 +50,7 @@ TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
   const outcome listed = run_well(lsched({"list", "--json", "-"}));
   std::set<std::string> collectives;
   for (const json& entry : json::parse(listed.out)) collectives.insert(entry["collective"]);
-  std::erase_if(collectives, [](const std::string& name) {  // adasum and sparse_allreduce have their own benchmarks
+  std::erase_if(collectives, [](const std::string& name) {  // other benchmarks measure adasum and sparse_allreduce
     return name.starts_with("partial_") || name.starts_with("node_") || name == "neighbor_exchange" ||
            name == "adasum" || name == "sparse_allreduce";
   });
@@ -71,7 +71,8 @@ TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of
   const words tune{"bench", "tune",           "-n",    "3",        "--collective", "allreduce,bcast", "--bytes", "8",
                    "64K",   "--cell-seconds", "0.001", "--tuning", table.path};
   const outcome first = run_well(lsched(tune));
-  for (const char* size : {"\n   8  ", "\n 64K  "}) {  // one row per collective, for the fastest algorithm
+  for (const char* size : {"\n   8  ", "\n 64K  "}) {  // each of the two collectives has one row per size, which has
+                                                       // the fastest algorithm
     std::size_t rows = 0;
     for (std::size_t at = first.out.find(size); at != std::string::npos; at = first.out.find(size, at + 1)) ++rows;
     EXPECT_EQ(rows, 2u) << first.out;
@@ -108,7 +109,7 @@ TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
   const outcome it = run_well(lsched({"bench", "overlap", "-n", "2", "--bytes", "1K", "--progress-by", "caller",
                                       "--cell-seconds", "0.01", "--json", "-"}));
   const auto lines = lines_of(it.out);
-  ASSERT_EQ(lines.size(), 4u) << it.out;  // two lines with malloc, two lines with lsched_alloc
+  ASSERT_EQ(lines.size(), 4u) << it.out;  // memory of malloc and of lsched_alloc, two lines each
   std::map<std::string, int> devices;
   for (const json& line : lines) {
     ++devices[line["device"]];
@@ -129,7 +130,7 @@ TEST(CommandBench, launches_of_overlap_are_compared_in_one_table) {
   const outcome it = run(lsched({"bench", "compare", path, path}));
   unlink(path.c_str());
   ASSERT_EQ(it.status, 0) << it.err;
-  // a heading, malloc and lsched_alloc of both files
+  // a heading, and from each of the two files a line for malloc and a line for lsched_alloc
   EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 5) << it.out;
   for (const char* part : {"overlap %", "A/A", "cable", "sleep"}) EXPECT_TRUE(contains(it.out, part)) << it.out;
 }
@@ -158,8 +159,8 @@ TEST(CommandBench, adasum_is_measured_beside_the_sum_and_is_right) {
     if (line["what"] != "adasum") continue;
     for (const char* key : {"us_sum", "us_dot", "us_exchange", "of_sum"}) EXPECT_GE(line[key], 0) << key;
   }
-  EXPECT_EQ(rows["sum"], 3 * 2 * 2);             // sizes, in place or not, kinds of memory
-  EXPECT_EQ(rows["adasum"], 3 * 2 * 2 * 2 * 4);  // also tensors and algorithms
+  EXPECT_EQ(rows["sum"], 3 * 2 * 2);             // sizes, placements (in place or not), kinds of memory
+  EXPECT_EQ(rows["adasum"], 3 * 2 * 2 * 2 * 4);  // also numbers of tensors, and algorithms
 }
 
 TEST(CommandBench, adasum_is_right_by_every_algorithm_on_any_nodes) {
@@ -177,7 +178,7 @@ TEST(CommandBench, adasum_is_right_by_every_algorithm_on_any_nodes) {
         EXPECT_EQ(line["wrong"], 0) << line;
         rows += line["what"] == "adasum" ? 1u : 0u;
       }
-      EXPECT_EQ(rows, 2u * 2 * 2 * 2 * 4);  // sizes, tensors, in place, memory, algorithms
+      EXPECT_EQ(rows, 2u * 2 * 2 * 2 * 4);  // sizes, numbers of tensors, placements, kinds of memory, algorithms
     }
 }
 
@@ -205,7 +206,9 @@ TEST(CommandBench, sparse_counts_alone_and_measures_with_ranks) {
       EXPECT_EQ(line["violations"], 0) << line;
       EXPECT_GT(line["words_recv_max"], 0) << line;
       EXPECT_EQ(line["counted"], launcher.empty());
-      const bool is_dense = line["algorithm"] == "dense" || line["algorithm"] == "denseovlp";  // short: few steps
+      const bool is_dense = line["algorithm"] == "dense" || line["algorithm"] == "denseovlp";  // for the measurement,
+                                                                                               // these need few steps
+                                                                                               // only
       EXPECT_TRUE(is_dense || line["over_bound"] == 0) << line;
       EXPECT_EQ(line["buckets"], line["algorithm"] == "denseovlp" ? 8 : 1);
       ++rows[line["algorithm"]];
@@ -242,14 +245,16 @@ TEST(CommandBench, sparse_has_the_dense_allreduce_in_buckets) {
       EXPECT_EQ(rows_of(there, {"--count", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
       EXPECT_EQ(rows_of({}, {"--ranks", ranks, "--count", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
     }
-  auto counted = rows_of({}, {"--ranks", "4", "--count", "3200", "--buckets", "10"});  // all blocks have equal lengths
+  auto counted = rows_of({}, {"--ranks", "4", "--count", "3200", "--buckets", "10"});  // 3200 elements make equal
+                                                                                       // blocks
   EXPECT_EQ(counted["denseovlp"]["words_recv_max"], counted["dense"]["words_recv_max"]);
   EXPECT_EQ(counted["denseovlp"]["words_recv_max"], 2 * 3200 * 3 / 4);
   EXPECT_EQ(counted["denseovlp"]["words_meta_max"], 10 * counted["dense"]["words_meta_max"].get<double>());
   EXPECT_EQ(counted["denseovlp"]["bound_words"], counted["dense"]["bound_words"]);
 }
 
-/// In rounds 1, 5 and so on all sums are gathered, so the traffic exceeds the bound. The command must report this.
+/// In rounds 1, 5 and so on, all ranks gather all sums, so the traffic exceeds the bound. The command must report the
+/// excess.
 TEST(CommandBench, published_thresholds_are_shown_when_asked_for) {
   for (const words& launcher : {words{}, words{"run", "-n", "3"}}) {
     words all = launcher.empty() ? words{} : lsched({"run", "-n", "3"});
@@ -333,7 +338,7 @@ TEST(CommandBench, engine_has_a_line_for_every_graph_and_every_way_to_commit) {
   }
   for (const char* each : {"chain libsched", "fan libsched", "recursive_doubling", "rebind"})
     EXPECT_EQ(lines[each], 1) << each;
-  EXPECT_EQ(lines["allreduce libsched"], 2);  // two algorithms
+  EXPECT_EQ(lines["allreduce libsched"], 2);  // two algorithms have a line each
 }
 
 TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {

@@ -78,8 +78,8 @@ class program {
       if (it.descriptor >= 0) close(it.descriptor);
   }
 
-  /// Reads output until the program and all programs that it has started have closed their output. Returns the exit
-  /// status, 128 + n if signal n has ended the program, or -1 if the time limit has passed.
+  /// Reads output until the program and all of its descendants have closed their output. Returns the exit status, 128 +
+  /// n if signal n has ended the program, or -1 if the time limit has passed.
   int finish() {
     while (streams_[0].descriptor >= 0 || streams_[1].descriptor >= 0)
       if (!read_some()) return -1;
@@ -222,7 +222,7 @@ inline std::string broadcast(const std::string& name, const std::string& head) {
          "  else if r == (root + s) mod P\n    out = recv from root\n  end\nend\n";
 }
 
-/// Returns all processes of the machine that have this word on their command line.
+/// Returns all processes on this machine whose command line contains this word.
 inline std::vector<pid_t> processes_with(const std::string& word) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -48,7 +48,7 @@ TEST(Command, without_a_command_prints_its_help) {
 }
 
 TEST(Command, sizes_have_one_syntax) {
-  const auto printed = [](words command) {  // the first line, which has no wall clock times
+  const auto printed = [](words command) {  // the first line has no wall clock times
     const outcome it = run_well(lsched(std::move(command)));
     return it.out.substr(0, it.out.find('\n'));
   };
@@ -235,13 +235,14 @@ TEST(Command, failures_of_the_library_are_one_line_and_1) {
   }
 }
 
-// The command links MPI's libraries, which would handle SIGHUP by printing a message. But SIGHUP must end the command.
+// SIGHUP must end the command. MPI's libraries, which the command links, would handle SIGHUP and print a message
+// instead.
 TEST(Command, a_hangup_ends_it) {
   const std::string path = ::testing::TempDir() + "lsched-hangup-" + std::to_string(getpid());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  signal(SIGHUP, SIG_DFL);  // nohup starts programs with SIGHUP ignored
+  signal(SIGHUP, SIG_DFL);  // a test that nohup has started inherits an ignored SIGHUP
   program it(lsched({"verify", path}));
-  int end = -1;  // open() succeeds when the command reads
+  int end = -1;  // open() succeeds once the command has opened the fifo for reading
   wait_until([&] { return (end = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0; }, k_limit);
   it.send(SIGHUP);
   EXPECT_EQ(it.finish(), 128 + SIGHUP) << it.err();

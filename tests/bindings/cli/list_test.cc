@@ -92,7 +92,8 @@ lsched_status create(lsched_world* world, const request& of, const json& entry) 
 }
 
 /// Returns whether the test compares this entry of the list. The test compares collectives that combine contributions
-/// by --op, and partial allgathers, but no baselines. All other collectives ignore --op and --mean.
+/// by the operation of --op, and partial allgathers. It compares no baselines. All other collectives ignore --op and
+/// --mean.
 bool is_compared(const json& entry) {
   if (entry["constraints"]["summary"].get<std::string>().find("a baseline of") != std::string::npos) return false;
   for (const char* name : {"allreduce", "reduce", "scan"})
@@ -134,11 +135,11 @@ TEST(CommandList, explains_the_choice_for_nodes) {
   EXPECT_TRUE(contains(one, "\nFor 64 ranks on 1 node, 1 per core")) << one;
   EXPECT_TRUE(contains(four, "\nFor 64 ranks on 4 nodes, 1 per core")) << four;
   const auto ring = [](const std::string& told) { return told.substr(told.find("\n    ring "), 60); };
-  EXPECT_NE(ring(one), ring(four));  // messages between nodes cost more
+  EXPECT_NE(ring(one), ring(four));  // messages between nodes cost more than messages inside a node
 }
 
-/// In the algorithm `halving`, a tensor inside the block of one rank needs no exchange of sums. So the prediction
-/// depends on the tensors.
+/// In the algorithm `halving`, a tensor inside the block of one rank needs no exchange of sums. The prediction
+/// therefore depends on the tensors.
 TEST(CommandList, explains_the_choice_for_as_many_tensors_as_asked_for) {
   const auto predicted = [](words tensors) {
     words ask{"list", "--explain", "--json", "-", "--ranks", "8", "--count", "64"};
@@ -159,7 +160,7 @@ TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {
         run_well(lsched({"list", "--json", "-", "--ranks", ranks, "--count", "10", "--dtype", "f64"}));
     for (const json& entry : json::parse(listed.out)) {
       const auto collective = entry["collective"].get<std::string>();
-      if (collective == "sparse_allreduce") continue;  // the list has only estimates
+      if (collective == "sparse_allreduce") continue;  // the list has only estimates of the costs
       const outcome shown = run_well(lsched({"show", collective, "--algorithm", entry["algorithm"], "--ranks", ranks,
                                              "--all", "--count", "10", "--dtype", "f64", "--json", "-"}));
       std::uint64_t messages = 0;

@@ -45,8 +45,8 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
     EXPECT_TRUE(contains(asked.out, ", rank 1) since ")) << asked.out;
     EXPECT_TRUE(contains(asked.out, ", runs): in ")) << asked.out;
   }
-  // Stops the ranks while one of them waits. If a rank ran until it was killed, it could notice the death of rank 1
-  // first. On a busy machine, the time between two waits may be long.
+  // Stops all ranks at a moment at which one of them waits. A rank that ran until it was killed could notice the death
+  // of rank 1 first. The loop is needed because ranks do not wait all the time.
   const json running = json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out);
   std::vector<pid_t> ranks;
   for (const json& each : running["ranks"]) ranks.push_back(each["pid"].get<pid_t>());
@@ -56,7 +56,7 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
     if (contains(run(lsched({"postmortem", file.path})).out, ", stopped): in ") || clock::now() > end) break;
     for (const pid_t each : ranks)
       if (each != victim) kill(each, SIGCONT);
-    run(lsched({"postmortem", file.path}));  // gives the ranks time to run
+    run(lsched({"postmortem", file.path}));  // lets the ranks run for a moment
   }
   it.send(SIGKILL);
   EXPECT_EQ(it.finish(), 128 + SIGKILL);
@@ -73,8 +73,8 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
   EXPECT_TRUE(std::ranges::any_of(trace["traceEvents"], [](const json& event) { return event["ph"] == "X"; }));
 }
 
-/// If a program of a rank launches ranks itself, the inner ranks have a separate recording or no recording. The file
-/// belongs to the ranks of the outer launcher.
+/// If a program of a rank launches ranks itself, the inner ranks must not write to the file, which belongs to the ranks
+/// of the outer launcher.
 TEST(CommandPostmortem, is_of_the_outer_launcher) {
   const temporary_file file("");
   const outcome it =
@@ -85,8 +85,8 @@ TEST(CommandPostmortem, is_of_the_outer_launcher) {
   EXPECT_EQ(json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out)["ranks"].size(), 2u);
 }
 
-// Rank 1 has destroyed the schedule too early, and rank 2 has never created the schedule. The process id of rank 2 now
-// belongs to another process.
+// Rank 1 has destroyed the schedule too early, and rank 2 has never created the schedule. The process id of rank 2
+// belongs to another process meanwhile.
 TEST(CommandPostmortem, names_ranks_that_do_not_have_a_schedule) {
   const temporary_file file("");
   const auto segment = *lsched::shm_segment::create(3, 1 << 20, 0, file.path);
@@ -139,7 +139,8 @@ TEST(CommandPostmortem, names_what_it_cannot_read) {
 #if LSCHED_HAVE_MPI
 TEST(CommandPostmortem, of_an_mpi_world_has_a_file_for_each_node_and_is_refused_without_shared_memory) {
   const temporary_file file("");
-  const std::string said = file.path + ".err";  // MPI's launcher may lose the output of short ranks
+  const std::string said = file.path + ".err";  // standard error of rank R goes to the file said.R, because MPI's
+                                                // launcher may lose output of ranks that end soon
   const auto soak = [&](const char* ranks, const char* transport) {
     return run({LSCHED_TEST_MPIEXEC, "-n", ranks, "/bin/sh", "-c", "exec \"$@\" 2> " + said + ".$PMI_RANK", "sh",
                 LSCHED_TEST_COMMAND, "soak", "--iterations", "20", "--transport", transport},
@@ -153,9 +154,9 @@ TEST(CommandPostmortem, of_an_mpi_world_has_a_file_for_each_node_and_is_refused_
     for (const int rank : {first, first + 1})
       EXPECT_TRUE(contains(it.out, "rank " + std::to_string(rank) + " (pid ")) << it.out << it.err;
   }
-  for (const char* ranks : {"2", "3"}) {  // no shared memory at all; a rank that is alone on its node
+  for (const char* ranks : {"2", "3"}) {  // 2 ranks over MPI only; 3 ranks, of which rank 2 is alone on its node
     EXPECT_NE(soak(ranks, ranks[0] == '2' ? "mpi" : "auto").status, 0);
-    std::string text;  // texts of all ranks, because MPI's launcher may end ranks before they write
+    std::string text;  // texts of all ranks: MPI's launcher may kill a rank before the rank writes its text
     for (const char* rank : {"0", "1", "2"}) {
       text += content_of(said + "." + rank);
       unlink((said + "." + rank).c_str());

@@ -1,5 +1,5 @@
-// Tests of `lsched run`: places, statuses, and signals of ranks, closed standard streams, low resource limits, ranks
-// that open their world late, programs between the launcher and the ranks, and programs that ranks start.
+// Tests of `lsched run`: placement, exit statuses, and signals of ranks, closed standard streams, low resource limits,
+// ranks that open their world late, programs between the launcher and the ranks, and programs that ranks start.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -151,8 +151,8 @@ TEST(CommandRun, gives_each_rank_its_place_and_its_own_words) {
   for (const char* line : {"rank 0 of 3 fd ", "rank 1 of 3 fd ", "rank 2 of 3 fd "})
     EXPECT_TRUE(contains(it.out, line)) << it.out;
 
-  // All words after the name of the program are arguments of the program, even if the command has options of the same
-  // names. The program may also have the name of a subcommand.
+  // All words after the name of the program are arguments of the program, even if the words are options of the command.
+  // The program may also have the name of a subcommand.
   const outcome echo = run(lsched({"run", "-n", "1", "echo", "list", "--help", "-n", "--version"}));
   EXPECT_EQ(echo.out, "list --help -n --version\n") << echo.err;
   const outcome named = run(lsched({"run", "-n1", "--", "info"}));
@@ -220,7 +220,7 @@ TEST(CommandRun, nobody_waits_for_a_rank_that_died_before_it_joined) {
   const outcome it = run(endless_ranks("test $LSCHED_RUN_RANK != 1 || kill -KILL $$"));
   EXPECT_EQ(it.status, 128 + SIGKILL) << it.err;
   EXPECT_TRUE(contains(it.err, "lsched: LSCHED_ERR_PEER: ")) << it.err;
-  EXPECT_LT(clock::now() - begin, 30s);  // well below the limit for opening, a minute
+  EXPECT_LT(clock::now() - begin, 30s);  // the limit for opening is a minute
 }
 
 TEST(CommandRun, ends_ranks_that_take_too_long) {

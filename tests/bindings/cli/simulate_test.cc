@@ -89,8 +89,8 @@ TEST(CommandSimulate, auto_is_the_usual_sparse_allreduce) {
   EXPECT_EQ(report_of(chosen), report_of(usual));
 }
 
-/// Ok-Topk must be faster than gTopk, gTopk faster than Topk-DSA, and Topk-DSA faster than TopkA. With about 1 /
-/// density ranks, TopkA is as slow as a dense allreduce.
+/// Ok-Topk must take the least time, followed by gTopk, Topk-DSA and TopkA. With about 1 / density ranks, TopkA takes
+/// as long as a dense allreduce.
 TEST(CommandSimulate, sparse_allreduces_scale_as_published) {
   const auto us = [](words what, const char* ranks) {
     words ask{"simulate", "--json", "-", "--ranks", ranks, "--L", "1", "--o", "750", "--g", "0", "--G", "0.1"};

@@ -78,7 +78,7 @@ TEST(CommandStress, whatever_is_killed_while_ranks_are_stopped_leaves_nothing_be
                      "--stops", "1", "--progress"}));
   ASSERT_TRUE(it.wait_for_error("rounds/s", 1)) << it.err();
   const auto all = processes_with(seed);
-  ASSERT_EQ(all.size(), 1u + 3 * 3);  // the launcher, and for each of three ranks the rank, a stopper and a guard
+  ASSERT_EQ(all.size(), 1u + 3 * 3);  // the launcher, and for each of three ranks: the rank, its stopper and its guard
   pid_t stopped = 0;
   ASSERT_TRUE(wait_until([&] {
     for (const pid_t each : all)

@@ -27,7 +27,8 @@ TEST(CommandVerify, json_ends_with_the_totals) {
   std::vector<json> lines;
   std::istringstream text(it.out);
   for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
-  ASSERT_EQ(lines.size(), 6u * 2 * 3 + 1);  // activations; sizes; counts 0, 7, and 7 in buckets; the totals
+  ASSERT_EQ(lines.size(), 6u * 2 * 3 + 1);  // activations, rank counts, counts (0, 7, and 7 in buckets), and the line
+                                            // of totals
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) EXPECT_EQ(lines[i]["holds"], true) << lines[i];
   EXPECT_EQ(lines.back(), json::parse(R"({"verified":36,"failed":0})"));
 }
@@ -91,7 +92,7 @@ TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
     slip.replace(place + 18, 2, "b0");
     slip.erase(slip.find(" releases_b", place), std::strlen(" releases_b 0"));
     for (auto word = slip.find(" in_place"); word != std::string::npos; word = slip.find(" in_place"))
-      slip.erase(word, std::strlen(" in_place"));  // the flag follows from the buffers
+      slip.erase(word, std::strlen(" in_place"));  // without this word, loading derives the flag from the buffers
     const temporary_file bad(slip);
     const outcome it = run(lsched({"verify", bad.path}));
     EXPECT_EQ(it.status, 1) << it.out;
@@ -226,7 +227,8 @@ TEST(CommandVerify, shows_its_progress_on_a_line_of_its_own) {
   const auto algorithms = std::count_if(entries.begin(), entries.end(),
                                         [](const json& entry) { return entry["collective"] == "alltoall"; });
   const auto expected =
-      3 * (2 * algorithms + 1);  // 3 rank counts; each algorithm in and out of place; one world with lists
+      3 * (2 * algorithms + 1);  // for each of 3 rank counts: each algorithm in place and out of place, and one world
+                                 // with lists
   const std::string worlds = std::to_string(expected);
   const std::string progress = " of " + worlds + " worlds ";
   std::ptrdiff_t shown = 0, proved = 0;

@@ -63,9 +63,9 @@ class endless_programs {
   std::string mark_;
 };
 
-/// Scripts that start the program of a rank in four ways: in the background, where a SIGTERM to the script does not
-/// reach the program; in the foreground; in a separate session, as a grandchild of the script; and as a daemon, whose
-/// parent has ended.
+/// Scripts that start the program of a rank in four ways: in the background, so that a SIGTERM to the script does not
+/// reach the program; in the foreground; in a separate session, as a grandchild of the script; and as a daemon, that
+/// is, a process whose parent has ended.
 class CommandWrapper : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(scripts, CommandWrapper,
                          ::testing::Values("PROGRAM & wait", "PROGRAM; true", "setsid sh -c 'PROGRAM; true' & wait",

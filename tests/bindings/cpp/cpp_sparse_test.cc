@@ -122,7 +122,7 @@ TEST_P(Sparse, what_is_offered_comes_out_or_stays) {
     EXPECT_EQ(residuals[r], copy_of<double>(other.residual()));
     EXPECT_EQ(reduce.traffic().item_bytes_sent > 0, world.size() > 1);
     EXPECT_TRUE(is_part_of(reduce.print(), "partial_sparse_allreduce/topka"));
-    reduce.flush(update, k_limit);  // waits until all ranks have compared their results
+    reduce.flush(update, k_limit);  // the flush ends when all ranks have compared their results
     reduce.close(k_limit);
   });
   const auto ranks = static_cast<double>(GetParam());

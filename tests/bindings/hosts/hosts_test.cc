@@ -33,13 +33,13 @@ using clock = std::chrono::steady_clock;
 
 constexpr rank k_most_ranks = 8;
 
-/// State in memory that all ranks and the test share.
+/// Memory that the test shares with all ranks.
 struct common_state {
-  std::array<std::atomic<bool>, k_most_ranks> is_ready{};     ///< the rank waits, or sleeps
-  std::array<std::atomic<bool>, k_most_ranks> has_noticed{};  ///< `named` and `at` are set
+  std::array<std::atomic<bool>, k_most_ranks> is_ready{};     ///< whether the rank is about to wait in the barrier
+  std::array<std::atomic<bool>, k_most_ranks> has_noticed{};  ///< whether `named` and `at` are set
   std::array<rank, k_most_ranks> named{};
   std::array<clock::time_point, k_most_ranks> at{};
-  std::atomic<bool> is_over = false;  ///< ranks may end
+  std::atomic<bool> is_over = false;  ///< whether ranks may end
 };
 
 /// A rank of a job in which all ranks but the victim wait in a barrier, until they get PEER.
@@ -68,7 +68,8 @@ struct trial_result {
   std::chrono::milliseconds longest{};
 };
 
-/// Runs a job, and calls `strike` when all ranks wait. `is_right` decides whether a rank has named the right rank.
+/// Runs a job, and calls `strike` when all ranks wait. `is_right` returns whether `named` is right in the error of
+/// `self`.
 trial_result strike_job(const host_layout& how, rank victim,
                         const std::function<void(network_hosts&, child_ranks&)>& strike,
                         const std::function<bool(rank self, rank named)>& is_right, bool dies) {
@@ -86,7 +87,7 @@ trial_result strike_job(const host_layout& how, rank victim,
     return wait_until([&] { return poll(nullptr, 0, 1), holds_for_all(flags, with_victim); }, 30s);
   };
   if (!wait_for_all(all->is_ready, true)) return {"not all ranks are ready: " + children.wait(0)};
-  (void)poll(nullptr, 0, 20);  // the ranks fall asleep
+  (void)poll(nullptr, 0, 20);  // gives the ranks time to fall asleep
   const auto begin = clock::now();
   strike(net, children);
   trial_result found;
@@ -106,7 +107,7 @@ trial_result strike_job(const host_layout& how, rank victim,
 
 bool can_make_hosts() { return network_hosts(1).exist(); }
 
-/// Runs trials with all layouts and victims in turn. `limit`: maximum time until the loss is known on all ranks.
+/// Runs trials with all layouts and victims in turn. `limit` is the maximum time until all ranks have noticed the loss.
 template <class Trial>
 void repeat(const char* what, Trial&& trial, std::chrono::milliseconds limit) {
   if (!can_make_hosts()) GTEST_SKIP() << "only root can make hosts";
@@ -194,7 +195,7 @@ int sum_large(const network_hosts& net, const host_layout& how, rank self, const
   return lsched_world_close(world) == LSCHED_OK ? 0 : 5;
 }
 
-// The kernel of a stopped rank confirms bytes and probes, so the rank is not lost.
+// The kernel acknowledges bytes and probes for a stopped rank, so the rank is not lost.
 TEST(hosts, wait_for_a_rank_that_is_stopped) {
   if (!can_make_hosts()) GTEST_SKIP() << "only root can make hosts";
   const host_layout how{3, 1};

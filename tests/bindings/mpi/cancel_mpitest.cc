@@ -69,17 +69,17 @@ TEST(cancel_over_mpi, unwinding_leaves_nothing_behind) {
                                         [&](std::uint64_t, std::int32_t other) { return ends.look(other); }});
     for (const trial_end one : {trial_end::finished, trial_end::timed_out, trial_end::was_told})
       EXPECT_GT(ends.times(one), 0u)
-          << "the trials do not have all outcomes";  // the number of each outcome depends on the machine
+          << "the trials do not have all outcomes";  // how often each outcome occurs depends on the machine
     mine.close();
   }
 }
 
 // MPI cannot cancel a long message in flight. Therefore cancelling a schedule with such a message returns UNSUPPORTED,
-// unless the message has arrived meanwhile.
+// unless the message has arrived before the cancel.
 bool is_end(lsched_status answer) { return answer == LSCHED_OK || answer == LSCHED_ERR_UNSUPPORTED; }
 
 TEST(cancel_over_mpi, with_long_messages_on_their_way_ends_the_schedule_and_nothing_else) {
-  std::vector<double> large(100'000, 1.0);  // must outlive the world
+  std::vector<double> large(100'000, 1.0);  // the memory must outlive the world
   lsched::world mine = open_nodes_of(1);
   lsched::schedule sum = mine.allreduce<double>(large, LSCHED_SUM, "ring");
   lsched::schedule barrier = mine.barrier();
@@ -88,7 +88,7 @@ TEST(cancel_over_mpi, with_long_messages_on_their_way_ends_the_schedule_and_noth
     EXPECT_TRUE(is_end(status_of([&] { sum.cancel(); })));
     MPI_Barrier(MPI_COMM_WORLD);
   } else {
-    MPI_Barrier(MPI_COMM_WORLD);  // rank 0 has cancelled
+    MPI_Barrier(MPI_COMM_WORLD);  // until rank 0 has cancelled
     EXPECT_EQ(status_of([&] { sum.run(20s); }), LSCHED_ERR_CANCELLED);
   }
   EXPECT_TRUE(is_end(status_of([&] { sum.close(); })));

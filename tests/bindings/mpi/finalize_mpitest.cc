@@ -20,7 +20,7 @@ namespace {
 struct late_world {
   const char* name;
   lsched_mpi_transport transport;
-  int ranks_per_node;  ///< 0: all ranks are on one node
+  int ranks_per_node;  ///< 0: no emulated nodes, so all ranks are on one node
   int progress;
   lsched_world* world = nullptr;
   lsched_world* split = nullptr;

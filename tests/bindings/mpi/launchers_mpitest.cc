@@ -50,7 +50,8 @@ const std::pair<variables, std::string> k_launches[] = {
 TEST(mpi_launchers, of_another_mpi_are_refused_where_mpi_has_one_rank) {
   for (const auto& [set, words] : k_launches) {
     const auto [answer, text] = open_under(set);
-    if (ranks_of_mpi() > 1) {  // MPI has found its launcher, so that the variables belong to an outer launch
+    if (ranks_of_mpi() > 1) {  // MPI's own launcher has started the ranks, so the variables are those of an outer
+                               // launcher
       EXPECT_EQ(std::pair(answer, text), std::pair(LSCHED_OK, std::to_string(ranks_of_mpi()))) << words;
       continue;
     }
@@ -65,7 +66,7 @@ TEST(mpi_launchers, of_another_mpi_are_refused_where_mpi_has_one_rank) {
 
 TEST(mpi_launchers, of_a_program_with_mpi_are_not_joined_without_mpi) {
   if (ranks_of_mpi() == 1 || std::getenv("PMI_FD") == nullptr) GTEST_SKIP() << "the launcher has not offered PMI-1";
-  setenv("PMI_RANK", "0", 1);  // other tests of this program have unset these variables
+  setenv("PMI_RANK", "0", 1);  // earlier tests of this program have unset these variables
   setenv("PMI_SIZE", "2", 1);
   lsched_world* world = nullptr;
   diagnostic why;

@@ -46,7 +46,7 @@ bool mpi_allows_auxiliary_thread() {
 }
 
 constexpr auto k_patience = 20s;
-constexpr auto k_hasty = 8s;  // a longer shutdown has reached its time limit
+constexpr auto k_hasty = 8s;  // a longer shutdown has waited until its time limit
 
 struct context {
   rank self = 0;
@@ -68,7 +68,7 @@ bool settle(MPI_Request& request) {
   }
 }
 
-/// Returns the numbers of all ranks of MPI_COMM_WORLD.
+/// Returns all ranks of MPI_COMM_WORLD.
 std::vector<rank> everybody() {
   std::vector<rank> all(static_cast<std::size_t>(g_run.size));
   std::iota(all.begin(), all.end(), 0);
@@ -91,7 +91,7 @@ std::optional<std::vector<member_address>> exchange_addresses(mpi_endpoint& net,
   return all;
 }
 
-/// Runs one check on every rank. `what` returns its error, or an empty text.
+/// Runs one check on every rank. `what` returns the text of an error, or an empty text.
 template <class Check>
 void check(const std::string& name, Check&& what) {
   if (name.find(g_run.only) == std::string::npos) return;
@@ -192,13 +192,13 @@ std::string examine(const exam::question& question, const mpi_options& options) 
     if (!world.leave() && wrong.empty()) wrong = "the shutdown was cut short";
     return wrong;
   } catch (const too_few_processes&) {
-    return {};  // this question needs more processes
+    return {};  // more ranks than processes
   }
 }
 
 // --- questions for MPI only --------------------------------------------------------------------------------
 
-/// Sends messages with sizes near the limits of bounce buffers and of chunks, over every kind of route. For some
+/// Sends messages with sizes near the limits of bounce buffers and of chunks, over every kind of connection. For some
 /// messages the send is posted first, and for others the receive.
 void payloads_around_the_limits(exam::bench& b) {
   constexpr std::uint64_t k_bounce = mpi_edge::k_bounce_bytes;
@@ -293,7 +293,7 @@ void a_sender_without_credit_waits(exam::bench& b) {
 }
 
 /// If an instance ends without receiving all messages, the remaining messages, including large messages, disappear with
-/// the world. The next world must not receive them, although MPI reuses the number of the communicator.
+/// the world. The next world must not receive them, although MPI reuses the id of the communicator.
 void unreceived_messages_do_not_haunt_the_next_world(exam::bench& b) {
   for (int repetition = 0; repetition < 5; ++repetition) {
     b.start(2);
@@ -329,8 +329,8 @@ void bounce_buffers_are_not_overwritten(exam::bench& b) {
   }
 }
 
-/// Tests of behaviour that other transports forbid: three sends ahead of the receiver, and leaving while a message is
-/// in flight.
+/// These questions break the rules of other transports: they send three messages ahead of the receiver, and leave while
+/// a message is in flight.
 constexpr exam::question k_mpi_only_questions[]{
     {"bounce_buffers_are_not_overwritten", bounce_buffers_are_not_overwritten},
     {"unreceived_messages_do_not_haunt_the_next_world", unreceived_messages_do_not_haunt_the_next_world},
@@ -386,7 +386,7 @@ rank sharing_ranks(const neighbourhood& info) {
 }
 
 /// If the ranks of a node cannot share memory, they must communicate through MPI and report the reason. If ranks have
-/// different options, all must get an error.
+/// different options, all ranks must get an error.
 std::string a_node_that_cannot_share_says_why() {
   neighbourhood info;
   auto opened = open_mpi_endpoint(MPI_COMM_WORLD, {.region_bytes = std::uint64_t{1} << 60}, &info);

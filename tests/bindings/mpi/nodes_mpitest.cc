@@ -160,7 +160,7 @@ std::vector<candidate_name> names_for(const collective& of) {
 
 void run_all(lsched_world* runtime) {
   for (const collective* of : collectives()) {
-    if (of->activates || of->adapts) continue;  // not created by lsched_collective_create, or not for integers
+    if (of->activates || of->adapts) continue;  // lsched_collective_create does not create these, or not for integers
     for (const candidate_name& name : names_for(*of))
       for (const std::uint64_t count : {0u, 1u, 1000u, 100'000u})
         for (const bool in_place : {false, true}) {

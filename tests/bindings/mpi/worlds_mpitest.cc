@@ -59,8 +59,8 @@ TEST(worlds_over_mpi, messages_arrive_once_and_in_order) {
   }
 }
 
-// A rank whose commit times out returns before rank 0 has announced the outcome of the commit. If rank 0 itself is
-// late, the commit can succeed on rank 0. In this case the schedule is cancelled.
+// A rank returns from a commit that times out without waiting until rank 0 has announced the outcome. If rank 0 itself
+// is late, the commit can succeed on rank 0. In this case the test cancels the schedule.
 TEST(worlds_over_mpi, a_commit_that_times_out_does_so_for_all_and_the_world_goes_on) {
   lsched_world* const world = open_nodes_of(1, 100'000'000);
   const std::int32_t self = lsched_rank(world), size = lsched_size(world);

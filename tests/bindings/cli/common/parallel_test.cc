@@ -27,7 +27,7 @@ TEST(in_order, results_are_told_in_order_whichever_is_ready_first) {
     in_order(
         count,
         [&](std::size_t i) {
-          if (i == 0) last_has_begun.wait();  // result 0 is ready after result 1
+          if (i == 0) last_has_begun.wait();  // result 1 is ready before result 0
           if (i == 1) last_has_begun.count_down();
           return std::make_unique<std::size_t>(i);
         },

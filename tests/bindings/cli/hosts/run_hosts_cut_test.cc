@@ -1,4 +1,4 @@
-// Tests of `lsched run --hosts` on a network that is cut, with a command that is stopped, and with a reader that
+// Tests of `lsched run --hosts` on a network that is cut, with a stopped command, and with a reader of the output that
 // pauses. The hosts are network name spaces, so the test is skipped unless root runs it.
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint16_t k_port = 2000;
 
-/// A server on a host that executes the line of each connection as a command of the shell, as sshd does.
+/// A server on a host. Like sshd, it executes the line that a connection sends, as a shell command.
 class shell_server {
  public:
   shell_server(const network_hosts& net, int host) {
@@ -104,7 +104,7 @@ struct cluster {
 
   bool exists() const { return net.exist() && first.is_ready() && second.is_ready(); }
 
-  /// `rest`: what follows the script of the ranks on the command line of a shell.
+  /// `rest` follows the script of the ranks on the command line of a shell.
   words command(const std::string& script, const std::string& rest = "") const {
     return {"ip",
             "netns",

@@ -81,7 +81,7 @@ TEST(run_hosts, ranks_have_their_places_the_folder_and_the_variables) {
 }
 
 TEST(run_hosts, lines_and_standard_input_are_forwarded) {
-  const remote_shell shell("echo welcome; exec \"$@\"");  // a login script may print lines
+  const remote_shell shell("echo welcome; exec \"$@\"");  // a login script of a host may print lines
   const std::string command = std::string(LSCHED_TEST_COMMAND) + " run --hosts a:1,b:2 --prepend-rank /bin/sh -c ";
   const outcome it =
       run({"/bin/sh", "-c",
