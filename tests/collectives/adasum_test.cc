@@ -151,8 +151,8 @@ double distance(const numbers& x, const numbers& y) {
   return norm(difference);
 }
 
-/// Upper bound of the rounding errors of a sum, relative to the longest input. It allows for the errors of log2 P
-/// levels and of the coefficients. The error of a wrong sum is far larger.
+/// Returns an upper bound of the rounding error of a sum, relative to the longest input. The bound allows for the
+/// errors of log2 P levels and of the coefficients. The error of a wrong sum is far larger than the bound.
 template <class T>
 constexpr double k_tolerance = 40 * static_cast<double>(std::numeric_limits<T>::epsilon());
 
@@ -313,8 +313,8 @@ TEST_P(Adasum, of_parallel_vectors_is_the_closed_form_of_the_tree) {
   }
 }
 
-/// The adaptive sum of parallel vectors of 2^n ranks is the mean of the vectors. In this test the vectors are denormal,
-/// or their norms differ by a factor of up to 1e40.
+/// The adaptive sum of parallel vectors of 2^n ranks is the mean of the vectors. In this test, vectors are denormal, or
+/// the norms of vectors differ by a factor of up to 1e40.
 TEST_P(Adasum, survives_denormals_and_norm_ratios_of_1e40) {
   const layout where = GetParam().where;
   if (how().name == "linear" || where == layout::of_3 || where >= layout::dealt) return;
@@ -342,8 +342,8 @@ TEST_P(Adasum, survives_denormals_and_norm_ratios_of_1e40) {
     }
 }
 
-/// The vectors of ranks 0 and 1, which every algorithm combines first, cancel each other except for a small remainder.
-/// In the next sum the remainder has the same weight as any other vector. If the number of ranks is odd, all tensors
+/// Every algorithm combines ranks 0 and 1 first. The vectors of these ranks cancel each other except for a small
+/// remainder, which has the same weight in the next sum as any other vector. If the number of ranks is odd, all tensors
 /// but one extend over the blocks of several ranks.
 TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
   for (const rank size : sizes())
@@ -357,8 +357,8 @@ TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
       ASSERT_EQ(found.size(), inputs.size());
       for (const tensor& it : data.tensors) {
         const numbers oracle = wanted(how(), data, it, inputs);
-        // The absolute rounding error of the remainder depends only on the operands. So a remainder with a smaller norm
-        // has a larger relative error.
+        // The absolute rounding error of the remainder depends only on the operands. Therefore a remainder with a
+        // smaller norm has a larger relative error.
         const double least = size > 2 || left == 0 ? 1 : left * norm(part_of(inputs[0], it));
         const double bound = left == 0 ? 1e-14 : 1e-15 / left;
         EXPECT_LE(distance(part_of(found[0], it), oracle), bound * std::max(norm(oracle), least))
@@ -419,8 +419,8 @@ TEST_P(Adasum, fused_tensors_are_what_they_are_alone) {
   }
 }
 
-/// Elements that are in no tensor get the input value of some rank, and all ranks get the same value. In the linear
-/// algorithm each rank instead keeps its own value.
+/// In the output, an element that is in no tensor has the input value of some rank, the same rank on all ranks. In the
+/// linear algorithm, each rank keeps its own input value instead.
 TEST_P(Adasum, elements_of_no_tensor_are_some_ranks_and_the_same_everywhere) {
   for (const rank size : sizes()) {
     shape data = request(size, 60, dtype::f32);
@@ -515,7 +515,7 @@ class partial_world {
   round_no round_ = 0;
 };
 
-/// Null contributions count as zeros, which do not change the sum.
+/// Ranks that offer nothing count as zeros, which do not change the sum.
 TEST(adasum_partial, ranks_that_offer_nothing_are_left_out) {
   for (const std::string_view name : {"recursive_doubling", "halving"})
     for (const rank size : {1, 2, 3, 5, 6, 8})
@@ -577,8 +577,8 @@ TEST(adasum_partial, what_it_cannot_do_is_refused) {
 
 // --- detection of wrong sums ---------------------------------------------------------------------------------
 
-/// Returns a world in which the schedule of rank 1 is changed. Calls `change` for each op of rank 1 until `change` has
-/// made its change and returns true.
+/// Returns a world with a changed schedule of rank 1. Calls `change` for each op of rank 1 until `change` returns true,
+/// which means that it has changed an op.
 std::vector<schedule_ptr> world_with(const algorithm& how, rank size, const shape& data,
                                      const std::function<bool(draft&, op_id)>& change) {
   auto programs = whole_world(size, [&](world place) { return how.generate(place, data, {}); });
@@ -686,13 +686,14 @@ TEST(adasum_proof, finds_means_by_a_wrong_number_of_ranks_or_of_a_part_of_the_no
   EXPECT_NE(verdict(how, undivided, k_nodes_of_two), "");
 }
 
-/// The tensors extend over both blocks. Therefore the owner of a block also needs the sums of the other block.
+/// The ranks of a node own one block each, and the tensors extend over both blocks. Therefore the owner of a block also
+/// needs the sums of the other block.
 TEST(adasum_proof, finds_sums_that_lack_another_block) {
   const algorithm& how = *find("adasum", "two_level");
   const auto alone = world_with(how, 4, k_nodes_of_two, [](draft& in, op_id id) {
     op& it = in.head.ops[id];
     if (it.kind != op_kind::compute || it.what != kernel::sum || it.type != dtype::f64) return false;
-    for (op_id from = 0; from < id; ++from) {  // finds the receive from the other owner of the node
+    for (op_id from = 0; from < id; ++from) {  // searches the receive from the owner of the other block in this node
       const op& other = in.head.ops[from];
       const bool is_near = other.kind == op_kind::recv && other.peer == 0 && other.type == dtype::f64;
       if (is_near && other.c.buffer() == it.a.buffer()) return it.a = it.b, true;
@@ -739,10 +740,10 @@ TEST(adasum, says_loudly_that_on_one_node_it_is_the_mean) {
   EXPECT_EQ(name({}, 3), "adasum/two_level, of one node: the mean");
   EXPECT_EQ(name({4, 4, 4}, 3), "adasum/two_level, of one node: the mean");
   EXPECT_EQ(name({4, 4, 5}, 3), "adasum/two_level");
-  EXPECT_EQ(name({}, 1), "adasum/two_level");  // the sum of a single rank is its contribution
+  EXPECT_EQ(name({}, 1), "adasum/two_level");  // the sum of a single rank's contribution is that contribution
 }
 
-/// Compares the proof with `play`, which tries all orders of events and checks the content of sums element by element.
+/// Compares the proof with play(), which tries all interleavings of events and checks every element of the sums.
 TEST(adasum_proof, all_orders_agree_with_the_proof) {
   for (const auto& [how, where] : flavours())
     for (const rank size : {1, 2, 3}) {

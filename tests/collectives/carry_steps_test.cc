@@ -14,9 +14,9 @@
 namespace lsched {
 namespace {
 
-/// The counts of the outcomes of many recoveries. Each seed runs first without a second death. In each further run, a
-/// second rank dies i steps after the first death. If the first run's recovery had at most `points` steps, there is a
-/// run for each i below its number of steps. Otherwise there are `points` runs, and each i is drawn.
+/// Counts the outcomes of many recoveries. The first run of a seed has no second death. In each further run, a second
+/// rank dies i steps after the first death. If the recovery of the first run took at most `points` steps, i takes every
+/// value below this number of steps. Otherwise there are `points` further runs, each with a drawn i.
 struct explored {
   std::uint64_t runs = 0, faults = 0, adopted = 0, repeated = 0;
   std::string first_fault;

@@ -66,8 +66,8 @@ TEST(CooProof, no_message_goes_astray_unseen) {
   const auto is_grave = [](const mutant_list& all, std::size_t k) {
     const std::string name = all.name(k);
     const bool moves = name.find("(send") != std::string::npos || name.find("(recv") != std::string::npos;
-    // Some kernels compute a number that only controls other ops. Replacing such a kernel is harmless if all ranks get
-    // the same number.
+    // The results of some kernels only control other ops. To replace such a kernel is harmless if all ranks get the
+    // same result.
     const bool is_by_function = name.find(" is a ") != std::string::npos;
     return all.how(k) == mutation::swap_peers || (all.how(k) == mutation::shift_offset && moves) ||
            (all.how(k) == mutation::change_kernel && !is_by_function);

@@ -17,7 +17,7 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-/// The host memory of a rank's buffers, and the addresses that the schedule uses for these buffers.
+/// The host memory of a rank's buffers, and the addresses of these buffers in the schedule.
 struct rank_memory {
   std::vector<bytes> inputs, outputs;
   binding bound;
@@ -44,7 +44,7 @@ class device_world {
 
   bool run() { return !its_.empty() && world_.run_round(its_); }
 
-  /// Returns the contents of the outputs, ordered by rank and by number of the output.
+  /// Returns the contents of the outputs, ordered by rank and by the index of the output.
   std::vector<bytes> results() const {
     std::vector<bytes> all;
     for (std::size_t r = 0; r < memory_.size(); ++r)
@@ -67,8 +67,8 @@ class device_world {
  private:
   rank_memory& at(rank r) { return memory_[static_cast<std::size_t>(r)]; }
 
-  /// Returns whether a buffer is in device memory. In a mixed world, ranks in turn have all buffers, the outputs, the
-  /// inputs, or no buffers in device memory.
+  /// Returns whether a buffer is in device memory. In a mixed world, the ranks cycle through four choices: all buffers,
+  /// the outputs, the inputs, or no buffers are in device memory.
   static bool is_on_device(places where, rank r, bool is_input) {
     if (where != places::mixed) return where == places::device;
     return r % 4 == 0 || (is_input ? r % 4 == 2 : r % 4 == 1);

@@ -84,7 +84,7 @@ class early_end {
     for (; steps > 0; --steps) world_.step(), look();
   }
 
-  /// Kills a rank. The survivors notice the death one after the other, and other events happen in between.
+  /// Kills a rank. The survivors notice the death one after the other, with other events in between.
   void kill(rank culprit) {
     look();
     has_ended_[index(culprit)] = true;

@@ -38,8 +38,8 @@ std::vector<partial> whole_partials() {
   return some;
 }
 
-/// Returns rounds with random callers (at least one rank, or all ranks) and random sets of ranks with a pending
-/// contribution, including the empty and the full set.
+/// Returns plans of rounds with random sets of callers (at least one rank, or all ranks) and random sets of ranks that
+/// have a pending contribution. The latter include the empty and the full set.
 std::vector<round_plan> random_plans(std::mt19937_64& random, std::size_t size, bool everybody_calls) {
   std::vector<round_plan> plans;
   for (const unsigned percent : {0u, 20u, 50u, 100u}) {
@@ -99,8 +99,8 @@ TEST(partial, every_pending_set_works) {
   }
 }
 
-/// A null contribution (of a rank that has offered nothing) moves no bytes. If one rank contributes, the round moves as
-/// many bytes as a broadcast. A round without contributions moves no bytes.
+/// A rank that has offered nothing has a null contribution, which moves no bytes. If one rank contributes, the round
+/// moves as many bytes as a broadcast. If no rank contributes, the round moves no bytes.
 TEST(partial, null_moves_no_bytes) {
   for (const rank size : {2, 7, 8, 32}) {
     const auto programs = partials(size, 10);
@@ -111,7 +111,7 @@ TEST(partial, null_moves_no_bytes) {
       one[static_cast<std::size_t>(active)] = true;
       symbolic_world all(programs, {.seed = 9});
       ASSERT_EQ(all.run({{.calls = one, .pending = one}, {.calls = one, .pending = nobody}}), "");
-      const bool is_extra = size == 7 && active % 2 != 0;  // the extra's proxy sends the sum back to it
+      const bool is_extra = size == 7 && active % 2 != 0;  // the proxy of the extra sends the sum back to the extra
       EXPECT_EQ(all.took(0).bytes, (ranks - 1 + (is_extra ? 1 : 0)) * 10 * size_of(dtype::f32)) << active;
       EXPECT_EQ(all.took(1).bytes, 0u);
     }
@@ -198,7 +198,7 @@ TEST(partial_sabotage, a_collective_that_does_not_wait_for_the_gate_is_noticed) 
       const auto is_capture = [](const op& it) { return it.kind == op_kind::capture; };
       const auto gate = static_cast<op_id>(std::ranges::find_if(ops, is_capture) - ops.begin());
       for (const op_id after : good[who]->successors(gate)) {
-        if (ops[after].kind == op_kind::recv) continue;  // a receive need not wait for the gate
+        if (ops[after].kind == op_kind::recv) continue;  // receives may start before the gate opens
         if (is_implied(*good[who], gate, after)) continue;
         ++dropped;
         auto bad = good;

@@ -44,7 +44,8 @@ TEST(pattern, no_rank_of_a_scattering_broadcast_sends_more_than_the_vector) {
   }
 }
 
-/// If all receivers get the same region one after the other, a transport can copy this region once for all receivers.
+/// The root sends a region to all receivers before it sends the next region. A transport can then copy the region once
+/// for all receivers.
 TEST(pattern, a_flat_broadcast_sends_one_region_to_all_before_the_next) {
   const auto world = world_of("bcast", "flat", 4, {.count = 9, .root = 2, .segment = 3});
   const auto sends = ops_of(*world[2], op_kind::send);
@@ -66,7 +67,7 @@ TEST(pattern, segments_are_bounded_in_number_and_in_bytes) {
     const shape data{.count = count, .type = dtype::f64, .segment = segment};
     return ops_of(*world_of("bcast", "flat", 2, data)[0], op_kind::send).size();
   };
-  EXPECT_EQ(sends(16 << 10, 0), 1u);  // 128 KiB
+  EXPECT_EQ(sends(16 << 10, 0), 1u);  // messages of 128 KiB
   EXPECT_EQ(sends((16 << 10) + 1, 0), 2u);
   EXPECT_EQ(sends(1 << 30, 0), 64u);
   EXPECT_EQ(sends(100, 1), 64u);
@@ -116,7 +117,7 @@ TEST(pattern, nothing_is_copied_on_the_way_of_these) {
                                                         {"gather", "flat"},
                                                         {"scatter", "flat"}})
     for (const schedule_ptr& it : world_of(collective, name, 6, {.count = 3})) {
-      EXPECT_LE(ops_of(*it, op_kind::compute).size(), 1u) << collective << name;  // copies the rank's own block
+      EXPECT_LE(ops_of(*it, op_kind::compute).size(), 1u) << collective << name;  // only copies the rank's own block
       for (const buffer& memory : it->buffers()) EXPECT_NE(memory.role, buffer_role::scratch) << collective << name;
     }
 }

@@ -15,14 +15,14 @@
 namespace lsched::testing {
 namespace {
 
-/// Choices of the buffers that are in device memory.
+/// The buffers that are in device memory.
 enum class places : std::uint8_t { all_device, all_read_peers, mixed };
 constexpr std::array k_all_places{places::all_device, places::all_read_peers, places::mixed};
 
 memory_space space_if(bool is_device) { return is_device ? memory_space::device : memory_space::host; }
 
-/// Returns the memory spaces of a rank's buffers. In a mixed world, ranks in turn have the outputs, all buffers, the
-/// inputs or no buffers in device memory. In place, input and output have the same placement.
+/// Returns the memory spaces of a rank's buffers. In a mixed world, the ranks cycle through four choices: the outputs,
+/// all buffers, the inputs, or no buffers are in device memory. In place, input and output have the same placement.
 caller_spaces spaces_of(const schedule& program, places which, bool in_place) {
   const rank turn = which != places::mixed ? 1 : in_place ? program.place().self % 2 : program.place().self % 4;
   return {.inputs = std::vector(count_of(program, buffer_role::input), space_if(turn == 1 || turn == 2)),

@@ -202,8 +202,8 @@ TEST(promise, a_barrier_lets_nobody_go_before_all_have_come) {
 
 // --- operands in any order ---------------------------------------------------------------------------------
 
-/// Returns the ops of rank `self` in an allreduce over a ring of three ranks. Each step sends two elements. The ring
-/// first passes on partial sums, then results.
+/// Returns the ops of rank `self` in an allreduce over a ring of three ranks. Each message has two elements. The ring
+/// first forwards partial sums, and then results.
 std::string ring(int self) {
   const auto part = [&](int step) { return std::to_string((self - step + 6) % 3 * 2) + " +2]"; };
   const std::string next = std::to_string((self + 1) % 3), last = std::to_string((self + 2) % 3);

@@ -14,8 +14,8 @@
 namespace lsched::testing {
 namespace {
 
-/// Returns the activations to prove, one for each combination of op kinds. A sampled run omits activations whose ops
-/// are a subset of the ops of another activation.
+/// Returns the activations to prove, one for each combination of op kinds. A sampled run omits an activation if the
+/// kinds of its ops are a subset of those of another activation.
 std::vector<activation> activations_for(const algorithm& it, rank size) {
   if (!it.of->activates) return {{}};
   const auto ranks = static_cast<std::uint32_t>(size);
@@ -78,7 +78,7 @@ TEST_P(Proof, the_generator_keeps_its_promise) {
       }
 }
 
-/// Returns `data` with three times as many elements, in units of three elements that must stay together.
+/// Returns `data` with three times as many elements. Units of three elements must stay together.
 shape in_threes(shape data) {
   data.unit = 3;
   data.count *= 3;

@@ -26,8 +26,8 @@ std::vector<activation> starts_for(const algorithm& it) {
           {.policy = activation_policy::majority, .seed = 5}};
 }
 
-/// Returns the activations of the algorithm. If the world is large enough, they include activations that wait for
-/// several ranks.
+/// Returns the activations of the algorithm. In a large enough world, these include activations that wait for several
+/// ranks.
 std::vector<activation> starts_for(const algorithm& it, rank size) {
   auto all = starts_for(it);
   if (!it.of->activates) return all;
@@ -123,7 +123,7 @@ tally worst_of_few_callers(const std::vector<schedule_ptr>& programs) {
 
 TEST(registry, declared_costs_are_the_counted_ones) {
   for (const algorithm& it : algorithms()) {
-    // proof_test covers these
+    // proof_test.cc covers these algorithms
     if (!uses_whole_buffers(worlds_of(it, 3, data_for(it, 3, 11), starts_for(it).front()))) continue;
     for (const rank size : world_sizes())
       for (const activation& starts : starts_for(it, size)) {
@@ -173,7 +173,7 @@ TEST(registry, declared_order_of_operands_is_kept) {
     for (const rank size : {3, 6, 7, 8}) {
       const std::vector<bool> everybody(static_cast<std::size_t>(size), true);
       const auto programs = worlds_of(it, size, data_for(it, size, 1), starts_for(it).front());
-      if (!uses_whole_buffers(programs)) continue;  // proof_test covers these
+      if (!uses_whole_buffers(programs)) continue;  // proof_test.cc covers these algorithms
       symbolic_world all(programs, {.seed = 2});
       ASSERT_EQ(all.run(), "");
       EXPECT_EQ(all.allreduce_fault(0, everybody), "") << it.of->name;

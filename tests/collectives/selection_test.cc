@@ -103,7 +103,7 @@ TEST(selection, each_byte_between_nodes_takes_its_time_on_a_slow_network) {
     const auto predicted = [&](std::string_view name) {
       return predicted_ns(*find("allreduce", name), size, data, {}, around);
     };
-    // A ring moves 2 (P - 1) / P vectors in each direction, and a rank of "flat" receives P - 1 vectors.
+    // In a ring, each rank sends and receives 2 (P - 1) / P vectors. In "flat", one rank receives P - 1 vectors.
     const double vector_ns = 4.0 * (1 << 18) * ns_per_byte;
     EXPECT_NEAR(predicted("ring") / vector_ns, 2.0 * (size - 1) / size, 0.1) << size;
     EXPECT_NEAR(predicted("flat") / vector_ns, size - 1, 0.1) << size;

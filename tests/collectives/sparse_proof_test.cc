@@ -198,7 +198,7 @@ TEST(SparseProof, whoever_starts_a_round_all_are_in_it_and_are_counted_once) {
     }
 }
 
-/// Removes the operand that gives the result its number of contributors. The proof must reject such schedules.
+/// Removes the operand from which the result gets its number of contributors. The proof must reject such schedules.
 TEST(SparseProof, counts_of_others_are_seen) {
   const sparse_problem problem{.count = 100, .k = 9, .place = {0, 3}, .period = 3};
   const activation starts{.policy = activation_policy::solo};
@@ -227,8 +227,8 @@ TEST(SparseProof, no_message_goes_astray_unseen) {
     const std::string name = all.name(k);
     const bool moves = name.find("(send") != std::string::npos || name.find("(recv") != std::string::npos;
     const bool shifts = all.how(k) == mutation::shift_offset && moves;
-    // Some kernels compute a number that only controls other ops. Replacing such a kernel is harmless if all ranks get
-    // the same number.
+    // The results of some kernels only control other ops. To replace such a kernel is harmless if all ranks get the
+    // same result.
     const bool is_by_function = name.find(" is a ") != std::string::npos;
     return all.how(k) == mutation::swap_peers || shifts || (all.how(k) == mutation::change_kernel && !is_by_function);
   };
@@ -247,7 +247,7 @@ TEST(SparseProof, no_message_goes_astray_unseen) {
     }
   };
   for (const sparse_algorithm& how : sparse_algorithms()) {
-    if (how.name.starts_with("gtopk")) continue;  // a swap of children or a shift of a bitmap is harmless
+    if (how.name.starts_with("gtopk")) continue;  // a swap of children, or a shift of a bitmap, is harmless
     expect_seen(how, {.count = 100, .k = 9, .period = 3});
   }
   expect_seen(oktopk(), {.count = 100, .k = 9, .period = 3, .selection = selection_rule::reused, .bucket = 1});
@@ -261,8 +261,8 @@ TEST(SparseProof, its_text_is_read_back) {
   }
 }
 
-/// A partial schedule has all ops of the ordinary schedule, with the same guards (conditions under which an op is
-/// skipped). In addition it has the ops that start the round and count the contributors.
+/// A partial schedule has all ops of the ordinary schedule, with the same conditions under which an op is skipped
+/// (guards). In addition, the partial schedule has the ops that start the round and count the contributors.
 TEST(SparseProof, a_partial_one_has_its_body_in_it) {
   for (const sparse_algorithm& how : sparse_algorithms()) {
     const sparse_problem problem{.count = 100, .k = 7, .period = 3};

@@ -49,16 +49,16 @@ TEST(SparseTypical, shares_are_of_something) {
   EXPECT_EQ(typical_share(asked(3, 9, 1), 4), 2u);
 }
 
-/// Returns an upper bound of the bytes of counters that a rank of oktopk sends. An allreduce combines the counters of
-/// each pass. A rank also sends the numbers of items of all owners. The allreduce has one more step if the number of
-/// ranks is not a power of two.
+/// Returns an upper bound of the bytes of counters that a rank of oktopk sends. In each pass of the search for
+/// thresholds, an allreduce combines counters. This allreduce has one more step if the number of ranks is not a power
+/// of two. A rank also sends the number of items of every owner.
 double counter_bytes(const sparse_problem& problem) {
   std::uint64_t counters = drift_bins(problem);
   for (unsigned pass = 0; pass < threshold_passes(problem.type); ++pass) counters += threshold_bins(problem.type, pass);
   return 8.0 * static_cast<double>(counters) * (ceil_log2(problem.place.size) + 1) + 16.0 * problem.place.size;
 }
 
-// The expected bytes include counters and lengths of lists in addition to items.
+// Ranks also send counters and lengths of lists, so the bytes may exceed the bytes of items.
 TEST(SparseTypical, every_rank_sends_its_share_of_what_there_is) {
   constexpr std::uint64_t k_count = 1'000'000, k = 10'000;
   for (const rank size : {2, 3, 5, 6, 7, 4, 8, 33, 64}) {
@@ -84,7 +84,8 @@ TEST(SparseTypical, few_items_are_not_nothing) {
     EXPECT_GE(bytes_of(algorithm, problem), 10.0 * k_item_bytes) << algorithm;
 }
 
-/// The tree has log2 P steps up and log2 P steps down. A parent sends first to the child with the largest subtree.
+/// A round takes log2 P steps up the tree and log2 P steps down. A parent sends first to the child with the largest
+/// subtree.
 TEST(SparseTypical, a_tree_is_as_slow_as_it_is_deep) {
   constexpr std::uint64_t k = 10'000;
   for (const rank size : {2, 4, 8, 64}) {
@@ -105,7 +106,7 @@ TEST(SparseTypical, a_tree_is_as_slow_as_it_is_deep) {
 }
 
 /// To find thresholds, a rank counts magnitudes in two lists: its selected items, and the sum of its region. The
-/// typical lengths must be the lengths of both lists.
+/// typical lengths must include the lengths of both lists.
 TEST(SparseTypical, owners_count_in_lists_as_long_as_they_are) {
   constexpr std::uint64_t k = 10'000;
   const sparse_problem problem = asked(8, 100'000, k);

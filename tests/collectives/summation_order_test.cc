@@ -1,8 +1,8 @@
 // Tests of the order in which each algorithm adds up contributions, against the table of docs/reference/collectives.md.
 //
 // The schedules run with expressions instead of numbers: every element of the input of rank r is the leaf r, and a sum
-// is a node of a tree. An output then holds the tree of its sum. Comparisons of these trees give the cells of the
-// table. Rounds with real numbers must have the bits that the trees predict.
+// is a node of a tree. Each element of an output is then the tree of its sum. The test derives the cells of the table
+// from comparisons of these trees. Rounds with real numbers must give the bits that the trees predict.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,12 +34,11 @@ std::size_t index(rank r) { return static_cast<std::size_t>(r); }
 
 // --- expressions -----------------------------------------------------------------------------------------------------
 
-/// A table of expressions. Each sum has a number. The order of the two operands does not matter, as in IEEE 754
-/// addition.
+/// A table of expressions. Each sum has an id. As in IEEE 754 addition, the order of the two operands does not matter.
 class expressions {
  public:
   using number = std::uint64_t;
-  static constexpr number k_nothing = 0;  ///< a null contribution: x + k_nothing is x
+  static constexpr number k_nothing = 0;  ///< id of a null contribution: x + k_nothing is x
 
   static number leaf(rank r) { return static_cast<number>(r) + 1; }
 
@@ -100,7 +99,7 @@ void add_expressions(const void* lower, const void* higher, void* target, std::u
   }
 }
 
-/// Returns the schedule with sums of expressions in place of numbers, and without the division of a mean.
+/// Returns the schedule with the arithmetic of expressions in place of sums, and without the division of a mean.
 schedule_ptr symbolic(const schedule& program) {
   schedule::parts content = program.content();
   for (op& o : content.ops) {
@@ -153,14 +152,14 @@ struct buffers_of_rank {
   binding memory;
 };
 
-/// Returns the ranges of the postcondition that are sums. Each range is a whole output.
+/// Returns those ranges of the postcondition that are sums. Each of them is a whole output.
 std::vector<promised_range> sums_of(const request& of) {
   std::vector<promised_range> all = of.how->of->contents_of(of.size, of.data).ranges;
   std::erase_if(all, [](const promised_range& one) { return one.what != promised_content::reduced; });
   return all;
 }
 
-/// Runs a round. Returns the trees of the sums, by rank. The list of a rank that gets no sum is empty.
+/// Runs a round. Returns a list of trees for each rank. The list is empty if the rank gets no sum.
 std::vector<trees> play(const request& of, std::uint64_t seed = 5) {
   std::vector<std::unique_ptr<buffers_of_rank>> ranks;
   for (rank r = 0; r < of.size; ++r) ranks.push_back(std::make_unique<buffers_of_rank>(of, r));
@@ -189,7 +188,7 @@ bool can(const request& of) { return !validate(*of.how, {0, of.size}, of.data); 
 
 // --- real numbers ----------------------------------------------------------------------------------------------------
 
-/// Returns element i of rank r. The sum over ranks has different bits in every order of summation.
+/// Returns element i of rank r. The sum over all ranks has different bits for each order of summation.
 double awkward(rank r, std::uint64_t i) {
   const double sign = r % 2 == 0 ? 1 : -1;
   return sign * static_cast<double>(2 * r + 1) * static_cast<double>(i + 1) / 3.0 + 1e-3 / static_cast<double>(r + 7);
@@ -224,7 +223,8 @@ std::vector<std::vector<double>> sums_by(lockstep_world::lanes lanes, const requ
   return outputs;
 }
 
-/// Returns whether sums that the engine computes differ from sums that a lane (a group of workers) computes in pieces.
+/// Returns whether the bits of a sum depend on whether the engine computes the sum, or a group of worker threads (a
+/// lane) computes it in pieces.
 bool depends_on_cores(const algorithm& how, rank size) {
   request one{&how, size, shape_of(how, size, k_count)};
   one.data.type = dtype::f64;
@@ -241,8 +241,8 @@ bool differ(const std::vector<trees>& x, const std::vector<trees>& y) {
   return false;
 }
 
-/// Changes the usual request in several ways. Returns whether the algorithm accepts a changed request and adds up its
-/// contributions in another order.
+/// Changes the typical request in several ways. Returns whether any changed request is accepted and adds up
+/// contributions in another order than the typical request.
 bool differs_from_usual(const algorithm& how, rank size, const std::vector<std::function<void(shape&)>>& changes) {
   const std::vector<trees> usual = play({&how, size, shape_of(how, size, k_count)});
   return std::ranges::any_of(changes, [&](const auto& change) {
@@ -276,7 +276,7 @@ bool depends_on_memory(const algorithm& how, rank size) {
                              [](shape& data) { data.in_place = true, data.is_visible = false; }});
 }
 
-/// Returns whether the order of summation changes if the world has one more rank that contributes nothing.
+/// Returns whether the order of summation changes if the world has one more rank, which contributes nothing.
 bool depends_on_ranks(const algorithm& how, rank size) {
   const request fewer{&how, size - 1, shape_of(how, size - 1, k_count)};
   request more{&how, size, shape_of(how, size, k_count)};
@@ -333,7 +333,7 @@ std::string further_causes(const algorithm& how) {
 }
 
 /// Returns the order of summation in a world of four ranks, for the first element of the last rank's output. If the
-/// last rank has no output, takes the output of the root.
+/// last rank has no output, the function uses the output of the root.
 std::string order_of_four(const algorithm& how) {
   const std::vector<trees> found = play({&how, 4, shape_of(how, 4, k_count)});
   const trees& last = found.back().empty() ? found.front() : found.back();

@@ -83,8 +83,8 @@ TEST_P(Knobs, some_ranks_may_have_nothing) {
   }
 }
 
-/// The blocks of an exchange are drawn: a pair of ranks has no block, several blocks or an empty block, and some ranks
-/// send a block to themselves.
+/// The blocks of an exchange are random: a pair of ranks may have no block, an empty block or several blocks, and some
+/// ranks send a block to themselves.
 TEST_P(Knobs, pairs_may_have_any_number_of_blocks) {
   const algorithm& it = GetParam();
   if (!it.of->has_blocks) return;
@@ -100,7 +100,7 @@ TEST_P(Knobs, pairs_may_have_any_number_of_blocks) {
     }
 }
 
-/// A rank needs to know only the blocks that it sends or receives: its schedule does not depend on other blocks.
+/// The schedule of a rank does not depend on blocks that the rank neither sends nor receives.
 TEST_P(Knobs, blocks_of_others_do_not_matter) {
   const algorithm& it = GetParam();
   if (!it.of->has_blocks) return;

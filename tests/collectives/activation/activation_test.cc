@@ -12,8 +12,8 @@
 #include "tests/support/symbolic_world.h"
 
 // Tests of the activation, the signals by which the calls of some ranks wake all ranks for a round. In these tests an
-// allreduce of one element follows the activation. If a rank is not woken, it does not take its contribution, and the
-// allreduce does not end on any rank.
+// allreduce of one element follows the activation. If a rank is not woken, the rank does not contribute, and the
+// allreduce ends on no rank.
 
 namespace lsched::testing {
 namespace {
@@ -35,9 +35,9 @@ std::uint64_t most_signals(rank size) {
          2 * static_cast<std::uint64_t>(folded.rem());
 }
 
-/// Runs one round for each element of `callers`. Every rank contributes to every round. Returns the first fault: an
-/// error of the world, a missing contribution, a wrong number of signals, or a rank that runs ahead. If rounds run one
-/// by one, a round with a single caller must cost exactly P-1 signals.
+/// Runs one round for each element of `callers`. In each round the ranks of the element call, and every rank
+/// contributes. Returns the first fault: an error of the world, a missing contribution, a wrong number of signals, or a
+/// rank that runs ahead. If rounds run one by one, a round with a single caller must cost exactly P-1 signals.
 std::string fault_of(const std::vector<schedule_ptr>& programs, const std::vector<std::vector<bool>>& callers,
                      circumstances around) {
   const std::vector<bool> everybody(programs.size(), true);
@@ -106,7 +106,7 @@ TEST(activation, random_sets_of_callers_wake_everybody) {
 }
 
 TEST(activation, nobody_is_further_away_than_log_p_plus_two) {
-  std::uint64_t spared = 0;  // number of sizes that stay below the bound for every caller
+  std::uint64_t spared = 0;  // number of world sizes at which all callers stay below the bound
   for (const rank size : world_sizes()) {
     const auto programs = activated(size);
     const auto bound = static_cast<std::uint64_t>(floor_log2(size) + 2);
@@ -120,7 +120,7 @@ TEST(activation, nobody_is_further_away_than_log_p_plus_two) {
     EXPECT_LE(worst, bound) << "P=" << size;
     spared += worst < bound;
   }
-  EXPECT_LT(spared, world_sizes().size());  // some world size reaches the bound
+  EXPECT_LT(spared, world_sizes().size());  // at some world size, some caller reaches the bound
 }
 
 TEST(activation, without_a_caller_nothing_happens) {
@@ -196,7 +196,8 @@ TEST(activation, a_quorum_of_any_ranks_wakes_everybody_and_one_less_nobody) {
         EXPECT_EQ(enough.run({{.calls = some(size, first, number), .pending = everybody}}), "");
         EXPECT_EQ(enough.allreduce_fault(0, everybody), "");
         const std::uint64_t arrivals = static_cast<std::uint64_t>(number) -
-                                       (some(size, first, number)[0] ? 1u : 0u);  // the coordinator sends no arrival
+                                       (some(size, first, number)[0] ? 1u : 0u);  // the coordinator sends no arrival to
+                                                                                  // itself
         EXPECT_EQ(enough.took(0).signals, static_cast<std::uint64_t>(size) - 1 + arrivals);
         symbolic_world too_few(programs, {.seed = static_cast<std::uint64_t>(first) + 1});
         EXPECT_NE(too_few.run({{.calls = some(size, first, number - 1), .pending = everybody}}), "");
@@ -223,8 +224,8 @@ TEST(activation, quorums_work_in_any_order) {
     }
 }
 
-/// A rank that runs ahead sends signals for a later round. Such a signal must not start a round that waits for all
-/// ranks.
+/// A rank that runs ahead sends signals for a later round. Such a signal must not start a round that has to wait for
+/// all ranks.
 TEST(activation, every_third_round_waits_for_everybody) {
   for (const char* words : {"solo+every(3)", "majority+every(3)", "quorum(2)+every(3)", "all_of(2)+every(3)"})
     for (const rank size : {2, 3, 5, 6, 7, 8}) {

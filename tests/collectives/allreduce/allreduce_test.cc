@@ -76,8 +76,8 @@ TEST_P(any_allreduce, every_contribution_is_in_once_in_rank_order_with_the_same_
       }
 }
 
-/// A schedule that was generated for in-place buffers also works out of place. The exception is a single rank, whose
-/// in-place schedule does nothing.
+/// A schedule that was generated for in-place buffers also works out of place, except for the schedule of a single
+/// rank, which does nothing.
 TEST_P(any_allreduce, in_place_schedules_work_out_of_place_too) {
   for (const rank size : world_sizes())
     EXPECT_EQ(fault_in_any_order(made(size, sums(1, true)), size == 1, 1), "") << "P=" << size;
@@ -158,7 +158,8 @@ TEST(allreduce, as_a_fragment_starts_at_its_entry_and_ends_at_its_exit) {
     EXPECT_EQ(fault_in_any_order(programs, false, 3), "") << "P=" << size;
     for (const schedule_ptr& program : programs)
       for (const op_id root : program->roots())
-        EXPECT_TRUE(is_signal(program->ops()[root].kind)) << "P=" << size;  // the call, and the barrier's receives
+        EXPECT_TRUE(is_signal(program->ops()[root].kind)) << "P=" << size;  // the roots are the call and the receives
+                                                                            // of the barrier
   }
 }
 

@@ -39,8 +39,8 @@ std::uint64_t scratch_of(const schedule& program) {
   return count;
 }
 
-/// Reading a payload in place needs no scratch memory. Staging needs memory for a few segments, independent of the
-/// length of the vector.
+/// Reading a payload in place needs no scratch memory. Staging needs scratch memory for a few segments, independent of
+/// the length of the vector.
 TEST(direct, staging_takes_a_ring_of_segments) {
   const std::uint64_t segment = 64, segments = 50;
   const world place{.self = 1, .size = 4};

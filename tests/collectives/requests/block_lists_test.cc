@@ -16,9 +16,9 @@ using numbers = std::vector<std::uint64_t>;
 
 constexpr std::uint64_t k_capacity = 3;
 
-/// One side of a round: its blocks in a common array of numbers.
+/// One side of a round: its blocks, and its memory in an array that both sides share.
 struct side {
-  std::size_t begin = 0;  ///< place of the side's memory in the array
+  std::size_t begin = 0;  ///< index in the array at which the side's memory begins
   numbers counts{}, displacements{};
 
   std::size_t place_of(std::size_t block, std::uint64_t element) const {
@@ -44,13 +44,13 @@ struct round_of_lists {
   }
 };
 
-/// A fault that the test plants in the search. The trials must detect each fault.
+/// A fault that the test plants in the search. differences() must detect each fault.
 enum class planted { nothing, forgets_own_block, forgets_ranges, compares_begins };
 
 /// Returns whether a block is the block of the rank for itself.
 bool is_own(const side& one, std::size_t block, std::size_t self) { return one.counts.size() == 1 || block == self; }
 
-/// Returns whether a received element can overwrite an element that was not sent yet.
+/// Returns whether a received element may overwrite an element before the element is sent.
 bool collide(const round_of_lists& of, planted fault) {
   const side &from = of.sent, &to = of.received;
   std::size_t first_sent = SIZE_MAX, last_sent = 0, first_received = SIZE_MAX, last_received = 0;

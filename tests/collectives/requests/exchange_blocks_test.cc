@@ -12,7 +12,7 @@ namespace {
 
 using blocks = std::vector<exchanged_block>;
 
-/// The blocks of one rank, as the rank states them.
+/// The blocks that one rank passes to the request.
 struct exchange {
   rank self = 0;
   std::vector<std::uint64_t> sent{}, received{};
@@ -51,8 +51,8 @@ blocks part_of(const blocks& all, rank exchanged_block::*end, rank self) {
   return part;
 }
 
-/// Returns the first rule that a merged list breaks, or an empty text: the list has the sent blocks in their order, the
-/// received blocks in their order, and no other block.
+/// Returns the first rule that a merged list breaks, or an empty text. The rules: the list has the sent blocks in their
+/// order, the received blocks in their order, and no other block.
 std::string fault_in(const exchange& asked, const blocks& merged) {
   blocks sent, received;
   for (std::size_t i = 0; i < asked.sent.size(); ++i)
@@ -76,7 +76,8 @@ TEST(exchange_blocks, keep_the_order_of_both_sides) {
     }
 }
 
-/// Without peers, block i is for rank i. So the block of a rank for itself has the same index on both sides.
+/// If no peers are named, block i is for rank i. Therefore the block of a rank for itself has the same index on both
+/// sides.
 TEST(exchange_blocks, go_to_all_ranks_if_no_peers_are_named) {
   for (const rank size : {3, 5, 6, 7, 1, 4, 8})
     for (rank self = 0; self < size; ++self)
@@ -118,7 +119,7 @@ TEST(exchange_blocks, rules_sees_a_lost_a_changed_a_foreign_and_a_moved_block) {
     foreign.insert(foreign.begin() + static_cast<std::ptrdiff_t>(i), {0, 2, 1});
     for (const blocks& bad : {lost, changed, foreign}) EXPECT_NE(fault_in(asked, bad), "") << i;
   }
-  blocks by_sides = part_of(*good, &exchanged_block::from, 1);  // the received blocks follow the sent blocks
+  blocks by_sides = part_of(*good, &exchanged_block::from, 1);  // by default, received blocks follow sent blocks
   for (const exchanged_block& one : part_of(*good, &exchanged_block::to, 1))
     if (one.from != 1) by_sides.push_back(one);
   EXPECT_EQ(fault_in(asked, by_sides), "received blocks");

@@ -36,7 +36,7 @@ planned_collective planned(const collective_request& request, world place, const
 
 // --- segments ------------------------------------------------------------------------------------------------
 
-/// A fault that the test plants in the rule. The trials must detect each fault.
+/// A fault that the test plants in the rule. differences() must detect each fault.
 enum class planted { nothing, always_cuts, never_cuts, cuts_on_the_host };
 
 std::size_t sends_of_world(const algorithm& how, rank size, const shape& data) {
@@ -48,8 +48,8 @@ std::size_t sends_of_world(const algorithm& how, rank size, const shape& data) {
   return sends;
 }
 
-/// Returns the segment length that the rule demands, in elements. On a device, segments have 4 MiB if this changes the
-/// number of messages. In all other cases the length is 0 (no segments).
+/// Returns the segment length that the rule demands, in elements. In device memory, segments have 4 MiB if that changes
+/// the number of messages. In all other cases the rule demands no segments (0).
 std::uint64_t wanted_segment(const algorithm& how, rank size, shape data, bool is_on_device, planted fault) {
   const std::size_t whole = sends_of_world(how, size, data);
   data.segment = (std::uint64_t{4} << 20) / size_of(data.type);
@@ -93,7 +93,7 @@ TEST(planned_collective, keeps_the_segments_of_the_caller) {
   collective_request request = request_for("bcast", "binomial", 5u << 20);
   request.segment_bytes = 4096;
   EXPECT_EQ(planned(request, {1, 3}, properties(true, true)).data.segment, 1024u);
-  request.segment_bytes = 1;  // less than an element
+  request.segment_bytes = 1;  // less than the size of an element
   EXPECT_EQ(planned(request, {1, 3}, properties(true, true)).data.segment, 1u);
 }
 

@@ -14,8 +14,8 @@ std::vector<schedule_ptr> barriers(rank size) {
   return whole_world(size, [](world place) { return barrier_dissemination(place); });
 }
 
-/// Returns a barrier that waits for the application's call. A rank enters the barrier by its call, not at the beginning
-/// of its round.
+/// Returns a barrier that waits for the application's call. A rank enters the barrier when the application calls, not
+/// at the beginning of the round.
 result<schedule_ptr> barrier_after_call(world place) {
   builder to(place);
   to.set_exit(add_barrier(to, to.call()).exit);

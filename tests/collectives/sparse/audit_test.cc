@@ -18,7 +18,7 @@ namespace lsched {
 namespace {
 
 enum class published_rule {
-  none,              ///< no replaced rule: the paper's algorithm
+  none,              ///< the algorithm of the paper, without a replaced rule
   above_kth,         ///< selects |v| > the k-th magnitude, instead of k elements (V, L, B)
   threshold_reused,  ///< selects by the k-th magnitude of round 1 in all rounds (the paper's text)
   nan_threshold,     ///< uses a k-th magnitude that may be NaN, which no value exceeds (V, L, B)
@@ -26,7 +26,8 @@ enum class published_rule {
   owner_first,       ///< the owner of a region adds its own values first, then r-1, r-2, … (V, L, B)
   unsorted_search,   ///< searches sent indices by bisection in a list that is sorted by magnitude (L, B)
   all_k_zeroed,      ///< TopkDSA: clears k elements of the residual, but sends only elements above the k-th (V, L, B)
-  tree_leak,         ///< gTopk: an item with an index in the result counts as arrived, also if its value was dropped
+  tree_leak,         ///< gTopk: treats an item as arrived if the result has its index, even if the item's value was
+                     ///< dropped
   rate_outside,      ///< applies the learning rate to the result instead of to the gradient (V, L, B)
 };
 
@@ -44,8 +45,8 @@ using sparse_vector = std::map<std::uint32_t, float>;
 
 /// The observable values of a round, in units of the update.
 struct audited_round {
-  std::vector<std::vector<double>> before;  ///< residual + rate * gradient, by rank
-  std::vector<std::vector<double>> after;   ///< residual after the round, by rank
+  std::vector<std::vector<double>> before;  ///< residual + rate * gradient of each rank
+  std::vector<std::vector<double>> after;   ///< residual of each rank after the round
   std::vector<sparse_vector> sent;
   sparse_vector result;
   double rate = 1;
@@ -79,8 +80,8 @@ double lost_or_repeated(const audited_round& round) {
   return sum;
 }
 
-/// I4, for a single rank: returns how many of the k largest elements are not in the result. NaN counts as larger than
-/// all other values.
+/// I4, for a single rank: returns the number of the k largest elements that are not in the result. NaN counts as larger
+/// than all other values.
 double not_the_largest(const audited_round& round, std::size_t k) {
   const auto& all = round.before.front();
   std::vector<std::size_t> order(all.size());
@@ -97,7 +98,7 @@ double not_the_largest(const audited_round& round, std::size_t k) {
   }));
 }
 
-/// I5: returns by how much the maximum number of items that a rank sends exceeds k.
+/// I5: returns the excess over k of the maximum number of items that a rank sends.
 double beyond_k(const audited_round& round, std::size_t k) {
   std::size_t most = 0;
   for (const sparse_vector& it : round.sent) most = std::max(most, it.size());
@@ -252,8 +253,8 @@ class replay {
     return sums;
   }
 
-  /// Sums the lists from `begin` to before `end` along a tree: sums each half recursively, and returns the k largest
-  /// items of the sum of both halves.
+  /// Sums the lists with indices from `begin` to `end` - 1 along a tree: sums each half recursively, and returns the k
+  /// largest items of the sum of both halves.
   sparse_vector tree_sum(const std::vector<sparse_vector>& lists, std::size_t begin, std::size_t end) const {
     if (end - begin == 1) return lists[begin];
     sparse_vector sums = tree_sum(lists, begin, begin + (end - begin + 1) / 2);
@@ -279,7 +280,7 @@ class replay {
   std::vector<vector> residuals_;
   round_no round_ = 0;
   float last_rate_ = 1;
-  std::vector<float> first_thresholds_;  ///< thresholds of the first round, by rank
+  std::vector<float> first_thresholds_;  ///< thresholds of all ranks in the first round
 };
 
 /// An amount relative to the magnitude that was sent, as a mean over rounds. record() writes the mean to the XML and
@@ -297,7 +298,8 @@ class share_of_sent {
 
 constexpr std::size_t k_rounds = 8;
 
-/// Runs rounds and returns the loss relative to the magnitude that was sent. Expects a loss in every round.
+/// Runs rounds, and returns the magnitude that is lost, relative to the magnitude that is sent. Expects a loss in every
+/// round.
 share_of_sent lost_by(const audit_options& options) {
   share_of_sent lost;
   replay world(options);
@@ -423,7 +425,7 @@ std::vector<std::int64_t> boundaries(std::uint64_t count, std::uint64_t ranks) {
   std::vector<std::int64_t> made;
   for (std::uint64_t i = 1; i < ranks; ++i) {
     Sum sum = 0;
-    for (std::uint64_t r = 0; r < ranks; ++r)  // overflows wrap around
+    for (std::uint64_t r = 0; r < ranks; ++r)  // overflows wrap around, as in the audited code
       sum = static_cast<Sum>(static_cast<std::uint64_t>(sum) + count * i / ranks + r);
     made.push_back(static_cast<std::int64_t>(std::floor(static_cast<double>(sum) / static_cast<double>(ranks))));
   }
@@ -443,7 +445,7 @@ double words_received(const std::vector<std::int64_t>& boundaries, std::uint64_t
 }
 
 TEST(SparseAudit, I7_sees_positions_added_in_32_bits) {
-  constexpr std::uint64_t count = 27600000, k = 100000;  // the paper's LSTM
+  constexpr std::uint64_t count = 27600000, k = 100000;  // size of the LSTM in the paper
   for (const std::uint64_t ranks : {77U, 78U, 100U, 128U, 256U}) {
     const double bound = 6.0 * k * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
     EXPECT_LE(words_received(boundaries<std::int64_t>(count, ranks), count, k), bound) << ranks;

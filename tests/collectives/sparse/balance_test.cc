@@ -22,7 +22,7 @@ constexpr std::array k_rules{balance_rule::cost, balance_rule::published, balanc
 
 std::size_t wide(rank it) { return static_cast<std::size_t>(it); }
 
-/// The numbers of items that each rank has sent and received.
+/// Counters of the items that each rank has sent and received.
 struct played {
   explicit played(rank size) : traffic(wide(size)) {}
 
@@ -41,7 +41,7 @@ struct played {
 };
 
 void play_exchange(const balance_plan& plan, const numbers& kept, played& on) {
-  numbers items(std::reduce(kept.begin(), kept.end()));  // the items of the result, each a number
+  numbers items(std::reduce(kept.begin(), kept.end()));  // the items of the result, represented by consecutive integers
   std::iota(items.begin(), items.end(), 0);
   std::vector<numbers> shares(kept.size());
   std::uint64_t next = 0;
@@ -194,8 +194,8 @@ TEST(most_traffic, is_within_the_published_bound_but_for_a_few_items) {
     }
 }
 
-/// Four adjacent ranks own all items. No rank has more than four times the mean, so the published rule does not
-/// balance. Without balancing, the first of the four ranks sends 2.75 times the total number of items.
+/// Four adjacent ranks of 16 own all items. No rank has more than four times the mean, so the published rule does not
+/// balance the items. Without balancing, the first of the four ranks sends 2.75 times the total number of items.
 TEST(balance_plan, keeps_a_bound_that_the_published_rule_does_not) {
   numbers kept(16);
   std::fill_n(kept.begin(), 4, 40);

@@ -20,7 +20,7 @@ inline constexpr std::array<rank, 8> k_baseline_ranks{1, 2, 3, 5, 6, 7, 4, 8};
 inline constexpr std::array<std::uint64_t, 6> k_baseline_counts{0, 1, 2, 7, 64, 1000};
 inline constexpr round_no k_baseline_rounds = 4;
 
-/// Number of kinds of input: first all kinds of gradient_source, then five kinds of patterns().
+/// Number of kinds of input: all kinds of gradient_source, followed by five kinds of patterns().
 inline constexpr std::size_t k_baseline_inputs = k_all_gradient_kinds.size() + 5;
 
 struct baseline_case {
@@ -35,7 +35,7 @@ struct baseline_case {
   }
 };
 
-/// Calls `body` for every combination of type, number of ranks, count and k. The other options alternate.
+/// Calls `body` for every combination of type, number of ranks, count and k. The other options alternate between cases.
 inline void for_each_baseline_case(const std::function<void(const baseline_case&)>& body) {
   std::size_t number = 0;
   for (const dtype type : k_floats)
@@ -124,14 +124,14 @@ inline bool is_refused(const baseline_case& what, const list& result) {
          });
 }
 
-/// Clears the non-finite elements of a residual. A round whose result is refused does this.
+/// Clears the non-finite elements of a residual, as a round does if its result is refused.
 inline void drop_not_finite(dtype type, elements& residual) {
   for (std::uint64_t& it : residual)
     if (!is_finite(type, rounded(type, it))) it = 0;
 }
 
 /// Updates the residual after a round: subtracts the sent items whose index has arrived in the result. If the result is
-/// refused, only clears the non-finite elements.
+/// refused, the function only clears the non-finite elements.
 inline void settle(const baseline_case& what, const list& result, elements& residual, const list& sent,
                    const std::function<bool(std::uint32_t)>& arrived) {
   const dtype type = what.problem.type, wide = residual_of(type);

@@ -10,8 +10,8 @@
 namespace lsched {
 namespace {
 
-/// The memory of the lists and of the block that a rank sends (`TopkDSA` first sends lists to owners, then a block to
-/// all ranks).
+/// The memory of the lists and of the block that a rank sends. In TopkDSA, a rank first sends lists to the owners, and
+/// then a block of the sum to all ranks.
 struct block_memory {
   block_memory(dtype type, const topk_dsa& of, rank self)
       : lists(type, static_cast<std::size_t>(of.list_room())),
@@ -169,15 +169,15 @@ TEST(BaselineTopkDSA, adds_the_largest_of_all_ranks_in_rank_order) {
 }
 
 TEST(BaselineTopkDSA, sends_values_where_items_would_take_as_much) {
-  // An f32 item (index and value) is as long as two values.
+  // In f32, an item (index and value) is as long as two values.
   for (const std::uint64_t region : sizes{1, 2, 3, 8, 9}) {
     EXPECT_EQ(units_of_values(dtype::f32, region), (region + 1) / 2);
     for (std::uint64_t items = 0; items <= region; ++items)
       EXPECT_EQ(units_of_block(dtype::f32, region, items), 2 * items >= region ? (region + 1) / 2 : items);
   }
-  EXPECT_EQ(units_of_values(dtype::f16, 4), 2U);   // 8 bytes in units of 6
-  EXPECT_EQ(units_of_values(dtype::bf16, 3), 1U);  // 6 bytes in units of 6
-  EXPECT_EQ(units_of_values(dtype::f64, 4), 3U);   // 32 bytes in units of 12
+  EXPECT_EQ(units_of_values(dtype::f16, 4), 2U);   // four values have 8 bytes; the unit has 6 bytes
+  EXPECT_EQ(units_of_values(dtype::bf16, 3), 1U);  // three values have 6 bytes; the unit has 6 bytes
+  EXPECT_EQ(units_of_values(dtype::f64, 4), 3U);   // four values have 32 bytes; the unit has 12 bytes
   EXPECT_EQ(units_of_values(dtype::f64, 0), 0U);
 }
 

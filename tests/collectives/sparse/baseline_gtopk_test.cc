@@ -11,8 +11,8 @@
 namespace lsched {
 namespace {
 
-/// A tree of ranks: the parents, by rank. Rank 0 is the root and its own parent. Children have higher ranks than their
-/// parents.
+/// A tree of ranks: the parent of each rank. Rank 0 is the root and its own parent. A child has a higher rank than its
+/// parent.
 using tree = std::vector<rank>;
 
 std::vector<tree> trees_of(rank size) {
@@ -91,8 +91,8 @@ class gtopk_world {
     mine.n_sent = ranks_[r].select(mine.residual.data(), given.data(), mine.hint, mine.sent.data());
   }
 
-  /// Merges the lists of children into the list of the parent, from the highest rank down. In this order the lists of
-  /// all children are complete before the turn of their parent.
+  /// Merges the lists of children into the list of the parent, from the highest rank down. In this order, the list of a
+  /// child is complete before it is merged into its parent's list.
   void reduce() {
     for (std::size_t r = in_.size(); r-- > 0;) {
       rank_memory& mine = memories_[r];

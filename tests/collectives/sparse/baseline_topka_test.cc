@@ -8,8 +8,8 @@ namespace lsched {
 namespace {
 
 struct ranks_of_lists {
-  std::deque<rank_memory> memories;  ///< buffers, by rank; a deque, because rank_memory cannot be moved
-  std::vector<elements> residuals;   ///< residuals of the reference, by rank
+  std::deque<rank_memory> memories;  ///< buffers of each rank; a deque, because rank_memory cannot be moved
+  std::vector<elements> residuals;   ///< residual of each rank in the reference
 };
 
 ranks_of_lists memories_for(const baseline_case& what, const std::vector<topka>& ranks) {

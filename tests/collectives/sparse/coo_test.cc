@@ -141,7 +141,7 @@ class coo_world {
     }
   }
 
-  /// Expects that the round has ended with the error `flaw` and has written nothing but the number of items.
+  /// Expects that the round has ended with the error `flaw`, and has written only the number of items.
   void expect_bad(round_no round, coo_flaw flaw, rank culprit, std::uint64_t items) const {
     for (rank r = 0; r < problem_.place.size; ++r) {
       const member& me = at(r);
@@ -287,7 +287,7 @@ TEST(coo, order_is_of_ranks_and_of_items) {
   ASSERT_TRUE(world.run(given));
   EXPECT_EQ(first_value(), 1);
   EXPECT_EQ(world.at(0).out_number, 1u);
-  // Rank 0's items are summed first: (1 + 1e8) + -1e8.
+  // The items of rank 0 are summed first: the sum is (1 + 1e8) + -1e8.
   given[0] = {}, given[0].add(0, 1), given[0].add(0, 1e8), given[1].add(0, -1e8);
   ASSERT_TRUE(world.run(given));
   EXPECT_EQ(first_value(), 0);
@@ -308,8 +308,8 @@ TEST(coo, an_index_stays_if_its_sum_is_zero_and_nan_are_seen_by_all) {
   EXPECT_EQ(nan, 0x7FC00000u);
 }
 
-/// No buffer has a size proportional to `count`, so `count` can be huge. An index in a message has 32 bits, but is
-/// relative to a region.
+/// No buffer has a size proportional to `count`, so `count` can be huge. An index in a message has only 32 bits, but is
+/// relative to the beginning of a region.
 TEST(coo, vectors_may_be_longer_than_an_index) {
   for (const rank size : sizes()) {
     const std::uint64_t count = static_cast<std::uint64_t>(size) << 32;
@@ -369,7 +369,8 @@ TEST(coo, it_moves_what_is_counted_without_moving_it) {
       std::vector<std::uint64_t> sums, sent(wide(size)), received(wide(size));
       const expected_result all = expected(given, type);
       for (rank r = 0; r < size; ++r) sums.push_back(in_region(all.indices, r) * item_size(type));
-      for (std::size_t distance = 1; distance < sums.size(); distance *= 2)  // an allgather by dissemination
+      for (std::size_t distance = 1; distance < sums.size(); distance *= 2)  // an allgather by dissemination sends the
+                                                                             // sums
         for (std::size_t r = 0; r < sums.size(); ++r)
           for (std::size_t i = 0; i < std::min(distance, sums.size() - distance); ++i) {
             const std::uint64_t block = sums[(r + i) % sums.size()];
@@ -425,7 +426,7 @@ TEST(coo, what_is_wrong_is_told_to_all_and_the_next_round_is_none_the_worse) {
     world.expect_bad(++round, coo_flaw::many_items, size / 2, 0);
     ASSERT_NO_FATAL_FAILURE(run_well());
 
-    // The number of different indices exceeds the capacity of the result. A single rank cannot contribute so many
+    // The number of different indices exceeds the capacity of the result. No single rank could contribute so many
     // items.
     given = nothing;
     for (std::uint64_t i = 0; i < 10; ++i)
@@ -451,8 +452,8 @@ TEST(coo, one_owner_has_no_room_for_its_sum) {
   }
 }
 
-/// If regions are balanced, the items of a region never exceed the capacity of its owner. If they did, the round would
-/// fail. Lists have all lengths up to `room`, and some lists hold only a few adjacent indices.
+/// If regions are balanced, no region has more items than its owner has room for, so no round fails. The test uses
+/// lists of all lengths up to `room`, some of which have only a few adjacent indices.
 TEST(coo, balanced_owners_never_get_more_than_twice_the_room_and_a_few) {
   std::mt19937_64 draw(3);
   for (const rank size : {2, 3, 5, 6, 7, 4, 8, 16}) {
@@ -510,7 +511,8 @@ TEST(coo, balanced_owners_receive_about_the_same) {
   const expected_result all = expected(given, dtype::f32);
   ASSERT_NO_FATAL_FAILURE(world.expect(all, "skewed"));
   for (rank r = 0; r < 8; ++r) {
-    // An owner receives an eighth of all items, except for its own items, and then the sums of the seven other ranks.
+    // An owner receives an eighth of the items of the other seven ranks, and then the sums of seven of the eight
+    // regions.
     const double items = 1000.0 * 7 / 8 + static_cast<double>(all.indices.size()) * 7 / 8;
     const auto received = static_cast<double>(world.sum_of(r, true, &traffic::bytes_received)) / 8;
     EXPECT_LT(received, items * 1.1) << r;

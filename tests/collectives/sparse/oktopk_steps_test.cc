@@ -134,7 +134,7 @@ TEST(oktopk_steps, clear_an_update_they_have_not_seen_everywhere_and_others_wher
     EXPECT_GT(it.kept, 0u);
     EXPECT_EQ(others_than_zero(*update), it.kept) << "in round " << round;
   }
-  one[4999] = 3;  // a foreign value in the caller's memory
+  one[4999] = 3;  // an element that the caller has written into its memory
   it.run(++round, gradient.data(), one.data());
   EXPECT_EQ(others_than_zero(one), it.kept + 1);
   const std::vector<float> before = one;

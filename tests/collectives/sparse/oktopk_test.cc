@@ -130,7 +130,7 @@ class definition {
     return largest_of(of_.type, at_least(local_[wide(r)], all), 4 * of_.k);
   }
 
-  /// Computes the lists that ranks send, given the boundaries of the regions.
+  /// Computes the lists that the ranks send if the regions have these boundaries.
   void send(round_no round, std::span<const std::uint64_t> boundaries) {
     for (rank r = 0; r < of_.place.size; ++r) {
       sent_[wide(r)] = selected(r);
@@ -210,8 +210,8 @@ class definition {
   }
 
   sparse_problem of_;
-  std::vector<elements> residuals_;  ///< by rank
-  std::vector<list> sent_;           ///< by rank
+  std::vector<elements> residuals_;  ///< residual of each rank
+  std::vector<list> sent_;           ///< list that each rank sends
   std::vector<std::uint64_t> local_ = std::vector<std::uint64_t>(residuals_.size()), next_local_ = local_;
   std::uint64_t global_ = 0, settled_ = 0;
 };
@@ -514,7 +514,7 @@ TEST(oktopk, goes_on_after_rounds_that_were_given_up) {
       rounds.run(1);
       const std::vector<std::uint64_t> settled = regions();
       rounds.exchange();
-      rounds.exchange();  // computes new boundaries; both rounds are abandoned
+      rounds.exchange();  // the second exchange computes new boundaries; both rounds are abandoned
       EXPECT_EQ(regions() == settled, size == 1) << "the boundaries must change, or the test proves nothing";
       rounds.exchange();
       const auto kept = rounds.world().state(0).boundaries();  // the next round begins with `kept`
@@ -540,7 +540,7 @@ TEST(oktopk, goes_on_from_an_image) {
   for (rank r = 0; r < 3; ++r) EXPECT_EQ(residual_of_rank(other, of, r), residual_of_rank(one, of, r));
 }
 
-/// The image of the state may be saved after any round in which the threshold is reused.
+/// The image of the state may be saved after any round, including rounds that reuse thresholds.
 TEST(oktopk, goes_on_from_an_image_with_its_thresholds) {
   sparse_problem of{
       .count = 400, .k = 20, .place = {0, 3}, .period = 5, .selection = selection_rule::reused, .reuse = 4};
@@ -625,7 +625,7 @@ TEST(oktopk_volume, is_within_the_bound_for_every_input_if_items_are_deferred) {
 }
 
 /// All ranks select the same element, so the owner of this element receives an item from every rank. No choice of
-/// regions can avoid this.
+/// regions can avoid this traffic.
 TEST(oktopk_volume, is_beyond_the_bound_for_bad_inputs_if_they_are_not) {
   for (const rank size : {8, 12, 33}) {
     const sparse_problem of{.count = 800, .k = 2, .place = {0, size}, .period = 2};
@@ -654,8 +654,8 @@ TEST(oktopk_volume, counts_what_messages_would_carry) {
   EXPECT_EQ(world.payload_of(3).sent, 64u);
 }
 
-/// With reused thresholds, a round that computes a threshold gathers the items of all sums, which are more than the
-/// items of the result. The traffic includes all gathered items.
+/// With reused thresholds, a round that computes a threshold gathers all items of the sums, and the result has only
+/// some of these items. The traffic includes all gathered items.
 TEST(oktopk_volume, shows_what_published_thresholds_cost) {
   const sparse_problem of{.count = 4000, .k = 40, .place = {0, 8}, .selection = selection_rule::reused, .reuse = 4};
   lockstep world(of);

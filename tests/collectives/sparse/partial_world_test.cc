@@ -75,7 +75,7 @@ class partial_sparse_world {
     std::erase(present_, r);
   }
 
-  /// Runs a round with calls, offers and steps in random order. Some ranks call without an offer, and some offer
+  /// Runs a round with calls, offers and steps in random order. Some ranks call without an offer, and others offer
   /// without a call.
   bool run_round(round_no round) {
     const auto first = static_cast<rank>(world_.draw_below(ranks_.size()));
@@ -86,7 +86,7 @@ class partial_sparse_world {
       if (world_.draw_below(calls[wide(r)] ? 4 : 5) < (calls[wide(r)] ? 3u : 1u)) offer(r);
       if (calls[wide(r)]) call(r, round);
       for (std::uint64_t steps = world_.draw_below(40); steps > 0; --steps) world_.step();
-      if (world_.draw_below(6) == 0) offer(r);  // the round may already have taken its offers
+      if (world_.draw_below(6) == 0) offer(r);  // the round may have taken earlier offers of the rank already
     }
     return finish_round(round);
   }
@@ -129,8 +129,8 @@ class partial_sparse_world {
     return {static_cast<const float*>(ranks_[wide(r)].state->residual()), problem_.count};
   }
 
-  /// Returns the maximum difference, over all elements, between the sum of all offers and the sum of updates and
-  /// residuals. The updates are the updates that rank `account` has collected.
+  /// Returns the maximum difference, over all elements, between the sum of all offers, and the sum of all residuals and
+  /// of the updates that rank `account` has collected.
   double most_lost(rank account) const {
     double most = 0;
     for (std::size_t i = 0; i < problem_.count; ++i) {
@@ -139,8 +139,8 @@ class partial_sparse_world {
         offered += ranks_[wide(r)].offered[i];
         left += static_cast<double>(residual(r)[i]);
       }
-      // The sums are integers, but an update is a rounded quotient (sum / number of ranks). To restore the integer, the
-      // product of update and number of ranks is rounded here.
+      // The sums are integers, but an update is a rounded quotient (sum / number of ranks). `taken` has updates times
+      // the number of ranks, so rounding restores the integers.
       most = std::max(most, std::abs(offered - std::round(ranks_[wide(account)].taken[i]) - left));
     }
     return most;
@@ -293,7 +293,8 @@ TEST(partial_sparse, who_sleeps_holds_nobody_up_and_joins_with_all_it_has) {
     }
 }
 
-/// Rounds to which no rank contributes a gradient still send residuals, including the residual of a rank that has left.
+/// If no rank contributes a gradient to a round, the round still sends elements of residuals, including the residual of
+/// a rank that has left.
 TEST(partial_sparse, a_round_of_nobody_has_an_update) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : k_sizes) {

@@ -33,7 +33,7 @@ TEST(position_bins, are_some_for_each_region_and_none_beyond_the_vector) {
   EXPECT_EQ(position_bins(problem_of(7, 1000, boundary_rule::averaged)), 7u);
 }
 
-/// A boundary is a quantile of the sorted positions of all ranks. If a bin of positions has several elements, the
+/// A boundary is a quantile of the sorted positions of all ranks. If a bin of positions is several elements wide, the
 /// boundary may be anywhere in the bin.
 TEST(pooled_boundaries, are_quantiles_of_all_ranks_positions_together) {
   std::mt19937_64 draw(1);
@@ -66,7 +66,7 @@ TEST(pooled_boundaries, are_quantiles_of_all_ranks_positions_together) {
 }
 
 TEST(pooled_boundaries, cut_bins_in_proportion) {
-  const sparse_problem of = problem_of(2, 5120);  // each bin has ten elements
+  const sparse_problem of = problem_of(2, 5120);  // a bin is ten elements wide
   numbers bins(512), boundaries(3);
   bins[0] = 4;
   bins[100] = 10;

@@ -46,7 +46,7 @@ TEST(region_parts, boundaries_move_to_equal_shares_from_wherever_they_are) {
     std::vector<list> by_rank;
     std::uint64_t all = 0;
     for (rank r = 0; r < size; ++r) by_rank.push_back(positions(r % 2, of.count, draw)), all += by_rank.back().size();
-    numbers now(static_cast<std::size_t>(size) + 1, 0);  // the last rank owns all elements
+    numbers now(static_cast<std::size_t>(size) + 1, 0);  // at first, the last rank owns all elements
     now.back() = of.count;
     for (int round = 0; round < 6; ++round) {
       now = followed(of, by_rank, now);
@@ -68,15 +68,16 @@ TEST(region_parts, an_end_of_what_is_dense_is_found_at_once) {
     for (std::uint32_t i = 0; i < 8000; ++i) all.push_back({begin + i * 2, bits_of(dtype::f32, 1)});
     return all;
   };
-  const numbers now{0, 504000, 508000, 512000, 1 << 20};  // quarters of the dense range 500000 … 516000
+  const numbers now{0, 504000, 508000, 512000, 1 << 20};  // boundaries of the regions if the dense range is 500000 …
+                                                          // 516000
   for (const std::uint32_t begin : {500000u, 500600u, 499400u, 501000u}) {
     const std::vector<list> by_rank(4, dense_from(begin));
     EXPECT_LE(most_in_a_region(by_rank, followed(of, by_rank, now)), 8000u + 1600u) << begin;
   }
 }
 
-/// Many narrow regions have a part for each element, and wide regions get the parts that narrow regions do not need.
-/// With only four parts for each region, an end of the dense range could not be found.
+/// A narrow region has one part for each element, and wide regions get the parts that narrow regions do not need. If
+/// each region had only four parts, the ends of the dense range would not be found.
 TEST(region_parts, narrow_regions_leave_theirs_to_wide_ones) {
   constexpr rank k_ranks = 2000;
   const sparse_problem of = problem_of(k_ranks, 1 << 20);
@@ -95,7 +96,7 @@ TEST(region_parts, narrow_regions_leave_theirs_to_wide_ones) {
   }
 }
 
-/// Every element has an item, so the number of items in a part is the width of the part.
+/// Every element has an item, so the count of a part is the part's width.
 TEST(region_parts, are_those_of_all_regions_in_their_order) {
   const sparse_problem of = problem_of(3, 5000);
   const numbers boundaries{0, 3, 3, 5000};
@@ -117,7 +118,7 @@ TEST(region_parts, are_those_of_all_regions_in_their_order) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_LE(counts[47 - i], counts[46 - i] + 1) << i;
 }
 
-/// 120 elements are divided into 32 parts. The width of the outermost parts is about one element and must not be
+/// 120 elements are divided into 32 parts. The outermost parts are about one element wide, and their width must not be
 /// rounded to 0.
 TEST(region_parts, are_never_empty) {
   const sparse_problem of = problem_of(2, 120);
@@ -163,8 +164,8 @@ TEST(region_parts, are_of_any_size) {
     }
 }
 
-// Boundaries must ascend for any counts. If ranks had different boundaries, the counts could include parts that this
-// rank does not have.
+// Boundaries must ascend for any counts, including counts in parts without elements. If ranks had different boundaries,
+// such counts could occur.
 TEST(region_parts, boundaries_ascend_whatever_the_sums_are) {
   const sparse_problem of = problem_of(5, 20);
   const numbers now{0, 1, 1, 2, 3, 20};

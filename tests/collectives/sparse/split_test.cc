@@ -1,5 +1,5 @@
-// Tests of the lists that a rank sends to the owners of regions: where the selected items are cut, which items are left
-// out, and in which rounds a pair of ranks exchanges items.
+// Tests of the lists that a rank sends to the owners of regions: where a rank cuts its selected items into lists, which
+// items it leaves out, and in which rounds a pair of ranks exchanges items.
 #include "collectives/sparse/steps/regions.h"
 
 #include <gtest/gtest.h>

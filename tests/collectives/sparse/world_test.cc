@@ -160,8 +160,8 @@ TEST(sparse_world, oktopk_moves_what_lockstep_counts) {
     }
 }
 
-/// At every index, the updates and the residuals together must hold all gradients. Gradients are integers, so that sums
-/// are exact.
+/// At every index, the sum of updates and residuals must equal the sum of all gradients. Gradients are integers, so
+/// that sums are exact.
 TEST(sparse_world, every_algorithm_is_the_same_everywhere_and_loses_nothing) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : {1, 2, 4, 8})
@@ -181,7 +181,8 @@ TEST(sparse_world, every_algorithm_is_the_same_everywhere_and_loses_nothing) {
                 given[i] += static_cast<double>(world.gradient(r)[i]);
                 left += static_cast<double>(world.residual(r)[i]);
               }
-              taken[i] += static_cast<double>(world.update(0)[i]) * size;  // exact, because `size` is a power of two
+              taken[i] += static_cast<double>(world.update(0)[i]) * size;  // the product is exact, because `size` is a
+                                                                           // power of two
               most_lost = std::max(most_lost, std::abs(given[i] - taken[i] - left));
             }
             for (rank r = 1; r < size; ++r) ASSERT_TRUE(are_same_bits(world.update(r), world.update(0))) << how.name;
@@ -225,7 +226,7 @@ void spoil(sparse_world& world, spoilage how, rank size) {
   }
 }
 
-/// Returns the sum of residual and gradient of each rank.
+/// Returns, for each rank, the sum of its residual and its gradient.
 std::vector<std::vector<float>> sums_of(sparse_world& world, rank size) {
   std::vector<std::vector<float>> all;
   for (rank r = 0; r < size; ++r) {
@@ -250,7 +251,7 @@ void expect_refusal(const sparse_world& world, const std::vector<std::vector<flo
   }
 }
 
-/// Expects that the round is accepted, and that updates and residuals together hold all integers. Skips the element
+/// Expects that the round is accepted, and that no integer is missing from updates and residuals. Skips the element
 /// that overflows.
 void expect_nothing_lost(const sparse_world& world, const std::vector<std::vector<float>>& sums, round_no round) {
   const auto size = static_cast<rank>(sums.size());
@@ -269,7 +270,8 @@ void expect_nothing_lost(const sparse_world& world, const std::vector<std::vecto
     in_update += arrived != 0 ? 1u : 0u;
     ASSERT_TRUE(std::isfinite(arrived) && std::isfinite(left)) << i;
     if (given > 1e30) continue;
-    ASSERT_NEAR(given, arrived + left, std::abs(arrived) * 3e-7) << "element " << i;  // 1/P is rounded
+    ASSERT_NEAR(given, arrived + left, std::abs(arrived) * 3e-7) << "element " << i;  // 1/P is rounded, so the update
+                                                                                      // is not exact
   }
   EXPECT_GT(in_update, 0u);
 }

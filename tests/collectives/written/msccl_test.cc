@@ -20,7 +20,7 @@ std::string text_of(const std::string& name) {
 }
 
 /// Returns the first error of a program, or an empty string if verify() proves the program. If a program supports
-/// in-place calls, these are proved, too.
+/// in-place calls, verify() must prove these, too.
 std::string objection(const std::string& xml, rank size) {
   const auto text = cli::algorithm_of_msccl(xml);
   if (!text) return text.error().text;
@@ -33,7 +33,7 @@ std::string objection(const std::string& xml, rank size) {
           typical_shape(*(*how)->of, size, count, dtype::f32, (*how)->of->reduces ? kernel::sum : kernel::none);
       data.in_place = in_place;
       const auto world = generate_world(**how, size, data);
-      if (!world && world.error().code == status::constraint && count == 1) continue;  // not a multiple
+      if (!world && world.error().code == status::constraint && count == 1) continue;  // needs a multiple
       if (!world) return world.error().text;
       const auto answer =
           verify(*world, promise_of(**how, size, data, {}), {.in_place = aliasing_of(*(*how)->of, size, data)});
@@ -44,13 +44,15 @@ std::string objection(const std::string& xml, rank size) {
 }
 
 TEST(msccl, every_construct_is_proved) {
-  EXPECT_EQ(objection(text_of("ring_in_place"), 3), "");                // s rrs rrcs rcs r
-  EXPECT_EQ(objection(text_of("all_pairs"), 3), "");                    // cpy re nop, scratch, channels, deps, ranges
+  EXPECT_EQ(objection(text_of("ring_in_place"), 3), "");                // steps s, rrs, rrcs, rcs, r
+  EXPECT_EQ(objection(text_of("all_pairs"), 3), "");                    // steps cpy, re, nop; scratch memory, channels,
+                                                                        // deps, ranges
   EXPECT_EQ(objection(text_of("allgather_in_place"), 5), "");           // the input is a part of the output
-  EXPECT_EQ(objection(text_of("reduce_scatter_in_place"), 3), "");      // rrc; the output is a part of the input
+  EXPECT_EQ(objection(text_of("reduce_scatter_in_place"), 3), "");      // step rrc; the output is a part of the input
   EXPECT_EQ(objection(text_of("alltoall"), 3), "");                     //
-  EXPECT_EQ(objection(text_of("input_as_workspace"), 2), "");           // the input is written
-  EXPECT_EQ(objection(text_of("exchange_over_what_was_sent"), 2), "");  // receives need separate memory
+  EXPECT_EQ(objection(text_of("input_as_workspace"), 2), "");           // the program writes the input
+  EXPECT_EQ(objection(text_of("exchange_over_what_was_sent"), 2), "");  // receives need separate memory, because the
+                                                                        // sent memory would be overwritten
 }
 
 /// Thread blocks are found by id, so the order of thread blocks does not matter. Newer names of collectives are

@@ -190,8 +190,8 @@ TEST(written, a_range_of_chunks_is_one_message) {
   EXPECT_EQ(cost_of_round(how, 2, {.count = 10, .type = dtype::u8, .what = kernel::sum}, {}).messages, 4u);
 }
 
-/// Both ranks receive into the vector from which they send. The message must arrive in scratch memory first; otherwise
-/// the ranks would wait for each other.
+/// Both ranks receive into the vector from which they send. With "copy", the message arrives in scratch memory. Without
+/// "copy", the ranks would wait for each other.
 TEST(written, what_is_exchanged_arrives_elsewhere_and_is_copied) {
   const auto swap = [](const std::string& name, const std::string& arrival) {
     return added(file(name, "allreduce",
@@ -205,8 +205,8 @@ TEST(written, what_is_exchanged_arrives_elsewhere_and_is_copied) {
   EXPECT_NE(objection(swap("stuck", "recv from"), 2, data).find("progress: "), std::string::npos);
 }
 
-/// Bruck's allgather packs blocks of several ranks into one message. If one of these blocks may be null (without a
-/// contribution), the proof fails.
+/// Bruck's allgather packs blocks of several ranks into one message. In a partial schedule, some of these ranks may not
+/// contribute, so the proof fails.
 TEST(written, messages_that_mix_contributions_have_no_partial_form) {
   added(file("packed", "allgather",
              "needs P == 4\nscratch t like out\nt[0] = copy in\n"
@@ -215,7 +215,7 @@ TEST(written, messages_that_mix_contributions_have_no_partial_form) {
              "for i in 0 .. 3\n  out[(r + i) mod 4] = copy t[i]\nend\n"));
   shape data{.count = 3, .type = dtype::f32};
   EXPECT_EQ(objection(*find("allgather", "packed"), 4, data), "");
-  data.what = kernel::sum;  // the operation that combines late contributions
+  data.what = kernel::sum;  // operation that combines the late contributions of a rank
   const algorithm& partial = *find("partial_allgather", "packed");
   const std::string told = objection(partial, 4, data, {.policy = activation_policy::solo});
   EXPECT_NE(told.find("CONSTRAINT: the partial form of packed failed its proof: "), std::string::npos) << told;
@@ -225,8 +225,8 @@ TEST(written, messages_that_mix_contributions_have_no_partial_form) {
     }
 }
 
-/// The generator reuses memory for arriving messages after some thousand messages. This memory must be large enough for
-/// the longest message.
+/// After some thousand messages, the generator reuses the memory into which earlier messages arrived. The memory must
+/// be large enough for the longest message.
 TEST(written, many_arrivals_of_unequal_length) {
   const algorithm& how = added(file("many", "allreduce",
                                     "needs P == 2\nscratch few chunks 1\nscratch lot chunks 4\nchunks 4\n"
@@ -238,8 +238,8 @@ TEST(written, many_arrivals_of_unequal_length) {
 
 // --- "auto" --------------------------------------------------------------------------------------------------
 
-/// The algorithm "wrong" sends no messages, so it is the fastest. But its result is not a scan, so auto must not choose
-/// this algorithm.
+/// The algorithm "wrong" has the lowest predicted time, because it sends no messages. Its result is not a scan, so auto
+/// must not choose it.
 TEST(written, auto_takes_what_is_proved_and_nothing_else) {
   const algorithm& wrong = added(file("wrong", "scan", "in_place\nout = copy in\n"));
   const shape data{.count = 1, .type = dtype::f64, .what = kernel::sum};
@@ -375,7 +375,7 @@ TEST(written, what_is_wrong_with_an_op_names_its_line) {
             "rank 2 op 5 (compute sum, line 13) combined them last");
 }
 
-/// The test drops, doubles and exchanges words, numbers and symbols of a valid text. The library must either refuse a
+/// The test drops, repeats and swaps words, numbers and symbols of a valid text. The library must either refuse a
 /// damaged text or generate schedules, in a short time.
 TEST(written, damaged_texts_do_no_harm) {
   const std::string good = *content_of(LSCHED_TEST_SOURCE_DIR "/docs/examples/my_ring.alg");
