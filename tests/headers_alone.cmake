@@ -1,8 +1,9 @@
-# The target lsched_headers_alone, `make headers`: every header of this configuration compiles alone and has a guard.
+# Adds the target lsched_headers_alone (`make headers`), which checks that every header of this configuration compiles
+# alone and has an include guard.
 #
-# Each header gets a source that includes the header twice and nothing else. No precompiled header is used. The sources
-# of public headers are compiled with one more warning, because programs choose their own warnings and may treat them as
-# errors.
+# For each header, the build generates a source that includes only this header, twice. No precompiled header is used.
+# The sources of public headers are compiled with one more warning, because programs choose their own warnings and may
+# treat them as errors.
 set(public_name "^bindings/(c/lsched(_[a-z]+)?[.]h|cpp/[a-z_]+[.]hpp)$")
 set(header_folders ops libsched collectives offload bindings)
 set(header_libraries lsched_hwy)
@@ -27,7 +28,7 @@ set(alone_sources "")
 foreach(folder IN LISTS header_folders)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/${folder}/*.h ${PROJECT_SOURCE_DIR}/${folder}/*.hpp)
-  # Files called *-inl.h are bodies for Highway's repeated inclusion, not headers.
+  # A file *-inl.h is not a header, but a body that Highway includes repeatedly.
   list(FILTER headers EXCLUDE REGEX "-inl\\.h$")
   if(NOT LSCHED_CLI)
     list(FILTER headers EXCLUDE REGEX "^bindings/cli/")
@@ -41,7 +42,7 @@ foreach(folder IN LISTS header_folders)
   if(NOT LSCHED_HAVE_CUDA)
     list(FILTER headers EXCLUDE REGEX "cuda/")
   endif()
-  list(FILTER headers EXCLUDE REGEX "^bindings/python/") # every source there begins with one of the two
+  list(FILTER headers EXCLUDE REGEX "^bindings/python/") # these headers need nanobind
   foreach(header IN LISTS headers)
     string(MAKE_C_IDENTIFIER ${header} name)
     set(source ${PROJECT_BINARY_DIR}/headers_alone/${name}.cc)
@@ -49,7 +50,8 @@ foreach(folder IN LISTS header_folders)
     if(header MATCHES "${public_name}")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "$<$<CXX_COMPILER_ID:GNU>:-Wuseless-cast>")
     endif()
-    if(header MATCHES "/cuda/kernels/") # this compiler compiles kernels only with the emulation that tests use
+    if(header MATCHES "/cuda/kernels/") # compiles kernels with the emulation of tests, because this compiler has no
+                                        # CUDA
       set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS LSCHED_EMULATE=1)
     endif()
     list(APPEND alone_sources ${source})

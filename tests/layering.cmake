@@ -1,9 +1,9 @@
 # cmake -DROOT=<tree> -P layering.cmake: fails if an #include is not allowed, and names file and line.
 #
 # Two tables define what is allowed. `room(name rooms...)` names a folder with sources, and the folders whose headers it
-# may include besides its own. A room may only name rooms above it in the table, so the arrows form a DAG. There are no
-# exceptions. `home_of_<third party>` matches the only places that may include the headers of a third party. Tests,
-# examples and documentation may include all our headers, and only tests may include googletest.
+# may include besides its own. A room may only name rooms above it in the table, so the dependencies form a DAG. There
+# are no exceptions. `home_of_<third party>` matches the only places that may include the headers of a third party.
+# Tests, examples and documentation may include all our headers, and only tests may include googletest.
 #
 # A folder has at most 25 sources, and a source at most 500 lines. The public headers may be longer.
 cmake_minimum_required(VERSION 3.21...3.25)
@@ -19,7 +19,8 @@ function(complain file line text)
   set(problems "${problems}  ${file}:${line}: ${text}\n" PARENT_SCOPE)
 endfunction()
 
-# Top-level folders form no circle either: a room includes only rooms of its own folder and of earlier folders in the list.
+# Top-level folders form no cycle either: a room may only include rooms of its own top-level folder and of earlier
+# folders in this list.
 function(room name)
   string(REGEX MATCH "^[^/]+" folder ${name})
   list(FIND folders ${folder} place)
@@ -122,7 +123,7 @@ room(microbench/partial ops libsched/schedule libsched/simulate libsched/transpo
 room(microbench/sparse ops libsched/schedule collectives collectives/sparse/steps collectives/sparse bindings/c
   microbench microbench/lockstep microbench/coll)
 
-if(PLANTED) # by layering_sabotage.cmake
+if(PLANTED) # set by layering_sabotage.cmake
   separate_arguments(PLANTED)
   room(${PLANTED})
 endif()
@@ -149,13 +150,13 @@ set(header_of_cuda  "^((cuda|nccl)[A-Za-z0-9_]*\\.h$|(cub|cuda|thrust|nv)/)")
 set(home_of_cuda    "^offload/cuda/.*$")
 set(header_of_nanobind "^nanobind/")
 set(home_of_nanobind   "^bindings/python/src/")
-# CMake generates build_options.h, which states whether this build has each optional third party. Folders that may not
-# include it compile to the same objects in every build.
+# CMake generates build_options.h, which states whether this build has each optional third party. Sources that may not
+# include this header compile to the same objects in every build.
 set(header_of_build_options "^build_options\\.h$")
 set(home_of_build_options   "^(offload|bindings/cli|microbench)/[^.]*\\.cc$")
 
-# All other headers are the standard library's (no dot in their names; C's own are spelt <cstdint>) or the operating
-# system's. `ops` and `collectives` never call the operating system.
+# All other headers belong to the standard library or to the operating system. Names of standard headers have no dot
+# (<cstdint>, not <stdint.h>). `ops` and `collectives` never call the operating system.
 set(system_header "^((sys|linux|net|netinet|arpa|asm)/[a-z_0-9]+|errno|fcntl|dirent|ifaddrs|dlfcn|limits|link|poll|pthread|sched|signal|stdlib|string|time|unistd|spawn|[a-z]*intrin)\\.h$")
 set(system_users  "^(libsched|offload|bindings|microbench)$")
 
@@ -203,7 +204,7 @@ foreach(folder IN LISTS folders)
           endif()
         elseif(style STREQUAL "\"")
           get_filename_component(there ${header} DIRECTORY)
-          if(header MATCHES "^lsched[a-z_]*\\.hpp$") # public headers are included as programs include them
+          if(header MATCHES "^lsched[a-z_]*\\.hpp$") # the public headers are included by their installed names
             set(there bindings/cpp)
           elseif(header MATCHES "^lsched[a-z_]*\\.h$")
             set(there bindings/c)
@@ -217,15 +218,16 @@ foreach(folder IN LISTS folders)
           if(header MATCHES "^lsched(_mpi|_cuda)?\\.h(pp)?$" AND folder STREQUAL "bindings")
             continue()
           elseif(header MATCHES "^std(int|def|bool)\\.h$" AND file MATCHES "^bindings/c/.*\\.h$")
-            continue() # the public headers are C
+            continue() # the public headers are C, so they may include C headers
           elseif(header STREQUAL "stdio.h" AND file STREQUAL "bindings/c/lsched_must.h")
-            continue() # the program compiles the functions of this header, and a program may print
+            continue() # the functions of this header are compiled into the user's program, which may print
           elseif(NOT (header MATCHES "${system_header}" AND folder MATCHES "${system_users}"))
             complain(${file} ${number} "${here} may not include <${header}>")
           endif()
         endif()
       endforeach()
-      if(number GREATER 501 AND NOT file MATCHES "^bindings/c(pp)?/lsched\\.h(pp)?$") # the list ends with an empty line
+      if(number GREATER 501 AND NOT file MATCHES "^bindings/c(pp)?/lsched\\.h(pp)?$") # the list of lines ends with an
+                                                                                      # empty line
         complain(${file} 501 "more than 500 lines")
       endif()
       list(LENGTH sources_of_${here} number)

@@ -36,7 +36,7 @@ foreach(kept IN ITEMS "" more)
   endif()
 endforeach()
 
-# A circle of top-level folders, which the table of rooms must not allow.
+# Plants a cycle of top-level folders, which the table of rooms must not allow.
 execute_process(COMMAND ${CMAKE_COMMAND} -DROOT=${WORK} "-DPLANTED=bindings/planted microbench/coll"
   -P ${CMAKE_CURRENT_LIST_DIR}/layering.cmake RESULT_VARIABLE failed ERROR_VARIABLE complaint OUTPUT_QUIET)
 if(NOT failed OR NOT complaint MATCHES "include[ \n]+microbench/coll,[ \n]+but[ \n]+microbench[ \n]+comes[ \n]+later")

@@ -1,19 +1,21 @@
 # ctest includes this file. lsched_add_entries lists the tests of a googletest program, and registers one entry for each
-# folder of test sources. The entry libsched.engine runs the tests of tests/libsched/engine. Each source of a folder in
-# `folders_by_source` is an entry of its own: bindings.death runs the tests of tests/bindings/death_test.cc. These sources
-# take long, start processes, measure the time of the process, or add algorithms to the registry of the process.
+# folder of test sources. The entry libsched.engine runs the tests of tests/libsched/engine. In the folders of
+# `folders_by_source`, each source has a separate entry: bindings.death runs the tests of tests/bindings/death_test.cc.
+# The sources of these folders take long, start processes, measure the time of the process, or add algorithms to the
+# registry of the process.
 #
-# The tests of an entry share a process, so each test restores the state of the process that it changes. A failed entry
-# prints the names of its tests, the failed ones last, so the output also names a test that crashes or hangs.
+# The tests of an entry share a process, so a test must restore any state of the process that it changes. An entry that
+# fails prints the name of each test that it starts, and the failed tests at the end. The output therefore also names a
+# test that crashes or hangs.
 #
 # A test with "Soak" or "soak" in its name, or in its suite's name, is a separate entry, <folder>.<suite>.<test>, with
 # only the label `soak`.
-cmake_policy(VERSION 3.21...3.25) # ctest sets no policies
+cmake_policy(VERSION 3.21...3.25) # ctest itself sets no policies
 
 set(folders_by_source bindings bindings/cli collectives collectives/written models offload offload/cuda verify_oracle)
 
-# In a new build directory, ctest starts these entries first, because the last tests of a run should be short. Later
-# runs begin with the tests that took longest.
+# In a new build directory, ctest starts these entries first, so that a run does not end with a long entry. In later
+# runs, ctest starts with the entries that took longest before.
 set(long_entries bindings.cli.bench collectives.sparse cuda.sparse_kernels cuda_processes.processes models.random_engine)
 
 # If LSCHED_TEST_FULL is set, the tests run full matrices, which take hours. Entries with many tests are then split into
@@ -24,7 +26,7 @@ set(tests_of_a_shard 50)
 # the names of entries.
 function(lsched_add_entries name folder program labels timeout soak_timeout environment)
   if(NOT EXISTS ${program})
-    add_test(${name}.NOT_BUILT ${program}) # fails, unless tests are selected by label
+    add_test(${name}.NOT_BUILT ${program}) # fails, unless a selection by label omits this entry
     set_tests_properties(${name}.NOT_BUILT PROPERTIES TIMEOUT ${timeout})
     return()
   endif()

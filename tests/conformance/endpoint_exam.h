@@ -34,8 +34,8 @@ inline void transfer(bench& b, round_no round, const std::vector<parcel>& what, 
   b.fence();
 }
 
-/// Returns the four kinds of payload routes of one capacity. In each kind, the application or the endpoint allocates
-/// the source memory, and the receiver either names a target or reads the payload in place.
+/// Returns the four kinds of payload routes of one capacity. A kind determines whether the application or the endpoint
+/// allocates the source memory, and whether the receiver names a target or reads the payload in place.
 inline std::vector<route> kinds_of_route(std::uint64_t capacity) {
   std::vector<route> routes;
   for (const bool foreign : {false, true})
@@ -76,8 +76,8 @@ inline void null_moves_nothing_but_its_tally(bench& b) {
   }
 }
 
-/// If the receive has too little memory for a message, the receiver gets only the length and the tally of the message.
-/// In the next round the memory is large enough, and the message arrives.
+/// If a receive has too little memory for its message, the receiver gets only the length and the tally of the message.
+/// In the next round, the receive has enough memory, and the message arrives.
 inline void messages_without_room_are_dropped(bench& b) {
   b.start(2);
   std::vector<route> routes = kinds_of_route(9000);
@@ -153,8 +153,8 @@ inline parcel parcel_of(std::size_t route, round_no round, std::uint64_t capacit
   return {std::min(sizes[seed % sizes.size()], capacity), seed, seed / 8 % 5 == 0};
 }
 
-/// Every rank sends to every other rank in every round. A rank starts the next round at once although other ranks lag,
-/// so it can be one round ahead of other ranks. Two landing slots per edge must be enough for that.
+/// Every rank sends to every other rank in every round. A rank starts the next round without waiting for other ranks,
+/// so it can be one round ahead of them. Two landing slots per edge must be enough.
 ///
 /// Edges with tag 1 carry no message in some rounds.
 inline void rounds_run_back_to_back(bench& b, std::uint32_t tags) {
@@ -216,7 +216,7 @@ inline void rounds_run_back_to_back(bench& b, std::uint32_t tags) {
 inline void rounds_run_back_to_back(bench& b) { rounds_run_back_to_back(b, 1); }
 inline void rounds_may_leave_edges_out(bench& b) { rounds_run_back_to_back(b, 2); }
 
-/// The sender sends as fast as its credits allow. The receiver is slow and delays its releases.
+/// The sender sends as fast as its credits allow. The receiver is slow, and releases payloads late.
 inline void credits_hold_back_a_fast_sender(bench& b, const route& kind) {
   constexpr round_no k_rounds = 100;
   b.connect({kind}, true);
@@ -284,7 +284,7 @@ inline void messages_of_one_edge_arrive_in_order(bench& b) {
   b.until(is_done, "100 messages in order");
 }
 
-/// Twenty edges lead each way between one pair of ranks. Messages are sent in one order and received in another.
+/// Twenty edges connect a pair of ranks in each direction. Messages are sent in one order and received in another.
 inline void edges_between_one_pair_are_told_apart_by_tag(bench& b) {
   b.start(2);
   std::vector<route> routes;
@@ -439,7 +439,7 @@ inline void arming_again_replaces_the_round(bench& b) {
   await_wakes(b, 1);
 }
 
-/// Disarms the register either before the signal arrives, or after the arrival and before the poll.
+/// Disarms a register before its signal arrives, or between the arrival and the poll.
 inline void disarming_drops_the_completion(bench& b) {
   b.start(2);
   b.connect(k_signal);
@@ -545,7 +545,7 @@ inline void an_exchange_is_pending_while_a_record_is_missing(bench& b) {
   }
 }
 
-/// Fails unless the commit was given up on all ranks because of rank `late`. If the transport does not decide at once
+/// Fails unless the commit was given up on all ranks because of rank `late`. If give_up() does not take effect at once
 /// (settles_at_once), the commit may also succeed. In both cases, the next exchange must succeed, and the outcomes on
 /// all ranks must be equal.
 inline void demand_given_up(bench& b, rank late) {
@@ -565,7 +565,7 @@ inline void demand_given_up(bench& b, rank late) {
     if (b.has(r)) demand_records(b, r, static_cast<int>(verdicts[static_cast<std::size_t>(r)]));
 }
 
-/// If a rank gives up a commit, the commit fails on all ranks, unless the commit has already succeeded on a rank.
+/// A commit that one rank gives up fails on all ranks, unless it has already succeeded on some rank.
 inline void a_commit_is_settled_once(bench& b) {
   b.start(3);
   for (int k = 0; k < 9; ++k) {
@@ -589,8 +589,8 @@ inline void a_commit_is_settled_once(bench& b) {
   }
 }
 
-/// Some ranks form a world, in another order than in the home world (the world of all ranks). After they have left the
-/// new world, the home world still works.
+/// Some ranks form a world. In this world they have another order than in the home world (the world of all ranks).
+/// After they have left the new world, the home world still works.
 inline void worlds_of_some_ranks_exchange(bench& b) {
   b.start(3);
   for (std::uint64_t k = 0; k < 3; ++k) {
@@ -605,8 +605,8 @@ inline void worlds_of_some_ranks_exchange(bench& b) {
   }
 }
 
-/// Some ranks form a world by a key, without an exchange in the home world. An offer must not match an offer with
-/// another key, or an offer that was withdrawn.
+/// Some ranks form a world without an exchange in the home world: they find each other by a key. An offer must not
+/// match an offer with another key, or an offer that was withdrawn.
 inline void members_meet_by_a_key(bench& b) {
   b.start(3);
   const std::vector<rank> those{2, 0};
@@ -752,7 +752,7 @@ inline void a_closed_peer_is_found_where_something_waits_for_it(bench& b) {
   b.fence();
   if (b.has(1)) b.at(1).close();
   b.fence();
-  if (sent_at_once) receive();  // a message that was sent before the close is not lost
+  if (sent_at_once) receive();  // a message that was sent before the close must arrive after the close
   if (!b.has(0)) return;
   b.post_receive(1, 1);
   demand(b.at(0).liveness().find_dead_peer() == k_no_rank, "a peer is reported dead although no op waits for it");
@@ -766,7 +766,7 @@ inline void a_message_rings_a_bell_that_somebody_sleeps_on(bench& b) {
   b.connect({{.capacity = 8}, {.tag = 1, .signal = true}});
   const auto rings = [&](doorbell::side side, round_no round, bool must_ring) {
     const std::uint32_t epoch = b.has(1) ? b.at(1).bell().word[side].load() : 0;
-    b.fence_without_polls();  // rank 1 sleeps from here on
+    b.fence_without_polls();  // rank 1 is asleep until it is woken below
     b.post_send(0, round, {8, round});
     b.signal(1, round);
     if (b.has(0)) b.at(0).flush();
@@ -790,7 +790,7 @@ inline void a_message_rings_a_bell_that_somebody_sleeps_on(bench& b) {
       bell.wanted = round % 4 == 2 ? 1 : 0;
     }
     const doorbell::side side = round % 4 == 2 ? doorbell::auxiliary : doorbell::waiter;
-    if (b.has(1)) b.poll(1, 0);  // a thread polls once more after it has announced its sleep (doorbell.h)
+    if (b.has(1)) b.poll(1, 0);  // a thread that has announced its sleep polls once more before it sleeps (doorbell.h)
     const bool must_ring = round % 4 == 1 || round % 4 == 2;
     const bool rang = rings(side, round, must_ring);
     demand(!b.has(1) || rang == must_ring, must_ring ? "a bell did not ring" : "a bell rang although no thread sleeps");
@@ -822,7 +822,7 @@ inline void a_cancellation_reaches_every_rank_once(bench& b) {
              " hears that rank ", reason.who, " has given up instance ", instance);
     }
     b.fence();
-    b.cancel((canceller + 1) % 3);  // after the first cancellation, so without effect
+    b.cancel((canceller + 1) % 3);  // has no effect, because another rank was the first to cancel
     b.settle();
     for (rank r = 0; r < 3; ++r)
       if (b.has(r)) demand(!b.at(r).take_cancellation(), "rank ", r, " hears of a cancellation twice");
@@ -857,8 +857,8 @@ inline void what_was_abandoned_is_not_written(bench& b) {
   }
 }
 
-/// Payloads that are read in place stay unchanged until the reader releases or abandons them. If check_readers returns
-/// OK, no rank reads the payloads of the sender, so the sender may overwrite them.
+/// A payload that a receiver reads in place must stay unchanged until the receiver releases or abandons it. If
+/// check_readers() returns OK, no rank reads the sender's payloads, so the sender may overwrite them.
 inline void a_reader_is_waited_for(bench& b) {
   constexpr std::uint64_t k_bytes = 100'000;
   b.start(2);
@@ -913,8 +913,8 @@ inline void what_was_given_up_is_not_read(bench& b) {
   }
 }
 
-/// A rank closes its memory to readers. A peer that receives afterwards must get either the payload that was sent, or
-/// no message and the reason.
+/// A rank closes its memory to readers. A peer that posts a receive afterwards must get either the payload that was
+/// sent, or a cancellation with the reason.
 inline void what_was_closed_is_not_read(bench& b) {
   constexpr std::uint64_t k_bytes = 100'000;
   constexpr end_reason k_reason{1, status::peer};
@@ -993,7 +993,7 @@ inline constexpr question k_questions[]{
 };
 
 /// Runs a question. Returns the fault that the question has found in the transport, or an empty string. An endpoint
-/// whose health() is bad is a fault, too.
+/// whose health() is not OK is a fault, too.
 inline std::string ask(const question& what, exam_world& world) {
   bench b(world);
   try {

@@ -1,9 +1,9 @@
 // The tools of the conformance tests in endpoint_exam.h: a world of endpoints, routes between the endpoints, and
-// parcels (messages) whose contents both ends can compute. A test that finds a fault throws a complaint.
+// parcels. A parcel is a message whose content both ends can compute. A test that finds a fault throws a complaint.
 //
-// If this process has all ranks, one thread drives them. Otherwise several processes have some ranks each, and all of
-// them run the same tests. Each process then skips the operations of ranks in other processes, and fence() keeps the
-// processes in step. A wait that takes longer than exam_world::patience() throws a complaint.
+// If one process has all ranks, a single thread drives them. If the ranks are spread over several processes, all
+// processes run the same tests. Each process then skips the operations of ranks in other processes, and fence() keeps
+// the processes in step. A wait that takes longer than exam_world::patience() throws a complaint.
 #pragma once
 
 #include <algorithm>
@@ -67,7 +67,7 @@ void demand(bool holds, const Parts&... parts) {
   if (!holds) throw complaint{(in_words(parts) + ...)};
 }
 
-/// A one-way connection between two ranks, with one edge end on each rank. Routes with the same number in `source` have
+/// A one-way connection between two ranks, with one edge end on each rank. Routes with the same value of `source` have
 /// the same source memory.
 struct route {
   rank from = 0;
@@ -232,7 +232,7 @@ class bench {
     world_.enter_fence();
     until([&] { return world_.is_fence_open(); }, "the other processes");
   }
-  /// As fence(), but polls no endpoint.
+  /// Like fence(), but polls no endpoint.
   void fence_without_polls() {
     world_.enter_fence();
     const auto limit = std::chrono::steady_clock::now() + world_.patience();
@@ -248,8 +248,8 @@ class bench {
   struct world_state {
     explicit world_state(std::size_t ranks) : boards(ranks) {}
     std::vector<rank> members;
-    std::vector<std::unique_ptr<board>> boards;  ///< boards of the members in this process, by home rank; null for
-                                                 ///< other ranks
+    std::vector<std::unique_ptr<board>> boards;  ///< boards of the members in this process, indexed by home rank; null
+                                                 ///< for other ranks
   };
 
   static constexpr std::size_t k_margin = 64;
@@ -273,7 +273,8 @@ class bench {
   std::byte* target_of(route_state& it) const { return it.target.data() + k_margin; }
   static bool is_untouched(const std::byte* from, const std::byte* to) {
     return *from == std::byte{k_untouched} &&
-           std::memcmp(from, from + 1, static_cast<std::size_t>(to - from - 1)) == 0;  // all bytes are equal
+           std::memcmp(from, from + 1, static_cast<std::size_t>(to - from - 1)) == 0;  // checks that all bytes are
+                                                                                       // equal
   }
   void mark_sent(route_state& it);
   void note(rank of, const completion& news);
@@ -285,8 +286,8 @@ class bench {
   std::vector<endpoint*> ends_;
   std::vector<world_state> worlds_;
   std::vector<route_state> routes_;
-  std::vector<member_address> shown_;      ///< addresses to be posted by the ranks of this process, by home rank
-  std::vector<member_address> addresses_;  ///< addresses from the latest gather, by member
+  std::vector<member_address> shown_;      ///< addresses that the ranks of this process post, indexed by home rank
+  std::vector<member_address> addresses_;  ///< addresses that the latest gather has returned, indexed by member
   std::uint32_t instances_ = 0;
   std::uint64_t exchanges_ = 0;
   std::uint64_t dice_ = 0;
@@ -338,7 +339,7 @@ inline std::size_t bench::poll(rank of, std::size_t width) {
   return found;
 }
 
-// The cookie of an edge is twice the index of the route, plus one at the sending end.
+// The cookie of an edge end is twice the index of the route, plus one at the sending end.
 inline void bench::note(rank of, const completion& news) {
   const std::size_t index = news.cookie / 2;
   const bool outgoing = news.cookie % 2 == 1;
@@ -530,8 +531,8 @@ inline void bench::post_send(std::size_t index, round_no round, const parcel& wh
   if (at(it.path.from).send(it.out, round, letter)) mark_sent(it);
 }
 
-// The source may change as soon as the send has completed. So this function overwrites the source, to detect later
-// reads.
+// The source may change as soon as the send has completed. Therefore this function overwrites the source, which reveals
+// later reads.
 inline void bench::mark_sent(route_state& it) {
   it.sent = true;
   std::memset(it.source, 0x5a, it.bytes);

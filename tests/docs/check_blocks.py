@@ -47,7 +47,7 @@ VARIES = re.compile(r"^ *<!-- varies: (.+) -->$")
 VARIATION = re.compile(r'"([^"]+)"|(decimals|numbers)')
 INTEGER = r"[-+]?\d+"
 DECIMAL = r"[-+]?\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+)"
-WHOLE_WORD = r"(?<![\w.])(?:{})(?!\w|\.\d)"  # whole words: no part of 0.1.0, f32 or 12 matches
+WHOLE_WORD = r"(?<![\w.])(?:{})(?!\w|\.\d)"  # matches only whole words: no part of 0.1.0, f32 or 12
 LIMIT = 400  # time limit of a block, in seconds
 HEADERS = ("bindings/c/*.h", "bindings/cpp/*.hpp")
 
@@ -58,7 +58,7 @@ class Block(NamedTuple):
     text: str
     what: str  # kind of the block: run, printed by, file, not run, unended, or "" (no comment)
     detail: str
-    follows: bool  # no text stands between the previous block and this block
+    follows: bool  # whether no text stands between the previous block and this block
     varies: str  # the list of the `varies` comment, or ""
 
 
@@ -126,7 +126,7 @@ def as_pattern(line: str, varies: str) -> re.Pattern:
         pattern += re.escape(line[at : found.start()]) + others_like(found[0])
         at = found.end()
     pattern += re.escape(line[at:])
-    if varies:  # numbers of another width move the columns
+    if varies:  # numbers with other widths move the columns
         pattern = re.sub(r"(\\ )+", r" +", pattern)
         pattern = re.sub(r"^ \+", r" *", pattern)
     return re.compile(pattern + r"\Z")

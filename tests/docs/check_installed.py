@@ -1,7 +1,8 @@
 """check_installed.py PREFIX DOCDIR: checks that the documents of an installed tree are complete.
 
-The output of `lsched doctor`, the man pages (all help texts) and the headers name pages, such as docs/start.md. Each of
-these pages must be in DOCDIR (relative to PREFIX). Each link of an installed page must lead to an installed file.
+The output of `lsched doctor`, the man pages (all help texts) and the headers refer to pages, such as docs/start.md.
+Each of these pages must be in DOCDIR (relative to PREFIX). Each link of an installed page must lead to an installed
+file.
 """
 
 import pathlib
@@ -16,7 +17,8 @@ FENCED = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)  # blocks of 
 
 
 def texts_that_name_pages(prefix: pathlib.Path) -> dict[str, str]:
-    texts = {str(file.relative_to(prefix)): file.read_text(encoding="utf-8").replace("\\-", "-")  # man pages escape -
+    texts = {str(file.relative_to(prefix)): file.read_text(encoding="utf-8").replace("\\-", "-")  # in man pages, each -
+                                                                                                  # is escaped
              for pattern in NAMERS for file in sorted(prefix.glob(pattern))}
     command = prefix / "bin/lsched"
     if command.exists():
