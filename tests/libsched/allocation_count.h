@@ -1,5 +1,5 @@
-// Counts the allocations of this test program, and makes allocations fail. engine_test.cc replaces operator new and
-// operator delete.
+// Counts the allocations of this test program, and makes allocations fail. For this purpose, engine_test.cc replaces
+// operator new and operator delete.
 #pragma once
 
 #include <cstdint>

@@ -68,8 +68,8 @@ TEST(buffer_swap, is_refused_where_a_reader_may_come_after_the_place_is_written_
   EXPECT_TRUE(buffer_swaps_of(*ordered)[computing(*ordered, 1)].of_a);
 }
 
-// A value is copied from a to b and from b to c. If swaps replace both copies, c gets the memory of a. Then c is
-// written again. Unless deps order the two ops, this write can happen before the last read of a.
+// A value is copied from a to b and from b to c. If swaps replace both copies, c gets the memory of a. A later op
+// writes c. Unless a dep prevents it, this write can happen before the last read of a.
 TEST(buffer_swap, is_followed_through_all_that_took_over_the_same_place) {
   const auto row = [](bool is_ordered) {
     builder to({0, 2});
@@ -107,7 +107,8 @@ TEST(buffer_swap, is_refused_to_parts_and_of_outputs) {
   for (const buffer_swap& it : buffer_swaps_of(*program)) EXPECT_EQ(it, buffer_swap{});
 }
 
-/// A swap replaces a copy by an exchange of memory. Without swaps, rounds with few contributors make needless copies.
+/// If one operand of a sum is null, the sum is a copy, which a swap of memory can replace. Without swaps, rounds with
+/// few contributors make needless copies.
 TEST(buffer_swap, is_allowed_to_all_whole_vectors_of_partial_allreduces) {
   for (const rank size : {3, 5, 8, 16, 33})
     for (const auto generate : {partial_allreduce, partial_allreduce_tree})

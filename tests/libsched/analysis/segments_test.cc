@@ -30,8 +30,8 @@ TEST(segments, end_where_any_region_begins_or_ends) {
   const op_id middle = to.copy({in, 0}, {out, 2}, of(5), {high});
   const schedule_ptr program = *to.compile();
   const segment_map segments(*program);
-  EXPECT_EQ(segments.of_buffer(in), (segment_range{0, 3}));   // 0 … 4 … 5 … 10
-  EXPECT_EQ(segments.of_buffer(out), (segment_range{3, 7}));  // 0 … 2 … 4 … 7 … 10
+  EXPECT_EQ(segments.of_buffer(in), (segment_range{0, 3}));   // boundaries: 0, 4, 5, 10
+  EXPECT_EQ(segments.of_buffer(out), (segment_range{3, 7}));  // boundaries: 0, 2, 4, 7, 10
   EXPECT_EQ(segments.count(), 7u);
   EXPECT_EQ(segments.of(low).a, (segment_range{0, 1}));
   EXPECT_EQ(segments.of(low).c, (segment_range{3, 5}));

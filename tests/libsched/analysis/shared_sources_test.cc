@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t k_count = 20'000;
 constexpr std::uint64_t k_all = k_count;
 
-/// Returns the numbers that the analysis has given to the sends, in the order of the ops. Sends with the same number
+/// Returns the group ids that the analysis has assigned to the sends, in the order of the ops. Sends with the same id
 /// share a copy of their source.
 std::vector<std::uint32_t> numbers_of(const schedule& program) {
   std::vector<std::uint32_t> numbers;

@@ -1,5 +1,5 @@
-// Tests of commits that this rank gives up, over a board that decides only some time later, like the boards of several
-// hosts.
+// Tests of commits that this rank gives up. As with several hosts, the board decides the commit only some time after
+// give_up().
 #include "libsched/commit/commit_queue.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::lockstep_world;
 
-/// A board of a world with one rank, which decides each exchange in the n-th call of gather() after give_up().
+/// The board of a world with one rank. It decides an exchange in the n-th call of gather() after give_up().
 class late_board final : public board {
  public:
   late_board(status decision, int calls) : decision_(decision), left_(calls) {}

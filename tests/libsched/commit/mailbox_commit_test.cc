@@ -1,5 +1,5 @@
-// Tests of mailboxes of two ranks over the transport net, while one rank leaves or gives up in the middle of a long
-// message.
+// Tests of the mailboxes of two ranks over the transport net. One rank leaves or gives up while a long message is in
+// flight.
 #include "libsched/commit/mailbox_commit.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ class half_a_message {
   std::array<std::unique_ptr<net_rank>, 2> ranks;
 };
 
-// The sender needs the receiver only until the kernel has taken the message. Then the sender leaves the world.
+// The sender waits for the receiver only until the kernel has accepted the whole message, and then leaves the world.
 TEST(mailbox, a_message_of_a_member_that_has_left_arrives_after_its_departure_was_noticed) {
   half_a_message it;
   for (int turns = 0; !it.sent.progress.has_ended(); ++turns) {

@@ -1,7 +1,7 @@
 // Tests of partial schedules on the engine, with all ranks in one thread: the start of rounds, captures, reports, and
 // ranks that leave. The oracle keeps the offers (contributions) of each rank in a queue. Each report contains the
-// number of this rank's offers that the result includes, and these are always the oldest offers. So the oracle can
-// compute each result exactly.
+// number of this rank's offers that the result includes, and these are always the oldest offers. Therefore the oracle
+// can compute each result exactly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -104,7 +104,7 @@ class partial_bench {
     return calls;
   }
 
-  /// Makes calls, offers and steps in random order until the round has ended on all ranks. One in `one_in` callers
+  /// Makes calls, offers and steps in random order until the round has ended on all ranks. One of `one_in` callers
   /// makes no offer. Sometimes a rank makes an offer without a call.
   void run_round(round_no round, std::uint64_t one_in = 4) {
     const std::vector<bool> calls = draw_callers(round);
@@ -115,7 +115,7 @@ class partial_bench {
       if (calls[static_cast<std::size_t>(r)]) call(r, round);
       for (std::uint64_t steps = world.draw_below(2 * static_cast<std::uint64_t>(size())); steps > 0; --steps)
         world.step();
-      if (is_here && world.draw_below(8) == 0) offer(r);  // an offer after the capture is for the next round
+      if (is_here && world.draw_below(8) == 0) offer(r);  // after the capture, for the next round
     }
     run_until_round(round);
   }
@@ -220,8 +220,8 @@ class partial_bench {
   std::vector<std::deque<vector_of_integers>> pending_;
 };
 
-/// Returns one activation for each policy except `deadline`. Numbers in the policies are in the middle of the possible
-/// range.
+/// Returns one activation for each policy except `deadline`. A policy with a parameter has a value in the middle of the
+/// possible range.
 std::vector<activation> activations_for(rank size, std::uint64_t seed) {
   const auto ranks = static_cast<std::uint32_t>(size);
   return {{.policy = activation_policy::full},
@@ -296,7 +296,7 @@ TEST(partial, a_count_of_zero_works_like_any_other) {
     }
 }
 
-/// In the tree algorithm, the buffer goes to the root first. This needs additional messages.
+/// In the tree algorithm, the contributor first sends its buffer towards the root, which needs additional messages.
 TEST(partial, one_active_rank_of_32_moves_one_buffer_to_each_other_rank_and_hardly_more) {
   constexpr std::uint64_t count = 1000;
   for (rank run = 0; run < 14; ++run) {
@@ -372,7 +372,7 @@ TEST(partial, a_round_waits_for_as_many_candidates_as_it_takes) {
     }
 }
 
-/// If fewer ranks remain than the policy needs, the round starts exactly when all remaining ranks have called.
+/// If fewer ranks remain than the policy needs, the round starts when all remaining ranks have called, and not before.
 TEST(partial, who_has_left_is_replaced_where_too_few_stay) {
   for (const char* words : {"quorum(4)", "all_of(4)", "quorum(5)", "quorum(4)+every(4)"})
     for (rank stay = 1; stay < 5; ++stay) {
@@ -420,7 +420,7 @@ TEST(partial, a_call_that_comes_early_starts_its_round_when_that_opens) {
     ASSERT_TRUE(bench.run_until_round(3));
     bench.world.settle();
     for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).finished, 3u);
-    bench.call(0, 2);  // round 2 is over
+    bench.call(0, 2);  // round 2 has ended before this call
     bench.world.settle();
     for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).finished, 3u);
   }
@@ -476,7 +476,7 @@ TEST(partial_counts, tell_who_was_in_time_who_late_and_what_null_has_saved) {
     EXPECT_EQ(values_in(figures_of(r).completion_ns), 2u);
   }
   const std::uint64_t nulls_before = figures_of(2).nulls_sent, messages_before = figures_of(2).messages_sent;
-  bench.call(2, 3);  // a call without an offer, which also counts for rounds 1 and 2
+  bench.call(2, 3);  // this call has no offer; it counts also as a late call for rounds 1 and 2
   ASSERT_TRUE(bench.run_until_round(3));
   bench.world.settle();
   struct expected {
@@ -560,8 +560,7 @@ TEST(partial_counts, who_has_left_does_not_call) {
 
 // --- results that are not collected in time ------------------------------------------------------------------
 
-// Rank 0 collects the result of every round, so that the test knows all results. The other ranks collect only
-// sometimes.
+// Rank 0 collects the result of every round, so that the test knows all results. The other ranks skip some collects.
 TEST(partial, a_late_collect_delivers_the_newest_result_or_the_sum_of_all) {
   for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate})
     for (const rank size : {2, 3, 5, 8})
@@ -707,8 +706,8 @@ TEST(partial_leave, what_was_offered_before_leaving_is_still_sent) {
     }
 }
 
-// Rounds continue at the pace of the ranks that stay. A rank that has left counts as a caller of every round, but its
-// calls start no round.
+// Rounds continue at the pace of the ranks that stay. A rank that has left counts as a caller of every round, but never
+// starts a round.
 TEST(partial_leave, a_rank_that_has_left_serves_the_others_and_starts_no_rounds_of_its_own) {
   for (const rank size : {2, 3, 5, 8})
     for (const activation& starts : activations_for(size, 7))
@@ -806,8 +805,8 @@ TEST(partial, another_schedule_may_come_after_one_has_gone) {
   }
 }
 
-// A copy may be replaced by a swap of memory. The memory of an output must not be swapped, because the result is
-// published in this memory.
+// A copy may be replaced by a swap of memory. An output must keep its memory, because the result is published in this
+// memory.
 TEST(partial, a_result_that_is_used_again_is_not_lost) {
   lockstep_world world(1, 3);
   builder to({0, 1}, "again");

@@ -177,9 +177,8 @@ void check_integers(lockstep_world& world, std::uint64_t count, int rounds, bool
   world.remove(bench.its);
 }
 
-// All ranks must have the same bits as rank 0. The error must be within a bound that holds for any order of additions:
-// P - 1 roundings. Each rounding error is at most half a unit in the last place of a number below the sum of
-// magnitudes.
+// All ranks must have the same bits as rank 0. The error must be within a bound that holds for any order of additions.
+// There are P - 1 roundings, each with an error of at most half a unit in the last place of the sum of magnitudes.
 template <class T>
 void check_floats(lockstep_world& world, std::uint64_t count, dtype type) {
   allreduce_bench<T> bench(world, {count, type, kernel::sum, false});
@@ -288,7 +287,7 @@ std::int64_t combine(kernel what, std::int64_t x, std::int64_t y) {
   }
 }
 
-// The values are so small that every type represents every intermediate result exactly. So the order of the operations
+// The values are so small that every type represents every intermediate result exactly, so the order of the operations
 // does not matter.
 void check_reduction(lockstep_world& world, kernel what, dtype type, bool in_place) {
   constexpr std::uint64_t count = 19;
@@ -377,7 +376,8 @@ TEST(engine, a_running_schedule_is_neither_rebound_nor_removed) {
   allreduce_bench<std::int64_t> bench(world, {5, dtype::i64, kernel::sum, false});
   ASSERT_TRUE(bench.is_committed());
   lockstep_world::start(world.at(0), *bench.its[0]);
-  EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);  // the round is called, but has not begun
+  EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);  // the application has called, but the
+                                                                               // engine has not begun the round
   world.settle();
   EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);
   EXPECT_EQ(world.at(0).remove(*bench.its[0]), status::busy);
@@ -476,7 +476,8 @@ TEST(engine, an_op_fires_on_exactly_the_token_it_needs) {
         lockstep_world::start(world.at(static_cast<rank>(need)), *its[need]);
         ASSERT_TRUE(world.run_until([&] { return its[1]->finished == round; }));
         world.settle();
-        EXPECT_EQ(its[0]->finished, need == 4 ? round : round - 1);  // the round waits for fired receives
+        EXPECT_EQ(its[0]->finished, need == 4 ? round : round - 1);  // rank 0's round ends only after all receives that
+                                                                     // have fired
         for (rank r = static_cast<rank>(need) + 1; r < 5; ++r) lockstep_world::start(world.at(r), *its[index(r)]);
         ASSERT_TRUE(
             world.run_until([&] { return std::ranges::all_of(its, [&](auto* it) { return it->finished == round; }); }));
@@ -636,8 +637,8 @@ TEST(engine, packed_lists_of_any_length_are_gathered) {
         ASSERT_TRUE(bench.world.run_round(bench.its));
         bench.expect_gathered(lengths, round);
         for (rank r = 0; r < size; ++r) after += bench.world.at(r).counters().messages_sent;
-        // Every rank sends the length of its list and, unless it is empty, the list to all peers. In odd rounds it also
-        // sends all lengths to its neighbour.
+        // Every rank sends the length of its list to all peers, and the list itself unless the list is empty. In odd
+        // rounds it also sends all lengths to its neighbour.
         const auto peers = index(size) - 1;
         const auto filled = static_cast<std::uint64_t>(std::ranges::count_if(lengths, [](auto it) { return it != 0; }));
         EXPECT_EQ(after - before, (index(size) + filled) * peers + (size > 1 && round % 2 == 1 ? index(size) : 0));
@@ -711,11 +712,11 @@ TEST(engine, a_sender_far_ahead_is_held_back_by_credits_and_overwrites_nothing) 
         return std::ranges::all_of(its, [&](auto* it) { return it->finished == rounds; });
       };
       ASSERT_TRUE(world.run_until(is_done));
-      // Two messages may be unconsumed. The second rank may have consumed another message in a round that it cannot
-      // finish yet, because its own send waits for a credit.
+      // The credits allow two messages that rank 1 has not consumed. With more ranks, rank 1 may also have consumed a
+      // message in a round that it cannot finish, because its own send waits for a credit.
       EXPECT_LE(farthest, size == 2 ? 2u : 3u);
       if (size == 2) {
-        EXPECT_GE(farthest, 1u);  // the sender was ahead of the slow receiver
+        EXPECT_GE(farthest, 1u);  // rank 0 was ahead of the slow receiver
       }
       world.settle();
       world.remove(its);
@@ -855,8 +856,8 @@ TEST(engine_commit, ranks_that_combine_different_dtypes_all_learn_both_sides) {
     }
 }
 
-/// The kernels of the ranks' reductions differ: some ranks have none, some have one, and some have several. This may be
-/// intended, so the commit succeeds.
+/// The kernels of the ranks' reductions differ: some ranks have none, some have one, and some have several. This
+/// difference may be intended, so the commit succeeds.
 TEST(engine_commit, a_rank_with_no_reduction_or_several_goes_with_any) {
   for (const rank size : {2, 3, 5}) {
     lockstep_world world(size, 41);
@@ -963,7 +964,8 @@ TEST(engine, a_wait_is_described_by_schedule_round_ops_and_ranks) {
 
 // --- allocation ----------------------------------------------------------------------------------------------
 
-/// Steps the ranks in turn until `is_done`. Returns the number of allocations by the engines and the transport.
+/// Steps the ranks in turn until is_done() returns true. Returns the number of allocations by the engines and the
+/// transport.
 std::uint64_t allocations_until(lockstep_world& world, const std::function<bool()>& is_done) {
   std::uint64_t allocations = 0;
   for (int turn = 0; !is_done(); ++turn) {

@@ -1,5 +1,5 @@
-// Tests of rounds that begin only when a stream has reached a point (a gate): the order of rounds, their data, and
-// rounds that end early.
+// Tests of gates. A gate lets a round begin only when a stream has reached a certain point. The tests cover the order
+// of rounds, their data, and rounds that end early.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,13 +20,13 @@ using integers = std::vector<std::int64_t>;
 
 std::byte* bytes_of(integers& from) { return reinterpret_cast<std::byte*>(from.data()); }
 
-/// Returns element i of the input of rank r, for allreduce number `which`.
+/// Returns element i of the input of rank r, in the allreduce with index `which`.
 std::int64_t number(std::uint64_t which, rank r, round_no round, std::size_t i) {
   return static_cast<std::int64_t>(mix(mix(which) ^ mix(static_cast<std::uint64_t>(r) << 32 | round) ^ i) % 100'000);
 }
 
 /// One rank of an allreduce, with a stream. Each round has three entries in the stream: write the input, wait for the
-/// round, and check the output. ask() requests the round at a point between the first and the second entry.
+/// round, and check the output. ask() requests the round and sets its gate between the first and the second entry.
 class part {
  public:
   part(std::uint64_t which, rank self, rank ranks, std::size_t count)
@@ -200,7 +200,7 @@ TEST(gate, a_waiting_round_says_what_it_waits_for_and_keeps_its_instance) {
   part& one = all.of(0, 0);
   all.world.settle();
   EXPECT_FALSE(all.world.at(0).is_listening());
-  EXPECT_FALSE(all.world.at(0).has_only_called_rounds());  // rounds of streams have no caller
+  EXPECT_FALSE(all.world.at(0).has_only_called_rounds());  // a stream's round has no caller that waits for it
   one.ask(all.world.at(0));
   all.world.settle();
   EXPECT_TRUE(all.world.at(0).is_listening());

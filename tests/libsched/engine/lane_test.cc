@@ -79,7 +79,7 @@ TEST(lane, results_are_right_whatever_it_takes_and_whenever_it_ends) {
   EXPECT_GT(refused, 100u);
 }
 
-/// A world in which every rank has started a round. The lanes end no job, so the ranks wait.
+/// A world in which every rank has started a round. The lanes hold all jobs, so the ranks wait.
 struct held_world {
   explicit held_world(rank size)
       : owned(std::make_unique<lockstep_world>(size, 11, inproc_options{}, lanes::all)),
@@ -91,7 +91,7 @@ struct held_world {
     }
     for (int n = 0; n < 20 && busy().empty(); ++n) world.settle();
   }
-  ~held_world() { owned.reset(); }  // before `bench`, because jobs may write to its buffers
+  ~held_world() { owned.reset(); }  // ends before `bench`, because jobs may write to the buffers of `bench`
 
   /// Returns the ranks with a job in flight.
   std::vector<rank> busy() {
@@ -154,7 +154,7 @@ TEST(lane, a_failure_is_told_when_the_lane_has_let_go_of_the_memory) {
 TEST(lane, an_engine_that_ends_waits_for_its_jobs) {
   held_world held(3);
   ASSERT_FALSE(held.busy().empty());
-  held.owned.reset();  // the fake lane fails the test if a job remains
+  held.owned.reset();  // the destructor of the fake lane fails the test if a job remains
 }
 
 void add(const void* a, const void* b, void* c, std::uint64_t count, void* calls) {

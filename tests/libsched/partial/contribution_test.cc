@@ -83,7 +83,7 @@ TEST(contribution, offers_merge_until_they_are_captured) {
   for (std::uint64_t n : {1u, 2u, 3u}) {
     values gradient = gradient_of(n);
     it.place.offer(bytes_of(gradient));
-    gradient.fill(0);  // the caller may reuse the memory
+    gradient.fill(0);  // the caller may reuse its memory after the offer
   }
   const auto captured = it.place.capture().buffer;
   ASSERT_TRUE(captured.has_value());
@@ -321,7 +321,7 @@ TEST(delivery, the_newest_result_stays_as_it_was_made_until_the_next_is) {
       values result{};
       if (round % 3 == 0) (void)it.place.collect(bytes_of(result));
       if (round % 5 == 0) (void)it.place.borrow();
-      std::memset(it.place.writing(), 0xee, sizeof result);  // the next round is in flight
+      std::memset(it.place.writing(), 0xee, sizeof result);  // simulates the next round, which writes to another buffer
       const delivery::slot newest = it.place.newest();
       EXPECT_EQ(newest.what.to, round);
       if (round % 7 == 0) {
@@ -427,7 +427,8 @@ TEST(delivery, the_latest_result_is_whole_while_collects_race_publications) {
     const auto got = it.place.collect(bytes_of(result));
     if (!got) return false;
     last = got->to;
-    const round_no of = got->to % 7 == 0 ? got->to - 1 : got->to;  // the last round whose result is not null
+    const round_no of = got->to % 7 == 0 ? got->to - 1 : got->to;  // every seventh result is null, so this is the last
+                                                                   // round with a result
     if (got->null ? got->from + 1 != got->to || got->to % 7 != 0 : result != gradient_of(of))
       ADD_FAILURE() << "round " << got->to;
     return true;

@@ -1,5 +1,5 @@
-// Tests of the statistics of partial rounds, with a clock that the test controls. Also tests of the times of calls,
-// with two racing threads.
+// Tests of the statistics of partial rounds, with a clock that the test controls. Other tests check the recorded times
+// of calls, with two racing threads.
 #include "libsched/partial/partial_stats.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST(call_times, have_a_median_of_the_time_between_two_once_there_are_enough) {
   EXPECT_EQ(it.median_between(), 5u) << "40 of the last 64 times";
 }
 
-// A call after a long skip overwrites all times while another thread reads them.
+// A call that skips many rounds overwrites all recorded times. Meanwhile another thread reads the times.
 TEST(call_times, have_a_median_while_a_call_replaces_all_of_them) {
   const int calls = testing::sampled() ? 20'000 : 200'000;
   call_times it;
@@ -141,16 +141,16 @@ struct stats_bench {
 TEST(partial_stats, calls_are_in_time_or_late_or_have_not_come) {
   stats_bench bench(4);
   bench.it.calls.note(1, 100);
-  bench.round(104, 110);  // the call is 4 ns early
-  bench.round(120, 130);  // the call is 12 ns late
+  bench.round(104, 110);  // gate at 104, call at 100: 4 ns early
+  bench.round(120, 130);  // gate at 120, call at 132: 12 ns late
   bench.it.calls.note(2, 132);
-  bench.round(140, 150);  // the call is 60 ns late
-  bench.round(160, 170);  // the call is 41 ns late
+  bench.round(140, 150);  // gate at 140, call at 200: 60 ns late
+  bench.round(160, 170);  // gate at 160, call at 201: 41 ns late
   bench.it.calls.note(3, 200);
   bench.it.calls.note(4, 201);
   bench.it.calls.note(5, 202);
-  bench.round(202, 230);  // the call is 0 ns early
-  bench.round(240, 250);  // no call
+  bench.round(202, 230);  // gate at 202, call at 202: 0 ns early
+  bench.round(240, 250);  // has no call
   const partial_figures& seen = bench.it.figures();
   EXPECT_EQ(seen.rounds, 6u);
   EXPECT_EQ(seen.in_time, 2u);

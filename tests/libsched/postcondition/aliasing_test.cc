@@ -85,9 +85,10 @@ TEST(aliasing, says_where_buffers_lie) {
   EXPECT_EQ(at(aliasing({4}), 0), pair(0, 0));
   EXPECT_EQ(at(aliasing({4}), 1), pair(1, 0));
   EXPECT_EQ(at(aliasing({4}), 2), pair(1, 4));
-  EXPECT_EQ(at(aliasing({4}), 3), pair(3, 0));  // pairs without an offset begin at the same address
+  EXPECT_EQ(at(aliasing({4}), 3), pair(3, 0));  // without an offset, the two buffers of a pair begin at the same
+                                                // address
   EXPECT_EQ(at(aliasing({4}), 4), pair(3, 0));
-  EXPECT_EQ(at(aliasing({4}), 5), pair(5, 0));  // a buffer without a partner
+  EXPECT_EQ(at(aliasing({4}), 5), pair(5, 0));  // this buffer has no partner
   EXPECT_EQ(at(aliasing({-1}), 1), pair(1, 1));
   EXPECT_EQ(at(aliasing({-1}), 2), pair(1, 0));
   EXPECT_EQ(at(true, 2), pair(1, 0));
@@ -115,9 +116,9 @@ TEST(aliasing, one_buffer_lies_within_the_other) {
 // --- allgather: the input is a block of the output ---------------------------------------------------------
 
 struct gather_slip {
-  std::uint64_t by = 0;       ///< offset of received blocks from their correct place, in elements
-  bool copies = false;        ///< the rank's own block is copied, although the output already contains it
-  std::uint64_t shorter = 0;  ///< number of elements that are missing in the copy and the messages
+  std::uint64_t by = 0;       ///< number of elements by which received blocks are misplaced
+  bool copies = false;        ///< whether the rank copies its own block, although the output already contains it
+  std::uint64_t shorter = 0;  ///< number of elements by which the copy and the messages are too short
 };
 
 std::vector<schedule_ptr> allgather(rank size, gather_slip slip = {}) {
@@ -163,7 +164,7 @@ TEST(aliasing, an_input_that_is_a_block_of_the_output_needs_no_copy) {
 }
 
 TEST(aliasing, a_wrong_offset_is_caught) {
-  const verdicts together = judge(allgather(3), all_blocks(3), true);  // correct only for rank 0
+  const verdicts together = judge(allgather(3), all_blocks(3), true);  // an offset of 0 is correct only for rank 0
   expect_words(together.proof, "hazard: rank 1 op");
   EXPECT_NE(together.play, "");
   for (const std::int64_t wrong : {1, 3, 4}) {
@@ -171,7 +172,7 @@ TEST(aliasing, a_wrong_offset_is_caught) {
     EXPECT_NE(found.proof, "") << wrong;
     EXPECT_NE(found.play, "") << wrong;
   }
-  const auto alone = write_world(1, [](builder& to) {  // no other op can conflict
+  const auto alone = write_world(1, [](builder& to) {  // a world in which no other op can conflict
     to.input(dtype::i32, k_block);
     to.output(dtype::i32, 3 * k_block);
     to.nop();
@@ -188,7 +189,7 @@ TEST(aliasing, a_wrong_offset_is_caught) {
 
 TEST(aliasing, a_write_that_overlaps_by_one_element_is_caught) {
   const verdicts late = judge(allgather(3, {.by = 1, .shorter = 1}), {}, own_blocks(3));
-  expect_holds(late);  // each op writes one element, which is not the first of a block
+  expect_holds(late);  // each op writes one element, and never the first element of a block
   const auto world = write_world(2, [](builder& to) {
     const rank self = to.place().self, other = 1 - self;
     const buffer_id in = to.input(dtype::i32, k_block), out = to.output(dtype::i32, 2 * k_block + 1);
@@ -204,7 +205,8 @@ TEST(aliasing, a_write_that_overlaps_by_one_element_is_caught) {
 }
 
 TEST(aliasing, an_op_that_writes_to_a_part_of_what_it_reads_is_caught) {
-  expect_holds(judge(allgather(1, {.copies = true}), all_blocks(1), own_blocks(1)));  // source and target are equal
+  expect_holds(judge(allgather(1, {.copies = true}), all_blocks(1), own_blocks(1)));  // the source of the copy is its
+                                                                                      // target
   const auto world = write_world(1, [](builder& to) {
     const buffer_id in = to.input(dtype::i32, 3), out = to.output(dtype::i32, 3);
     to.copy({in, 0}, {out, 1}, k_all);
@@ -253,7 +255,8 @@ TEST(aliasing, an_output_that_is_a_block_of_the_input_needs_no_copy) {
                               .input_begin = static_cast<std::uint64_t>(r) * k_block,
                               .source = k_root});
   expect_holds(judge(world, promise, aliasing({0, -2, 0})));
-  expect_holds(judge(world, promise, aliasing({7, -2, 7})));  // ranks with one buffer ignore their offset
+  expect_holds(judge(world, promise, aliasing({7, -2, 7})));  // ranks 0 and 2 have only one buffer and ignore their
+                                                              // offsets
   for (const std::int64_t wrong : {0, -1, -3, -4}) {
     const verdicts found = judge(world, promise, aliasing({0, wrong, 0}));
     expect_words(found.proof,
@@ -264,8 +267,8 @@ TEST(aliasing, an_output_that_is_a_block_of_the_input_needs_no_copy) {
 
 // --- reduce_scatter: the output is the input's beginning ---------------------------------------------------
 
-/// Rank r sums block r of both inputs. If `waits` is set, the rank writes the sum only after it has sent the other
-/// block.
+/// Rank r writes the sum of block r of both inputs. If `waits` is set, the rank writes the sum only after its send of
+/// the other block has completed.
 std::vector<schedule_ptr> reduce_scatter(bool waits) {
   return write_world(2, [&](builder& to) {
     const auto self = static_cast<std::uint64_t>(to.place().self);
@@ -293,7 +296,7 @@ TEST(aliasing, only_what_overlaps_conflicts) {
   expect_holds(judge(reduce_scatter(true), promise, true));
   expect_holds(judge(reduce_scatter(false), promise, false));
   const verdicts hasty = judge(reduce_scatter(false), promise, true);
-  expect_words(hasty.proof, "hazard: rank 1 op");  // rank 0 does not write the block that it sends
+  expect_words(hasty.proof, "hazard: rank 1 op");  // only rank 1 overwrites the block that it sends
   expect_words(hasty.play, "uses memory that rank 1, op");
 }
 

@@ -19,7 +19,7 @@ TEST(weights, each_draw_is_another_and_the_process_keeps_its_own) {
   EXPECT_EQ(weight_of_leaf(the_weights(), 7), weight_of_leaf(the_weights(), 7));
 }
 
-/// The prime factors of the order of the group.
+/// The prime factors of the order of the multiplicative group modulo k_prime.
 constexpr std::array<std::uint64_t, 14> k_primes{2, 3, 3, 5, 5, 7, 11, 13, 31, 41, 61, 151, 331, 1321};
 
 /// A number x generates the group if x^(order / p) is not 1 for any prime factor p of the order.

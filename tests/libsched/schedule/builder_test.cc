@@ -1,4 +1,4 @@
-// Tests of the builder: ids, defaults, and the first error, which later errors do not replace.
+// Tests of the builder: ids, default values, and errors. Later errors do not replace the first error.
 #include "libsched/schedule/builder.h"
 
 #include <gtest/gtest.h>

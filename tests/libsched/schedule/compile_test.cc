@@ -379,7 +379,7 @@ TEST(compile, refuses_an_op_that_waits_for_itself) {
   EXPECT_TRUE(refuses(b, status::cycle, 0, "through its dep on op 0"));
 }
 
-// 0 -> 1 -> 2 -> 3 -> 1, and 3 -> 4. Op 4 depends on the cycle, but is not part of the cycle.
+// 0 -> 1 -> 2 -> 3 -> 1, and 3 -> 4. Op 4 depends on an op of the cycle, but is not part of the cycle.
 TEST(compile, names_an_op_on_the_cycle_not_one_behind_it) {
   bench b;
   const op_id zero = b.nop(), one = b.nop({zero}), two = b.nop({one}), three = b.nop({two});
@@ -483,8 +483,8 @@ struct random_graph {
     for (const auto& [before, after] : deps) build.dep(before, after);
     build.set_exit(hidden_order.back());
   }
-  /// Returns the expected order. Among the ops whose predecessors are all placed, the next op is the op that was
-  /// appended first.
+  /// Returns the expected order. Among the ops whose predecessors have all been placed, the op that was appended first
+  /// comes next.
   ids expected_order() const {
     ids placed;
     const auto is_placed = [&placed](op_id id) { return std::find(placed.begin(), placed.end(), id) != placed.end(); };
@@ -647,8 +647,8 @@ TEST(in_place, the_compute_may_read_a_part_of_it) {
   EXPECT_TRUE(stays(*land({.offset = 2, .count = 2})));
 }
 
-/// Returns a schedule in which `readers` computes read a payload one after the other. If `is_direct` is set, each
-/// compute has a dep on the receive; otherwise only the first compute has one.
+/// Returns a schedule in which `readers` compute ops read a payload one after the other. If `is_direct` is set, each of
+/// them has a dep on the receive. Otherwise only the first has such a dep.
 schedule_ptr land_for(std::size_t readers, bool is_direct) {
   bench b;
   const op_id in = b.recv(0, 0, {b.s, 0}, b.four);
@@ -855,7 +855,7 @@ schedule::parts small_parts() {
 using change = std::function<void(schedule::parts&)>;
 using parts = schedule::parts;
 
-/// Changes to the parts that affect execution. Each change modifies one part.
+/// Changes that affect execution. Each change modifies one part of the schedule.
 const std::map<std::string, change> k_changes{
     {"self", [](parts& p) { p.place.self = 0; }},
     {"size", [](parts& p) { p.place.size = 5; }},

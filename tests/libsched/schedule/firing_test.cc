@@ -21,11 +21,12 @@ using rule = bool (*)(token_count&, std::uint32_t need, round_no);
 
 struct graph {
   std::uint32_t size = 0;
-  std::array<op_set, k_most_ops> before{};  ///< predecessors of each op; all have lower numbers than the op
+  std::array<op_set, k_most_ops> before{};  ///< predecessors of each op; they have lower indices than the op
   std::array<std::uint32_t, k_most_ops> need{};
 };
 
-/// Visits all DAGs whose deps lead from lower to higher numbers. Any other DAG is one of these with renumbered ops.
+/// Visits all DAGs whose deps lead from lower to higher op indices. Every other DAG equals one of these after its ops
+/// are renumbered.
 void for_each_graph(graph& of, std::uint32_t next, const std::function<void(const graph&)>& visit) {
   if (next == of.size) return visit(of);
   for (op_set before = 0; before < op_set{1} << next; ++before) {
@@ -55,7 +56,7 @@ class explorer {
   std::uint64_t points() const { return points_; }
 
  private:
-  /// Completes op `id`. Compares the successors that fire with those that must fire according to the reference.
+  /// Completes op `id`. Checks that exactly those successors fire that must fire according to the reference.
   void complete(counters& count, op_set& completed, std::uint32_t id, round_no round) {
     const op_set fired_before = fired_after(in_, completed);
     completed |= op_set{1} << id;
@@ -82,7 +83,7 @@ class explorer {
     }
   }
 
-  /// Runs a whole round in which the op with the lowest number always completes first.
+  /// Runs a whole round. Among the ops that have fired, the op with the lowest index always completes first.
   void run_in_order(counters count, round_no round) {
     op_set completed = 0;
     while (const op_set running = fired_after(in_, completed) & ~completed)
@@ -130,7 +131,8 @@ TEST(firing, agrees_with_the_reference_on_every_dag_need_and_completion_order) {
   }
 }
 
-// Without a dep, two ops have the points {}, {0}, {0,1}, {1} and {1,0}. With a dep, they have {}, {0} and {0,1}.
+// A point is the list of completed ops, in the order of completion. Without a dep, two ops have the points {}, {0},
+// {0,1}, {1} and {1,0}. With a dep, they have the points {}, {0} and {0,1}.
 TEST(firing, the_explorer_visits_each_point_of_each_order) { EXPECT_EQ(examine(the_rule, 2).points, 8u); }
 
 // --- planted faults: rules that are wrong in one respect each ----------------------------------------------

@@ -21,11 +21,11 @@ enum : std::uint32_t { k_split, k_add, k_count, k_join };
 /// An allreduce that uses functions, and faults that a test can plant. Every rank splits its input into one part for
 /// each rank, adds up the parts that it receives, and joins the sums of all ranks.
 struct function_world {
-  bool sends_other_part = false;  ///< sends each rank the part of the next rank
+  bool sends_other_part = false;  ///< sends to each rank the part for the next rank
   bool forgets_first = false;     ///< drops the part of rank 0, and folds the part of rank 1 twice
-  bool turns_sums = false;        ///< joins the sums in another order
-  bool goes_by_own = false;       ///< the join depends on a number that is not equal on all ranks
-  bool is_ordered = true;         ///< deps order the functions
+  bool turns_sums = false;        ///< joins the sums in a wrong order
+  bool goes_by_own = false;       ///< the join depends on a value that differs between ranks
+  bool is_ordered = true;         ///< whether deps order the functions
 };
 
 std::uint64_t wide(rank r) { return static_cast<std::uint64_t>(r); }
@@ -159,7 +159,7 @@ TEST(functions, what_no_function_can_do_is_refused) {
 
 class adding : public functions {
  public:
-  status answer = status::ok;  ///< result of folds
+  status answer = status::ok;  ///< result of all calls
   std::vector<std::uint32_t> calls;
 
   status call(std::uint32_t number, round_no, const function_input& source, const function_input& by,

@@ -74,7 +74,7 @@ TEST(digits, number_the_largest_core_there_is_with_one_digit_in_a_smaller_base) 
 }
 
 TEST(digits, changing_one_leaves_the_others) {
-  const digits of(50, 4);  // 48 = 3 4 4
+  const digits of(50, 4);  // three digits with the bases 3, 4, 4; the core has 48 ranks
   for (rank number = 0; number < of.core(); ++number)
     for (int j = 0; j < of.steps(); ++j)
       for (rank value = 0; value < of.base(j); ++value) {
@@ -244,7 +244,8 @@ TEST(spread_tree, is_a_tree_of_intervals_around_any_root) {
         for (rank r = 0; r < size; ++r) {
           rank first = r;
           rank end = r + 1;
-          for (const rank child : tree.children_of(r)) {  // on either side, each subtree begins where the last one ends
+          for (const rank child : tree.children_of(r)) {  // on each side, a subtree begins where the previous subtree
+                                                          // ends
             ASSERT_EQ(tree.parent_of(child), r);
             ASSERT_EQ(tree.depth_of(child), tree.depth_of(r) + 1);
             if (child < r) {

@@ -48,7 +48,8 @@ bool stand_in(const words& some, const words& all) {
   return next == some.end();
 }
 
-/// Returns whether `why` begins with "line L, column C: ", and this is a place in `text` or the end of `text`.
+/// Returns whether `why` begins with "line L, column C: ", and line L and column C exist in `text` or are the end of
+/// `text`.
 bool is_located(std::string_view text, const std::string& why) {
   std::size_t line = 0, column = 0;
   if (std::sscanf(why.c_str(), "line %zu, column %zu: ", &line, &column) != 2 || line == 0 || column == 0) return false;
@@ -80,7 +81,7 @@ std::string fault(const std::string& text, int& accepted) {
   if (!again) return "its print is refused: " + again.error().text;
   for (std::size_t i = 0; i < made->size(); ++i)
     if (*(*made)[i] != *(*again)[i]) return "its print is another schedule";
-  const bool is_reordered = made->size() > 1;  // a file can list ranks in any order, but the print is in order
+  const bool is_reordered = made->size() > 1;  // a file may list ranks in any order, but they are printed in order
   const words said = words_of(text);
   if (said[2] == "2") printed = to_text(*made->front(), 2);
   return is_reordered || stand_in(said, words_of(printed)) ? "" : "the file has words that its print lacks";
@@ -88,7 +89,7 @@ std::string fault(const std::string& text, int& accepted) {
 
 // --- damage ------------------------------------------------------------------------------------------------
 
-/// Damages files: drops or doubles words, lines and bytes, or replaces them by words, lines and bytes of another file.
+/// Damages files: drops or repeats words, lines or bytes, or replaces them by those of another file.
 class vandal {
  public:
   explicit vandal(std::uint64_t seed) : random_(seed) {}

@@ -351,7 +351,7 @@ TEST(schedule_file, passes_on_which_op_compile_refuses_and_blames_no_rank_that_d
 }
 
 TEST(schedule_file, is_refused_wherever_it_is_cut_off) {
-  const std::size_t whole = k_sampler.size() - 1;  // the last line needs no newline
+  const std::size_t whole = k_sampler.size() - 1;  // k_sampler without its last newline
   for (std::size_t length = 0; length < whole; ++length)
     EXPECT_FALSE(parse_schedule(k_sampler.substr(0, length))) << length;
   EXPECT_TRUE(parse_schedule(k_sampler.substr(0, whole)));
@@ -421,7 +421,7 @@ TEST(world_file, its_parts_are_found_alone_and_together) {
 // --- memory ------------------------------------------------------------------------------------------------
 
 /// Returns the number of bytes that parse_world() allocates for each byte of text. docs/reference/schedule_file.md
-/// documents the limit.
+/// states the limit.
 std::uint64_t greed(std::string_view text) {
   const testing::counting_allocations counting;
   (void)parse_world(text);
@@ -430,8 +430,7 @@ std::uint64_t greed(std::string_view text) {
 
 constexpr std::string_view k_head = "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n";
 
-/// Returns a text of short ops with many deps. Among texts of the same length, such a text needs the maximum amount of
-/// memory.
+/// Returns a text of short ops with many deps. Of all texts of the same length, such a text needs the most memory.
 std::string dense(std::size_t ops) {
   std::string text(k_head);
   for (std::size_t id = 0; id < ops; ++id) {

@@ -1,4 +1,5 @@
-// Trials of flights: all ranks of a world start and end rounds of one schedule in a random order, in one thread.
+// Tests of flights, which let several rounds of a schedule be outstanding. In one thread, all ranks of a world start
+// and end rounds of one schedule in a random order.
 #include "libsched/session/flights.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ struct transfer {
   bool is_checked = false;
 };
 
-/// One rank: its flights, and its rounds in the caller's numbering.
+/// One rank: its flights, and its rounds as the caller numbers them.
 template <class Flights>
 struct player {
   std::shared_ptr<schedule_commit> commit{};
@@ -145,7 +146,7 @@ class flights_trial {
     return std::exchange(ended.is_checked, true) ? "" : check_result(own, round);
   }
 
-  /// Checks has_result() after the last round of a schedule of depth 1.
+  /// Checks has_result() after the last round of a schedule that allows one outstanding round.
   std::string check_result(role& own, round_no round) {
     if (depth_ != 1 || round != own.started) return "";
     if (!own.its.has_result()) return "has no result after a round";
@@ -179,7 +180,8 @@ class flights_trial {
 
 constexpr std::array<rank, 7> k_sizes{3, 5, 6, 7, 1, 4, 8};
 
-/// Runs trials of all sizes and of depths 1, 2, 3, 5 and 8. Returns the description of the first error.
+/// Runs trials of all sizes, and of depths (maximum numbers of outstanding rounds) 1, 2, 3, 5 and 8. Returns the
+/// description of the first error.
 template <class Flights>
 std::string play(std::uint64_t seeds) {
   for (const rank size : k_sizes)
@@ -191,13 +193,13 @@ std::string play(std::uint64_t seeds) {
 
 TEST(flights, rounds_run_in_their_flights_and_keep_their_numbers) { EXPECT_EQ(play<flights>(3), ""); }
 
-/// Searches round t in flight t mod d.
+/// Planted fault: searches for round t in the flight of round t + 1.
 struct shifted_flights : flights {
   using flights::flights;
   awaited_round find(round_no round) const { return flights::find(round + 1); }
 };
 
-/// Starts every fourth round in the flight of the round before.
+/// Planted fault: starts every fourth round in the flight of the previous round.
 struct halting_flights : flights {
   using flights::flights;
   flight& next() { return starts_ % 4 == 3 && last_ != nullptr ? *last_ : *(last_ = &flights::next()); }

@@ -3,8 +3,8 @@
 // that have to wait are interrupted at random and resumed later.
 //
 // The oracle: rank 0, the witness, has a lag rule that keeps the result of every round separately (a history). Whenever
-// rank 0 takes a turn, it collects all results. The test computes the expected results of every rank from the results
-// of rank 0, with the lag rule and the divisor of that rank. Contributions are integers, and the sum of all rounds must
+// rank 0 takes a turn, it collects all results. The test computes the expected results of a rank from the results of
+// rank 0, and from the lag rule and the divisor of the rank. Contributions are integers, and the sum of all rounds must
 // be the sum of all offers that were not withdrawn.
 #include "libsched/session/session.h"
 
@@ -62,13 +62,13 @@ integers quotient_of(integers values, std::uint64_t by) {
 struct given {
   rank to = k_no_rank;
   delivered what;
-  std::optional<integers> result;  ///< the result; empty: the caller has dropped the result
+  std::optional<integers> result;  ///< the result; empty if the caller dropped the result
 };
 
 /// The record of a flush or model_sync on one rank.
 struct common_record {
   collect_report report{};
-  integers offered{};  ///< sum of this rank's offers before the call, without withdrawn offers
+  integers offered{};  ///< model_sync: sum of this rank's offers before the call, without withdrawn offers
   integers weights{};  ///< model_sync: the weights before the call
   integers mean{};     ///< model_sync: the weights after the call
 };
@@ -76,8 +76,8 @@ struct common_record {
 struct rules {
   activation starts{};
   std::uint64_t count = 3;
-  bool averages = false;  ///< some of the collective calls are model_sync
-  bool leaves = false;    ///< some ranks leave before the end
+  bool averages = false;  ///< whether some of the collective calls are model_sync
+  bool leaves = false;    ///< whether some ranks leave before the end
 };
 
 /// Returns a random lag rule. The witness always keeps the results of all rounds separately.
@@ -154,11 +154,11 @@ class session_bench {
     std::optional<std::uint64_t> leaves_in{};  ///< number of turns until the rank leaves early
 
     std::vector<integers> offers{};   ///< contributions that were not withdrawn, oldest first
-    std::vector<round_no> tickets{};  ///< round for which each offer in `offers` called
+    std::vector<round_no> tickets{};  ///< for each offer in `offers`, the round for which it called
     integers forgotten{};             ///< sum of the offers before the last model_sync
     std::uint64_t given_offers = 0;   ///< number of this rank's offers that its results include
     round_no given_up_to = 0;
-    delivered last{};  ///< the last result that this rank was given
+    delivered last{};  ///< the latest report of this rank that has a result
     std::size_t epoch = 0;
     bool is_in_common = false;
     common_record common{};
@@ -309,7 +309,7 @@ class session_bench {
         EXPECT_EQ(report.what.last_offers, one.last.last_offers);
         EXPECT_EQ(report.what.ranks, one.last.ranks);
       }
-      // If a collect has returned the result of a flush, `to` is below given_up_to.
+      // `to` is below given_up_to if a collect has already returned the result of this flush.
       EXPECT_LE(report.what.to, one.given_up_to);
       return false;
     }
@@ -376,7 +376,7 @@ class session_bench {
     std::uint64_t taken = 0;
     collect_report report;
     const std::byte* where = nullptr;
-    if (!of(one).is_in_common_call()) return;  // the call has not begun
+    if (!of(one).is_in_common_call()) return;  // the collective call has not begun
     EXPECT_EQ(of(one).offer({}, &round, &is_posted), status::state);
     EXPECT_EQ(of(one).skip(k_last_round, &taken), status::state);
     EXPECT_EQ(of(one).withdraw(&taken), status::state);
@@ -426,8 +426,8 @@ class session_bench {
     return called < what.to ? what.to - called : 0;
   }
 
-  /// If every round waits for the calls of all ranks, an offer must be included in the round for which it called, or in
-  /// an earlier round.
+  /// If every round waits for the calls of all ranks, an offer must be in the result of the round for which it called,
+  /// or of an earlier round.
   void check_order(const player& one, const delivered& what) {
     if (rules_.starts.policy != activation_policy::full || rules_.averages) return;
     const auto called = std::ranges::upper_bound(one.tickets, what.to) - one.tickets.begin();
@@ -510,7 +510,7 @@ class session_bench {
   /// Checks the mean of a model_sync. If a rank has left meanwhile, the mean may contain weights that the test does not
   /// know. Such a mean is not checked.
   void check_mean(std::size_t epoch) {
-    if (common_[epoch].empty()) return;  // all ranks have left earlier
+    if (common_[epoch].empty()) return;  // all ranks have left before this epoch
     if (epoch < first_leave_) {
       ASSERT_EQ(common_[epoch].size(), players_.size());
     }
@@ -528,16 +528,16 @@ class session_bench {
       EXPECT_EQ(common_[epoch].front().mean, quotient_of(sum, contributors));
     }
     if (epoch >= first_leave_) return;
-    // The rank on which the call ends first has collected up to the common round. Other ranks may have collected later
-    // rounds before the call ended on them.
+    // The rank on which the call ended first has collected exactly the rounds up to the common round. On the other
+    // ranks, the reports may include later rounds.
     const auto earlier = [](const common_record& a, const common_record& b) {
       return a.report.what.to < b.report.what.to;
     };
     synchronised_ = std::ranges::min_element(common_[epoch], earlier)->report.what.to;
   }
 
-  /// Checks that no offer after the last model_sync was lost or counted twice. Does not check anything if a rank has
-  /// left before or during a model_sync, because pending offers of that rank may be included later.
+  /// Checks that no offer after the last model_sync was lost or counted twice. Checks nothing if a rank has left before
+  /// or during a model_sync, because later results may include pending offers of that rank.
   void check_totals() const {
     for (std::size_t epoch = first_leave_; epoch < is_average_.size(); ++epoch)
       if (is_average_[epoch]) return;
@@ -552,12 +552,13 @@ class session_bench {
   }
 
   const rules rules_;
-  std::vector<bool> is_average_;  ///< kind of the collective call of each epoch: true for model_sync, false for flush
+  std::vector<bool> is_average_;  ///< for each epoch: true if its collective call is model_sync, false if it is flush
   std::vector<player> players_;
   std::vector<std::unique_ptr<session>> sessions_;
   std::vector<given> given_;
-  std::vector<std::vector<common_record>> common_;  ///< for each epoch: records of the ranks that finished it
-  std::size_t first_leave_ = std::numeric_limits<std::size_t>::max();  ///< epoch in which the first rank left early
+  std::vector<std::vector<common_record>> common_;  ///< for each epoch: records of the ranks that have finished the
+                                                    ///< epoch
+  std::size_t first_leave_ = std::numeric_limits<std::size_t>::max();  ///< epoch in which the first rank has left early
   std::map<round_no, given> rounds_;  ///< results that the witness has collected, by round
   round_no synchronised_ = 0;         ///< round of the last model_sync
 };
@@ -593,7 +594,7 @@ void play_worlds(std::uint64_t first_seed, std::uint64_t seeds) {
   }
 }
 
-/// In this test only the offer posts the instance to the engine, so the offer alone must start the round.
+/// Only the offer passes the instance to the engine in this test, so the offer alone must start the round.
 TEST(session, an_offer_starts_a_round_where_one_call_suffices) {
   for (const rank size : {3, 5, 6, 7, 2, 4, 1}) {
     lockstep_world world(size, 1);

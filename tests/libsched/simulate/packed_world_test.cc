@@ -1,4 +1,5 @@
-// Tests of packed_world, a compact form of the schedules of all ranks. It must agree with the schedule of every rank.
+// Tests of packed_world, a compact form of the schedules of all ranks. The packed form must agree with the schedule of
+// every rank.
 #include "libsched/simulate/packed_world.h"
 #include "collectives/requests/sample_requests.h"
 
@@ -72,8 +73,8 @@ TEST(packed_world, ranks_that_do_the_same_share_a_shape) {
   EXPECT_EQ(shapes_of(13, "allreduce", "ring"), 1u);
 }
 
-/// The peer of rank r is P - 1 - r. packed_world has no expression for such peers. Tags and sizes also differ between
-/// ranks.
+/// The peer of rank r is P - 1 - r. packed_world has no expression for such peers. Tags and sizes differ between ranks,
+/// too.
 TEST(packed_world, what_fits_no_expression_is_in_a_table) {
   const auto ranks = testing::whole_world(6, [](world place) {
     builder to(place);

@@ -24,8 +24,8 @@ picoseconds hop(const machine& where, std::uint64_t bytes) {
 
 picoseconds combination(const machine& where, std::uint64_t bytes) { return cost_of(where, 0, bytes).combination.time; }
 
-/// Returns machines with the following property: if all ranks begin at the same time, no message waits for a NIC or for
-/// the previous send.
+/// Returns machine descriptions with this property: if all ranks begin at the same time, no message waits for a NIC or
+/// for the previous send.
 std::vector<machine> machines(std::uint64_t bytes) {
   std::vector<machine> all;
   for (const picoseconds L : {0, 1000, 2'500'000, 70'000'000})
@@ -141,8 +141,8 @@ TEST(schedule_world, a_quorum_fires_with_the_second_signal) {
   EXPECT_LT(report.finish[0], 2100 * k_us);
 }
 
-/// The exit op of rank 1 (the op that ends the round) is a send, but rank 1 also receives a message. The round must end
-/// after the receive, even if the send comes first.
+/// The exit of rank 1 (the op that ends its round) is a send, but rank 1 also receives a message. The round must end
+/// after the receive, even if the send completes first.
 TEST(schedule_world, a_round_does_not_end_before_what_is_enqueued) {
   std::vector<picoseconds> finishes;
   for (const bool sends_first : {false, true}) {
@@ -229,7 +229,7 @@ TEST(schedule_world, rendezvous_waits_for_the_receiver_and_eager_does_not) {
     const picoseconds both_ready = simulated(ranks, what).last();
     for (std::uint64_t seed = 1; seed < 20; ++seed) {
       what.skew = {.kind = skew_kind::straggler, .scale = 10'000 * k_us, .seed = seed};
-      if (start_times(what.skew, 2)(0) == 0) continue;  // the receiver must be late
+      if (start_times(what.skew, 2)(0) == 0) continue;  // skips seeds that do not delay the receiver
       const auto report = simulated(ranks, what);
       const picoseconds late = report.finish[0] - 10'000 * k_us;
       if (bytes == 64) {
@@ -246,7 +246,7 @@ TEST(schedule_world, skew_is_absorbed_and_never_amplified) {
     for (const std::uint64_t seed : {1u, 2u, 3u}) {
       const auto ranks = doubling_world(size, 1024);
       simulation what;
-      what.where.levels[0].cost.G = what.where.levels[0].cost.g = 0;  // because NIC queues may amplify skew
+      what.where.levels[0].cost.G = what.where.levels[0].cost.g = 0;  // queues of a NIC may amplify skew
       const picoseconds together = simulated(ranks, what).last();
       what.skew = {.kind = skew_kind::lognormal, .scale = 20 * k_us, .seed = seed};
       const start_times starts(what.skew, size);
@@ -254,8 +254,8 @@ TEST(schedule_world, skew_is_absorbed_and_never_amplified) {
       for (rank r = 0; r < size; ++r) latest = std::max(latest, starts(r));
       const picoseconds last = simulated(ranks, what).last();
       EXPECT_GE(last, latest);
-      // A message of a later step may arrive early. Then the rank receives this message before the message of the
-      // current step.
+      // In each step, a rank may first receive a message of a later step that has arrived early. This receive takes
+      // time o.
       EXPECT_LE(last, latest + together + floor_log2(size) * loggops{}.o);
     }
 }
@@ -297,8 +297,8 @@ TEST(schedule_world, levels_cost_what_they_say) {
   EXPECT_EQ(simulated(doubling_world(8, 1), what).last(), 2 * 120 + 1020);
 }
 
-/// Returns a machine with `ranks` ranks on each node. A message inside a node takes one nanosecond. If `shares_nic` is
-/// set, the ranks of a node share one NIC.
+/// Returns a machine description with `ranks` ranks on each node. A message inside a node takes one nanosecond. If
+/// `shares_nic` is set, the ranks of a node share one NIC.
 machine nodes_of(rank ranks, bool shares_nic) {
   return {.levels = {{.ranks = ranks, .cost = {.L = 1000, .o = 0, .g = 0, .G = 0}, .shares_nic = shares_nic}, {}}};
 }
@@ -314,7 +314,9 @@ TEST(schedule_world, ranks_of_a_node_wait_for_each_other_at_the_nic_they_share) 
       const auto shared = simulated(ranks, what);
       const loggops cost;
       const auto gap = static_cast<picoseconds>(cost.g + time_of(bytes - 1, cost.G));
-      EXPECT_EQ(shared.last(), apart + (node - 1) * gap) << node << " " << bytes;  // the last rank waits for all others
+      EXPECT_EQ(shared.last(), apart + (node - 1) * gap) << node << " " << bytes;  // the last rank to send waits until
+                                                                                   // all other ranks of its node have
+                                                                                   // sent
       EXPECT_EQ(simulated(ranks, what, nullptr, true).finish, shared.finish);
     }
 }
@@ -322,7 +324,7 @@ TEST(schedule_world, ranks_of_a_node_wait_for_each_other_at_the_nic_they_share) 
 TEST(schedule_world, who_sends_first_has_the_shared_nic_first_whatever_its_rank) {
   // Rank 3 is on the node of rank 2 and begins first.
   simulated_round what{.where = nodes_of(2, true), .starts = [](rank r) { return r == 2 ? k_us : 0; }};
-  what.where.levels[0].cost.L = 4 * k_us;  // the event queue has windows of 2 us
+  what.where.levels[0].cost.L = 4 * k_us;  // so the event queue has windows of 2 us
   const auto world = packed_world::of(collective_world(4, "gather", "flat", 1000));
   const auto report = simulate_round(*world, what);
   ASSERT_TRUE(report) << report.error().text;
@@ -339,7 +341,7 @@ TEST(schedule_world, a_nic_for_each_rank_is_a_nic_for_each_rank) {
     const auto shared = simulated(ranks, what);
     what.where.levels[0].shares_nic = false;
     EXPECT_EQ(shared.finish, simulated(ranks, what).finish);
-    what.where.levels = {{.ranks = 13, .shares_nic = true}, {}};  // no rank is on another node
+    what.where.levels = {{.ranks = 13, .shares_nic = true}, {}};  // all ranks are on one node
     EXPECT_EQ(simulated(ranks, what).finish, shared.finish);
   }
 }
@@ -363,7 +365,7 @@ TEST(schedule_world_activation, one_initiator_costs_one_signal_for_every_other_r
   }
 }
 
-// Li et al. 2020: under linear skew, all ranks wait for the last rank, or for a rank that is chosen at random.
+// As in Li et al. 2020: under linear skew, the ranks wait for the last rank, or for a rank that is chosen at random.
 TEST(schedule_world_activation, latencies_follow_the_closed_forms_under_linear_skew) {
   constexpr rank size = 32;
   simulation what{.skew = {.kind = skew_kind::linear}};

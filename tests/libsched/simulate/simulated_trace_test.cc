@@ -31,7 +31,7 @@ std::size_t count_of(const std::vector<trace_event>& events, op_kind kind) {
       std::ranges::count_if(events, [&](const auto& it) { return it.op != k_no_op && it.kind == kind; }));
 }
 
-/// Returns the number of beginnings and of ends of each arrow, by the id of the arrow.
+/// Returns, for the id of each arrow, how many times the arrow begins and how many times it ends.
 std::map<std::string, std::pair<int, int>> arrows_of(const std::vector<trace_event>& events) {
   std::map<std::string, std::pair<int, int>> arrows;
   const json all = json::parse(to_trace_json(events));
@@ -66,7 +66,8 @@ TEST(simulated_trace, has_signals_too) {
     const auto run = traced(testing::doubling_world(size, 8, {.policy = activation_policy::solo}),
                             {.skew = {.kind = skew_kind::linear}});
     EXPECT_EQ(count_of(run.events, op_kind::signal_send), run.report.signals);
-    EXPECT_EQ(count_of(run.events, op_kind::signal_recv), run.report.signals + 1);  // plus 1 for the call
+    EXPECT_EQ(count_of(run.events, op_kind::signal_recv), run.report.signals + 1);  // signals, and the call of the
+                                                                                    // application
   }
 }
 

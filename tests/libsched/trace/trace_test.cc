@@ -1,5 +1,5 @@
 // Tests of traces: the JSON must be valid, slices (bars in the viewer) must not overlap, and arrows must have two ends.
-// Also tests of the events that engines record.
+// Other tests check the events that engines record.
 #include "libsched/trace/trace.h"
 
 #include <gtest/gtest.h>

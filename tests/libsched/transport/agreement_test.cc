@@ -1,4 +1,4 @@
-// Tests of agreements with messages that honest members do not send. tests/models explores all others.
+// Tests of agreements with messages that correct members never send. tests/models explores all other messages.
 #include "libsched/transport/agreement.h"
 
 #include <gtest/gtest.h>

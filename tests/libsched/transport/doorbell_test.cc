@@ -47,8 +47,8 @@ void withdraw(doorbell& bell, doorbell::side side) {
     bell.wanted.store(0);
 }
 
-/// The manner in which a reader goes to sleep. A reader announces on the doorbell that it will sleep. A careless reader
-/// does not poll again after this announcement.
+/// The manner in which a reader goes to sleep. Every reader announces on the doorbell that it will sleep. A careful
+/// reader then polls again before it sleeps, and a careless reader does not.
 enum class manner { careful, careless };
 
 void sleep_until_there(mailbox& from, std::uint64_t round, doorbell::side side, manner how,
@@ -62,7 +62,7 @@ void sleep_until_there(mailbox& from, std::uint64_t round, doorbell::side side, 
       ++counts.sleeps;
       sleep_on(bell, side, epoch, timeout);
       const auto is_unrung = [&] { return from.stamp.load() >= round && bell.word[side].load() == epoch; };
-      if (is_unrung()) sleep_on(bell, side, epoch, timeout);  // a late ring may still arrive
+      if (is_unrung()) sleep_on(bell, side, epoch, timeout);  // the ring of the message may still be on its way
       if (is_unrung() && ++counts.lost == 3 && counts.given_up != nullptr) counts.given_up->store(true);
     }
     withdraw(bell, side);
@@ -86,7 +86,7 @@ void read(mailbox& from, std::uint64_t round, std::uint64_t dice, sleep_counts& 
 }
 
 TEST(doorbell, loses_no_wake_up_in_a_million_hand_overs) {
-  const std::uint64_t rounds = testing::sampled() ? 50'000 : 500'000;  // two messages per round
+  const std::uint64_t rounds = testing::sampled() ? 50'000 : 500'000;  // two messages are sent in each round
   std::array<mailbox, 2> boxes;
   std::atomic<bool> given_up{false};
   std::array<sleep_counts, 2> counts;
@@ -109,18 +109,18 @@ TEST(doorbell, loses_no_wake_up_in_a_million_hand_overs) {
 }
 
 // Shows that the test above can detect a lost wake-up. A careless reader does not notice a message that arrives between
-// its poll and its announcement, and the message wakes no thread.
+// its poll and its announcement, and this message wakes no thread.
 TEST(doorbell, shows_a_lost_wake_up_to_whoever_does_not_look_again) {
   mailbox box;
   sleep_counts counts;
   std::thread writer;
   box.bell.polling.store(1);
-  write(box, 1);  // the reader has polled, but has not announced itself yet
+  write(box, 1);  // at this time, the reader has polled but not announced its sleep
   box.stamp.store(0);
   writer = std::thread([&] {
     const auto limit = steady_clock::now() + std::chrono::seconds(30);
     while (box.bell.sleepers.load() == 0 && steady_clock::now() < limit) std::this_thread::yield();
-    box.stamp.store(1);  // the message becomes visible after its ring
+    box.stamp.store(1);  // the message becomes visible only after its ring
   });
   sleep_until_there(box, 1, doorbell::waiter, manner::careless, std::chrono::milliseconds(200), counts);
   writer.join();
@@ -187,7 +187,7 @@ TEST(doorbell, ends_a_sleep_at_its_timeout) {
     ASSERT_LT(steady_clock::now() - before, std::chrono::seconds(10));
   }
   sleep_on(bell, doorbell::waiter, 0, std::chrono::nanoseconds(0));
-  sleep_on(bell, doorbell::waiter, 0, std::chrono::nanoseconds(-1));  // both calls return
+  sleep_on(bell, doorbell::waiter, 0, std::chrono::nanoseconds(-1));  // both calls return at once
 }
 
 TEST(doorbell, wakes_as_many_as_it_is_asked_to) {

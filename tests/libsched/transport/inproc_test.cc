@@ -159,7 +159,7 @@ TEST(inproc, is_time_driven_while_something_is_on_its_way) {
 // --- detection of broken contracts -----------------------------------------------------------------------
 
 // If a caller overwrites a source before the send has completed, the receiver gets the new contents. If the send
-// completes at once, the message was copied.
+// completes at once, the transport has copied the message, so the receiver gets the old contents.
 TEST(inproc, shows_a_source_that_was_overwritten_too_early) {
   int spoiled = 0;
   int late = 0;
@@ -177,8 +177,8 @@ TEST(inproc, shows_a_source_that_was_overwritten_too_early) {
   EXPECT_EQ(spoiled, late);
 }
 
-// Some late sends complete when the message arrives. Others complete when the receiver releases the message, because
-// the receiver reads the source.
+// A send that does not complete at once completes either when the message arrives, or when the receiver releases the
+// message. In the second case the receiver reads the source itself.
 TEST(inproc, reads_some_sources_on_arrival_and_shows_others_until_release) {
   std::array<int, 2> late{};
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
@@ -214,7 +214,7 @@ TEST(inproc, spoils_a_payload_once_it_was_released) {
 }
 
 /// Expects that `what` breaks a rule, so that the health of one endpoint fails with the given reason. `what` returns
-/// true if the endpoint is the sender's.
+/// true if this is the endpoint of the sender.
 template <class Breach>
 void expect_fault(std::string_view reason, Breach&& what) {
   pair_of_ranks it(1, 2, 64, false, {.late_sends = false});

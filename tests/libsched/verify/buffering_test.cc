@@ -1,5 +1,5 @@
-// Tests of verify() for messages that rely on buffers: guarantees about buffers that a proof may assume, and guarantees
-// that it must not assume.
+// Tests of verify() for messages that rely on buffers: properties of a transport's buffers that a proof may assume, and
+// properties that a proof must not assume.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -60,7 +60,7 @@ TEST(buffering, a_message_is_what_was_there_when_it_was_sent) {
     EXPECT_EQ(verdict_of(k_overwritten, buffers), "contents");
 }
 
-/// A message that was received without buffering must not free the buffer of an older message.
+/// A received message that used no buffer must not count as the release of an older message's buffer.
 const std::string k_old_message = world_of("mine", {{"", R"(buffer 0 input host f32 1
 op 0 send f32 b0[0 +1] to 1 tag 0 then 1
 op 1 send f32 b0[0 +1] to 1 tag 1 then 2
@@ -87,7 +87,8 @@ TEST(buffering, a_buffer_is_free_when_all_messages_before_have_left) {
   EXPECT_EQ(verdict_of(k_old_message, {.slots = 3}), "holds");
 }
 
-/// A payload stays in its buffer until the op that reads it has completed. This op waits for the next message.
+/// A payload stays in its buffer until the op that reads it has completed. In this world, that op waits for a later
+/// message, which finds no free buffer.
 const std::string k_held_payload = world_of("mine", {{"", R"(buffer 0 input host f32 2
 op 0 send f32 b0[0 +1] to 1 tag 0 then 1
 op 1 send f32 b0[1 +1] to 1 tag 1 then 2
@@ -116,7 +117,7 @@ TEST(buffering, a_payload_that_is_read_in_place_keeps_its_buffer) {
   EXPECT_NE(verdict_of(k_held_payload, {.slots = 1}), "holds");
 }
 
-/// Messages that are sent only in some rounds, through the same buffer.
+/// A world with messages that are sent only in some rounds, through the same buffer.
 const std::string k_void_at_times = world_of("mine", {{"synchronising", R"(buffer 0 input host f32 1
 buffer 1 scratch host f32 1
 buffer 2 output host f32 1

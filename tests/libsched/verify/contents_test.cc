@@ -1,5 +1,5 @@
-// Tests of the contents that verify() proves. Values that are not contributions, and multiples of contributions, must
-// be detected wherever they enter the result.
+// Tests of the contents that verify() proves. verify() must detect values that are not contributions, and multiples of
+// contributions, wherever they enter the result.
 #include "libsched/verify/contents.h"
 
 #include <gtest/gtest.h>
@@ -254,7 +254,8 @@ TEST(contents, functions_fold_no_numbers) {
     expect_finding(proof_of(size, {.folds_numbers = true}), "(compute derive), which is not a contribution");
 }
 
-/// Rank 0 folds the first part of every rank, and sends the fold to all ranks as if it were the whole result.
+/// Rank 0 folds only the first part of every rank's input, and sends this fold to all ranks as if it were the whole
+/// result.
 TEST(contents, one_part_is_not_all_of_a_thing) {
   for (const rank size : {2, 3, 5})
     for (const auto& [splits, joins] : {std::pair(false, false), {true, false}, {true, true}})
@@ -326,7 +327,7 @@ TEST(contents, parts_that_are_not_alike_are_not_joined) {
 // --- weights of adaptive sums ------------------------------------------------------------------------------------
 
 /// Verifies an adaptive sum of two ranks. The weights of an adaptive sum are computed from sums of products. `change`
-/// may modify these sums, and returns the op after which they are complete.
+/// may add ops that modify these sums, and returns the op after which the sums are complete.
 verification adaptive(const std::function<op_id(builder&, buffer_id sums, op_id made)>& change) {
   const auto world = written(2, [&](builder& to) {
     const auto mine = static_cast<std::uint64_t>(to.place().self);
@@ -361,8 +362,8 @@ TEST(contents, adaptive_sums_go_by_what_was_multiplied_and_nothing_else) {
                  "which are not the three sums");
 }
 
-/// An adaptive sum of three ranks, formed one after the other. If `turns` is set, the last weights are computed from
-/// another sum of the first two ranks, in which the elements of rank 1 are rotated by one.
+/// An adaptive sum of three ranks in the order ((0 1) 2). If `turns` is set, the weights of the last step are computed
+/// from a wrong sum of ranks 0 and 1, in which the elements of rank 1 are rotated by one place.
 TEST(contents, elements_of_other_places_make_another_vector) {
   const auto of = [](bool turns) {
     const auto world = written(3, [&](builder& to) {
@@ -396,8 +397,8 @@ TEST(contents, elements_of_other_places_make_another_vector) {
   expect_finding(of(true), "combined in another tree than the algorithm defines");
 }
 
-/// A capture may merge late contributions of the same rank by sum. But in this test, the contributions of different
-/// ranks must be combined by max.
+/// A capture merges late contributions of the same rank by sum. The contributions of different ranks must be combined
+/// by max.
 TEST(contents, what_captures_merge_by_is_for_captures_alone) {
   const auto of = [](bool captures) {
     const auto world = written(2, [&](builder& to) {
@@ -418,7 +419,8 @@ TEST(contents, what_captures_merge_by_is_for_captures_alone) {
 
 // --- multiples ---------------------------------------------------------------------------------------------------
 
-/// Number of doublings after which 1 becomes 1 again modulo 2^61-1, the modulus of the fingerprints of verify().
+/// Number of doublings after which every number returns to its value modulo 2^61-1, the modulus of the fingerprints of
+/// verify().
 constexpr unsigned k_doublings_to_one = 61;
 
 op_id doubled(builder& to, buffer_id it, std::uint64_t count, unsigned times, op_id after) {
@@ -426,8 +428,8 @@ op_id doubled(builder& to, buffer_id it, std::uint64_t count, unsigned times, op
   return after;
 }
 
-/// The result includes each contribution 2^125 - 2^64 + 1 times. This number is the sum of 1 and of the powers 2^64 to
-/// 2^124, and is 1 modulo 2^61-1 and modulo 2^64.
+/// The result includes each contribution 2^125 - 2^64 + 1 times. This is the sum of 1 and of the powers 2^64 to 2^124.
+/// It equals 1 modulo 2^61-1 and modulo 2^64.
 TEST(contents, a_contribution_is_once_in_it_whatever_numbers_wrap_around) {
   for (const rank size : {1, 2, 3, 5})
     expect_finding(proof_of(size, dtype::i64,
@@ -452,8 +454,8 @@ TEST(contents, products_are_once_in_the_sums_whatever_numbers_wrap_around) {
                  "combined in another tree than the algorithm defines");
 }
 
-/// A partial round in which the functions depend on the sum of both contributions. The contributors of this sum count
-/// as the contributors of the result.
+/// The fold of a partial round depends on the sum of both contributions, from which the result gets its number of
+/// contributors. In the faulty world, this sum is doubled until its fingerprint is that of the sum again.
 TEST(contents, who_is_counted_is_counted_once_whatever_numbers_wrap_around) {
   const auto of = [](unsigned doublings) {
     const auto world = written(2, [&](builder& to) {

@@ -34,14 +34,14 @@ struct draws {
 
 std::size_t index(rank r) { return static_cast<std::size_t>(r); }
 
-/// Every rank has four buffers: input, output and two of scratch.
+/// Every rank has four buffers: an input, an output and two scratch buffers.
 constexpr std::uint16_t k_input = 0, k_output = 1, k_buffers = 4;
 
 /// An op in a sequential execution of the world. A receive gets the data that the matching send has read.
 struct event {
   rank who = 0;
   op what{};
-  std::size_t sent = 0;  ///< recv: number of the event in which the message is sent
+  std::size_t sent = 0;  ///< recv: index of the event that sends the message
 };
 
 class random_world {
@@ -69,7 +69,7 @@ class random_world {
   std::uint64_t count() const { return count_; }
   const std::vector<schedule_ptr>& programs() const { return programs_; }
 
-  using element = std::optional<value>;  ///< value of an element; empty: the element was never written
+  using element = std::optional<value>;  ///< value of an element; empty if the element was never written
   using memory = std::vector<element>;
 
   /// Returns the final contents of the output of every rank. Elements that were never written are empty.
@@ -149,8 +149,8 @@ class random_world {
            overlap(x, x.b, y, y.c);
   }
 
-  /// Records an op and adds deps: those that the op needs because of memory that it shares with earlier ops, and a few
-  /// unnecessary deps. In loose worlds, a few necessary deps are missing.
+  /// Records an op, and adds the deps that it needs because it shares memory with earlier ops, and a few unnecessary
+  /// deps. In loose worlds, a few of the needed deps are missing.
   void note(rank r, op_id id, const op& what, std::size_t sent = 0) {
     per_rank& me = ranks_[index(r)];
     std::uint32_t degree = 0;
@@ -248,7 +248,7 @@ class random_world {
   }
 
   draws draws_;
-  kernel how_ = kernel::sum;  ///< kernel of all reductions; a commit refuses ranks whose only reductions differ
+  kernel how_ = kernel::sum;  ///< kernel of all reductions, because a commit refuses ranks whose reductions differ
   rank size_ = 1;
   std::uint64_t count_ = 1;
   bool is_in_place_ = false, is_loose_ = false, is_sound_ = true;

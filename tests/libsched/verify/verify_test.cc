@@ -123,12 +123,12 @@ TEST(verify, holds_what_is_divided_for_nothing_else) {
 TEST(verify, bounds_unexpected_messages) {
   const auto answer = verify(make_world("allreduce", "recursive_doubling", 8), sum_of_all(8));
   for (const unexpected_bound& it : answer.unexpected) {
-    EXPECT_EQ(it.messages, 3u);  // log2 P, because no partner's subcube contains the receiver
+    EXPECT_EQ(it.messages, 3u);  // one from each of the log2 P partners
     EXPECT_EQ(it.bytes, 3 * k_count * sizeof(float));
   }
   const auto tree = verify(make_world("allreduce", "tree", 3), sum_of_all(3));
-  EXPECT_EQ(tree.unexpected[0].messages, 2u);  // the messages of a rank's two children may be early
-  EXPECT_EQ(tree.unexpected[1].messages, 0u);  // the result arrives after the child has sent its message
+  EXPECT_EQ(tree.unexpected[0].messages, 2u);  // the messages of both children may be early
+  EXPECT_EQ(tree.unexpected[1].messages, 0u);  // the result arrives only after this rank has sent its message
 }
 
 TEST(verify, counts_what_a_round_takes) {
@@ -321,7 +321,7 @@ TEST(verify, notices_what_the_end_of_a_round_may_leave_out) {
     swap(to, [](builder& it, op_id sent, op_id got) {
       const rank other = 1 - it.place().self;
       it.signal_send(other, 5);
-      it.dep(it.signal_recv(other, 5), sent);  // the exit waits neither for the send nor for the signal
+      it.dep(it.signal_recv(other, 5), sent);  // the exit depends neither on the send nor on the signal
       it.set_exit(it.nop({got}));
     });
   });
@@ -335,13 +335,13 @@ TEST(verify, notices_a_rank_that_a_call_does_not_wake) {
   const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
   auto world = make_world(what.of->name, what.name, 4, false, activation_policy::solo);
   const schedule& one = *world[1];
-  const op_id heard = find_op(one, op_kind::signal_recv, 1);  // after the call, along dimension 0
+  const op_id heard = find_op(one, op_kind::signal_recv, 1);  // receives the signal along dimension 0
   op_id signal = k_no_op;
   for (const op_id next : one.successors(heard))
     if (one.ops()[next].kind == op_kind::signal_send) signal = next;
   ASSERT_NE(signal, k_no_op);
   const postcondition promise = promise_of(what, 4, data, {.policy = activation_policy::solo});
-  verify_memo known;  // contains results for the world without the fault
+  verify_memo known;  // has the results of the world without the fault
   EXPECT_TRUE(verify(world, promise, {.known = &known}).holds());
   world[1] = without_dep(one, heard, signal);
   for (const verify_options& options : {verify_options{}, verify_options{.known = &known}}) {
@@ -435,7 +435,7 @@ TEST(verify, a_memo_of_a_world_says_nothing_of_another_promise) {
   promise = sum_of_all(6);
   promise.data = promised_data{dtype::f32, {{k_count, k_count + 1}}};
   EXPECT_TRUE(fails(promise));
-  EXPECT_TRUE(fails(sum_of_all(6), true));  // the world is not generated for in-place use
+  EXPECT_TRUE(fails(sum_of_all(6), true));  // the world was not generated for in-place use
 }
 
 // --- memory ------------------------------------------------------------------------------------------------
@@ -502,8 +502,8 @@ TEST(verify, notices_a_read_of_what_nothing_has_written) {
   expect_finding(verify(world, {}), property::contents, "reads elements [4, 6) of buffer 0, which no op has written");
 }
 
-/// Rank 0 receives a signal and sends a signal back. A signal_recv that waits for its signal does not delay the end of
-/// a round. So the exit (the op that ends the round) of rank 0 must wait for the signal_send.
+/// Rank 0 receives a signal and sends a signal back. A round may end while a signal_recv still waits for its signal.
+/// Therefore the exit of rank 0 (the op that ends its round) must wait for the signal_send.
 TEST(verify, notices_a_signal_that_may_be_left_out) {
   const auto of = [](bool ends_early) {
     return verify(write_world(2,
@@ -577,8 +577,8 @@ TEST(verify, notices_elements_from_another_place) {
                  "rank 1 output 0 elements [0, 5): the contributions come from the wrong elements");
 }
 
-/// An allgather of pieces of different lengths. The piece of rank r has r+1 elements. In the output, it follows the
-/// pieces of all lower ranks.
+/// An allgather of pieces of different lengths. The piece of rank r has r+1 elements. In the output, the piece follows
+/// the pieces of all lower ranks.
 TEST(verify, follows_what_moves) {
   const auto first_of = [](rank r) { return static_cast<std::uint64_t>(r * (r + 1) / 2); };
   const auto world = write_world(3, [&](builder& to) {
@@ -731,7 +731,7 @@ TEST(verify_laws, an_idempotent_kernel_has_to_meet_every_contribution) {
                  property::contents, "is missing");
 }
 
-/// In partial schedules, the engine counts contributors. So the engine would count the rank twice in this schedule.
+/// In partial schedules, the engine counts contributors. In this schedule, it would count the same rank twice.
 TEST(verify_laws, partial_schedules_meet_a_contribution_once_whatever_the_kernel) {
   const auto twice = [](bool is_partial) {
     return write_world(1, [is_partial](builder& to) {
@@ -808,8 +808,8 @@ TEST(verify, notices_ends_of_an_edge_with_different_guards) {
   expect_finding(of({.every = 2}, late), property::matching, "has another guard than rank 1");
 }
 
-/// If a message is sent only in some rounds, its arrival does not prove in every round that the sender has entered the
-/// round.
+/// If a message is sent only in some rounds, it cannot prove that the sender has entered the round in rounds without
+/// the message.
 TEST(verify, knows_that_a_guarded_message_synchronises_nobody) {
   const auto of = [](std::uint32_t every) {
     return verify(write_world(2,

@@ -19,7 +19,7 @@ namespace {
 constexpr picoseconds k_us = 1'000'000;
 constexpr goal_scenario k_exact{.ns_per_byte = 1};
 
-/// Returns a machine on which a calc of length n takes n nanoseconds.
+/// Returns a machine description. On this machine, a calc of length n takes n nanoseconds.
 machine goal_machine() { return {.compute = 1'000'000}; }
 
 std::vector<picoseconds> finish_of(const goal& program, const machine& where) {
@@ -82,8 +82,8 @@ TEST(goal_simulation, repeats_the_published_times_of_loggopsim) {
 }
 
 // Each rank sends two messages of 4000 bytes to the other. The NIC sends the second message 24,994 ns after the first.
-// That message ends 2o + L + 23,994 ns later. LogGOPSim's time is 58,988 ns, because there the bytes of the first
-// message occupy the receiver's CPU, and the second send waits for that CPU.
+// The receive of the second message ends 2o + L + 23,994 ns after that. LogGOPSim's time is 58,988 ns: in LogGOPSim,
+// the bytes of a received message occupy the receiver's CPU, so the second send of that rank waits.
 TEST(goal_simulation, differs_from_loggopsim_if_a_send_waits_for_the_cpu_of_a_receiver) {
   const auto rank_of = [](int self) {
     const std::string peer = std::to_string(1 - self);
@@ -169,7 +169,7 @@ std::uint64_t sent_bytes(const goal& program) {
 
 /// Exports three rounds of the world, and simulates each export.
 void expect_the_same_messages(const std::vector<schedule_ptr>& ranks, const std::string& name) {
-  const auto is_empty = [](const schedule& it, const op& one) {  // ops with a guard may be skipped
+  const auto is_empty = [](const schedule& it, const op& one) {  // ops with a guard are skipped in some rounds
     return is_payload(one.kind) && it.guard_of(one) == nullptr && typical_bytes(it, one) == 0;
   };
   const bool has_empty = std::ranges::any_of(ranks, [&](const schedule_ptr& it) {
@@ -230,7 +230,7 @@ void expect_the_messages_of_round_1(const std::vector<schedule_ptr>& ranks, cons
   EXPECT_EQ(count_of(made->program, goal_kind::recv), report->messages) << name;
 }
 
-/// Some sparse algorithms have lists whose typical length is 0, and messages that are sent only in some rounds.
+/// In some sparse algorithms, the typical length of a list is 0, and some messages are sent only in some rounds.
 TEST(goal_of_a_simulation, has_no_messages_of_ops_whose_guards_do_not_hold) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : sizes())
@@ -254,8 +254,7 @@ TEST(goal_of_a_simulation, has_no_messages_of_ops_whose_guards_do_not_hold) {
         }
 }
 
-/// Each round of the world has a barrier of two signals. Every third round, beginning with round 2, also has two
-/// messages.
+/// Each round of the world has a barrier of two signals. Rounds 2, 5, 8 and so on also have two messages.
 TEST(goal_of_a_simulation, has_what_is_due_in_its_round) {
   const auto ranks = testing::whole_world(2, [](world place) {
     builder to(place);
@@ -289,7 +288,7 @@ TEST(goal_of_a_simulation, requires_what_fired_first_there_and_says_so) {
   });
   for (const std::uint64_t first : {1u, 2u}) {
     simulation what{.skew = {.kind = skew_kind::straggler, .scale = 500 * k_us}};
-    while (start_times(what.skew, 3)(static_cast<rank>(3 - first)) == 0) ++what.skew.seed;  // the other rank is late
+    while (start_times(what.skew, 3)(static_cast<rank>(3 - first)) == 0) ++what.skew.seed;  // delays the other rank
     simulation_report report;
     const auto made = exported(ranks, what, report);
     const goal_rank& me = made.program.ranks[0];

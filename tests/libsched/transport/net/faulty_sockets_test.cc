@@ -1,5 +1,5 @@
-// Tests of the transport net over sockets with faults: calls that move a few bytes, that move none, or that reset the
-// connection. The faults are drawn from a seed. This file replaces the socket calls of the test program.
+// Tests of the transport net over sockets with faults: socket calls that move only a few bytes, that fail, or that
+// reset the connection. The faults are drawn from a seed. This file replaces the socket calls of the test program.
 #include <dlfcn.h>
 #include <errno.h>
 #include <gtest/gtest.h>
@@ -47,8 +47,9 @@ class socket_faults {
   }
   bool has_reset() const { return has_reset_; }
 
-  /// Returns the largest number of bytes that the next call on a socket may move. If the call fails, returns -1 and
-  /// sets errno. A failure may last for several calls, so that bytes of one socket overtake bytes of another.
+  /// Returns the largest number of bytes that the next call on a socket may move. If the call must fail, returns -1 and
+  /// sets errno. Calls may fail several times in a row, so that bytes on another socket overtake the bytes of this
+  /// socket.
   ssize_t room(int socket, bool sends) {
     if (sends && socket == doomed_ && left_ == 0) return cut(socket), -1;
     std::uint64_t& pause = pauses_[socket];
@@ -66,12 +67,12 @@ class socket_faults {
   }
 
  private:
-  // Without the full matrix, most calls may move more bytes, because the tests would take minutes.
+  // In a sampled run, most calls may move more bytes, because otherwise the tests would take minutes.
   static constexpr std::uint64_t k_few = 7, k_many = 8000;
 
   std::uint64_t draw(std::uint64_t below) { return (dice_ = mix(dice_ + 1)) % below; }
 
-  /// A connect without an address resets a connection, and keeps the number of the socket.
+  /// Resets the connection of a socket by a connect without an address. The socket keeps its descriptor.
   void cut(int socket) {
     const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
     (void)::connect(socket, &nobody, sizeof nobody);
@@ -80,14 +81,14 @@ class socket_faults {
   }
 
   std::uint64_t dice_;
-  std::unordered_map<int, std::uint64_t> pauses_;  ///< by socket: number of further calls that fail
+  std::unordered_map<int, std::uint64_t> pauses_;  ///< number of further calls on a socket that fail, by descriptor
   int doomed_ = -1;
   std::size_t left_ = 0;
   bool has_reset_ = false;
 };
 thread_local socket_faults* socket_faults::active = nullptr;
 
-/// Returns the function that this file replaces: that of the system, or of a sanitizer.
+/// Returns the function of the system, or of a sanitizer, that this file replaces.
 template <class Function>
 Function* replaced(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -146,10 +147,10 @@ class faulty_net_world final : public testing::net_exam_world {
   std::chrono::milliseconds patience() const override { return std::chrono::seconds(60); }
 
  private:
-  socket_faults faults_;  // ends before the endpoints, which are in the base class
+  socket_faults faults_;  // destroyed before the endpoints, which are members of the base class
 };
 
-/// Returns the questions that do not assume that bytes arrive without delay, or that one call writes a whole message.
+/// Returns the questions that assume neither that bytes arrive without delay, nor that one call writes a whole message.
 std::vector<exam::question> patient_questions() {
   constexpr std::array<std::string_view, 4> k_impatient{
       "an_exchange_is_pending_while_a_record_is_missing", "listening_means_that_something_may_come",
@@ -244,12 +245,12 @@ class small_exchange {
   const std::array<std::vector<std::byte>, 2> source_{std::vector(k_bytes[0], std::byte{4}),
                                                       std::vector(k_bytes[1], std::byte{6})};
   std::array<std::array<std::vector<std::byte>, 2>, 2> targets_;
-  std::array<int, 2> done_{};  ///< by rank: number of sends and receives that are complete
+  std::array<int, 2> done_{};  ///< number of completed sends and receives of each rank
   std::string error_;
 };
 
-// Each connection is reset after each of its first 400 bytes, and after every 301st of the others. Both ranks record
-// the loss, and no message is wrong.
+// In separate runs, each connection is reset after each of its first 400 bytes, and after every 301st of its later
+// bytes. Both ranks must record the loss, and no message may be wrong.
 TEST(faulty_net, records_a_loss_after_a_reset_at_any_byte) {
   for (std::size_t which = 0; which < 2; ++which)
     for (std::size_t at = 0; at < 2; ++at) {

@@ -33,7 +33,8 @@ std::string hex(const hash_bytes& of) {
   return text;
 }
 
-// The expected hashes are those of the reference implementation, for the key 00 01 ... 1f and the message 00 01 02 ...
+// The expected hashes are those of the reference implementation, for the key 00 01 ... 1f and for messages 00 01 02 ...
+// of several lengths.
 TEST(blake2s, equals_the_reference) {
   secret_bytes key;
   for (std::size_t i = 0; i < key.size(); ++i) key[i] = static_cast<std::byte>(i);
@@ -105,7 +106,7 @@ TEST(handshake, proves_both_ranks) {
     EXPECT_EQ(connector.peer(), 2);
     EXPECT_EQ(listener.peer(), 3);
     EXPECT_EQ(listener.which(), which);
-    // Bytes after the handshake belong to the connection.
+    // Bytes that follow the handshake belong to the connection.
     const stream_socket out = connector.take_connection(), in = listener.take_connection();
     char word[4] = "abc";
     ASSERT_EQ(send(out.get(), word, 4, MSG_NOSIGNAL), 4);
@@ -131,7 +132,8 @@ TEST(handshake, refuses_another_secret_another_build_and_other_ranks) {
   }
 }
 
-// A program between the two ends changes one bit. Each bit of the handshake matters, to the connector or the listener.
+// An attacker between the two ends changes one bit. For each bit of the handshake, the connector or the listener must
+// refuse the changed handshake.
 TEST(handshake, refuses_every_changed_bit) {
   for (std::size_t changed = 0; changed < (64 + 64 + 32 + 8) * 8; ++changed) {
     socket_pair left, right;
@@ -171,7 +173,7 @@ TEST(handshake, refuses_a_proof_that_is_sent_back) {
   EXPECT_EQ(listener.advance(), state::refused);
 }
 
-/// Moves what one end has sent to the other end. Changes bytes, and cuts or lengthens the message, as `dice` decides.
+/// Passes on the bytes that one end has sent. Changes, cuts or lengthens the message, as `dice` decides.
 class forger {
  public:
   explicit forger(std::uint64_t seed) : dice_(seed) {}
@@ -191,7 +193,7 @@ class forger {
       count = 1 + draw(count);
       has_changed_ = has_changed_ || count != static_cast<std::size_t>(found);
     } else if (draw(8) == 0) {
-      count += draw(64);  // bytes after a handshake belong to the connection
+      count += draw(64);  // bytes that follow the handshake belong to the connection
     }
     (void)!send(to.get(), bytes.data(), count, MSG_NOSIGNAL);
   }

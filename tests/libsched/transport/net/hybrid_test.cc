@@ -14,7 +14,7 @@
 namespace lsched {
 namespace {
 
-// The cancellation of an instance is passed from the network to shared memory, also if the instance is detached at
+// A cancellation that arrives from the network must be passed on to shared memory, even if the instance is detached at
 // once.
 TEST(hybrid, cancels_an_instance_that_is_then_detached) {
   constexpr std::uint32_t k_instance = 7;

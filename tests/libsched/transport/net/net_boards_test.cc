@@ -28,7 +28,7 @@ struct waiting_world {
     return all;
   }
 
-  /// Calls `look` for all members except `silent`, until each of them has returned true.
+  /// Calls `look` repeatedly for all members except `silent`, until it has returned true for each member.
   template <class Look>
   ::testing::AssertionResult all_but(const std::set<rank>& silent, const Look& look) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -46,7 +46,7 @@ struct waiting_world {
   std::vector<std::unique_ptr<board>> boards{};
 };
 
-// The members named in `missing` post their records one after the other. Each of them does not run before.
+// The members in `all_missing` post their records one after the other. Before its turn, such a member does nothing.
 TEST(net_boards, tell_all_members_whose_record_is_missing) {
   for (const auto& [ranks, all_missing] :
        {std::pair<rank, std::vector<rank>>{3, {1}}, {3, {0}}, {5, {1, 3}}, {6, {5}}, {7, {0, 6}}}) {

@@ -41,7 +41,7 @@ std::vector<rank> ranks_below(rank count) {
   return all;
 }
 
-/// An instance with one edge from rank 0 to rank 1. Its number is 5 on all ranks.
+/// An instance with one edge from rank 0 to rank 1. Its id is 5 on all ranks.
 struct one_edge {
   one_edge(net_endpoint& from, net_endpoint& to, rank ranks, edge_spec edge, bool credits = false) {
     const std::vector<rank> members = ranks_below(ranks);
@@ -134,7 +134,7 @@ TEST_P(net_data, loses_no_message_between_threads_that_sleep) {
         const auto is_sent = [&] { return b.is_sent(mine); };
         exam::sleep_until(b, self, is_sent, lost[mine]);
       }
-      b.at(self).flush();  // this thread polls no more
+      b.at(self).flush();  // sends what remains, because this thread does not poll any more
       b.fence();
     } catch (const exam::complaint& found) {
       answers[mine] = found.text;
@@ -159,14 +159,15 @@ TEST_P(net_data, merges_signals_for_a_peer_that_reads_nothing) {
     from.signal(edge.out, round);
     if (round % 4 == 0) from.flush();
   }
-  EXPECT_TRUE(from.is_listening());  // the socket is full, so this rank has to poll
+  EXPECT_TRUE(from.is_listening());  // the socket is full, so this rank must poll until the value is sent
   bool is_there = to.arm(edge.in, k_rounds);
   std::array<completion, 4> news;
   EXPECT_TRUE(poll_until({&from}, [&] { return is_there || (is_there = to.poll(news) == 1); }));
   EXPECT_FALSE(from.is_listening());
 }
 
-// A rank stops reading while another rank sends it a large payload and a signal. The signal does not wait.
+// A rank reads nothing while another rank sends a large payload and a signal to it. The signal must not wait until the
+// payload has been sent.
 TEST_P(net_data, delivers_signals_beside_a_large_payload) {
   constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
   const auto ends = open_all(2, GetParam());
@@ -186,7 +187,7 @@ TEST_P(net_data, delivers_signals_beside_a_large_payload) {
   ASSERT_FALSE(to.receive(in[0], 1, target.data(), news));
   to.flush();
   std::array<completion, 4> some;
-  (void)from.poll(some);  // takes `ready`
+  (void)from.poll(some);  // reads that the receiver is ready
   ASSERT_FALSE(from.send(out[0], 1, {source.data(), k_bytes}));
   from.flush();
   from.signal(out[1], 1);
@@ -198,7 +199,8 @@ TEST_P(net_data, delivers_signals_beside_a_large_payload) {
   EXPECT_EQ(target, source);
 }
 
-// A payload that is given up in the middle of a part is never reported as received, and its source may change at once.
+// The sender gives up a payload of which a part has been sent. The payload must never be reported as received, and the
+// sender may change the source at once.
 TEST_P(net_data, invalidates_a_payload_that_was_given_up) {
   constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
   const auto ends = open_all(2, GetParam());
@@ -211,12 +213,12 @@ TEST_P(net_data, invalidates_a_payload_that_was_given_up) {
   to.flush();
   (void)from.poll(some);
   ASSERT_FALSE(from.send(edge.out, 1, {source.data(), k_bytes}));
-  from.flush();  // the sockets are full
+  from.flush();  // the sockets are full after this call
   from.abandon(5);
   rank reader = 0;
   EXPECT_EQ(from.check_readers(5, &reader), status::ok);
   std::ranges::fill(source, std::byte{9});
-  // The connection is still in order: another instance can use it.
+  // The connection must still work: another instance uses it.
   const std::vector<rank> members{0, 1};
   const auto out =
       from.attach(6, members, false, std::vector<edge_spec>{{.outgoing = true, .peer = 1, .capacity = 100'000}});
@@ -263,7 +265,7 @@ TEST_P(net_data, writes_nothing_to_a_target_whose_receive_was_withdrawn) {
     from.flush();
     return is_sent;
   }));
-  // The next message follows the rest of the payload.
+  // The next message must arrive after the rest of the withdrawn payload.
   ASSERT_FALSE(to.receive(edge.in, 2, target.data(), news));
   ASSERT_FALSE(from.send(edge.out, 2, {source.data(), 1 << 20}));
   bool is_there = false;
@@ -277,7 +279,8 @@ TEST_P(net_data, writes_nothing_to_a_target_whose_receive_was_withdrawn) {
   EXPECT_EQ(std::ranges::count(target, std::byte{7}), 1 << 20);
 }
 
-// A signal that waits behind many messages is written as soon as there is room, without a further call.
+// A signal that waits behind many messages must be sent as soon as the socket has room, without another call of
+// signal() or flush().
 TEST_P(net_data, writes_values_behind_many_messages) {
   const auto ends = open_all(2, GetParam());
   net_endpoint &from = *ends[0], &to = *ends[1];
@@ -304,7 +307,8 @@ TEST_P(net_data, writes_values_behind_many_messages) {
     EXPECT_TRUE(poll_until({}, polls));
 }
 
-// An abandoned payload is still in the socket when its link is used again, and the new payload is abandoned, too.
+// A part of an abandoned payload is still in the socket when another instance uses the link. The payload of this
+// instance is abandoned, too.
 TEST_P(net_data, abandons_a_payload_of_a_link_that_is_used_again) {
   constexpr std::uint64_t k_bytes = std::uint64_t{64} << 20;
   const auto ends = open_all(2, GetParam());
@@ -330,7 +334,7 @@ TEST_P(net_data, abandons_a_payload_of_a_link_that_is_used_again) {
     to.abandon(id);
     to.detach(id);
   }
-  source = {};  // an address sanitizer would find a read
+  source = {};  // the address sanitizer would detect a read of the old memory
   for (int k = 0; k < 200; ++k) {
     EXPECT_EQ(to.poll(some), 0u);
     EXPECT_EQ(from.poll(some), 0u);
@@ -368,7 +372,7 @@ struct world_with_stranger {
   std::vector<std::unique_ptr<net_endpoint>> ends;
 };
 
-// Rank 3 has connections only to ranks 0 and 1, as if the loss were visible only there. Rank 2 hears of the loss.
+// Rank 3 has connections only to ranks 0 and 1, so only these ranks can see its loss. They must inform rank 2.
 TEST(net, reports_a_lost_rank_on_all_ranks) {
   world_with_stranger world(4);
   world.stranger()[0] = {};
@@ -385,7 +389,7 @@ TEST(net, reports_a_lost_rank_on_all_ranks) {
   }
 }
 
-// A loss wakes a rank that sleeps.
+// The loss of a peer must wake a rank that sleeps.
 TEST(net, rings_the_bell_of_a_rank_whose_peer_is_lost) {
   world_with_stranger world(2);
   net_endpoint& end = *world.ends[0];
@@ -400,8 +404,8 @@ TEST(net, rings_the_bell_of_a_rank_whose_peer_is_lost) {
   EXPECT_TRUE(end.is_lost(1));
 }
 
-// A process of the application that a rank has forked lives on, like a worker of a data loader. The death of the rank
-// is detected nevertheless.
+// A rank dies, but a process that it has forked lives on, like a worker of a data loader. The death of the rank must be
+// detected nevertheless.
 TEST(net, detects_the_death_of_a_rank_that_has_forked) {
   auto sockets = connect_all(2, AF_INET);
   int stop[2], ready[2];
@@ -416,7 +420,7 @@ TEST(net, detects_the_death_of_a_rank_that_has_forked) {
     char byte = 0;
     if (fork() == 0) {
       (void)!write(ready[1], &byte, 1);
-      (void)!read(stop[0], &byte, 1);  // until the test ends
+      (void)!read(stop[0], &byte, 1);  // lives until the test ends
       _exit(0);
     }
     (void)!read(ready[0], &byte, 1);
@@ -471,7 +475,7 @@ TEST(net, keeps_a_record_that_arrives_before_the_first_board_is_open) {
   for (const std::size_t r : {1u, 2u, 0u}) {
     boards.push_back(ends[r]->open_home_board());
     ASSERT_EQ(boards.back()->post({}, &missing), status::ok);
-    int polls = 0;  // reads the record on rank 0
+    int polls = 0;  // after some polls, rank 0 has read the record
     EXPECT_TRUE(poll_until({ends[0].get(), ends[1].get(), ends[2].get()}, [&] { return ++polls == 100; }));
   }
   std::vector<std::byte> all(3 * board::record_bytes);
@@ -480,7 +484,8 @@ TEST(net, keeps_a_record_that_arrives_before_the_first_board_is_open) {
                            [&] { return each->gather(all, &missing) == status::ok; }));
 }
 
-// Rank 1 posts no record any more, because it has learnt of the loss. Rank 2 has posted its record before it left.
+// Rank 2 posts its record and then leaves. Rank 1 knows of the loss and posts no record. The commit must fail on rank
+// 0.
 TEST(net, fails_a_commit_that_some_ranks_do_not_make_after_a_loss) {
   const auto ends = open_all(3);
   std::vector<std::unique_ptr<board>> boards;
@@ -501,7 +506,7 @@ TEST(net, fails_a_commit_that_some_ranks_do_not_make_after_a_loss) {
 
 // --- peers that break the protocol -------------------------------------------------------------------------------
 
-/// Sends bytes of a stranger, with all sockets that remain open.
+/// Sends the bytes of a stranger, and leaves all sockets open.
 void send_all(const stream_socket& to, const void* bytes, std::size_t count) {
   ASSERT_EQ(::send(to.get(), bytes, count, MSG_NOSIGNAL), static_cast<ssize_t>(count));
 }
@@ -512,7 +517,7 @@ TEST(net, fails_if_a_peer_sends_an_invalid_frame) {
     bool is_bulk;
     frame head;
     message_head about;
-    std::size_t further;  ///< number of bytes that follow the frame head on the control socket
+    std::size_t further;  ///< number of bytes that follow the head of the frame on the control socket
   };
   const bad_frame all[]{
       {"an unknown kind", false, {.kind = static_cast<frame_kind>(99)}, {}, 0},
@@ -569,8 +574,8 @@ TEST(net, fails_if_a_peer_sends_an_invalid_frame) {
   }
 }
 
-// A part of a large message, then a small message of the same round, then a part of the next round. The count of bytes
-// that have arrived belongs to one message only, so nothing is written beyond the target.
+// A stranger sends a part of a large message, a small message of the same round, and a part of a message of the next
+// round. The endpoint must count the bytes of each message separately, so that it never writes beyond the target.
 TEST(net, never_writes_beyond_a_target) {
   world_with_stranger world(2);
   net_endpoint& end = *world.ends[0];
@@ -597,7 +602,8 @@ TEST(net, never_writes_beyond_a_target) {
   EXPECT_TRUE(std::all_of(memory.begin() + k_bytes, memory.end(), [](std::byte one) { return one == std::byte{1}; }));
 }
 
-// Random frames, with plausible fields, in pieces of random length. The endpoint either ignores them or fails.
+// A stranger sends random frames with plausible fields, in pieces of random length. The endpoint must either ignore the
+// frames, or report bad health.
 TEST(net, survives_random_frames) {
   const char* const wish = std::getenv("LSCHED_TEST_FRAMES");
   const std::uint64_t seeds = wish != nullptr ? std::strtoull(wish, nullptr, 10) : sampled() ? 200 : 2'000;

@@ -67,7 +67,7 @@ class pair_of_ranks {
     return true;
   }
 
-  /// Closes both ranks, and returns the time that this takes.
+  /// Closes both ranks, and returns the time that the closes take.
   std::chrono::steady_clock::duration close() {
     const auto begin = std::chrono::steady_clock::now();
     std::thread other([&] { sides_[1].end->close(); });
@@ -99,7 +99,8 @@ TEST(net_memory, is_not_allocated_in_a_round) {
   }
 }
 
-// The kernel may delay the confirmation of received bytes by 40 ms. On a busy machine, only some closes are fast.
+// The kernel may delay the acknowledgement of received bytes by 40 ms. Some of the closes must be faster. On a busy
+// machine, not all of them are.
 TEST(net_close, does_not_wait_for_a_delayed_confirmation) {
   auto least = std::chrono::steady_clock::duration::max();
   for (int world = 0; world < 200 && least >= std::chrono::milliseconds(20); ++world) {

@@ -1,4 +1,4 @@
-// Tests of payloads of the transport net whose sizes are near the limits between its ways to move a payload.
+// Tests of payloads of the transport net whose sizes are near the limits at which it changes the way to move a payload.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -112,7 +112,8 @@ TEST_P(net_sizes, arrive_whole_in_every_order) {
 }
 INSTANTIATE_TEST_SUITE_P(near_limits, net_sizes, ::testing::ValuesIn(k_sizes));
 
-// Threads poll again while bytes move. Short payloads and idle polls move too few bytes to report.
+// poll() reports that bytes of a long payload move, so that threads poll again. It must not report idle polls and short
+// payloads.
 TEST(net_moves, are_reported_only_while_bytes_of_long_payloads_move) {
   constexpr std::uint64_t k_bytes = 5000000;
   two_ranks both(k_bytes, 1, false);
@@ -139,7 +140,7 @@ TEST(net_moves, are_reported_only_while_bytes_of_long_payloads_move) {
   }
 }
 
-// The first payloads fill the control socket, so the others wait for the receiver.
+// The first payloads fill the control socket, so the later payloads wait for the receiver.
 TEST(net_flood, of_payloads_that_nobody_reads_yet_arrives_whole) {
   constexpr std::uint32_t k_edges = 160;
   constexpr std::uint64_t k_bytes = 60000;
@@ -158,7 +159,8 @@ TEST(net_flood, of_payloads_that_nobody_reads_yet_arrives_whole) {
   }
 }
 
-// The receiver gives up while a payload arrives. Its target is not written afterwards, and a later instance works.
+// The receiver gives up while a payload arrives. The target must not be written afterwards, and a later instance must
+// work.
 TEST(net_flood, ends_for_a_receiver_that_gives_up) {
   constexpr std::uint32_t k_edges = 40;
   constexpr std::uint64_t k_bytes = 65536;

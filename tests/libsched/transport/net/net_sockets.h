@@ -29,7 +29,7 @@ inline int checked(int result, const char* what) {
 /// Returns true if the loopback interface has an IPv6 address. Many containers lack IPv6.
 inline bool has_ipv6() { return !addresses_of_host({.names = {"lo"}, .family = 6}, 1).empty(); }
 
-/// Returns the two ends of a connection over the loopback interface. `family`: AF_INET or AF_INET6.
+/// Returns the two ends of a connection over the loopback interface. `family` is AF_INET or AF_INET6.
 inline std::pair<descriptor, descriptor> connected_pair(int family) {
   sockaddr_storage where{};
   socklen_t bytes = 0;
@@ -63,7 +63,7 @@ inline std::pair<descriptor, descriptor> connected_pair(int family) {
 /// Returns whether the system has OpenSSL 3.
 inline bool has_tls() { return static_cast<bool>(tls_library::load()); }
 
-/// Encrypts both ends of a connection, and makes the handshake of TLS.
+/// Makes both ends of a connection use TLS, and completes the TLS handshake.
 inline void encrypt_both(stream_socket& one, stream_socket& other) {
   const tls_library& library = **tls_library::load();
   if (!one.encrypt(library, true, {}) || !other.encrypt(library, false, {})) throw std::runtime_error("encrypt");
@@ -78,7 +78,7 @@ inline void encrypt_both(stream_socket& one, stream_socket& other) {
   if (taken != sent) throw std::runtime_error("TLS");
 }
 
-/// Returns the sockets of all ranks, by rank and peer.
+/// Returns the sockets of all ranks, indexed by rank and then by peer.
 inline std::vector<std::vector<net_sockets>> connect_all(rank ranks, int family, bool is_encrypted = false) {
   const auto count = static_cast<std::size_t>(ranks);
   std::vector<std::vector<net_sockets>> all(count);

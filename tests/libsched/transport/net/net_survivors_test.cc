@@ -1,5 +1,4 @@
-// Tests of the survivors of losses that the transport net has found: the roll call of a board, and a network that is
-// cut.
+// Tests of the ranks that survive a loss over the transport net: the roll call of a board, and a network that is cut.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +14,7 @@
 namespace lsched {
 namespace {
 
-/// A world of which this test has the endpoints of some ranks, and the sockets of the others.
+/// A world in which the test has endpoints for some ranks (`ends`) and only the sockets of the other ranks (`others`).
 struct cut_world {
   cut_world(rank ranks, const std::set<rank>& living) : sockets(testing::connect_all(ranks, AF_INET)) {
     for (rank r = 0; r < ranks; ++r) {
@@ -28,7 +27,7 @@ struct cut_world {
     }
   }
 
-  /// Another rank sends a frame to all endpoints.
+  /// Sends a frame from one of the other ranks to all endpoints.
   void send(rank from, const frame& what) {
     for (const auto& end : ends) {
       const auto& to = sockets[static_cast<std::size_t>(from)][static_cast<std::size_t>(end->place().self)].control;
@@ -36,7 +35,7 @@ struct cut_world {
     }
   }
 
-  /// All endpoints call. Returns the result of each, and expects equal homes.
+  /// Starts a roll call on all endpoints. Returns the status of each endpoint, and expects equal home boards.
   std::vector<status> regroup() {
     std::vector<std::unique_ptr<board>> fresh;
     for (std::size_t i = 0; i < ends.size(); ++i) {
@@ -81,8 +80,8 @@ const std::vector<side> k_sides{{3, {1, 2}, status::ok},         {3, {0}, status
                                 {5, {2, 3, 4}, status::ok},      {4, {0, 3}, status::ok}, {4, {1, 2}, status::peer},
                                 {6, {0, 1, 2, 3, 4}, status::ok}};
 
-// The others may live behind a cut of the network. Only the larger side continues, or of two equal sides the side with
-// the lowest rank.
+// The other ranks may still live on the other side of a cut network. Only the larger side may continue. If both sides
+// are equal, only the side with the lowest rank may continue.
 TEST(net_survivors, go_on_only_on_one_side_of_a_cut) {
   for (const side& it : k_sides) {
     cut_world world(it.ranks, it.living);
@@ -90,7 +89,7 @@ TEST(net_survivors, go_on_only_on_one_side_of_a_cut) {
       world.send(other, {.kind = frame_kind::lost, .index = 1, .value = static_cast<std::uint64_t>(other)});
     EXPECT_EQ(world.regroup(), std::vector(it.living.size(), it.how)) << it.ranks;
     for (const rank other : world.others) {
-      // The other side is informed when the cut heals, and its connection does not end.
+      // When the cut heals, the other side must learn that it is lost. The connection must stay open.
       frame news;
       const auto& from =
           world.sockets[static_cast<std::size_t>(other)][static_cast<std::size_t>(world.ends.front()->place().self)]
@@ -103,7 +102,8 @@ TEST(net_survivors, go_on_only_on_one_side_of_a_cut) {
   }
 }
 
-// Another side has declared this side lost, and its connections end afterwards. Its processes may still live.
+// The other side has declared this side lost, and then closed its connections. Its processes may still live, so this
+// side must treat it as alive.
 TEST(net_survivors, take_a_side_that_has_declared_them_lost_for_alive) {
   for (const side& it : k_sides) {
     cut_world world(it.ranks, it.living);

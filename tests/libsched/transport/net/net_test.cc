@@ -48,7 +48,7 @@ struct common_sockets {
   std::array<std::vector<std::vector<net_sockets>>, 4> of{{{}, {}, connect_all(2, AF_INET), connect_all(3, AF_INET)}};
 };
 
-/// The exam world as one thread sees it, with only one rank.
+/// The exam world of one thread, which has only one rank.
 class lonely_net_world final : public exam::exam_world {
  public:
   lonely_net_world(common_sockets& common, rank self) : common_(common), self_(self) {}

@@ -39,7 +39,7 @@ struct job_in_threads {
     }
   }
 
-  /// Wires up the ranks that `joins` selects, and returns their results by rank.
+  /// Wires up the ranks for which `joins` returns true. Returns their results, indexed by rank.
   template <class Joins>
   std::vector<std::optional<result<std::vector<net_sockets>>>> run(const net_limits& limits, Joins joins) {
     std::vector<std::optional<result<std::vector<net_sockets>>>> made(static_cast<std::size_t>(size));
@@ -109,7 +109,7 @@ TEST(wire_up, names_a_rank_that_is_missing) {
   for (const rank missing : {0, 1, 2}) {
     job_in_threads job(3);
     net_limits limits = k_patient;
-    limits.wire_up = 2s;  // the ranks that are there connect in milliseconds, unless the machine is busy
+    limits.wire_up = 2s;  // the other ranks connect within milliseconds, unless the machine is busy
     const auto made = job.run(limits, [&](rank r) { return r != missing; });
     for (rank r = 0; r < 3; ++r) {
       if (r == missing) continue;
@@ -131,7 +131,7 @@ descriptor connect_to(const net_address& listener) {
   return made;
 }
 
-// A stranger that connects and is silent, or sends bytes, does not delay the job.
+// A stranger that connects must not delay the job, whether it is silent or sends bytes.
 TEST(wire_up, ignores_strangers) {
   job_in_threads job(3);
   std::vector<descriptor> strangers;
@@ -151,7 +151,7 @@ TEST(wire_up, ignores_strangers) {
   for (const auto& mine : made) EXPECT_TRUE(mine->has_value()) << mine->error().text;
 }
 
-// Silent strangers that are not closed leave room for all connections that a rank awaits.
+// Silent strangers whose connections stay open must leave room for all connections that a rank expects.
 TEST(wire_up, has_room_beside_strangers) {
   job_in_threads job(7);
   net_limits limits = k_patient;
@@ -165,7 +165,8 @@ TEST(wire_up, has_room_beside_strangers) {
   for (const auto& mine : job.run(limits, [](rank) { return true; })) EXPECT_TRUE(*mine) << mine->error().text;
 }
 
-// While a job opens, strangers send handshakes that are correct except for one byte, are cut, or are random.
+// While a job opens, strangers send handshakes that differ from a correct handshake in one byte, are cut short, or are
+// random.
 TEST(wire_up, refuses_changed_handshakes) {
   job_in_threads job(5);
   std::atomic<bool> is_over = false;
@@ -183,7 +184,7 @@ TEST(wire_up, refuses_changed_handshakes) {
   strangers.join();
 }
 
-/// Wires up 16 ranks in a child process that may have `soft` and at most `hard` descriptors. Returns the child's error
+/// Wires up 16 ranks in a child process whose limits of descriptors are `soft` and `hard`. Returns the child's error
 /// text, or an empty string.
 std::string wire_up_with_descriptors(rlim_t soft, rlim_t hard) {
   int words[2];
@@ -194,7 +195,7 @@ std::string wire_up_with_descriptors(rlim_t soft, rlim_t hard) {
     std::string text = setrlimit(RLIMIT_NOFILE, &limit) == 0 ? "" : "cannot change the limit";
     job_in_threads job(16);
     net_limits limits = k_patient;
-    if (hard < 480) limits.wire_up = 2s;  // 16 ranks need 480
+    if (hard < 480) limits.wire_up = 2s;  // 16 ranks need 480 descriptors
     for (const auto& mine : job.run(limits, [](rank) { return true; }))
       if (!*mine && (text.empty() || mine->error().code == status::no_memory)) text = mine->error().text;
     (void)!write(words[1], text.data(), text.size());
@@ -234,7 +235,7 @@ TEST(wire_up, refuses_a_rank_with_another_secret) {
   EXPECT_NE(second->error().text.find("another job"), std::string::npos) << second->error().text;
 }
 
-// The address of a rank exists on another host, too, where another program listens.
+// One of a rank's addresses also belongs to another host, on which another program listens.
 TEST(wire_up, tries_all_addresses_of_a_rank) {
   job_in_threads job(2), stranger(1);
   job.addresses[0].insert(job.addresses[0].begin(), stranger.addresses[0].front());

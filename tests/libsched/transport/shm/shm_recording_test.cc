@@ -188,7 +188,7 @@ TEST_F(shm_recording, of_another_version_or_size_is_refused) {
   EXPECT_EQ(parsed(good.substr(0, 4096)).error().code, status::version);
   EXPECT_EQ(parsed(good.substr(0, good.size() - 1)).error().code, status::version);
   EXPECT_EQ(parsed(good + '\0').error().code, status::version);
-  for (const std::size_t byte : {0u, 8u, 15u}) {  // the magic number, and the number of ranks
+  for (const std::size_t byte : {0u, 8u, 15u}) {  // bytes of the magic number, and of the number of ranks
     std::string other = good;
     other[byte] = static_cast<char>(other[byte] ^ 0x81);
     EXPECT_EQ(parsed(other).error().code, status::version) << byte;
@@ -211,7 +211,7 @@ TEST_F(shm_recording, of_an_earlier_start_of_the_machine_is_known) {
   const auto segment = *segment_for(1);
   std::string other = content();
   EXPECT_TRUE(parsed(other)->is_of_this_boot);
-  other[24] ^= 1;  // a byte of the boot id
+  other[24] ^= 1;  // changes a byte of the boot id
   EXPECT_FALSE(parsed(other)->is_of_this_boot);
 }
 

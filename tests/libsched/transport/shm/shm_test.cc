@@ -94,8 +94,7 @@ struct common_ground {
   std::array<std::shared_ptr<shm_segment>, 4> segments{{{}, {}, segment_for(2), segment_for(3)}};
 };
 
-/// The exam world as one process or thread sees it, with only one rank. Other processes or threads have the other
-/// ranks.
+/// The exam world of one process or thread, which has only one rank. Other processes or threads have the other ranks.
 class lonely_exam_world final : public exam::exam_world {
  public:
   lonely_exam_world(common_ground& ground, rank self, std::uint32_t parties, const shm_options& options = {})
@@ -107,8 +106,8 @@ class lonely_exam_world final : public exam::exam_world {
     all[static_cast<std::size_t>(self_)] = end_.get();
     return all;
   }
-  /// Yields the core, and sometimes sleeps. If other threads compete for the core, a thread that yields gets the core
-  /// back only after the time slices of the other threads. A thread that wakes from a sleep gets the core back at once.
+  /// Yields the core, and sometimes sleeps. A thread that yields to competing threads gets the core back only after
+  /// their time slices. A thread that wakes from a sleep gets the core back at once.
   void pump() override { ++pumps_ % 16 == 0 ? static_cast<void>(usleep(20)) : static_cast<void>(sched_yield()); }
   void enter_fence() override {
     entered_ += parties_;
@@ -174,7 +173,8 @@ void play_ping_pong(exam::bench& b, round_no rounds, std::uint64_t bytes) {
   b.disconnect();
 }
 
-/// Runs `what` as one of two ranks. Returns 0, or 1 after it has printed a complaint to stderr.
+/// Runs `what` as one of two ranks. Returns 0. If `what` throws a complaint, prints the complaint to stderr and returns
+/// 1.
 template <class Play>
 int play(common_ground& ground, rank self, Play&& what, const shm_options& options = {}) {
   try {
@@ -213,7 +213,7 @@ TEST(shm, finds_a_peer_that_was_killed_while_a_receive_waits_for_it) {
     return play(ground, self, [&](exam::bench& b) {
       b.connect({{.from = 1, .to = 0, .capacity = 8}});
       b.post_send(0, 1, {8, 1});
-      if (b.has(1)) await_stage(ground, 2);  // rank 1 is killed here
+      if (b.has(1)) await_stage(ground, 2);  // rank 1 waits here until it is killed
       b.post_receive(0, 1);
       b.await_parcel(0, {8, 1});
       b.post_receive(0, 2);
@@ -227,8 +227,8 @@ TEST(shm, finds_a_peer_that_was_killed_while_a_receive_waits_for_it) {
   EXPECT_EQ(ranks.wait(0), "");
 }
 
-/// Kills a child by a signal, and holds it (by ptrace) at its exit: after the signal and before any resource is freed.
-/// Only the parent of the child may use this class.
+/// Kills a child by a signal, and uses ptrace to stop the child in its exit, before the kernel frees any of its
+/// resources. Only the parent of the child may use this class.
 struct held_at_its_end {
   explicit held_at_its_end(pid_t child)
       : process(child), is_permitted(ptrace(PTRACE_SEIZE, process, nullptr, PTRACE_O_TRACEEXIT) == 0) {
@@ -248,7 +248,7 @@ struct held_at_its_end {
   bool is_held = false;
 };
 
-// The process that ends still has its memory and its process id, like a process that dumps core.
+// The process of the peer is ending, but still has its memory and its process id, like a process that dumps core.
 TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
   common_ground ground;
   child_ranks ranks(2, [&](rank self) {
@@ -256,7 +256,7 @@ TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
       b.connect({{.from = 1, .to = 0, .capacity = 8}});
       if (b.has(1)) {
         ground.word.stage.store(1);
-        await_stage(ground, 4);  // rank 1 is killed here
+        await_stage(ground, 4);  // rank 1 waits here until it is killed
       }
       exam::demand(await_stage(ground, 2), "rank 1 was not stopped");
       exam::demand(b.at(0).liveness().find_dead_peer() == k_no_rank, "a peer is checked although no op waits for it");
@@ -264,7 +264,7 @@ TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
       exam::demand(b.at(0).liveness().find_dead_peer() == 1, "a peer that is being ended is reported alive");
       ground.word.stage.store(3);
     };
-    return play(ground, self, wait_for_its_end, {.watches_processes = false});  // the test cannot stop watcher threads
+    return play(ground, self, wait_for_its_end, {.watches_processes = false});  // ptrace cannot stop watcher threads
   });
   ASSERT_TRUE(await_stage(ground, 1));
   const held_at_its_end victim(ground.segments[2]->page(1).process.load().number);
@@ -276,9 +276,10 @@ TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
 
 // --- memory of other processes ----------------------------------------------------------------------------
 
-constexpr std::uint64_t k_long = 100'000;  ///< size of a message that does not fit in a cell, in bytes
+constexpr std::uint64_t k_long = 100'000;  ///< size in bytes of a message that does not fit in a cell
 
-/// First connects without routes, so that all ranks have joined and their memory is readable. Then connects the routes.
+/// Connects the routes after all ranks have joined, so that the memory of each rank is readable. A first connect,
+/// without routes, waits for this.
 void connect_when_all_are_here(exam::bench& b, std::vector<exam::route> routes) {
   b.connect({});
   b.disconnect();
@@ -354,20 +355,20 @@ TEST(peer_memory, is_read_where_a_probe_answers_and_nowhere_else) {
   child_ranks child(1, [&](rank) {
     std::byte word{};
     if (!memory_probe::answers(getppid(), mine.address())) return 1;
-    if (memory_probe::answers(getpid(), mine.address())) return 2;  // the copied word belongs to the parent
+    if (memory_probe::answers(getpid(), mine.address())) return 2;  // the probe is the parent's
     return read_peer_memory(getppid(), 64, &word, 1) ? 3 : 0;
   });
   EXPECT_EQ(child.wait(), "");
 }
 
-// When rank 0 looks for the peer, the process id of the peer does not exist any more.
+// When rank 0 checks whether the peer lives, the peer's process id does not exist any more.
 TEST(shm, finds_a_peer_that_died_before_it_took_part_in_an_exchange) {
   common_ground ground;
   child_ranks ranks(2, [&](rank self) {
     return play(ground, self, [&](exam::bench& b) {
       if (b.has(1)) {
         ground.word.stage.store(1);
-        await_stage(ground, 3);  // rank 1 is killed here
+        await_stage(ground, 3);  // rank 1 waits here until it is killed
       }
       await_stage(ground, 2);
       b.attach({{.from = 1, .to = 0, .capacity = 8}});
@@ -401,7 +402,8 @@ TEST(shm, wakes_whoever_sleeps_when_the_last_record_is_posted) {
     ASSERT_EQ(boards[static_cast<std::size_t>(r)]->post({}, &missing), status::ok);
     ends[static_cast<std::size_t>(r)]->flush();
     if (r != 1) {
-      EXPECT_EQ(rings(0) + rings(2), before) << "rank " << r;  // no rank can proceed before the last record
+      EXPECT_EQ(rings(0) + rings(2), before) << "rank " << r;  // the first two records ring no bell, because no rank
+                                                               // can proceed before the last record
     }
   }
   EXPECT_EQ(rings(0) + rings(2), before + 2);
@@ -422,8 +424,8 @@ TEST(shm, hears_of_a_member_that_has_left_without_posting_its_record) {
   EXPECT_EQ(missing, 1);
 }
 
-// Rank 2 dies. Rank 1 notices this and closes its end. Rank 0 waits for both ranks. When rank 0 then looks for a dead
-// rank, it must find rank 2.
+// Rank 2 leaves. Rank 1 notices the loss and closes its endpoint. Rank 0 waits for both ranks, and must find rank 2
+// rather than rank 1.
 TEST(shm, names_the_rank_that_was_missed_first_whoever_ends_because_of_it) {
   const auto segment = segment_for(3);
   const auto last = end_of(segment, 0);
@@ -464,7 +466,7 @@ TEST(shm, loses_no_message_between_threads_that_sleep) {
         exam::sleep_until(
             b, self, [&] { return b.is_sent(mine); }, lost[mine]);
       }
-      b.at(self).flush();  // because this thread does not poll again
+      b.at(self).flush();  // sends what remains, because this thread does not poll again
     });
   };
   std::thread other(run, 1);
@@ -584,8 +586,8 @@ TEST(shm, gives_each_rank_once) {
   EXPECT_EQ(shm_endpoint::open(segment, -1).error().code, status::argument);
 }
 
-// Another process asks for a rank that already has an owner. That process is refused and ends. Other ranks must not
-// conclude that the owner is dead.
+// Another process asks for a rank that already has an owner. That process must be refused. After it has ended, other
+// ranks must not conclude that the owner is dead.
 TEST(shm, leaves_a_rank_to_its_owner_when_another_process_wants_it) {
   const auto segment = segment_for(2);
   const auto owner = end_of(segment, 1);
@@ -606,7 +608,7 @@ TEST(shm_segment, has_no_name) {
     EXPECT_EQ(entry.path().string().find("sched"), std::string::npos) << entry.path();
 }
 
-/// Returns the VmFlags, see proc(5), of each mapping of a segment.
+/// Returns the VmFlags (see proc(5)) of each mapping of a segment.
 std::vector<std::string> flags_of_segments() {
   std::vector<std::string> all;
   std::ifstream maps("/proc/self/smaps");
@@ -752,20 +754,20 @@ TEST(shm_segment, adopts_only_what_describes_itself_truly) {
     off_t more;
   };
   constexpr std::uint64_t k_half = std::uint64_t{1} << 63;
-  const lie lies[]{{0, 7, 0},     // magic
-                   {1, 4096, 0},  // stride
+  const lie lies[]{{0, 7, 0},     // word 0: the magic number
+                   {1, 4096, 0},  // word 1: the stride between regions
                    {1, 0, 0},
                    {1, 8191, 0},
-                   {1, 8192 + k_half, 0},  // twice this value overflows to 16384
-                   {2, 4096, 0},           // start of the regions
+                   {1, 8192 + k_half, 0},  // overflow: twice this value is 16384
+                   {2, 4096, 0},           // word 2: the start of the regions
                    {2, segment->region_start(1), 0},
                    {2, segment->region_start(0) - 8192, -8192},
-                   {3, 1, 0},  // ranks
+                   {3, 1, 0},  // word 3: the number of ranks
                    {3, 0, 0},
                    {3, 3, 0},
                    {3, ~std::uint64_t{0}, 0},
                    {3, 2 + (std::uint64_t{1} << 32), 0},
-                   {4, 0, 4096},  // the file's size
+                   {4, 0, 4096},  // word 4: the size of the file
                    {4, 0, -4096},
                    {4, 0, -1}};
   for (const lie& it : lies) {
@@ -794,7 +796,7 @@ constexpr std::size_t k_small_stride = std::size_t{1} << 20;
 
 /// A simple reference implementation of the heap, with the pieces sorted by offset.
 struct reference_heap {
-  std::map<std::uint64_t, std::uint64_t> pieces;  ///< offset in the region -> bytes
+  std::map<std::uint64_t, std::uint64_t> pieces;  ///< bytes of each piece, by its offset in the region
   std::uint64_t size = k_small_stride;
 
   bool has_room_for(std::uint64_t bytes) const {
@@ -915,7 +917,7 @@ TEST(shm_heap, may_be_used_by_several_threads) {
 
 // --- device memory that ranks expose ---------------------------------------------------------------------------------
 
-/// Returns an area in which every field depends on `value`, so that a mixture of two areas is detected.
+/// Returns an area in which every field depends on `value`, so that the test detects a mixture of two areas.
 exposed_area area_made_of(std::uint64_t value) {
   exposed_area made{.address = value, .bytes = value, .process = static_cast<int>(value), .descriptor = -1};
   made.device.fill(static_cast<std::byte>(value));

@@ -1,4 +1,5 @@
-// Tests of encrypted connections: bytes that arrive, that a third party sees, and that both ends refuse.
+// Tests of encrypted connections: the bytes that arrive, the bytes that a third party sees, and the bytes that both
+// ends refuse.
 #include "libsched/transport/net/crypto/tls_session.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ hash_bytes key_of(unsigned value) {
   return made;
 }
 
-/// A program between the two ends, which keeps all bytes that it passes on, and may change one of them.
+/// An attacker between the two ends, who records all bytes from end 0 and may change one of them.
 class relay {
  public:
   relay() {
@@ -43,19 +44,19 @@ class relay {
 
   int end(std::size_t which) const { return sides_[which].outer.get(); }
 
-  /// Moves the bytes that both ends have written.
+  /// Passes on the bytes that both ends have written.
   void pass_on() {
     move(sides_[0], sides_[1]);
     move(sides_[1], sides_[0]);
   }
 
   std::vector<std::byte> seen{};                       ///< all bytes from end 0
-  std::size_t changed = static_cast<std::size_t>(-1);  ///< place of the byte from end 0 that is changed
+  std::size_t changed = static_cast<std::size_t>(-1);  ///< index of the byte from end 0 that is changed
 
  private:
   struct side {
     descriptor outer, inner;
-    std::vector<std::byte> waiting;  ///< bytes for this side
+    std::vector<std::byte> waiting;  ///< bytes to be read by this end
   };
 
   void move(side& from, side& to) {
@@ -75,7 +76,7 @@ class relay {
   side sides_[2];
 };
 
-/// One end of a connection, which sends a text and collects what arrives.
+/// One end of a connection, which sends a text and collects the bytes that arrive.
 struct talker {
   talker(int socket, bool is_client, unsigned key, std::vector<std::byte> text, std::uint64_t bytes_per_key)
       : to_send(std::move(text)) {
@@ -116,7 +117,7 @@ class tls_session_test : public ::testing::Test {
     if (!tls_library::load()) GTEST_SKIP() << "the system has no OpenSSL 3";
   }
 
-  /// Lets both ends talk until both have all bytes, or until `errors` ends have failed.
+  /// Exchanges bytes until both ends have all bytes, or until `errors` ends have failed.
   void talk(talker& one, talker& other, int errors = 1) {
     const auto deadline = clock::now() + k_patience;
     const auto is_complete = [&] {
@@ -147,7 +148,7 @@ TEST_F(tls_session_test, delivers_all_bytes_in_both_directions) {
   }
 }
 
-// A key update is a record of its own, which the peer handles between two reads.
+// A key update is a separate record, which the peer handles between two reads.
 TEST_F(tls_session_test, changes_its_keys) {
   talker one(between.end(0), true, 1, random_text(400'000, draw), 1000);
   talker other(between.end(1), false, 1, random_text(300'000, draw), tls_session::k_bytes_per_key);
