@@ -19,8 +19,8 @@ std::vector<int> ranks_from(int first, int end) {
   return ranks;
 }
 
-/// The tree along which vectors are combined. Node i is vector i if i < `leaves`, and node `leaves` + m is the result
-/// of merge m.
+/// The tree along which vectors are combined. Nodes 0 to `leaves` - 1 are the vectors, and node `leaves` + m is the
+/// result of merges[m].
 struct adasum_tree {
   std::size_t leaves;
   std::vector<std::pair<std::size_t, std::size_t>> merges{};
@@ -39,8 +39,8 @@ adasum_tree linear_adasum_tree(std::size_t leaves) {
   return tree;
 }
 
-/// Returns the tree of the other algorithms. If the number of leaves exceeds a power of two by r, leaves 2i and 2i + 1
-/// are merged first, for i < r. Then adjacent nodes are merged repeatedly.
+/// Returns the tree of all other algorithms. If the number of leaves exceeds a power of two by r, the leaves 2i and 2i
+/// + 1 are merged first, for each i < r. Then adjacent nodes are merged until one node remains.
 adasum_tree folded_adasum_tree(std::size_t leaves) {
   adasum_tree tree{leaves};
   const std::size_t rem = leaves - std::bit_floor(leaves);

@@ -20,8 +20,9 @@ float sum_of(const vectors& inputs, int from, int to, std::uint64_t i) {
   return sum;
 }
 
-/// Returns element i of the output of rank `me`, as the MPI standard defines the collective. Rank 0 is the root. A name
-/// with a final v has the definition of the name without it, because all blocks have `count` elements.
+/// Returns element i of the output of rank `me`, as the MPI standard defines the collective. Rank 0 is the root. A
+/// collective whose name ends in v has the same definition as the collective without the v, because all blocks have
+/// `count` elements.
 float defined(std::string_view what, const vectors& inputs, int me, std::uint64_t count, std::uint64_t i) {
   const auto size = static_cast<int>(inputs.size());
   const auto mine = static_cast<std::uint64_t>(me) * count;
@@ -121,11 +122,12 @@ TEST(Exercise, in_place_buffers_hold_input_and_output) {
 
 TEST(Exercise, a_size_is_what_the_osu_benchmarks_mean) {
   const auto count = [](const char* name) { return exercise(*find_collective(name), 0, 4, 64).count(); };
-  EXPECT_EQ(count("allreduce"), 16u);                                // the vector
-  EXPECT_EQ(count("reduce_scatter_block"), 4u);                      // a quarter of the vector
-  EXPECT_EQ(count("allgather"), 16u);                                // the contribution of one rank
-  EXPECT_EQ(count("alltoall"), 16u);                                 // the block for one rank
-  EXPECT_EQ(exercise(k_reduce_scatter_block, 0, 3, 8).count(), 1u);  // whole blocks
+  EXPECT_EQ(count("allreduce"), 16u);                                // 64 bytes are the whole vector
+  EXPECT_EQ(count("reduce_scatter_block"), 4u);                      // 64 bytes are the vector, of which a rank gets a
+                                                                     // quarter
+  EXPECT_EQ(count("allgather"), 16u);                                // 64 bytes are the contribution of one rank
+  EXPECT_EQ(count("alltoall"), 16u);                                 // 64 bytes are the block for one rank
+  EXPECT_EQ(exercise(k_reduce_scatter_block, 0, 3, 8).count(), 1u);  // a block has at least one element
 }
 
 }  // namespace

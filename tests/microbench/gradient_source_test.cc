@@ -1,4 +1,4 @@
-// Tests of the gradients that experiments draw. The same seed, rank and round must give the same gradient. Other seeds,
+// Tests of the random gradients of experiments. The same seed, rank and round must give the same gradient. Other seeds,
 // ranks or rounds must give other gradients. Each kind of gradient must have the distribution that its name promises.
 #include "microbench/lockstep/gradient_source.h"
 

@@ -42,7 +42,7 @@ TEST(arrivals, lateness_is_the_middle_of_early_and_late_calls) {
   const auto early = of_bin(4, 3, 15), late = of_bin(8, 3, 200);
   const auto median = [&](std::uint64_t uncalled) { return median_of(stats_with(early, 3, late, 3, uncalled)); };
   ASSERT_TRUE(median(0));
-  EXPECT_GE(*median(0), -15 * k_ms);  // the third of six calls is the last before the start
+  EXPECT_GE(*median(0), -15 * k_ms);  // the third of the six calls is the last call before the start
   EXPECT_LE(*median(0), -8 * k_ms);
   EXPECT_GE(*median(1), 128 * k_ms);
   EXPECT_LE(*median(1), 200 * k_ms);

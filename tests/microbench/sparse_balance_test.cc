@@ -58,8 +58,8 @@ TEST(SparseBalance, the_naive_way_is_never_the_better_one) {
   }
 }
 
-/// All large elements are in the region of one owner, which receives k items from every other rank. Other owners share
-/// these items only if regions move with the items.
+/// All large elements are in the region of one owner, which receives k items from every other rank. If regions move
+/// with the items, all owners share these items.
 TEST(SparseBalance, equal_regions_have_one_busy_owner_where_all_that_is_large_is_in_one) {
   balance_options options = small_balance();
   options.generator = "one-owner";

@@ -62,8 +62,8 @@ inline double decode(const binary_format& format, std::uint64_t bits) {
   return sign * std::ldexp(significand, format.least_exponent + std::max(exponent, 1) - 1 - format.fraction_bits);
 }
 
-/// Rounds a value to the format, and returns the bits. The rounding unit is the last place of the value's binade. If
-/// rounding carries into the next binade, the bits are still correct.
+/// Rounds a value to the format, and returns the bits. The rounding unit is one unit in the last place of the value's
+/// binade. If rounding carries into the next binade, the bits are still correct.
 inline std::uint64_t encode(const binary_format& format, double value) {
   const auto top = static_cast<std::uint64_t>(format.greatest_exponent - format.least_exponent + 2);
   const std::uint64_t infinity = top << format.fraction_bits;

@@ -57,7 +57,7 @@ struct triples {
 
 triples triples_of(dtype type) {
   const bits hard = hard_elements(type);
-  const std::size_t stride = size_of(type) == 1 ? 5 : 1;  // 256^2 * 52 triples are enough
+  const std::size_t stride = size_of(type) == 1 ? 5 : 1;  // about 256^2 * 52 triples are enough
   bits a, b, c;
   for (const std::uint64_t x : hard)
     for (const std::uint64_t y : hard)
@@ -103,8 +103,8 @@ TEST(laws, idempotent_kernels_obey_the_others_too) {
     }
 }
 
-/// verify() represents a result by an expression of the inputs, without the parameters of kernels. So a kernel with
-/// parameters must not declare laws.
+/// verify() represents a result by an expression of the inputs, without the parameters of kernels. Therefore a kernel
+/// with parameters must not declare laws.
 TEST(laws, are_declared_of_no_kernel_with_parameters) {
   for (const kernel_row& row : k_kernel_rows) EXPECT_TRUE(row.laws == law_table{} || !row.has_parameters()) << row.name;
 }

@@ -18,8 +18,8 @@ struct promise {
   std::string_view name;
 };
 
-// A copy of the numbers and names in the C API. The copy is intended: the test must fail after a change, because a
-// change breaks compiled programs.
+// A copy of the status codes and names of the C API. The copy is intended: if a code changes, the test must fail,
+// because the change would break compiled programs.
 constexpr std::array<promise, 20> k_promises{{
     {0, "LSCHED_OK"},
     {1, "LSCHED_PENDING"},

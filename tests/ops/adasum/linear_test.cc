@@ -21,7 +21,7 @@ constexpr double k_infinity = std::numeric_limits<double>::infinity();
 
 using elements = std::vector<std::uint64_t>;
 
-/// Returns all numbers of elements up to 200, and some that span several blocks.
+/// Returns element counts: all counts up to 200, and some that span several blocks.
 std::vector<std::size_t> counts() {
   std::vector<std::size_t> all(201);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -29,7 +29,7 @@ std::vector<std::size_t> counts() {
   return all;
 }
 
-/// Returns counts(), and some numbers of elements that span several groups of blocks.
+/// Returns counts(), and some element counts that span several groups of blocks.
 std::vector<std::size_t> counts_of_dots() {
   std::vector<std::size_t> all = counts();
   all.insert(all.end(), {65535, 65536, 65537, 140001});
@@ -83,7 +83,8 @@ class vector_in_memory {
     for (std::size_t i = 0; i < count_; ++i) all[i] = read_element(data(), i, type_);
     return all;
   }
-  /// Returns whether the bytes before the first element are unchanged. A write behind the last element crashes.
+  /// Returns whether the bytes before the first element are unchanged. A write behind the last element would crash the
+  /// test.
   bool is_intact() {
     return std::all_of(before(), data(), [](std::byte value) { return value == std::byte{k_canary}; });
   }
@@ -233,7 +234,8 @@ bool is_moderate(dtype type, double x) {
   return x == 0 || (std::fabs(x) >= 0x1p-100 && std::fabs(x) <= (type == dtype::f16 ? 0x1p64 : 0x1p9));
 }
 
-/// Returns the weighted sum, rounded as adasum.h specifies. In bf16, a scale factor keeps sums in the range of f32.
+/// Returns the weighted sum, rounded as adasum.h specifies. In bf16, a scale factor keeps intermediate sums within the
+/// range of f32.
 std::uint64_t scaled_sum(dtype type, double x, std::uint64_t a, double y, std::uint64_t b) {
   const double lower = value_of(type, a);
   const double upper = value_of(type, b);

@@ -123,7 +123,7 @@ TEST(SparseSum, is_the_fold_of_the_lists_in_their_order) {
           std::vector<list> lists;
           for (std::size_t i = 0; i < n; ++i)
             lists.push_back(drawn_list(type, region * (i % 3 + 1) / 4, region, draw, is_hard));
-          if (n == 3)  // the third list cancels the second
+          if (n == 3)  // makes the third list cancel the second
             for (entry& it : lists[2] = lists[1]) it.value ^= std::uint64_t{1} << (8 * size_of(type) - 1);
           const list wanted = sum_of(type, lists);
           std::vector<bool> is_touched(region);
@@ -219,7 +219,7 @@ TEST(Settle, takes_off_what_was_sent_and_has_arrived) {
     const dtype wide = residual_of(type);
     elements residual(span);
     for (std::uint64_t& it : residual) it = bits_of(wide, drawn_normal(draw));
-    for (const entry& it : sent)  // two of three residuals are equal or close to the sent value
+    for (const entry& it : sent)  // for two of three sent items, the residual is equal or close to the sent value
       if (it.index % 3 != 0)
         residual[it.index] = bits_of(wide, value_of(type, it.value) * (1 + it.index % 3 * 0x1p-13));
     elements wanted = residual;

@@ -167,7 +167,7 @@ TEST(TopK, takes_one_pass_by_the_hint_of_the_round_before) {
         expectation wanted = expected(it);
         const std::size_t passes = expect_top_k(it, wanted, 6 * k, hint);
         EXPECT_LE(passes, 4U);
-        EXPECT_TRUE(passes == 1 || round < 4) << "round " << round;  // in the first rounds the residual grows fast
+        EXPECT_TRUE(passes == 1 || round < 4) << "round " << round;  // the residual grows fast in the first rounds
         for (const entry& sent : wanted.items) wanted.residual[sent.index - k_first_index] = 0;
         residual = wanted.residual;
         ASSERT_FALSE(HasFailure());
@@ -175,7 +175,7 @@ TEST(TopK, takes_one_pass_by_the_hint_of_the_round_before) {
     });
 }
 
-/// If each round has fewer than k non-zero values, the second round needs only one pass.
+/// If a round has fewer than k non-zero values, the next round needs only one pass.
 TEST(TopK, takes_one_pass_over_vectors_that_are_sparse_already) {
   elements residual(1000, 0);
   for (std::size_t i = 3; i < residual.size(); i += 100) residual[i] = bits_of(dtype::f32, static_cast<double>(i));
