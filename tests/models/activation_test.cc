@@ -1,8 +1,8 @@
 // Explores the activation broadcast (the signals that start a partial round) exhaustively. The library generates the
-// schedules, and the firing rule is the library's round.h. A signal is a variable that may take any of the values in
-// flight. The collective behind the gate (the op by which a rank enters the round) is the most liberal synchronising
-// collective: a rank may leave a round at any time after all ranks have entered the round. No rank leaves the last
-// round, because the only effect would be that the rank fires no more ops.
+// schedules, and the firing rule is the library's round.h. A signal receive reads a variable, which may take any of the
+// values in flight. The collective behind the gate (the op by which a rank enters the round) is the most liberal
+// synchronising collective: a rank may leave a round at any time after all ranks have entered the round. In the model
+// no rank leaves the last round, because the rank would only fire no more ops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ using lsched::rank;
 constexpr std::size_t k_most_ranks = 8;
 constexpr std::size_t k_most_ops = 16;  // maximum number of ops of an activation
 
-/// The changing state of a rank. Data that can no longer have any effect is removed from the state: tokens of an ended
-/// round, signal values that satisfy no future round, and the application's call if another rank has started the round.
+/// The changing state of a rank. The state omits data that can no longer have any effect: tokens of an ended round,
+/// signal values that satisfy no future round, and the application's call if another rank has started the round.
 struct rank_state {
   std::uint8_t round = 1;
   std::uint8_t called = 0;  ///< latest round that the application has called for; may be one round ahead
@@ -47,7 +47,7 @@ struct world_state {
 
 /// Rules that a test can break, to check that the explorer finds the fault.
 struct rules {
-  bool keeps_early_signals = true;  ///< signals that arrive one round early are kept
+  bool keeps_early_signals = true;  ///< whether a receiver keeps a signal that arrives one round early
   bool is_synchronising = true;
 };
 
@@ -136,7 +136,7 @@ class activation_system final : public models::system {
     forced_.clear();
     forced_moves(forced_);
     if (!forced_.empty()) return {};
-    // In this state only calls are possible. So all ranks must have entered every round that was called for.
+    // In this state only calls are possible. Therefore all ranks must have entered every round that was called for.
     const std::uint8_t called = std::ranges::max(ranks, {}, &rank_state::called).called;
     if (called > 0 && !all_have_entered(called))
       return "round " + std::to_string(called) + " was called, but a rank sleeps";
@@ -237,7 +237,7 @@ class activation_system final : public models::system {
   /// For each rank and signal send: the index of the receive at the peer.
   std::array<std::array<std::size_t, k_most_ops>, k_most_ranks> targets_{};
   world_state now_;
-  mutable std::vector<move> forced_;  ///< temporary list of moves
+  mutable std::vector<move> forced_;  ///< temporary list of forced moves
 };
 
 std::vector<schedule_ptr> programs(rank size) {

@@ -17,9 +17,9 @@ class arena_scope {
   arena_scope& operator=(const arena_scope&) = delete;
 };
 
-/// Makes operator new allocate from `pool`, a part of the arena. `pool` begins with the number of its bytes in use, so
-/// allocations are part of the saved state. Explored threads that allocate need such a pool. An empty span restores the
-/// normal operator new.
+/// Makes operator new allocate from `pool`, a part of the arena. `pool` begins with the count of its bytes in use, so
+/// that allocations are part of the saved state. Explored threads that allocate need such a pool. An empty span
+/// restores the normal operator new.
 void allocate_from(std::span<std::byte> pool);
 
 /// Returns the allocated part of the arena.

@@ -19,8 +19,8 @@ constexpr bug bug_of(std::string_view name) {
 
 inline bug planted = bug_of({});
 
-/// True: a thread that waits for a device sleeps for at most a millisecond, as in the library. False: only rings of the
-/// doorbell wake the thread.
+/// If true, a thread that waits for a device sleeps for at most a millisecond, as in the library. If false, only rings
+/// of the doorbell wake such a thread.
 inline bool caps_naps = true;
 
 }  // namespace models

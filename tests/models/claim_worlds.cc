@@ -1,5 +1,5 @@
 // Worlds with shm_claim.h of the shm transport: a receiver reads the sender's memory while ranks give up the instance.
-// Both sides use the claim as the endpoint does: they repeat the lines of the endpoint that use the claim.
+// Both sides repeat the lines of the endpoint that use the claim.
 #include "tests/models/explored_std.h"
 
 #include "libsched/transport/shm/shm_claim.h"
@@ -35,7 +35,7 @@ struct two_ranks {
     const rank named = of_sender.record(of_first_member.record({by})).who;
     models::require(named == first || first == k_no_rank, "the recorded rank changes");
     first = named;
-    if (by != 0 || claim.is_held()) return;  // the sender (rank 0) would wait for a held claim
+    if (by != 0 || claim.is_held()) return;  // rank 0, the sender, would wait for a held claim
     is_callers = true;
     memory = 0;
   }

@@ -3,8 +3,8 @@
 // for an event only if a thread has armed the device before the event. The code that rings is the same as in the host
 // function of offload/cuda/streams/gpu_bell.cc, and CMakeLists.txt checks that both agree.
 //
-// A thread may nap (sleep with a short timeout) only if a ring is lost, if rings are refused, or if no core is free. In
-// all other worlds, threads sleep as long as without a device, so that only rings wake them.
+// A thread may nap (sleep with a short timeout) only in worlds in which a ring is lost, rings are refused, or no core
+// is free. In all other worlds, threads sleep as long as they would without a device, so that only rings wake them.
 #include "tests/models/one_rank.h"
 
 namespace lsched {
@@ -12,8 +12,8 @@ namespace {
 
 enum class ringing : std::uint8_t { works, is_lost, is_refused };
 
-/// Events of a device that happen one after the other, as in a stream. If a thread has armed the next event, the event
-/// rings the doorbell.
+/// Events of a device that happen one after the other, as in a stream. An event rings the doorbell if a thread has
+/// armed the event.
 class event_row {
  public:
   explicit event_row(doorbell& bell) : bell_(bell) {}
@@ -64,7 +64,7 @@ class row_gate final : public round_gate {
     return stream.passed() >= round ? status::ok : status::pending;
   }
   bool arm(round_no round) override { return stream.arm(round); }
-  void release(round_no round) override {  // same code as stream_words::raise
+  void release(round_no round) override {  // repeats stream_words::raise
     round_no now = released.load();
     while (now < round && !released.compare_exchange_weak(now, round)) continue;
   }
@@ -206,8 +206,8 @@ models::report job_for_auxiliary(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// No core is free. The auxiliary thread leaves the round to the thread that has called for it, and polls only from
-/// time to time.
+/// No core is free. The auxiliary thread leaves the round to the thread that has started it, and polls only from time
+/// to time.
 models::report job_left_to_caller(const circumstances& around) {
   device_model all(around, act::computes_on_device, act::nothing, ringing::works, cores::taken);
   all.add_row(0);
@@ -343,7 +343,8 @@ models::report gate_and_stepper(const circumstances& around) {
   return all.explore();
 }
 
-/// The second stream reaches its gate. A thread waits for the first stream, which does not reach its gate.
+/// The second stream reaches its gate. A thread waits for a round behind the first stream, which does not reach its
+/// gate.
 models::report gate_beside_gate_for_waiter(const circumstances& around) {
   device_model all(around, act::nothing, act::nothing);
   all.leave_open(0);
@@ -398,7 +399,7 @@ models::report cancellation_at_gate(const circumstances& around) {
     round_no round = 0;
     (void)it.drives.start_behind(*it.it[0], nullptr, &round);
     if (it.it[0]->verdict.load() != status::ok)
-      it.it[0]->device->gate->release(it.it[0]->called.load());  // as bindings/c does
+      it.it[0]->device->gate->release(it.it[0]->called.load());  // the same call as in bindings/c
   });
   all.add("canceller", [](one_rank& it) { it.cancel(0); });
   all.expect_at_end([it = all.here, &gate] {

@@ -1,6 +1,6 @@
 // Tests the worlds of driver_worlds.cc: ownership of the engine, posts (requests to the engine) and the doorbell. The
-// explorer executes every order of the threads' accesses, with store buffers. It is a fault if a message or post stays
-// unhandled because threads sleep or have left.
+// explorer executes every interleaving of the threads' accesses, with store buffers. A message or a post that stays
+// unhandled because threads sleep or have left is a fault.
 #include <gtest/gtest.h>
 
 #include "tests/models/expect.h"
@@ -38,8 +38,8 @@ TEST(driver_model, no_message_and_no_post_is_left_lying) {
     expect_right(scenario);
 }
 
-// Each test visits all states: 78 million states for "two waiters" (6 minutes on one core, 3 GB), 29 million for the
-// nap that is handed over (90 seconds), and 3 to 6 million for each other test (10 to 20 seconds). A search that
+// Each test visits all states: 78 million states for "two waiters" (6 minutes on one core, 3 GB), 29 million states for
+// "nap handed over" (90 seconds), and 3 to 6 million states for each other test (10 to 20 seconds). A search that
 // reaches a limit fails.
 constexpr limits k_large{.states = 100'000'000, .time = std::chrono::seconds(3000)};
 
@@ -90,9 +90,9 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
   });
 }
 
-// The classic fault: both threads read before either store has left its buffer. (If the round ends directly after a
-// send, the engine executes a locked instruction, which also empties the buffer. After a send in the middle of a round
-// there is no such instruction.)
+// The classic fault: both threads read before either store has left its store buffer. (If a round ends directly after a
+// send, the engine executes a locked instruction, which also empties the store buffer. The engine executes no such
+// instruction after a send in the middle of a round.)
 TEST(driver_model_bug, messages_published_without_a_fence_are_caught) {
   for (const std::string_view scenario : {"message for waiter", "messages for waiter"}) {
     const report found = run(scenario, {.bug = "looks_without_a_fence"});

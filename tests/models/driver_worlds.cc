@@ -118,7 +118,8 @@ models::report two_waiters(const circumstances& around) {
   return all.explore();
 }
 
-/// Two threads wait, and only one of them polls. The impatient thread stops waiting, even if it is the polling thread.
+/// Two threads wait, and only one of them polls. The thread whose timeout expires stops waiting, even if it is the
+/// polling thread.
 models::report one_gives_up(const circumstances& around) {
   rank_model all(around, act::receives, act::receives);
   all.add_sender(0);
@@ -157,8 +158,8 @@ models::report posts_and_steps(const circumstances& around) {
   return all.explore();
 }
 
-/// The application calls for the next round as soon as a round has ended. Another thread may still be checking the
-/// instance.
+/// The application calls for the next round as soon as a round has ended. At that time, another thread may still be
+/// checking the instance.
 models::report round_after_round(const circumstances& around) {
   rank_model all(around, act::nothing, act::nothing);
   all.add("application", [](one_rank& it) {
@@ -201,7 +202,7 @@ models::report stop_of_auxiliary(const circumstances& around) {
   return all.explore();
 }
 
-/// A thread waits for arithmetic on the lane.
+/// A thread waits for a job on the lane.
 models::report job_for_waiter(const circumstances& around) {
   rank_model all(around, act::computes, act::nothing);
   all.add_worker("worker");
@@ -212,7 +213,7 @@ models::report job_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// Arithmetic on the lane ends while the application computes. The auxiliary thread must notice the end.
+/// A job on the lane ends while the application computes. The auxiliary thread must notice the end.
 models::report job_for_auxiliary(const circumstances& around) {
   rank_model all(around, act::computes, act::nothing);
   all.add_worker("worker");
@@ -309,8 +310,8 @@ models::report nap_of_two_waiters(const circumstances& around) {
   return all.explore();
 }
 
-// No core is free for the auxiliary thread. So the auxiliary thread leaves rounds to the threads that have called for
-// them, and polls only from time to time.
+// No core is free for the auxiliary thread. Therefore the auxiliary thread leaves rounds to the threads that have
+// started them, and polls only from time to time.
 
 /// A message arrives while the application computes and makes no further call.
 models::report look_at_round(const circumstances& around) {
@@ -321,7 +322,7 @@ models::report look_at_round(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The application starts a round, and waits for the round later.
+/// The application starts a round, and waits for its end later.
 models::report left_to_caller(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing, medium::rings, cores::taken);
   all.limit_early_naps();

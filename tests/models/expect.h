@@ -1,4 +1,4 @@
-// Checks of scenarios, for several tests.
+// Checks of scenarios that several tests share.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // A depth-first search of all states that a small system can reach.
 //
 // States are stored as 64-bit hashes. With n states, the probability that two different states have equal hashes is n^2
-// / 2^65 (a million states: 3e-8). The search keeps the path to the current state, so the report of a fault lists the
-// steps that lead to the fault. A search that does not finish within its limits reports a fault, because it has proved
-// nothing.
+// / 2^65 (3e-8 for a million states). The search keeps the path to the current state, so the report of a fault lists
+// the steps that lead to the fault. A search that does not finish within its limits reports a fault, because it has
+// proved nothing.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,8 @@ class system {
 
   virtual ~system() = default;
 
-  /// Appends all bytes on which the system's future depends. Two states with equal bytes are the same state.
+  /// Appends all bytes on which the future behaviour of the system depends. Two states with equal bytes are the same
+  /// state.
   virtual void save(std::vector<std::byte>& state) const = 0;
   virtual void restore(std::span<const std::byte> state) = 0;
 
@@ -31,13 +32,14 @@ class system {
   virtual void make(move what) = 0;
   virtual std::string describe(move what) const = 0;
 
-  /// Returns the fault of the current state, or an empty string. `is_last`: no move is possible in this state.
+  /// Returns the fault of the current state, or an empty string. `is_last` is true if no move is possible in this
+  /// state.
   virtual std::string fault(bool is_last) const = 0;
 };
 
 struct limits {
   std::uint64_t states = 10'000'000;
-  std::chrono::seconds time{100};  ///< CPU time
+  std::chrono::seconds time{100};  ///< limit of the CPU time
 };
 
 struct report {

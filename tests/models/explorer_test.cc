@@ -43,7 +43,7 @@ TEST(explorer, store_buffers_are_there_and_locked_instructions_empty_them) {
   EXPECT_FALSE(both_can_miss(memory::tso, store_in_order));
 }
 
-/// The stores of one thread become visible in order. A thread that sees the second store also sees the first.
+/// The stores of one thread become visible in order, so a thread that sees the second store also sees the first.
 TEST(explorer, a_store_buffer_is_first_in_first_out) {
   threads all;
   words* shared = nullptr;

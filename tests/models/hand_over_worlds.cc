@@ -1,10 +1,11 @@
 // Worlds that test how threads share data in partial collectives (libsched/partial/contribution.{h,cc}, call_times.h).
 // An application offers contributions while the engine captures (takes) them. The engine delivers results while the
-// application collects them. Both use the times of calls. docs/inside/threading.md describes the threads.
+// application collects them. The engine and the application share the times of calls. docs/inside/threading.md
+// describes the threads.
 //
 // Offers are decimal digits: offer k is 10^k, so a sum shows how often each offer is included. Other threads may run in
-// the middle of an arithmetic operation, and every reader reads twice. So the explorer always detects a buffer that two
-// threads use at the same time.
+// the middle of an arithmetic operation, and every reader reads twice. Therefore the explorer always detects a buffer
+// that two threads use at the same time.
 #include "tests/models/explored_std.h"
 
 #include "libsched/partial/call_times.h"
@@ -116,8 +117,8 @@ models::report offer_against_capture(const circumstances& around) {
 
 // --- a leave after the last offer ------------------------------------------------------------------------------------
 
-/// An application that leaves directly after an offer. capture() marks the last capture (`is_last`), and the engine
-/// then runs no further round.
+/// An application that leaves directly after an offer. capture() marks the last capture (`is_last`), after which the
+/// engine runs no further round.
 struct leaving {
   value memory[contribution::k_buffers]{};
   contribution its{k_adding,

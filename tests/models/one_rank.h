@@ -2,8 +2,8 @@
 // libsched/transport/doorbell.{h,cc}. Scenarios add the threads that docs/inside/threading.md describes. A file that
 // includes this header compiles the library's code once more, and must include this header first.
 //
-// Only the transport is not the library's own code. To send, a thread stores a stamp and records that it must check the
-// receiver's doorbell. The shm endpoint has the same two lines, and CMakeLists.txt checks that they agree. The thread
+// All code is the library's own code, except for the transport. To send, a thread stores a stamp, and records that it
+// must check the receiver's doorbell. The shm endpoint has the same two lines, as CMakeLists.txt checks. The thread
 // checks the doorbell later, when it has nothing else to do. A time-driven transport (such as the MPI endpoint) stores
 // a stamp but never rings. In most scenarios the senders are threads that only send. Scenarios in which an engine sends
 // have two ranks.
@@ -44,7 +44,7 @@ bool is_on_device(const op& what, std::span<const buffer> buffers) {
   return what.c.exists() && buffers[what.c.buffer()].space == memory_space::device;
 }
 operand_list operands_of(const op& what, std::span<const buffer>) { return own_operands_of(what); }
-kernel_fn find(kernel, dtype) {  // other threads may run in the middle of the kernel
+kernel_fn find(kernel, dtype) {  // other threads may run while the kernel runs
   return [](const kernel_call& call) {
     models::point();
     *call.c = std::byte{1};
@@ -56,7 +56,7 @@ dot_norms_fn find_dot_norms(dtype) { return nullptr; }
 scaled_add_fn find_scaled_add(dtype) { return nullptr; }
 adasum_coefficients adasum_coefficients_of(const double*) { return {}; }
 std::vector<std::uint32_t> shared_sources(const schedule& it) { return std::vector<std::uint32_t>(it.ops().size()); }
-// The stubs describe callers that run on cores of their own.
+// According to these stubs, each caller runs on a separate core.
 int this_thread_number() { return 1; }
 bool is_asleep(int) { return false; }
 std::string_view name_of(status) { return ""; }
@@ -152,9 +152,9 @@ class stamps final : public endpoint, public endpoint_memory {
   void close() override {}
 
   std::atomic<round_no> stamp[k_links];
-  std::atomic<std::uint64_t> given_up;  ///< id of the cancelled instance, plus one; 0: none
+  std::atomic<std::uint64_t> given_up;  ///< id of the cancelled instance, plus one; 0 if no instance is cancelled
   stamps* peer = nullptr;
-  shm_claim claim;  ///< the claim that a peer holds while the peer reads this rank's memory
+  shm_claim claim;  ///< claim that a peer holds while it reads this rank's memory
   end_word closed;
 
  private:
@@ -186,7 +186,7 @@ class board_lane final : public lane {
 /// nothing.
 enum class act : std::uint8_t { nothing, receives, sends, computes, computes_on_device };
 
-/// A function that makes the device of a rank. The device rings the given doorbell.
+/// A function that creates the device of a rank. The device rings the doorbell that the function gets.
 using device_maker = device* (*)(doorbell&);
 
 schedule_ptr one_op(act what) {
@@ -355,24 +355,24 @@ class rank_model {
   void add_other(std::string name, const std::function<void()>& body) { all.add(std::move(name), body); }
   /// Runs `job` before the threads run.
   void set_up(const std::function<void()>& job) { all.set_up(job); }
-  /// Sets a rule, which returns an error or an empty string. The first function sets the rule for every state. The
-  /// second function sets the rule for states in which no move is possible.
+  /// Sets a rule, which returns an error or an empty string. The rule of expect() must hold in every state. The rule of
+  /// the second function must hold in states in which no move is possible.
   void expect(std::function<std::string()> rule) { rule_ = std::move(rule); }
   void expect_at_end(std::function<std::string()> rule) { rule_at_end_ = std::move(rule); }
   /// Marks an instance whose round cannot end.
   void leave_open(int which) { open_ = which; }
 
   /// Makes every nap (a sleep that ends by itself, threads.h) a fault. For worlds in which every event rings the
-  /// doorbell: there, a nap would hide a missing ring.
+  /// doorbell, so that a nap would hide a missing ring.
   void forbid_naps() { all.forbid_naps(); }
   /// Counts sleeps of up to 50 ms as naps.
   void count_long_naps() { all.count_long_naps(); }
-  /// Limits the number of naps that end early (threads.h). Needed in worlds in which two threads nap: each time a
-  /// thread releases the engine, it rings a registered waiter.
+  /// Limits the number of naps that end early (threads.h). Worlds in which two threads nap need this limit, because a
+  /// thread that releases the engine rings a registered waiter each time.
   void limit_early_naps() { all.limit_early_naps(2); }
 
-  /// Explores the world. When no move is possible, both instances must have finished all rounds that were called for,
-  /// and only thread `sleeper` may sleep.
+  /// Explores the world. When no move is possible, both instances must have finished all rounds for which the
+  /// application called, and only thread `sleeper` may sleep.
   models::report explore(const std::string& sleeper = "") {
     all.expect([this, stays = sleeper + " sleeps"](bool is_last) {
       if (std::string wrong = rule_ ? rule_() : std::string(); !wrong.empty() || !is_last) return wrong;
@@ -400,7 +400,7 @@ class rank_model {
 
   models::limits most_;
   std::function<std::string()> rule_, rule_at_end_;
-  int open_ = -1;  ///< instance whose round cannot end, set by leave_open(); -1: none
+  int open_ = -1;  ///< instance whose round cannot end, set by leave_open(); -1 if there is no such instance
   threads all;
 };
 

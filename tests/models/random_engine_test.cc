@@ -33,7 +33,7 @@ struct draws {
   std::uint64_t count = 0;
 };
 
-/// Returns a random number of ranks, usually up to 8. In one of 100 cases, the number is up to 64, and in one of
+/// Returns a random number of ranks, usually up to 8. In one of 100 cases, the result is up to 64, and in one of
 /// `one_in` cases up to 1024.
 rank draw_size(draws& of, std::uint64_t one_in) {
   if (of.below(one_in) == 0) return static_cast<rank>(65 + of.below(960));
@@ -63,10 +63,10 @@ const std::vector<const algorithm*>& whole_number_algorithms() {
   return all;
 }
 
-/// A schedule of one algorithm on every rank, the data of the schedule, and a record of all offers.
+/// A schedule of one algorithm on every rank, the data of all ranks, and a record of all offers.
 class random_run {
  public:
-  /// `spoil`, if not null, changes the schedule of every rank.
+  /// `spoil`, if not null, replaces the schedule of every rank.
   random_run(draws& of, rank size, schedule_ptr (*spoil)(const schedule_ptr&) = nullptr)
       : draws_(of),
         spoil_(spoil),
@@ -107,7 +107,7 @@ class random_run {
     if (const auto why = validate(what_, {0, world_.size()}, data_, starts_)) return blame(why->text.c_str());
     its_ = world_.commit([this](rank r) { return request(r); });
     if (its_.empty()) return false;
-    if (world_.size() > 2 && draws_.below(2) == 0) world_.set_pace(draw_rank(), 8);  // a straggler
+    if (world_.size() > 2 && draws_.below(2) == 0) world_.set_pace(draw_rank(), 8);  // slows a random rank down
     const std::uint64_t rounds = world_.size() > 64 ? 2 : 3;
     for (round_no round = 1; round <= rounds; ++round)
       if (!(what_.of->activates ? partial_round(round) : ordinary_round())) return false;
@@ -226,13 +226,14 @@ class random_run {
   shape data_{};
   activation starts_{};
   aliasing in_place_{};
-  std::vector<std::vector<value>> inputs_, outputs_;       ///< input and output of the collective, by rank
-  std::vector<std::optional<std::vector<value>>> shared_;  ///< memory that input and output share, if any, by rank
+  std::vector<std::vector<value>> inputs_, outputs_;       ///< input and output of each rank
+  std::vector<std::optional<std::vector<value>>> shared_;  ///< memory that the input and the output of each rank share,
+                                                           ///< if any
   postcondition promise_;
   lockstep_world world_;
   std::vector<instance*> its_;
-  std::vector<std::uint64_t> pending_;  ///< number of offers that are not yet delivered, by rank
-  std::vector<value> sums_;             ///< sum of all delivered results, by rank
+  std::vector<std::uint64_t> pending_;  ///< number of offers of each rank that are not yet in a result
+  std::vector<value> sums_;             ///< sum of all results of each rank
   value offered_ = 0;
 };
 
@@ -270,7 +271,7 @@ void run_seeds(std::uint64_t first, std::uint64_t count, std::uint64_t one_in) {
 
 TEST(random_engine, runs_every_algorithm_in_thousands_of_orders) { run_seeds(1, 4'000, 1000); }
 
-// This test draws the same sizes from a seed as the other test, so either test can replay any seed.
+// Both tests draw the same sizes from a seed, so either test can replay a seed.
 TEST(random_engine_soak, runs_every_algorithm_in_a_million_orders) { run_seeds(10'001, 1'000'000, 1000); }
 
 void run_a_seed_that_is_none() {

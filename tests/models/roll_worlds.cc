@@ -4,7 +4,7 @@
 //
 // The network between two sides can be cut, and heal again. Messages between the sides arrive only when the cut has
 // healed. While the network is cut, a member may notice the silence of the other side, at any time. The member then
-// ignores the other side, and informs its own side at once, and the other side when the cut has healed.
+// ignores the other side, and informs its own side at once. It informs the other side when the cut has healed.
 #include "tests/models/bug.h"
 
 #include "libsched/transport/agreement.cc"
@@ -115,11 +115,11 @@ struct letter {
 struct budget {
   rank ranks;
   int deaths;
-  int timeouts;   ///< number of calls that the caller gives up; the member then calls again
-  rank near = 0;  ///< the network between the first members, of this number, and the others is cut; 0: it is not
+  int timeouts;   ///< number of calls that the caller gives up; the member calls again after each
+  rank near = 0;  ///< number of members on the first side of a cut, beginning with member 0; 0 if there is no cut
 };
 
-/// A member with its outgoing messages, by receiver. Messages arrive in order.
+/// A member and its outgoing messages to each receiver, which arrive in order.
 struct member final : roll_call::sender {
   void send(rank to, const agreement::message& what) override {
     put(to, {what.kind, what.number, what.about, {what.value.begin(), what.value.end()}, 0});
@@ -141,10 +141,11 @@ struct member final : roll_call::sender {
   std::vector<std::deque<letter>> out{};
   int calls = 0;
   bool is_in_call = false, is_dead = false;
-  bool has_stopped = false;               ///< only the other side may go on
-  std::vector<std::uint64_t> outcomes{};  ///< by roll call: 0 none, 1 refused, else the members of the world plus 2
-  std::vector<bool> notices{};            ///< by member: this member has lost the other member
-  std::vector<bool> silent{};             ///< by member: lost, because the member was silent
+  bool has_stopped = false;               ///< whether only the other side may continue
+  std::vector<std::uint64_t> outcomes{};  ///< outcome of each roll call: 0 unknown, 1 refused, otherwise the members of
+                                          ///< the world plus 2
+  std::vector<bool> notices{};            ///< for each member: whether this member has lost that member
+  std::vector<bool> silent{};             ///< for each member: whether that member is lost because of its silence
 };
 
 class roll_world final : public models::system {
@@ -260,7 +261,8 @@ class roll_world final : public models::system {
     const auto near = static_cast<std::size_t>(most_.near);
     return (one < near) != (other < near);
   }
-  /// Returns whether the member has a reason to notice the silence of another: a cut, or the word of another member.
+  /// Returns whether member `self` may notice that member `from` is silent: because of a cut, or because another member
+  /// has said so.
   bool may_notice_silence(std::size_t self, std::size_t from) const {
     if (most_.near == 0 || !are_apart(self, from)) return false;
     for (std::size_t other = 0; other < all_.size(); ++other) {
@@ -269,7 +271,7 @@ class roll_world final : public models::system {
     }
     return is_cut_;
   }
-  /// The member loses a dead member, or all members of the other side together.
+  /// Makes member `self` lose a dead member, or all members of the other side at once.
   void lose(std::size_t self, std::size_t from) {
     member& one = all_[self];
     const bool is_silent = may_notice_silence(self, from);
@@ -283,7 +285,7 @@ class roll_world final : public models::system {
     }
     for (const rank other : lost) one.roll.lose(other);
   }
-  /// The world of a member, as a set of members.
+  /// Returns the world of a member as a set of members.
   static std::uint64_t set_of(const member& one) {
     std::uint64_t set = 0;
     for (const std::uint64_t how : one.outcomes)

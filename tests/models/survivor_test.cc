@@ -14,7 +14,7 @@ TEST(survivor_model_soak, the_first_rank_dies_in_a_roll) { expect_right("first r
 TEST(survivor_model_soak, the_first_rank_dies_in_one_of_two_commits) { expect_right("first rank dies in two commits"); }
 TEST(survivor_model_soak, the_last_rank_dies_in_one_of_two_commits) { expect_right("last rank dies in two commits"); }
 
-// Roll calls by messages (roll_worlds.cc).
+// Members perform roll calls by messages (roll_worlds.cc).
 TEST(survivor_model, members_that_exchange_messages_are_in_one_world) {
   for (const char* scenario : {"4 call", "3 call, 1 gives up", "3 call, 1 dies", "3 call, 2 die"})
     expect_right(scenario);

@@ -33,7 +33,7 @@ struct recovery {
     std::byte behind[(k_ranks + 7) / 8 * 8 + k_ranks * 8];
   };
 
-  /// Performs a roll call: finds the ranks that are alive, and opens a board for them.
+  /// Performs a roll call, which finds the live ranks and opens a board for them.
   void call_roll(rank self) {
     shm_board& fresh = *new shm_board(segment, owed, self, fresh_words[self].words, [](shm_board&) {});
     (void)fresh.regroup(*homes[self]);
@@ -102,8 +102,9 @@ struct recovery {
   ringer owed{k_ranks};
   memory_of_board fresh_words[k_ranks]{};
   shm_board* homes[k_ranks]{};
-  std::uint64_t progress[k_ranks]{};       ///< number of rounds that each rank has ended
-  std::uint64_t world = 0, outcomes[2]{};  ///< new world and outcomes of its commits (0 unknown, 1 failed, 2 succeeded)
+  std::uint64_t progress[k_ranks]{};       ///< number of rounds that have ended on each rank
+  std::uint64_t world = 0, outcomes[2]{};  ///< the new world, and the outcomes of its commits (0 unknown, 1 failed, 2
+                                           ///< succeeded)
   bool has_ended[k_ranks]{};
   bool is_dead = false;
 };

@@ -19,10 +19,10 @@ constexpr std::size_t k_least_room = 2 * 1024;
 constexpr std::size_t k_buffered_stores = 4;
 constexpr std::uint64_t k_naps_in_vain = 2;
 
-threads* g_here = nullptr;  ///< the system whose thread runs; null outside of explored threads
+threads* g_here = nullptr;  ///< system of the running thread; null outside of explored threads
 
-// The bits of a move. Bits 0-7: number of the thread. Bit 8: the thread's oldest buffered store reaches memory. Bit 9:
-// the thread's deadline passes. Bit 10: the thread's nap ends. Bits 16-31: number of the sleeping thread that this
+// The bits of a move. Bits 0-7: index of the thread. Bit 8: the thread's oldest buffered store reaches memory. Bit 9:
+// the thread's deadline passes. Bit 10: the thread's nap ends. Bits 16-31: index of the sleeping thread that this
 // thread wakes.
 constexpr system::move k_drain = 1u << 8;
 constexpr system::move k_expires = 1u << 9;
@@ -41,8 +41,8 @@ struct threads::control {
   std::uint64_t stores = 0;
   std::array<buffered, k_buffered_stores> store{};
   std::uint64_t expired = 0;
-  std::uint64_t naps = 0;        ///< 1: the current sleep of the thread is a nap
-  std::uint64_t early_naps = 0;  ///< number of naps that ended early; counted only if they are limited
+  std::uint64_t naps = 0;        ///< 1 if the current sleep of the thread is a nap
+  std::uint64_t early_naps = 0;  ///< number of naps that ended early; counted only if a limit is set
   std::uint64_t naps_in_vain = 0;
   __jmp_buf registers;
 };
@@ -176,8 +176,8 @@ void threads::restore(std::span<const std::byte> state) {
 
 // --- moves -----------------------------------------------------------------------------------------------------------
 
-// Lists the possible moves. If a thread is not yet at an access, only the move of this thread is listed: its work up to
-// the next access does not affect other threads.
+// Lists the possible moves. If a thread is not yet at an access, lists only the move of this thread, because its work
+// up to the next access does not affect other threads.
 void threads::moves(std::vector<move>& out) const {
   for (std::size_t i = 0; i < threads_.size(); ++i)
     if (threads_[i]->now.next == access::alone) return out.push_back(static_cast<move>(i));
@@ -242,8 +242,8 @@ void threads::make(move what) {
   resume(it);
 }
 
-// Wakes the threads that sleep on the word: all of them, or only number `choice` of them. A woken thread continues when
-// the explorer chooses a move of that thread.
+// Wakes all threads that sleep on the word, or only the sleeping thread with the index `choice`. A woken thread
+// continues when the explorer chooses a move of that thread.
 void threads::wake(const thread& by, std::size_t choice) {
   std::size_t number = 0;
   for (const auto& other : threads_) {
@@ -261,8 +261,8 @@ bool threads::is_still() const {
   return true;
 }
 
-// Returns whether the thread has napped in vain as often as allowed, and may stay asleep because the final check finds
-// no fault.
+// Returns whether the thread has napped in vain as often as allowed, and the final check finds no fault. The thread may
+// then stay asleep.
 bool threads::is_at_rest(const thread& it) const {
   return has_long_naps_ && it.now.naps_in_vain == k_naps_in_vain && is_still() && judge_ && judge_(true).empty();
 }

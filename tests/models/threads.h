@@ -9,15 +9,15 @@
 // The memory model is x86-TSO (Owens, Sarkar, Sewell 2009). A plain store is put into the FIFO store buffer of the
 // thread, and reaches memory later. A load reads the thread's own buffer first. A locked instruction, and the entry
 // into the kernel, wait until the buffer is empty. A sequentially consistent store is a locked instruction, any weaker
-// store is a plain store, and every load is a plain load. A store
-// to a variable that is not atomic skips the store buffer and reaches memory at once. This is correct because only one
-// thread at a time may use such a variable; the thread sanitizer checks this rule on the real program.
+// store is a plain store, and every load is a plain load. A store to a variable that is not atomic skips the store
+// buffer and reaches memory at once. This is correct because only one thread at a time may use such a variable. (The
+// thread sanitizer checks this rule in the unchanged program.)
 //
 // A thread sleeps by FUTEX_WAIT. Time stands still, so a timeout expires only if the thread is `impatient`: the
 // deadline of such a thread may pass whenever the thread reads the clock or sleeps. A sleep with a timeout of at most a
 // millisecond is a nap, which may end at any moment. A nap is in vain if it ends while no other move is possible. A
-// thread's third nap in vain is a fault, because two naps have changed nothing and further naps never will. A wake may
-// reach any of the sleeping threads.
+// thread's third nap in vain is a fault, because two naps have changed nothing and further naps never will. A futex
+// wake may reach any of the threads that sleep on the variable.
 //
 // Requires x86-64 and glibc, because a switch between threads reads a jmp_buf.
 #pragma once
@@ -54,11 +54,11 @@ class threads final : public system {
   /// Allows the latest added thread to allocate up to `bytes` bytes.
   void give_memory(std::size_t bytes);
 
-  /// Limits the number of early naps of each thread: naps that end while other moves are possible. For worlds in which
-  /// each nap rings a thread: without a limit, the number of states would be unlimited.
+  /// Limits the number of early naps of each thread. An early nap ends while other moves are possible. For worlds in
+  /// which each nap rings a thread, so that the number of states would be infinite without a limit.
   void limit_early_naps(std::uint64_t most) { early_naps_ = most; }
 
-  /// Makes every nap a fault. For worlds in which every event rings the doorbell: there, a nap would hide a missing
+  /// Makes every nap a fault. For worlds in which every event rings the doorbell, so that a nap would hide a missing
   /// ring.
   void forbid_naps() { may_nap_ = false; }
 
@@ -72,7 +72,7 @@ class threads final : public system {
   /// Plants a fault: sequentially consistent stores to `variable` become plain stores.
   void weaken(const void* variable) { weakened_.insert(variable); }
 
-  /// Sets the function that checks every state. `is_last`: no move is possible.
+  /// Sets the function that checks every state. `is_last` is true if no move is possible.
   void expect(std::function<std::string(bool is_last)> judge) { judge_ = std::move(judge); }
 
   /// Returns a text that lists the threads that have not finished.

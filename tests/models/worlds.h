@@ -10,9 +10,9 @@ namespace models {
 
 /// The conditions in which a scenario is explored.
 struct circumstances {
-  std::string_view bug;  ///< name of the planted bug in CMakeLists.txt; empty: the unchanged code
+  std::string_view bug;  ///< name of the planted bug in CMakeLists.txt; empty for the unchanged code
   memory model = memory::tso;
-  std::string_view weakened;  ///< variable whose sequentially consistent stores become plain stores
+  std::string_view weakened;  ///< variable whose sequentially consistent stores become plain stores; empty for none
   limits most{};
 };
 

@@ -19,23 +19,25 @@ namespace {
 
 constexpr round_no k_most_rounds = 12;  ///< maximum period of the guards, in rounds
 
-/// The conditions under which all orders of events are executed.
+/// The conditions under which all interleavings are executed.
 struct scene {
   std::vector<bool> calls;     ///< whether each rank's application calls
-  bool sends_wait = false;     ///< a send waits for its receive and, in schedules that hold payloads, for the readers
-                               ///< of the payload
-  bool delays_entries = true;  ///< true: ranks enter in every order; false: as early as possible
-  bool is_rest = false;        ///< too few ranks call in a partial round, so waking a rank is a fault
-  bool is_full = false;        ///< the round waits for all ranks: a full round, or a round before any deadline
+  bool sends_wait = false;     ///< whether a send waits for its receive and, if schedules hold payloads, for the
+                               ///< readers of its payload
+  bool delays_entries = true;  ///< whether ranks enter the round in every order, rather than as early as possible
+  bool is_rest = false;        ///< whether too few ranks call in a partial round, so that a rank that wakes is a fault
+  bool is_full = false;        ///< whether the round waits for all ranks: a full round, or a round whose deadline has
+                               ///< not passed
   round_no round = 1;          ///< round for which guards are evaluated
 };
 
-enum class phase : std::uint8_t { waiting, fired, passed_over, completed };  // passed_over: fired without any effect
+enum class phase : std::uint8_t { waiting, fired, passed_over, completed };  // passed_over: the op has fired, but has
+                                                                             // no effect in this round
 enum class occasion : std::uint8_t { begin, call, land, complete };
 
 struct event {
   occasion what;
-  stage_op part;  ///< op of the event; for `begin`: the first op of the rank
+  stage_op part;  ///< op of the event; for `begin`, the first op of the rank
 };
 
 struct state {
@@ -91,7 +93,7 @@ class interleaving_player {
     whose_.open_scenario(scene_.is_full);
   }
 
-  /// Executes every order. Returns false after a fault, or if there are too many states.
+  /// Executes every interleaving. Returns false after a fault, or if there are too many states.
   bool run() {
     std::vector<state> open{state(on_)};
     while (!open.empty() && fault_.empty() && seen_.size() <= options_.most_states) {
@@ -136,7 +138,7 @@ class interleaving_player {
     return any;
   }
 
-  // --- possible events -------------------------------------------------------------------------------------
+  // --- events that may happen ----------------------------------------------------------------------------------
   static std::vector<event> events_on(const stage& on) {
     std::vector<event> all;
     for (rank r = 0; r < on.size(); ++r) all.push_back({occasion::begin, on.of(r).first});
@@ -177,7 +179,7 @@ class interleaving_player {
   }
 
   /// Returns whether the event is independent of all other events that can still precede it. If so, the event can be
-  /// executed at once.
+  /// executed at once, as the only choice.
   bool is_safe(const state& now, event it) const {
     if (!options_.is_reduced) return false;
     const stage_part& part = on_.at(it.part);
@@ -218,8 +220,8 @@ class interleaving_player {
     end_if_over(now, r);
   }
 
-  /// The interface between the firing rule (round.h) and a state. An op that fires is in flight until an event
-  /// completes the op.
+  /// The interface between the firing rule (round.h) and a state. An op that has fired is in flight until an event
+  /// completes it.
   struct interpreter {
     using number = stage_op;
     interleaving_player& in;
@@ -364,8 +366,8 @@ class interleaving_player {
     return row_of(what).symbol == symbolic_rule::opaque || (options_.has_foreign_functions && is_function(what));
   }
 
-  /// Executes a function: fills the whole target with a term that depends on an operand. No postcondition accepts this
-  /// term.
+  /// Executes a kernel that calls a function: fills the whole target with a term that depends on an operand. No
+  /// postcondition accepts this term.
   void make_anew(state& now, const stage_part& part) {
     const stage_rank& me = on_.of(part.owner);
     const auto first_of = [&](region whole) { return me.cells[whole.buffer()]; };
@@ -473,7 +475,7 @@ class interleaving_player {
   const scene scene_;
   term_table& terms_;
   round_calls whose_;
-  const std::vector<event> events_;  ///< all events that can happen in any order
+  const std::vector<event> events_;  ///< all events of the stage
   std::set<state_hash> seen_;
   std::string fault_;
 };

@@ -1,9 +1,9 @@
 // Interleavings: a check that a small world fulfils its postcondition in every possible order of events. The check
-// executes all orders.
+// executes all orders, whereas verify() reasons about them.
 //
-// The only code that this check and verify() share is the firing rule and the aliasing of buffers. verify() reasons
-// about orders, and this check executes all orders. So each check tests the other. If verify() accepts a mutant (a
-// world with a planted fault), the mutant is equivalent to the original only if this check accepts the mutant, too.
+// The only code that this check and verify() share is the firing rule and the aliasing of buffers. Therefore each of
+// them tests the other. If verify() accepts a mutant (a world with a planted fault), the mutant counts as equivalent to
+// the original only if this check accepts the mutant, too.
 //
 // An event is the begin of a rank's round, the application's call, the arrival of a signal, or the completion of an op.
 // Each predecessor of an op gives the op a token, and the op fires at once when it has enough tokens. The check
@@ -13,9 +13,9 @@
 //   * Progress: one scene for every single call that may start the round. Sends wait for their receives. If the
 //     schedule declares so, sends also wait for the ops that read their payloads in place.
 //
-// The orders are reduced by persistent sets (Godefroid, 1996). Consider a possible event of a rank. Other events can
-// precede it. If the rank's deps (dependencies) imply that none of them can influence it, it is executed at once, as
-// the only choice. States are stored only where several events must be tried.
+// The orders are reduced by persistent sets (Godefroid, 1996). Consider an event that may happen next on a rank. If the
+// deps (dependencies) of the rank imply that no other event that could come first can influence this event, the check
+// executes it at once, as the only choice. The check stores a state only if it must try several events in that state.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +32,15 @@ enum class conclusion : std::uint8_t { holds, fails, undecided };
 
 struct interleaving_options {
   aliasing in_place{};     ///< inputs and outputs that share memory
-  bool is_reduced = true;  ///< false: executes every order of every scene, for very small worlds
-  std::uint64_t most_states = 100'000;  ///< maximum number of stored states; the result is undecided if there are more
-  bool has_foreign_functions = false;   ///< the ops call functions other than kernels, whose results no postcondition
-                                        ///< accepts
+  bool is_reduced = true;  ///< false: executes every order of every scene, which is possible only for very small worlds
+  std::uint64_t most_states = 100'000;  ///< maximum number of stored states; with more states, the result is undecided
+  bool has_foreign_functions = false;   ///< whether ops call functions; no postcondition accepts the results of
+                                        ///< functions
 };
 
 struct interleaving_verdict {
   conclusion what = conclusion::undecided;
-  std::string why{};  ///< if the world fails: rank, op and error; if undecided: the reason
+  std::string why{};  ///< if the world fails: the rank, the op and the error; if undecided: the reason
   std::uint64_t states = 0;
 };
 

@@ -28,8 +28,8 @@ std::vector<schedule_ptr> pair_of(const std::function<void(builder&, rank other)
   return world;
 }
 
-/// Returns a world in which each rank gets the other rank's input. If `after_send` is set, the receive waits for the
-/// send.
+/// Returns a world in which each of two ranks gets the other rank's input. If `after_send` is set, the receive of a
+/// rank waits for its send.
 std::vector<schedule_ptr> swapped(bool after_send) {
   return pair_of([&](builder& to, rank other) {
     const buffer_id input = to.input(dtype::f32, 2), output = to.output(dtype::f32, 2);
@@ -202,7 +202,8 @@ std::vector<request> all_requests() {
       for (const bool in_place : {false, true})
         if (!in_place || (it.of->moves_data && it.needs.in_place)) all.push_back({&it, {}, in_place});
   }
-  // Each rank has two call ops, which may fire in either order. There are many orders, so only one algorithm is tested.
+  // Each rank has two call ops, which may fire in either order. This leads to many orders, so the test includes only
+  // one such algorithm.
   all.push_back({find("partial_allreduce", "tree"), *read_activation("deadline(1000)"), false});
   return all;
 }

@@ -74,7 +74,7 @@ bool drop_dep(draft& in, op_id before, op_id after) {
 
 namespace {
 
-/// Inserts a copy of an op directly after the op, so the numbers of later ops grow by one. Successors that waited for
+/// Inserts a copy of an op directly after the op, so the indices of later ops grow by one. Successors that waited for
 /// all their deps wait for the copy, too.
 void duplicate(draft& in, op_id id) {
   const auto moved = [&](op_id other) { return other > id && other != k_no_op ? other + 1 : other; };
@@ -94,7 +94,7 @@ void duplicate(draft& in, op_id id) {
   in.head.ops.insert(in.head.ops.begin() + id, op(in.head.ops[id]));
 }
 
-/// Inserts a chain of ops directly after op `id`, so the numbers of later ops grow. Ops that waited for op `id` wait
+/// Inserts a chain of ops directly after op `id`, so the indices of later ops grow. Ops that waited for op `id` wait
 /// for the chain.
 void insert_after(draft& in, op_id id, std::span<const op> chain) {
   const auto links = static_cast<op_id>(chain.size());
@@ -109,7 +109,7 @@ void insert_after(draft& in, op_id id, std::span<const op> chain) {
   in.head.ops.insert(in.head.ops.begin() + id + 1, chain.begin(), chain.end());
 }
 
-/// Exchanges two ops. The deps and the `need` stay at their positions.
+/// Exchanges two ops. The deps and the `need` of each position stay unchanged.
 void exchange(draft& in, op_id x, op_id y) {
   std::swap(in.head.ops[x], in.head.ops[y]);
   std::swap(in.head.ops[x].need, in.head.ops[y].need);
@@ -258,8 +258,8 @@ class mutant_list::enumeration {
 
   region new_buffer() const { return region(static_cast<std::uint16_t>(program_->buffers().size()), 0); }
 
-  /// Replaces a vector by its adaptive sum with itself, or adds the results of dot_norms, which are not a contribution
-  /// of any rank.
+  /// Replaces a vector by its adaptive sum with itself. In another mutant, adds the results of dot_norms to the vector,
+  /// although they are not a contribution of any rank.
   void adapt(op_id id, const place& it) {
     const buffer sums{.type = dtype::f64, .count = k_dot_sums};
     const place weights{new_buffer(), dtype::f64, k_dot_sums};
@@ -282,7 +282,7 @@ class mutant_list::enumeration {
       insert(id, it, "derive", {by(kernel::derive, it.at, {}, result), by(kernel::sum, it.at, result.at, it)}, made);
   }
 
-  /// Adds the length of a list to the elements.
+  /// Adds the length of a list to its elements.
   void measure_lists(op_id id, const place& it) {
     const auto lists = std::ranges::find_if(program_->buffers(), &buffer::has_lists);
     if (it.type != dtype::u64 || lists == program_->buffers().end()) return;
@@ -312,8 +312,8 @@ class mutant_list::enumeration {
         });
   }
 
-  /// Multiplies the result of an op. The factor 2^61 is 1 modulo 2^61-1, so the sums of weights look unchanged. The
-  /// factor 1 + 2^64 (2^61-1) is also 1 modulo 2^64, so the counts look unchanged, too.
+  /// Multiplies the result of an op. The factor 2^61 equals 1 modulo 2^61-1, so the sums of weights stay the same. The
+  /// factor 1 + 2^64 (2^61-1) also equals 1 modulo 2^64, so the counts stay the same, too.
   void multiply_target(op_id id) {
     if (at(id).kind == op_kind::capture) return;
     for (const operand& part : operands_of(at(id), program_->buffers())) {
@@ -475,7 +475,7 @@ class mutant_list::enumeration {
     return found == ops.end() ? k_no_op : static_cast<op_id>(found - ops.begin());
   }
 
-  static constexpr std::uint32_t k_new_function = 0xffffffff;  ///< number of a function that no schedule contains
+  static constexpr std::uint32_t k_new_function = 0xffffffff;  ///< id of a function that no schedule contains
 
   mutant_list& out_;
   const std::vector<schedule_ptr>& world_;

@@ -1,8 +1,8 @@
 // Mutants: worlds of schedules with one fault each, of the kinds that authors of generators make.
 //
-// The quality of a checker is the share of mutants that it detects. All single faults of a world are numbered, in an
-// order that depends only on the schedules. So a run can be repeated, and a seed can select a sample. (DeMillo, Lipton
-// and Sayward, 1978.)
+// The quality of a checker is the share of mutants that it detects. Every single fault of a world has an index, which
+// depends only on the schedules. Therefore a run can be repeated, and a seed can select a sample. (DeMillo, Lipton and
+// Sayward, 1978.)
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ enum class mutation : std::uint8_t {
   change_kernel,   ///< a reduction or a capture's merge has another kernel, or a division has another divisor; a
                    ///< compute of whole buffers calls a function
   exchange_order,  ///< the operands of a reduction, or two ops of which one waits for the other, are exchanged
-  change_need,     ///< an op fires after one predecessor, after all, or after one more or one fewer than before
+  change_need,     ///< the `need` of an op becomes one, all, or one more or one fewer predecessors than before
   lose_signal,     ///< a signal is not sent, not awaited, or not triggered
   change_guard,    ///< an op is skipped in other rounds than before, or in no round
   insert_op,       ///< an inserted op changes the result of another op, or an output after the round has ended
@@ -42,7 +42,7 @@ inline constexpr std::array<mutation, 13> k_all_mutations{
 
 std::string_view name_of(mutation how);
 
-/// A schedule in a form that can be changed. Deps go from lower to higher op numbers.
+/// A schedule in a form that can be changed. Deps lead from lower to higher op indices.
 struct draft {
   schedule::parts head;  ///< all parts of the schedule except the deps
   std::vector<std::pair<op_id, op_id>> deps{};
@@ -50,8 +50,8 @@ struct draft {
 
 draft draft_of(const schedule& from);
 
-/// Returns the schedule that compile() would make of the same ops and deps, but without the checks of compile().
-/// Computes the derived fields again: roots, and payloads that are read in place.
+/// Returns the schedule that compile() would return for the same ops and deps, but without the checks of compile().
+/// Computes the derived fields (roots, and payloads that are read in place) again.
 schedule_ptr schedule_of(draft content);
 
 /// Removes a dep. If op `after` needed all its deps before, it needs all remaining deps afterwards. Returns false if

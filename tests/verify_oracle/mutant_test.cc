@@ -27,8 +27,8 @@ struct subject {
 
 enum class breadth { usual, every_variant };
 
-/// Returns the cache of proof results that all worlds share. Results for one world must not hide a fault in another
-/// world.
+/// Returns the cache of proof results that all worlds share. A cached result of one world must not hide a fault in
+/// another world.
 verify_memo& known_of_all() {
   static verify_memo known;
   return known;
@@ -89,8 +89,8 @@ draft plain(const schedule& from) {
   return it;
 }
 
-/// Restores those fields of a mutant's op that the mutation may change. If the op is then equal to the original, the
-/// mutation has changed nothing else.
+/// Restores those fields of a mutant's op that the mutation may change. If the op then equals the original, the
+/// mutation has changed no other field.
 void forget(mutation how, op& it, const op& original) {
   if (how == mutation::drop_dep || how == mutation::lose_signal || how == mutation::change_need)
     it.need = original.need;
@@ -205,7 +205,7 @@ TEST(mutant, has_another_key_than_the_world_it_was_made_of) {
       for (std::size_t k = 0; original && k < list.size(); ++k) {
         const auto world = list.world(k);
         const auto content = [](const schedule_ptr& program) -> const schedule& { return *program; };
-        if (std::ranges::equal(world, it.world, {}, content, content)) continue;  // two equal ops were exchanged
+        if (std::ranges::equal(world, it.world, {}, content, content)) continue;  // equal ops were exchanged
         const auto changed = key_of(world, it.promise, it.options.in_place);
         ++keys;
         EXPECT_TRUE(!changed || changed->hash != original->hash) << it.name << ": " << list.name(k);
@@ -248,8 +248,8 @@ TEST(mutant_trial, another_kernel_is_killed) {
   EXPECT_FALSE(verdict.why.empty());
 }
 
-/// Mutants have found this error in an earlier version of verify(): if no op waits for a signal receive, the round may
-/// end before the signal has arrived.
+/// An earlier version of verify() accepted this mutant. If no op waits for a signal receive, the round may end before
+/// the signal has arrived.
 TEST(mutant_trial, an_exit_that_does_not_wait_for_a_signal_is_killed) {
   const subject barrier = subjects_of(*find("barrier", "dissemination"), 2).front();
   const trial verdict = try_changed(barrier, 0, [](draft& it) {
@@ -261,7 +261,7 @@ TEST(mutant_trial, an_exit_that_does_not_wait_for_a_signal_is_killed) {
       << verdict.why;
 }
 
-/// Mutants have found this error in an earlier version of verify(), too.
+/// An earlier version of verify() accepted this mutant, too.
 TEST(mutant_trial, a_gate_that_does_not_wait_for_the_call_is_killed) {
   const subject full = subjects_of(*find("partial_allreduce", "tree"), 3).front();
   const trial verdict = try_changed(full, 2, [](draft& it) { it.head.ops[0] = {}; });
@@ -332,7 +332,7 @@ void expect_no_survivor(const std::vector<rank>& sizes, std::size_t step, breadt
             << it.name << ", mutant " << k << ", " << list.name(k) << ": " << verdict.why;
       }
     }
-  EXPECT_GT(2 * fates[fate::killed], fates[fate::equivalent]);  // most deps of an exit are implied by other deps
+  EXPECT_GT(2 * fates[fate::killed], fates[fate::equivalent]);  // other deps imply most deps of an exit
 }
 
 TEST(mutant_trial, a_sample_has_no_survivor) { expect_no_survivor({2, 3, 5, 8}, 307); }

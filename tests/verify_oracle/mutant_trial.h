@@ -18,7 +18,7 @@ enum class fate : std::uint8_t {
 
 struct trial {
   fate what = fate::survived;
-  std::string why{};  ///< if killed: first finding of verify(); if survived: the result of the interleavings
+  std::string why{};  ///< if killed, the first finding of verify(); if survived, the result of the interleavings
 };
 
 trial try_mutant(std::span<const schedule_ptr> mutant, std::span<const schedule_ptr> original,

@@ -9,8 +9,8 @@
 namespace lsched {
 namespace {
 
-/// Upper limit of the common period of guards. The limit exceeds all periods that are executed, and the product of the
-/// limit and the period of a guard does not overflow.
+/// Upper limit of the common period of guards. The limit exceeds every period that play() executes, and its product
+/// with the period of a guard does not overflow.
 constexpr round_no k_longest_played = round_no{1} << 40;
 
 bool must_happen(op_kind kind) { return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture; }
@@ -108,7 +108,7 @@ bool stage::is_sound(const stage_part& part) {
   return false;
 }
 
-/// Returns whether the target of the op overlaps operand `from` without being the same region.
+/// Returns whether the target of the op overlaps operand `from`, but is not the same region.
 bool stage::slips(const stage_part& part, const operand& from) const {
   const auto placed = [&](operand it) {
     it.at = {0, cell(part, it.at, 0)};
@@ -153,7 +153,8 @@ void stage::find_order(stage_rank& me) {
   for (op_id id = 0; id < count; ++id) without.push_back(completed_without(program, id));
   const auto waits = [&](op_id after, op_id before) { return after == before || !without[before][after]; };
 
-  // A round cannot end while an op is in flight. But a signal receive that waits for its signal is not in flight.
+  // A round cannot end while an op is in flight. A signal receive that waits for its signal does not count as in
+  // flight.
   std::vector<bool> is_launched(count, false);
   std::vector<std::uint32_t> tokens(count, 0);
   for (op_id id = 0; id < count; ++id) {

@@ -11,7 +11,7 @@
 
 namespace lsched {
 
-/// The number of an op in the world. The ops of rank 0 come first, then the ops of rank 1, and so on.
+/// The index of an op in the world. The ops of rank 0 come first, followed by the ops of rank 1, and so on.
 using stage_op = std::uint32_t;
 inline constexpr stage_op k_no_stage_op = ~stage_op{0};
 
@@ -19,28 +19,28 @@ struct stage_part {
   rank owner = 0;
   op_id id = 0;
   const op* what = nullptr;
-  bool is_data = false;               ///< the op must have completed when the round of its rank ends
-  bool is_call = false;               ///< the op waits for the call of this rank's application
-  stage_op partner = k_no_stage_op;   ///< send or receive: the op at the other end
-  std::vector<stage_op> readers{};    ///< receive: ops that read the payload in place
+  bool is_data = false;               ///< whether the op must have completed when the round of its rank ends
+  bool is_call = false;               ///< whether the op waits for the call of this rank's application
+  stage_op partner = k_no_stage_op;   ///< send or receive: op at the other end
+  std::vector<stage_op> readers{};    ///< receive: ops that read its payload in place
   std::size_t transit = 0;            ///< send: first cell that holds the payload while the payload is in flight
   std::vector<stage_op> conflicts{};  ///< ops that must not use memory at the same time as this op
-  std::vector<stage_op> rivals{};  ///< ops in `conflicts` that the deps of their rank do not force to wait for this op
+  std::vector<stage_op> rivals{};     ///< those ops in `conflicts` that may fire before this op has completed
 };
 
 struct stage_rank {
   const schedule* program = nullptr;
   stage_op first = 0;
-  stage_op entry = k_no_stage_op;  ///< op by which the rank enters a round: the capture, or else the call. None: the
-                                   ///< rank enters when it begins the round
+  stage_op entry = k_no_stage_op;  ///< op by which the rank enters a round: the capture, or otherwise the call; none if
+                                   ///< the rank enters when it begins the round
   stage_op call = k_no_stage_op;
   stage_op full_call = k_no_stage_op;  ///< call op of rounds that wait for all ranks
   bool captures = false;
   /// Data ops that need not have fired when the exit has completed and no op is in flight.
   std::vector<stage_op> loose{};
-  bool calls_before_capture = true;    ///< deps ensure that the call precedes the capture
+  bool calls_before_capture = true;    ///< whether deps ensure that the call precedes the capture
   std::vector<std::size_t> cells{};    ///< cell of the first element of each buffer
-  std::vector<std::size_t> lengths{};  ///< cell of the first length, for each buffer of packed lists
+  std::vector<std::size_t> lengths{};  ///< cell of the first list length, for each buffer of packed lists
 };
 
 class stage {

@@ -1,7 +1,7 @@
 // Terms that describe the content of an element exactly: the number of contributions from each input, and the
 // expression that combined the contributions.
 //
-// Terms are numbered. Equal terms have equal numbers, so that states of a world can be compared. The size of a term is
+// Each term has an id. Equal terms have equal ids, so that states of a world can be compared. The size of a term is
 // proportional to the number of ranks, so the table is for small worlds. verify() has a faster representation, which
 // tests compare with these terms.
 #pragma once
@@ -39,8 +39,8 @@ class term_table {
   /// Returns the term of the length of a list. No postcondition accepts a length.
   term_id length_of(term_id list);
 
-  /// Returns the term for result `number` of the kernel dot_norms, which sums up the given products. join(kernel::sum,
-  /// …) adds such terms.
+  /// Returns the term for the result with index `number` of the kernel dot_norms, which sums up the given products.
+  /// join(kernel::sum, …) adds such terms.
   term_id sum_of(const products& all, std::uint64_t number);
   /// Returns the products of the elements of two vectors.
   products products_of(term_id lower, term_id higher) const;
@@ -48,23 +48,25 @@ class term_table {
   /// are not results of dot_norms, no postcondition accepts the term.
   term_id adasum(term_id lower, term_id higher, const std::array<term_id, k_dot_sums>& sums);
 
-  /// Compares `found` with the required content of element `index` of a range. Does not compare the element with the
-  /// same element on other ranks. Returns a description of the wrong content, or an empty string.
+  /// Compares `found` with the required content of element `index` of a range. Does not check that other ranks have the
+  /// same content. Returns a description of the wrong content, or an empty string.
   std::string validate(const promised_range& wanted, std::uint64_t index, term_id found) const;
   std::uint64_t tree(term_id which) const { return terms_[which].tree; }
 
  private:
   struct term {
-    std::vector<std::uint64_t> copies{};  ///< number of contributions of each rank; the largest integer stands for
-                                          ///< itself and all larger numbers
+    std::vector<std::uint64_t> copies{};  ///< number of contributions of each rank; the largest integer stands for all
+                                          ///< numbers that exceed it, too
     std::uint32_t input = 0;
     std::uint64_t index = 0;
     std::uint64_t tree = 0;
     rank lowest = 0, highest = 0;  ///< lowest and highest rank that contributes
-    kernel how = kernel::none;     ///< kernel that made this term; none: an element of an input
-    bool is_uniform = true;        ///< all parts of the expression have the same kernel, input and index
-    bool is_in_rank_order = true;  ///< everywhere in the expression, the operand of the lower ranks came first
-    bool is_sum = false;           ///< the term is result `index` of dot_norms for the products `of`
+    kernel how = kernel::none;     ///< kernel that made this term; none for an element of an input
+    bool is_uniform = true;        ///< whether all parts of the expression have the same kernel, input and index
+    bool is_in_rank_order = true;  ///< whether, everywhere in the expression, the operand of the lower ranks comes
+                                   ///< first
+    bool is_sum = false;           ///< whether the term is the result of dot_norms with index `index` for the products
+                                   ///< `of`
     products of{};
   };
   using key = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;

@@ -18,7 +18,7 @@ struct shm_page {
   };
 
   doorbell bell;
-  constant state_of_rank;  ///< state of every rank: constant, because no rank closes its endpoint in the models
+  constant state_of_rank;  ///< state of every rank; constant, because no rank of a model closes its endpoint
   std::atomic<std::uint32_t> is_lost;
   shm_board_words home_board;
   shm_offer offers[1];
