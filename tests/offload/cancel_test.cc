@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 using lsched::testing::trial_end;
 
 constexpr std::uint64_t k_most_trials = 2000;
-/// The outcomes of all trials, by trial and rank, in memory that the processes share.
+/// The outcomes of all trials, indexed by trial and rank, in memory that the processes share.
 struct all_ends {
   std::atomic<trial_end> of[k_most_trials][8];
 };
@@ -78,7 +78,7 @@ TEST(cancel, names_who_has_cancelled_and_keeps_what_was_finished) {
     barrier.run(20s);
     if (mine.rank() == 1) sum.cancel();
     barrier.run(20s);
-    first.wait(20s);  // a round that has finished stays finished after the cancel
+    first.wait(20s);  // a round that had finished before the cancel is still finished
     EXPECT_EQ(output, std::vector<double>(5000, 6.0));
     try {
       sum.run(20s);
@@ -88,7 +88,7 @@ TEST(cancel, names_who_has_cancelled_and_keeps_what_was_finished) {
       EXPECT_EQ(why.diagnostic().rank, 1);
       EXPECT_NE(std::string(why.what()).find("rank 1 has cancelled"), std::string::npos) << why.what();
     }
-    sum.cancel();  // a second cancel does nothing
+    sum.cancel();  // a second cancel has no effect
     sum.close();
     barrier.run(20s);
     barrier.close();
@@ -122,12 +122,13 @@ TEST(cancel, gives_pending_offers_back) {
     lsched::schedule barrier = mine.barrier();
     const std::vector<double> ones(4, 1.0);
     if (mine.rank() != 2) (void)sum.offer(ones);
-    barrier.run(20s);  // by now the engine has captured the first offer
+    barrier.run(20s);  // after this barrier, the engine has captured the first offer
     if (mine.rank() != 2) (void)sum.offer(ones);
     barrier.run(20s);
     if (mine.rank() == 0) sum.cancel();
     barrier.run(20s);
-    EXPECT_EQ(sum.withdraw(), mine.rank() == 2 ? 0u : 1u);  // the first offer was in a round in flight
+    EXPECT_EQ(sum.withdraw(), mine.rank() == 2 ? 0u : 1u);  // only the second offer was pending; the first was in a
+                                                            // round
     sum.close(1s);
     barrier.close();
   });
@@ -194,7 +195,8 @@ TEST(diagnosis, follows_the_chain_through_other_schedules) {
   });
 }
 
-/// A user-defined operation that blocks before it reads its operands. It continues when the test sets `goes_on`.
+/// A user-defined operation that blocks before it reads its operands. The operation continues when the test sets
+/// `goes_on`.
 struct slow_reader {
   std::atomic<bool> reads{false}, goes_on{false};
 
@@ -238,7 +240,7 @@ TEST(cancel, waits_for_a_reader_and_names_it) {
       slow.goes_on = true;
       reduce.cancel();
     } else {
-      reduce.run(20s);  // rank 1 has read all its operands
+      reduce.run(20s);  // this round ends after rank 1 has read all its operands
       barrier.run(20s);
       EXPECT_THROW(reduce.run(20s), lsched::error);
     }

@@ -78,7 +78,7 @@ TEST(tbb_lane, workers_without_a_job_sleep) {
                              .cookie = 9}));
   beside.drain();
   EXPECT_EQ(c.back(), 3.0f);
-  std::this_thread::sleep_for(200ms);  // the workers of oneTBB go to sleep meanwhile
+  std::this_thread::sleep_for(200ms);  // meanwhile the workers of oneTBB go to sleep
   const double before = cpu_seconds();
   std::this_thread::sleep_for(400ms);
   EXPECT_LT(cpu_seconds() - before, 0.2) << "a thread spins";
@@ -195,12 +195,13 @@ TEST(tbb_lane, nothing_of_a_small_round_runs_on_it) {
     EXPECT_EQ(run_world(3, {count, dtype::f32, kernel::sum, false}, true, false, idle_mode::automatic).jobs, 0u);
 }
 
-// The round fails only after the lane's job has ended, so that the caller may then free the memory.
+// The failure of the round is reported only after the job on the lane has ended, so that the caller may free the memory
+// at once.
 TEST(tbb_lane, an_abort_while_a_job_is_under_way) {
   std::uint64_t jobs = 0;
   for (int attempt = 0; attempt < 20; ++attempt) {
     const shape data{4 << 20, dtype::u8, kernel::sum, false};
-    std::vector<std::byte> theirs(data.count), result(data.count);  // outlive `other`, whose round does not end
+    std::vector<std::byte> theirs(data.count), result(data.count);  // declared before `other`, whose round does not end
     auto segment = shm_segment::create(2, 128 << 20);
     node me(*segment, 0, true, attempt % 2 == 1, idle_mode::automatic);
     node other(*segment, 1, true, false, idle_mode::automatic);

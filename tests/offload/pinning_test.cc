@@ -17,7 +17,7 @@ cpu_set_t allowed_here() {
   return allowed;
 }
 
-/// Runs `body` in a new thread, because the binding of a thread to a core ends only with the thread.
+/// Runs `body` in a new thread, because a thread that was bound to a core stays bound.
 template <class Body>
 void on_a_thread(Body&& body) {
   std::thread(body).join();
@@ -52,7 +52,7 @@ TEST(pinning, a_core_near_the_caller_is_allowed_and_another_one) {
     EXPECT_FALSE(core_near_caller(1).has_value()) << "the only core is that of the caller";
     ASSERT_EQ(sched_setaffinity(0, sizeof allowed, &allowed), 0);
     const auto near = core_near_caller(1);
-    if (!near) return;  // one core, or no hwloc
+    if (!near) return;  // the machine has one core, or the library has no hwloc
     EXPECT_TRUE(CPU_ISSET(*near, &allowed));
   });
 }

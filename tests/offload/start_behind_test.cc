@@ -10,8 +10,8 @@
 namespace lsched::testing {
 namespace {
 
-/// A world of one rank, and a barrier whose rounds begin with a gate: an op that holds the round until the stream has
-/// reached it.
+/// A world of one rank, and a barrier with a gate. The gate holds each round until the stream has reached a certain
+/// point.
 struct start_behind : ::testing::Test {
   start_behind() {
     runs.use(gpu);

@@ -189,8 +189,8 @@ TEST_F(DeviceFailures, AScheduleOfTheCppApiIsFreedOnce) {
   end_hung(life);
 }
 
-// A sleeping rank is normally woken by a host function of the stream. Here the host function hangs, so the rank must
-// poll.
+// A sleeping rank is normally woken by a host function of the stream. In this test the host function hangs, so the rank
+// must poll.
 TEST_F(DeviceFailures, ABellThatHangs) {
   life_of_a_world life(gpu());
   expect_ok(life.take(life_step::attach));
@@ -236,7 +236,7 @@ struct closing_beside_a_stream {
   lsched_world* world = nullptr;
 };
 
-// If the close cannot wait for the end of device work, the close leaks the device memory, as it does for a device that
+// If the close cannot wait for the end of device work, the close leaks the device memory, as it does if the device
 // hangs.
 TEST_F(DeviceFailures, ClosingNeedsNoMemory) {
   const closing_beside_a_stream it(gpu());

@@ -111,8 +111,9 @@ float widen_half(std::uint16_t bits) {
 }
 
 /// Rounds to the nearest value, ties to even. The function adds half a unit of the last kept bit, minus one, to the
-/// dropped bits, and one more if the kept bits are odd. The sum carries into the kept bits exactly if the value must be
-/// rounded up. Subnormals are rounded by an addition of 0.5, because the last bit of an f32 near 0.5 is 2^-24.
+/// dropped bits. If the kept bits are odd, it adds one more. The sum carries into the kept bits if, and only if, the
+/// value must be rounded up. Subnormals are rounded by an addition of 0.5, because the last bit of an f32 near 0.5 is
+/// 2^-24.
 std::uint16_t narrow_to_half(float value) {
   const std::uint32_t exact = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = exact & 0x7FFFFFFFu, sign = (exact ^ magnitude) >> 16;

@@ -25,7 +25,7 @@ TEST(emulated_kernels, are_those_that_the_host_launches) {
   EXPECT_EQ(find_emulated("lsched_sum_f128"), nullptr);
 }
 
-/// Runs both passes of the kernel for dot products, with so many elements that the threads of a block repeat every
+/// Runs both passes of the kernel for dot products, with so many elements that each thread of a block repeats every
 /// step.
 void run_dots() {
   const std::vector<float> numbers(100'000, 1.0F);
@@ -69,7 +69,7 @@ int run_without_barrier(const std::string& test, unsigned number, std::string& s
   return made.status;
 }
 
-/// Runs `run` without the barrier whose number is in the environment.
+/// Calls `run` without the barrier whose index is in the environment.
 template <class Run>
 void without_a_barrier(const Run& run) {
   const char* number = std::getenv("LSCHED_TEST_BARRIER");

@@ -25,7 +25,7 @@ TEST_F(FakeFaults, OneCallFails) {
   const CUdeviceptr third = gpu().memory(8);
   CUevent event = nullptr;
   EXPECT_EQ(cuda().cuEventCreate(&event, 0), CUDA_ERROR_UNKNOWN);
-  fake().fail("cuMemFree:1:999");  // calls are counted from here
+  fake().fail("cuMemFree:1:999");  // the n-th call is counted from here
   EXPECT_EQ(cuda().cuMemFree(first), CUDA_ERROR_UNKNOWN);
   EXPECT_EQ(cuda().cuMemFree(first), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuMemFree(third), CUDA_SUCCESS);

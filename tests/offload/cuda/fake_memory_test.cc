@@ -49,7 +49,7 @@ TEST_F(FakeMemory, HostThatTouchesDeviceMemoryDies) {
   EXPECT_EXIT(read_freed(), ::testing::KilledBySignal(SIGSEGV), "device memory is not for the host");
 }
 
-/// Matches text that does not contain `about`. When a process crashes, its other libraries may print text, too.
+/// Matches text that does not contain `about`. (When a process crashes, other libraries may print text.)
 class silence final : public ::testing::MatcherInterface<const std::string&> {
  public:
   explicit silence(std::string about) : about_(std::move(about)) {}
@@ -113,13 +113,16 @@ TEST_F(FakeMemory, CopiesThatCannotBeMadeAreErrors) {
     return cuda().cuMemcpyAsync(into, address_of(from), size, stream);
   };
   EXPECT_EQ(copy(device, host, page), CUDA_SUCCESS);
-  EXPECT_EQ(copy(device, host + page - 1, 2), CUDA_ERROR_INVALID_VALUE);      // extends over two registrations
-  EXPECT_EQ(copy(device, host + 2 * page - 1, 2), CUDA_ERROR_INVALID_VALUE);  // partly registered
-  EXPECT_EQ(copy(device + page, host, page + 1), CUDA_ERROR_INVALID_VALUE);   // extends beyond the registration
-  EXPECT_EQ(copy(device + 2 * page - 1, host, 2), CUDA_ERROR_INVALID_VALUE);  // extends beyond the device memory
-  EXPECT_EQ(copy(device, host + 2 * page, page), CUDA_SUCCESS);               // the memory is pageable
+  EXPECT_EQ(copy(device, host + page - 1, 2), CUDA_ERROR_INVALID_VALUE);      // the range extends over two
+                                                                              // registrations
+  EXPECT_EQ(copy(device, host + 2 * page - 1, 2), CUDA_ERROR_INVALID_VALUE);  // only a part of the range is registered
+  EXPECT_EQ(copy(device + page, host, page + 1), CUDA_ERROR_INVALID_VALUE);   // the range extends beyond the
+                                                                              // registration
+  EXPECT_EQ(copy(device + 2 * page - 1, host, 2), CUDA_ERROR_INVALID_VALUE);  // the range extends beyond the device
+                                                                              // memory
+  EXPECT_EQ(copy(device, host + 2 * page, page), CUDA_SUCCESS);               // the range is pageable
   munmap(host + 3 * page, page);
-  EXPECT_EQ(copy(device, host + 3 * page - 1, 2), CUDA_ERROR_INVALID_VALUE);  // extends beyond the mapping
+  EXPECT_EQ(copy(device, host + 3 * page - 1, 2), CUDA_ERROR_INVALID_VALUE);  // the range extends beyond the mapping
   mprotect(host + 2 * page, page, PROT_READ);
   EXPECT_EQ(cuda().cuMemcpyAsync(address_of(host + 2 * page), device, 1, stream), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuda().cuStreamSynchronize(stream), CUDA_SUCCESS);

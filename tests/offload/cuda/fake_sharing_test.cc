@@ -66,7 +66,7 @@ void write(const fake_device& gpu, CUdeviceptr at, const std::string& text) {
 }
 
 /// The owner: exports memory by a legacy handle (cuIpcGetMemHandle) and checks the other side's write. The owner is
-/// killed while the other side still has the memory open.
+/// killed while the memory is still open on the other side.
 int legacy_owner(table& shared) {
   const fake_device gpu;
   LSCHED_NEED(gpu.is_there());
@@ -110,7 +110,7 @@ int legacy_other(table& shared) {
   LSCHED_NEED(cuda.cuIpcOpenMemHandle(&again, shared.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == CUDA_SUCCESS);
   LSCHED_NEED(at == again);
   LSCHED_NEED(says(gpu, at, "owner"));
-  LSCHED_NEED(gpu.fake().read(&again, at + 999, 2) == 0);  // the read extends beyond the memory
+  LSCHED_NEED(gpu.fake().read(&again, at + 999, 2) == 0);  // a read beyond the end of the memory fails
   CUipcMemHandle none;
   LSCHED_NEED(cuda.cuIpcGetMemHandle(&none, at) == CUDA_ERROR_INVALID_VALUE);
   LSCHED_NEED(cuda.cuMemFree(at) == CUDA_ERROR_INVALID_VALUE);
@@ -120,7 +120,7 @@ int legacy_other(table& shared) {
   LSCHED_NEED(waitid(P_ALL, 0, &end, WEXITED | WNOWAIT) == 0 && end.si_status == SIGKILL);
   LSCHED_NEED(says(gpu, at, "other"));  // the memory outlives its owner
   LSCHED_NEED(waits_for_the_device(gpu, [&] { return cuda.cuIpcCloseMemHandle(at); }));
-  LSCHED_NEED(says(gpu, at, "other"));  // the memory stays open, because it was opened twice
+  LSCHED_NEED(says(gpu, at, "other"));  // the memory is still open, because it was opened twice
   LSCHED_NEED(gpu.fake().leaked().find("device memory not closed: 1000 bytes") != std::string::npos);
   LSCHED_NEED(cuda.cuIpcCloseMemHandle(at) == CUDA_SUCCESS);
   LSCHED_NEED(!says(gpu, at, "other"));
@@ -156,7 +156,8 @@ int vmm_owner(table& shared) {
   CUmemGenericAllocationHandle handle = 0;
   LSCHED_NEED(gpu.cuda().cuMemCreate(&handle, k_size, &properties, 0) == CUDA_SUCCESS);
   LSCHED_NEED(gpu.cuda().cuMemExportToShareableHandle(&shared.fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                                      0) == CUDA_ERROR_INVALID_VALUE);  // not created for export
+                                                      0) == CUDA_ERROR_INVALID_VALUE);  // the memory was not created
+                                                                                        // for export
   LSCHED_NEED(gpu.cuda().cuMemRelease(handle) == CUDA_SUCCESS);
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   LSCHED_NEED(gpu.cuda().cuMemCreate(&handle, k_size, &properties, 0) == CUDA_SUCCESS);

@@ -48,7 +48,7 @@ TEST_F(FakeStreams, EventsOrderThem) {
   EXPECT_EQ(fake().pending(second), 2U);
   EXPECT_EQ(fake().step(first, 0), 1);
   EXPECT_FALSE(is_done(event));
-  EXPECT_EQ(fake().step(nullptr, 1), 1);  // only the record can run, because the other stream waits for the event
+  EXPECT_EQ(fake().step(nullptr, 1), 1);  // only the record can run: the other stream waits for its event
   EXPECT_TRUE(is_done(event));
   fake().go_on();
   EXPECT_EQ(cuda().cuStreamSynchronize(second), CUDA_SUCCESS);
@@ -73,7 +73,7 @@ TEST_F(FakeStreams, SeedDrawsTheOrder) {
     fake().go_on();
     EXPECT_EQ(LSCHED_CUDA_FUNCTION(cuCtxSynchronize, 2000)(), CUDA_SUCCESS);
     EXPECT_EQ(order.size(), 4U);
-    EXPECT_TRUE(orders.empty() || seed[0] != '1' || orders.count(order) == 1);  // all runs with seed 1 are equal
+    EXPECT_TRUE(orders.empty() || seed[0] != '1' || orders.count(order) == 1);  // seed 1 always gives the same order
     orders.insert(order);
     destroy(streams);
   }
@@ -156,7 +156,7 @@ TEST_F(FakeStreams, FreeingBlocksWhileAnyStreamWaits) {
   const CUstream waiting = gpu().stream();
   EXPECT_EQ(cuda().cuStreamWaitValue64(waiting, address_of(word), 1, 0), CUDA_SUCCESS);
   CUdeviceptr other = 0;
-  EXPECT_EQ(cuda().cuMemAlloc(&other, 8), CUDA_SUCCESS);  // allocating does not block
+  EXPECT_EQ(cuda().cuMemAlloc(&other, 8), CUDA_SUCCESS);  // an allocation does not block
   std::atomic<bool> is_free{false};
   std::thread frees([&] {
     const fake_device mine;
@@ -275,7 +275,7 @@ TEST_F(FakeStreams, CaptureKeepsWorkBack) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   EXPECT_EQ(cuda().cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
   EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  EXPECT_EQ(cuda().cuMemFree(gpu().memory(8)), CUDA_SUCCESS);  // a relaxed thread may free memory
+  EXPECT_EQ(cuda().cuMemFree(gpu().memory(8)), CUDA_SUCCESS);  // a thread in mode RELAXED may free memory
   EXPECT_EQ(cuda().cuEventQuery(event), CUDA_ERROR_CAPTURED_EVENT);
   EXPECT_EQ(status_of_stream(stream), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
   EXPECT_EQ(cuda().cuLaunchHostFunc(stream, write_letter, &a), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
@@ -345,7 +345,8 @@ TEST_F(FakeLaunches, RunKernelsByName) {
 TEST_F(FakeLaunches, AddressThatAKernelCannotUseEndsTheDevice) {
   std::array<float, 4> host{};
   const CUdeviceptr here = gpu().memory(16);
-  EXPECT_EQ(launch(host.data(), host.data(), host.data(), 0), CUDA_SUCCESS);  // 0 elements: accesses no memory
+  EXPECT_EQ(launch(host.data(), host.data(), host.data(), 0), CUDA_SUCCESS);  // with 0 elements, a kernel accesses no
+                                                                              // memory
   EXPECT_EQ(cuda().cuStreamSynchronize(stream_), CUDA_SUCCESS);
   auto* const at = reinterpret_cast<float*>(here);
   EXPECT_EQ(launch(at, host.data(), at, 4), CUDA_SUCCESS);

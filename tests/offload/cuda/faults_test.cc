@@ -20,7 +20,7 @@ constexpr int k_no_memory = 2, k_sticky = 700;
 struct strike {
   life_step when;
   std::string function;
-  std::uint64_t nth;  ///< number of the failing call among the calls of `function` in the step
+  std::uint64_t nth;  ///< index of the failing call, from 1, among the calls of `function` in the step
   int code;
   bool is_sticky() const { return code == k_sticky; }
   std::string rule() const {
@@ -32,8 +32,8 @@ std::ostream& operator<<(std::ostream& out, const strike& one) {
   return out << one.rule() << " in " << name_of(one.when);
 }
 
-/// Returns whether the failing call releases a resource, or enters a context in order to release a resource. If so, a
-/// leak is expected.
+/// Returns whether the failing call releases a resource, or pushes a context in order to release a resource. In this
+/// case a leak is expected.
 bool gives_back(const strike& by) {
   const std::string& function = by.function;
   if (function == "cuCtxPushCurrent" && (by.nth > 2 || by.when >= life_step::destroy)) return true;
@@ -80,7 +80,7 @@ class CudaFaults : public UnderTheFake {
     return all;
   }
 
-  /// Returns how often each function is called in each step of a life without faults.
+  /// Returns the number of calls of each function in each step of a life without faults.
   std::map<life_step, counts> calls_in_each_step() {
     std::map<life_step, counts> all;
     life_of_a_world life(gpu());

@@ -26,7 +26,7 @@ TEST(device_image, is_a_fat_binary_of_at_most_a_mebibyte) {
   EXPECT_EQ(magic, k_magic_of_fat_binaries);
 }
 
-/// Returns the memory of each kernel as ptxas has reported it, a line for each architecture.
+/// Returns the memory of each kernel as ptxas has reported it, one line for each architecture.
 std::map<std::string, std::vector<std::string>> memory_of_kernels() {
   std::ifstream report(LSCHED_TEST_DEVICE_REPORT);
   std::map<std::string, std::vector<std::string>> all;

@@ -140,8 +140,8 @@ TEST(device_kernels, convert_with_the_bits_of_the_host) {
       }
 }
 
-/// Converts all values of the short formats, the values midway between two such values, and the neighbours of the
-/// midway values in the last place. The factor 0.5 adds ties of subnormals.
+/// Converts all values of the short formats, the values midway between two adjacent ones, and the next larger and
+/// smaller numbers of each midway value. The factor 0.5 adds ties of subnormals.
 TEST(device_kernels, convert_rounds_with_the_bits_of_the_host) {
   const std::uint64_t step = sampled() ? 97 : 1;
   for (const dtype from : {dtype::f32, dtype::f64})
@@ -216,8 +216,8 @@ TEST(device_kernels, add_weighted_with_the_bits_of_the_host) {
 
 // ---- dots
 
-/// Returns numbers whose sum depends on the order of additions, or, if `is_hard`, values for which arithmetic fails
-/// first.
+/// Returns numbers whose sum depends on the order of additions, or, if `is_hard`, values for which wrong arithmetic is
+/// most likely to show.
 operand draw_for_dots(dtype type, bool is_hard, const trial& it, std::size_t which) {
   patterns values(type, k_seed + it.count + which);
   operand drawn = values.draw(it.count, it.shifts[which]);
@@ -273,8 +273,8 @@ TEST(device_kernels, dots_of_what_is_null_are_zeros) {
   }
 }
 
-/// The second pass adds the sums of up to 256 groups at a time. The test draws the sums of the groups, because vectors
-/// with more groups are too long for a test.
+/// The second pass adds the sums of up to 256 groups at a time. The test draws the sums of the groups at random,
+/// because a vector with more than 256 groups would be too long for a test.
 TEST(device_kernels, sums_of_groups_are_added_from_first_to_last) {
   std::mt19937_64 random(k_seed);
   std::vector<double> workspace(3 * 700);

@@ -6,8 +6,8 @@
 namespace lsched::testing {
 namespace {
 
-/// Calls `call`, and calls it again if the first call fails. A fault happens only once, and a failed call changes
-/// nothing.
+/// Calls `call`, and calls it again if the first call fails. The second call must succeed: a fault that is not
+/// permanent happens only once, and a failed call changes nothing.
 template <class Call>
 lsched_status twice(const Call& call) {
   const lsched_status answer = call();

@@ -1,7 +1,7 @@
-// A world under the fake driver from its opening to its closing, step by step, so that a fault can strike in each step.
-// Two ranks have buffers in device memory, and one rank has buffers in host memory. The ranks compute the sum of these
-// buffers, in rounds that the host starts and in rounds that streams start. In addition, all ranks compute a sum of
-// buffers in host memory.
+// A world under the fake driver, which is taken step by step from its opening to its closing, so that a fault can
+// strike in each step. Two ranks have buffers in device memory, and one rank has buffers in host memory. The ranks
+// compute the sum of these buffers, in rounds that the host starts and in rounds that streams start. In addition, all
+// ranks compute a sum of buffers in host memory.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ struct answer {
 class life_of_a_world {
  public:
   static constexpr std::int32_t k_ranks = 3;
-  static constexpr const char* k_no_diagnostic = "asking for a round";  ///< `words` of calls without a diagnostic
+  static constexpr const char* k_no_diagnostic = "asking for a round";  ///< `words` of calls that have no diagnostic
   static constexpr std::uint64_t k_call_ns = 10'000'000'000;
   static constexpr std::size_t k_count = 20'000;
 

@@ -1,5 +1,5 @@
-# cmake -DLIBRARY=<file> -DREADELF=<program> -DFORBIDDEN=<expression> -P needed.cmake: fails if the library cannot be
-# loaded without a library of such a name.
+# cmake -DLIBRARY=<file> -DREADELF=<program> -DFORBIDDEN=<expression> -P needed.cmake: fails if LIBRARY needs a library
+# whose name matches the expression.
 cmake_minimum_required(VERSION 3.21...3.25)
 execute_process(COMMAND ${READELF} --dynamic --wide ${LIBRARY} OUTPUT_VARIABLE entries COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "NEEDED[^\n]*" needed "${entries}")

@@ -46,7 +46,7 @@ class operand {
   memory memory_;
 };
 
-/// A source of bit patterns. One of four is a value for which arithmetic fails first, and the others are random.
+/// A source of bit patterns. One of four patterns is from hard_patterns(), and the others are random.
 class patterns {
  public:
   patterns(dtype type, std::uint64_t seed) : type_(type), hard_(hard_values(type)), random_(seed) {}
@@ -57,7 +57,8 @@ class patterns {
     return drawn;
   }
 
-  /// Draws an operand. Some elements equal the element of `other` at the same position, or differ only in the sign.
+  /// Draws an operand. Some elements equal the elements of `other` at the same positions, or differ from them only in
+  /// the sign.
   operand draw_like(const operand& other, std::size_t count, std::size_t shift) {
     operand drawn = draw(count, shift);
     for (std::size_t i = 0; i < count; i += 1 + random_() % 16) {
@@ -115,7 +116,8 @@ inline const emulated_kernel& emulated(std::uint32_t function) {
   return *found;
 }
 
-/// Launches a kernel with the grid that a lane chooses, or, if `is_narrow`, with too few threads for one element each.
+/// Launches a kernel. The grid is the grid that a lane chooses, or, if `is_narrow`, a grid with fewer threads than
+/// elements.
 inline void launch(const device_kernel& it, device_arguments with, bool is_narrow) {
   std::vector<double> workspace(it.workspace_bytes(with.count) / sizeof(double));
   with.workspace = workspace.data();

@@ -1,6 +1,6 @@
 // Tests of device memory that ranks in other processes read in place: memory that cannot be opened, and the closing of
-// opened memory. The ranks are processes, because ranks of one process need not open each other's memory. This file is
-// part of the program of processes_test.cc.
+// opened memory. The ranks are processes, because ranks of one process do not open each other's memory. This file
+// belongs to the same program as processes_test.cc.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -14,7 +14,7 @@
 namespace lsched::testing {
 namespace {
 
-/// Number of elements. A buffer exceeds the driver's granularity, so that each buffer has its own area.
+/// Number of elements. A buffer is larger than the driver's granularity, so that each buffer has its own area.
 constexpr std::uint64_t k_elements = 1 << 20;
 
 /// An allreduce over host memory that exists during a whole test.
@@ -74,7 +74,7 @@ class buffer_sum {
                                       .count = numbers_.size(),
                                       .dtype = LSCHED_F32,
                                       .reduction = LSCHED_SUM,
-                                      .segment_bytes = 1 << 20};  // required, because some ranks may have no device
+                                      .segment_bytes = 1 << 20};  // needed because some ranks may have no device
     diagnostic why;
     ASSERT_EQ(lsched_collective_create(world_, &desc, &sum_, &why), LSCHED_OK) << why.text;
   }
@@ -84,7 +84,7 @@ class buffer_sum {
   }
   lsched_status run(diagnostic& why) { return lsched_run(sum_, k_limit_ns, &why); }
 
-  /// Runs a round that is started and awaited by a stream. Rank 0 starts last.
+  /// Runs a round that a stream starts and waits for. Rank 0 starts last.
   lsched_status run_in_stream(host_sum& meeting, diagnostic& why) {
     const CUstream stream = gpu_.stream();
     lsched_ticket ticket{};
@@ -183,9 +183,9 @@ class no_descriptors {
 
 constexpr const char* k_no_descriptors = "pidfd_getfd";
 
-/// Returns the calls of rank 0 that fail, one call in each run. A lack of file descriptors makes pidfd_getfd fail.
-/// Builds with sanitizers omit this call: without descriptors, the undefined behaviour sanitizer cannot open the pipe
-/// by which it checks an object's type, and reports valid objects.
+/// Returns the calls of rank 0 that fail, one call in each run. pidfd_getfd fails in a run without free file
+/// descriptors. Builds with sanitizers omit this run: the undefined behaviour sanitizer checks the type of an object by
+/// a pipe, and reports valid objects if it cannot open the pipe.
 std::vector<const char*> calls_that_fail() {
   std::vector<const char*> calls = {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap",
                                     "cuMemSetAccess"};
@@ -195,7 +195,7 @@ std::vector<const char*> calls_that_fail() {
   return calls;
 }
 
-/// Rank 0 cannot open the memory of the other ranks. If `call` is k_no_descriptors, this lasts as long as `still`
+/// Rank 0 cannot open the memory of the other ranks. If `call` is k_no_descriptors, opening fails as long as `still`
 /// exists. In all other cases, the call fails once.
 void fail_to_open(const fake_device& gpu, const std::string& call) {
   const rank_of_process mine(true);
@@ -216,7 +216,7 @@ void fail_to_open(const fake_device& gpu, const std::string& call) {
     }
     of_host.expect_right();
     sum.destroy();
-    if (still) sum.expect_right();  // memory that cannot be opened is copied
+    if (still) sum.expect_right();  // without free descriptors, memory of peers is copied
   }
   if (call == k_no_descriptors && !is_first) sum.expect_right();
   sum.expect_right();
@@ -233,7 +233,7 @@ TEST(CudaPeers, MemoryThatCannotBeOpenedFailsTheRoundOnAllRanks) {
 // --- attaching again -------------------------------------------------------------------------------------------------
 
 /// The first attempt of the last rank to attach its device fails, and the second succeeds. Between the attempts, all
-/// ranks run a round. In this round the other ranks must not use memory of the failed attempt.
+/// ranks run a round. In this round, the other ranks must not use memory that the failed attempt exposed.
 void attach_again(const fake_device& gpu, bool hangs) {
   rank_of_process mine(false);
   const bool is_last = lsched_rank(mine.world()) == lsched_size(mine.world()) - 1;
@@ -276,14 +276,14 @@ TEST(CudaPeers, AttachToADeviceThatHangsShowsNothing) {
 
 // --- the closing of opened memory ------------------------------------------------------------------------------------
 
-constexpr std::size_t k_short = 100'000;  ///< number of elements, enough for the buffer to be read in place
+constexpr std::size_t k_short = 100'000;  ///< number of elements for which a buffer is read in place
 
-/// Returns the number of allocations that belong to applications in other processes and that this process has open.
+/// Returns the number of allocations of other processes' applications that this process has open.
 std::uint64_t open_imports(const fake_device& gpu) {
   return gpu.fake().calls("cuIpcOpenMemHandle") - gpu.fake().calls("cuIpcCloseMemHandle");
 }
 
-/// Returns the number of areas that belong to the library in other processes and that this process has mapped.
+/// Returns the number of areas of other processes' libraries that this process has mapped.
 std::uint64_t mapped_imports(const fake_device& gpu) {
   return gpu.fake().calls("cuMemImportFromShareableHandle") - gpu.fake().calls("cuMemUnmap");
 }
@@ -323,7 +323,8 @@ TEST(CudaPeers, MemoryOfApplicationsIsClosedOnceOtherMemoryIsRead) {
   EXPECT_EQ(live_as_ranks(2, rebind_many_times), "");
 }
 
-/// Closes memory while a stream of the application has pending work. The driver waits for this work.
+/// Closes opened memory while a stream of the application has pending work. The driver waits for this work before it
+/// closes the memory.
 void close_beside_a_stream(const fake_device& gpu) {
   const rank_of_process mine(true, LSCHED_CUDA_PEERS_ALWAYS);
   buffer_sum first(mine.world(), gpu, k_short, memory_of::application);

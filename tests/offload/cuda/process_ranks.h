@@ -33,7 +33,7 @@ class rank_of_process {
   rank_of_process(const rank_of_process&) = delete;
   rank_of_process& operator=(const rank_of_process&) = delete;
 
-  /// Attaches a device to a rank that does not have a device yet.
+  /// Attaches a device to this rank, which must not have a device yet.
   lsched_status attach(lsched_cuda_peers peers, diagnostic& why) const {
     lsched_cuda_config cuda;
     lsched_cuda_config_init(&cuda);

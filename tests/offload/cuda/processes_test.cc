@@ -27,7 +27,7 @@ floats output_of(lsched_world* world, const fake_device& gpu, bool on_device, co
   request.desc.dtype = type == dtype::u8 ? LSCHED_U8 : LSCHED_F32;
   request.desc.input = input.data();
   request.desc.output = output.data();
-  if (of.moves_data && !of.adapts) request.desc.segment_bytes = 1 << 20;  // some ranks have no device
+  if (of.moves_data && !of.adapts) request.desc.segment_bytes = 1 << 20;  // needed because some ranks have no device
   lsched_schedule* made = nullptr;
   diagnostic why;
   EXPECT_EQ(lsched_collective_create(world, &request.desc, &made, &why), LSCHED_OK) << of.name << ": " << why.text;
@@ -57,8 +57,8 @@ void compare_all(const rank_of_process& mine, const fake_device& gpu) {
     }
 }
 
-/// Runs all collectives in device memory and compares the results with host memory. If ranks read each other's device
-/// memory, messages_read_directly() counts the long messages. No message of this test is sent from memory of the
+/// Runs all collectives in device memory and compares the results with host memory. messages_read_directly() counts the
+/// long messages that a rank reads in the device memory of another rank. The test sends no message from memory of the
 /// library.
 int compare_with_host(rank self, const std::function<bool(rank)>& has_device, lsched_cuda_peers peers) {
   return with_driver([&](const fake_device& gpu) {
@@ -91,7 +91,7 @@ TEST(CudaProcesses, SomeOnDevicesHaveTheBitsOfHostMemory) {
 // --- a rank is killed ------------------------------------------------------------------------------------------------
 
 constexpr std::uint64_t k_count = 500'000;
-constexpr int k_last_round = 3;  ///< the round in which the rank is killed
+constexpr int k_last_round = 3;  ///< round in which the rank is killed
 
 /// Runs allreduces over device memory until rank `killed` has died.
 void run_until_killed(const rank_of_process& mine, const fake_device& gpu, rank killed) {
@@ -117,7 +117,7 @@ void run_until_killed(const rank_of_process& mine, const fake_device& gpu, rank 
     EXPECT_EQ(lsched_start(sum, &ticket), LSCHED_OK);
     raise(SIGKILL);
   }
-  if (code == LSCHED_OK) code = lsched_run(sum, k_limit_ns, &why);  // the last round may have ended before the death
+  if (code == LSCHED_OK) code = lsched_run(sum, k_limit_ns, &why);  // the rank may have died after its round
   EXPECT_EQ(code, LSCHED_ERR_PEER) << why.text;
   EXPECT_EQ(why.rank, killed) << why.text;
   EXPECT_EQ(lsched_schedule_destroy(sum, k_limit_ns, &why), LSCHED_OK) << why.text;

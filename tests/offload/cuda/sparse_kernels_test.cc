@@ -12,8 +12,8 @@ namespace {
 constexpr std::array k_floats{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 constexpr std::uint64_t k_seed = 314;
 
-/// Runs launches. A narrow run has too few blocks for one tile each. The number of threads in a block is unchanged,
-/// because the size of a tile depends on it.
+/// Runs launches. A narrow run has fewer blocks than tiles. The number of threads in a block is unchanged, because the
+/// size of a tile depends on this number.
 void run(const launch_list& all, bool is_narrow) {
   for (const device_launch& next : all.all())
     emulated(next.function)
@@ -46,8 +46,8 @@ void try_selection(dtype type, const selection_trial& trial) {
       trial.has_few_values ? few_values(type, trial.count, trial.shift) : values.draw(trial.count, trial.shift);
   operand residual = trial.has_few_values ? few_values(wide, trial.count, 0) : residuals.draw(trial.count, 0);
   if (!trial.has_gradient) {
-    // Without a gradient, the residual keeps its bits. The addition of zeros here first replaces every NaN by the NaN
-    // that sums produce.
+    // Without a gradient, the job keeps the bits of the residual. Adding zeros before the job replaces every NaN by the
+    // NaN that sums produce.
     operand none(type, trial.count, 0);
     for (std::size_t i = 0; i < trial.count; ++i) write_element(none.data(), i, type, 0);
     sparse_kernels_of(type).accumulate_select({residual.data(), none.data(), 1, trial.count}, {}, nullptr, 0);

@@ -22,7 +22,7 @@ floats gradient_of(std::int32_t self, int round) {
   return all;
 }
 
-/// The variant of a sparse allreduce to run.
+/// A variant of a sparse allreduce.
 struct way {
   const char* algorithm = "oktopk";
   bool on_device = false, in_streams = false, rebinds = false, is_saved = false;
@@ -208,7 +208,7 @@ TEST_F(CudaSparse, FaultsHaveNames) {
     for (const int code : {2, 1, 801, k_sticky})
       for (const bool in_round : {false, true}) {
         if (sampled() && code != 2 && code != k_sticky) continue;
-        if (in_round && function == "cuMemcpyAsync") continue;  // rounds copy nothing
+        if (in_round && function == "cuMemcpyAsync") continue;  // rounds call no copy
         SCOPED_TRACE(function + " answers " + std::to_string(code) + (in_round ? " in a round" : " at create"));
         begin_anew();
         const std::string rule = function + ":1:" + std::to_string(code) + (code == k_sticky ? ":sticky" : "");

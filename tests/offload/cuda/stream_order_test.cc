@@ -233,8 +233,8 @@ struct waiting_rank {
 
   void let_go() const { of.gpu.fake().hold_stream(before, 0); }
 
-  /// Makes a stream wait for the round. The call runs in its own thread, because the call itself may block. Returns the
-  /// future result of the call.
+  /// Makes a stream wait for the round. The call runs in a separate thread, because it may block. Returns the future of
+  /// its result.
   std::future<lsched_status> wait_on(CUstream stream) const {
     return std::async(std::launch::async, [this, stream] { return lsched_wait_on_stream(round, stream); });
   }
@@ -246,7 +246,7 @@ struct waiting_rank {
 
 class WaitingStreams : public StreamOrder {
  protected:
-  static constexpr std::size_t k_most = 4;  ///< maximum number of waiting streams: attach tries no more
+  static constexpr std::size_t k_most = 4;  ///< maximum number of streams that wait at a time
 
   static bool comes_back(const std::future<lsched_status>& call, std::chrono::milliseconds within) {
     return call.wait_for(within) == std::future_status::ready;
@@ -271,13 +271,13 @@ TEST_F(WaitingStreams, AreCountedForAllRanksOfADevice) {
   {
     const waiting_rank first(gpu(), one.at(0)), second(gpu(), two.at(0));
     for (std::size_t i = 0; i < k_most; ++i) expect_to_wait((i < 3 ? first : second).wait_on(streams[i]));
-    expect_to_wait(second.wait_on(streams[0]));  // this stream already waits, so it does not count again
+    expect_to_wait(second.wait_on(streams[0]));  // does not count again, because this stream already waits
     auto one_more = second.wait_on(streams[k_most]);
     expect_host_to_wait(one_more);
     EXPECT_EQ(fake().calls("cuStreamWaitValue64") - before, k_most + 1);
     first.let_go();
     for (std::size_t i = 1; i < 3; ++i) EXPECT_EQ(cuda().cuStreamSynchronize(streams[i]), CUDA_SUCCESS);
-    expect_to_wait(second.wait_on(streams[1]));  // takes the place of a stream that was released
+    expect_to_wait(second.wait_on(streams[1]));  // takes the place of a stream whose wait has ended
     second.let_go();
     EXPECT_EQ(one_more.get(), LSCHED_OK);
     for (const CUstream each : streams) EXPECT_EQ(cuda().cuStreamSynchronize(each), CUDA_SUCCESS);
@@ -300,7 +300,7 @@ TEST_F(WaitingStreams, OfARankThatHasClosedAreForgotten) {
     attach(goes.at(0));
     wait_once(goes.at(0));
   }
-  wait_once(stays.at(0));  // the driver must not access the word of the closed rank
+  wait_once(stays.at(0));  // the driver must not access the word of the rank that has closed
   EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 

@@ -2,9 +2,9 @@
 // rounds have ended. The order of steps differs from rank to rank wherever this is permitted. The results must equal
 // those of a sequential execution of the steps.
 //
-// The steps on one schedule's buffers follow each other in the program's order. Each step makes its own stream wait for
-// the previous step. If the previous step is a round, the stream waits for the round. Otherwise the stream waits for an
-// event of the previous step's stream. All ranks start rounds in the same order.
+// The steps on the buffers of one schedule happen in program order: each step makes its stream wait for the previous
+// step. If the previous step is a round, the stream waits for the round. Otherwise the stream waits for an event of the
+// previous step's stream. All ranks start rounds in the same order.
 #include <algorithm>
 #include <memory>
 
@@ -55,8 +55,8 @@ numbers brought_in(std::uint64_t seed, std::int32_t rank, std::size_t step) {
   return all;
 }
 
-/// Returns the expected outputs, in the order of the steps. They are computed sequentially for rank 0, and are the same
-/// on all ranks.
+/// Returns the expected outputs, in the order of the steps. The function computes them sequentially for rank 0. They
+/// are the same on all ranks.
 std::vector<numbers> oracle(const program& whole, std::uint64_t seed) {
   std::vector<std::vector<numbers>> inputs(whole.schedules), outputs(whole.schedules);
   for (auto* all : {&inputs, &outputs})
@@ -118,8 +118,8 @@ class performer {
     lsched_schedule* schedule;
     CUdeviceptr input, output;
     CUevent event;
-    CUstream last = nullptr;  ///< the stream of the last step, unless the last step is a round
-    lsched_ticket round{};    ///< the round of the last step, if the last step is a round
+    CUstream last = nullptr;  ///< stream of the last step, unless the last step is a round
+    lsched_ticket round{};    ///< the last step, if the last step is a round
     bool has_step = false, is_round = false;
   };
 
@@ -171,7 +171,7 @@ class performer {
     const auto [kind, k] = whole_.steps[s];
     one_schedule& it = all_[k];
     const CUstream stream = streams_[below(streams_.size())];
-    const bool is_ahead = kind == step_kind::round && it.is_round;  // rounds of a schedule run in order anyway
+    const bool is_ahead = kind == step_kind::round && it.is_round;  // rounds of one schedule run in order in any case
     if (!is_ahead) follow(it, stream);
     if (kind == step_kind::bring) {
       std::ranges::copy(brought_in(seed_, rank_, s), place_of(s));

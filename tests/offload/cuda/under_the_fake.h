@@ -90,7 +90,7 @@ class UnderTheFake : public ::testing::Test {
  protected:
   void SetUp() override {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    alarm(100);  // some calls have no time limit
+    alarm(100);  // ends a test that hangs in a call without a time limit
     ASSERT_TRUE(load_cuda_driver().has_value()) << load_cuda_driver().error().text;
     ASSERT_NE(find_fake_cuda(), nullptr) << "LD_LIBRARY_PATH does not name the fake driver";
     begin();

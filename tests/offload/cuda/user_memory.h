@@ -1,5 +1,5 @@
-// The application in tests under the fake driver: a current context in each thread, and buffers in host or device
-// memory.
+// Parts of an application, for tests under the fake driver: a current context in each thread, and buffers in host or
+// device memory.
 #pragma once
 
 #include <vector>

@@ -134,7 +134,7 @@ TEST_F(CudaWorlds, ReadMemoryOfTheirOwnWhereItIs) {
 
 // --- the segments of vectors -----------------------------------------------------------------------------------------
 
-/// A collective in a world of three ranks. The first rank or all ranks have their buffers in device memory.
+/// A collective in a world of three ranks. Either only the first rank or all ranks have their buffers in device memory.
 struct cut_collective {
   const char* collective;
   std::uint64_t count;

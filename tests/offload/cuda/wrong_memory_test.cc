@@ -1,4 +1,4 @@
-// Tests of device memory where the library does not support it. Each call must return an error, and change nothing.
+// Tests that pass device memory to calls that do not support it. Each call must return an error, and change nothing.
 #include <array>
 
 #include "bindings/c/lsched_cuda.h"
@@ -111,7 +111,7 @@ TEST_F(WrongMemory, FreedOnceMore) {
     diagnostic why;
     ASSERT_EQ(lsched_collective_create(mine, &desc, &sum, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(lsched_cuda_free(mine, freed), LSCHED_ERR_ARGUMENT) << "the memory was freed before";
-    void* other = nullptr;  // would get the same memory if the second free had released the memory
+    void* other = nullptr;  // gets the same memory if the second free has released it
     ASSERT_EQ(lsched_cuda_alloc(mine, k_many * sizeof(float), &other), LSCHED_OK);
     EXPECT_NE(other, freed) << "the schedule still uses the freed memory";
     EXPECT_EQ(lsched_cuda_free(mine, other), LSCHED_OK);
@@ -223,7 +223,7 @@ TEST_F(WrongMemory, OfLists) {
 }
 
 TEST_F(WrongMemory, OfCountsOfARound) {
-  const world_of_threads world(1);  // no device is attached
+  const world_of_threads world(1);  // without an attached device
   user_buffer on_device(gpu(), true, floats(k_count));
   auto* const there = static_cast<std::uint64_t*>(on_device.data());
   floats input(k_count, 7), output(k_count);
@@ -260,7 +260,7 @@ TEST_F(WrongMemory, OfCountsOfARound) {
 }
 
 TEST_F(WrongMemory, OfArraysThatACreateReads) {
-  const world_of_threads two(2);  // the create also fails on the other rank, whose arrays are right
+  const world_of_threads two(2);  // the create must fail also on the rank whose arrays are right
   user_buffer on_device(gpu(), true, floats(k_count));
   const void* const there = on_device.data();
   const auto expect_named = [](lsched_status answer, const diagnostic& why, std::int32_t r, const std::string& array) {
@@ -332,7 +332,7 @@ TEST_F(WrongMemory, ThatIsConverted) {
 
 TEST_F(WrongMemory, OfMessages) {
   const world_of_threads world(1);
-  user_buffer on_device(gpu(), true, floats(k_count));  // no device is attached
+  user_buffer on_device(gpu(), true, floats(k_count));  // without an attached device
   lsched_mailbox* mailbox = nullptr;
   ASSERT_EQ(lsched_mailbox_create(world.at(0), &mailbox, nullptr), LSCHED_OK);
   lsched_message* message = nullptr;
@@ -390,7 +390,7 @@ TEST_F(WrongMemory, AStreamThatIsCaptured) {
   const CUstream stream = gpu().stream(CU_STREAM_DEFAULT);
   ASSERT_EQ(begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
   lsched_ticket ticket{};
-  for (const CUstream each : {stream, CUstream{nullptr}})  // the default stream would wait for `stream`
+  for (const CUstream each : {stream, CUstream{nullptr}})  // the default stream would wait for the captured stream
     EXPECT_EQ(lsched_start_on_stream(sum, each, &ticket), LSCHED_ERR_UNSUPPORTED);
   EXPECT_EQ(lsched_run(sum, k_limit_ns, &why), LSCHED_OK) << "rounds beside a capture: " << why.text;
   ASSERT_EQ(lsched_start(sum, &ticket), LSCHED_OK);

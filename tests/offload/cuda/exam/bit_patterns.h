@@ -1,4 +1,4 @@
-// Elements of any type as bit patterns: random patterns, and values at which arithmetic fails first.
+// Elements of any type as bit patterns: random patterns, and values for which wrong arithmetic is most likely to show.
 #pragma once
 
 #include <cstring>
@@ -9,8 +9,8 @@
 
 namespace lsched::exam {
 
-/// Returns the values of a type, with either sign, for which arithmetic fails first. Floating types have zeros,
-/// subnormals, the smallest and largest normal numbers, infinities, NaNs with and without payload, one, and the
+/// Returns values of a type, with either sign, for which wrong arithmetic is most likely to show. Floating types have
+/// zeros, subnormals, the smallest and largest normal numbers, infinities, NaNs with and without payload, one, and the
 /// neighbours of one. Integer types have the smallest and largest values and the neighbours of both.
 inline std::vector<std::uint64_t> hard_patterns(dtype type) {
   const unsigned bits = 8 * static_cast<unsigned>(size_of(type));

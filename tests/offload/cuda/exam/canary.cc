@@ -1,5 +1,5 @@
-// Measures how many streams can wait for a value in memory before other streams stall. The part tries 1 to 8 streams,
-// 16 and 31, for several numbers of hardware queues, with and without work behind the waits.
+// Measures how many streams can wait for a value in memory before other streams stall. Tries 1 to 8, 16 and 31 waiting
+// streams, several numbers of hardware queues, and streams with and without work behind the wait.
 #include <cstdlib>
 #include <cstring>
 
@@ -18,8 +18,8 @@ struct lane {
   gpu_stream work{on, true}, copies{on, true};
   gpu_memory word{on, gpu_place::pinned, 4096}, memory{on, gpu_place::device, 4096};
 
-  /// Returns the µs until the job in stream `in` has ended, or null if the job ended only after the waiting streams
-  /// were released.
+  /// Returns the microseconds until the job in stream `in` has ended. Returns null if the job ended only after the
+  /// waiting streams were released.
   json get_on(CUstream in, const std::function<void()>& job, const timed_release& others) {
     const gpu_event end(on);
     const auto from = clock::now();

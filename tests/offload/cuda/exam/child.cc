@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void become(const std::vector<std::string>& arguments) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the parent may be killed at its own limit
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends this child if a time limit kills the parent
   std::vector<char*> words;
   for (const std::string& each : arguments) words.push_back(const_cast<char*>(each.c_str()));
   words.push_back(nullptr);
@@ -33,7 +33,7 @@ ending run_child(const std::vector<std::string>& arguments, double limit_s) {
   if (child == 0) become(arguments);
   ending it;
   it.is_late = !testing::wait_for_end(child, std::chrono::milliseconds(static_cast<std::int64_t>(limit_s * 1e3)));
-  kill(-child, SIGKILL);  // also kills processes that the child has started and that still run
+  kill(-child, SIGKILL);  // also kills processes that the child has started
   int status = 0;
   waitpid(child, &status, 0);
   it.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

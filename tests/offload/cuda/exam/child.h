@@ -10,7 +10,7 @@ namespace lsched::exam {
 /// The outcome of a child process.
 struct ending {
   int status = 0;        ///< exit status, or 128 + n for signal n
-  bool is_late = false;  ///< killed at the time limit
+  bool is_late = false;  ///< whether the child was killed at the time limit
   double seconds = 0;
 };
 

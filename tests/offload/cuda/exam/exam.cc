@@ -72,7 +72,7 @@ shared_memory::shared_memory(std::uint64_t bytes) : file_(memfd_create("exam", M
     mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (mapped == MAP_FAILED) throw bench::failed("cannot map shared memory");
   begin_ = static_cast<std::byte*>(mapped);
-  std::memset(begin_, 0, bytes);  // registration of touched pages is cheaper
+  std::memset(begin_, 0, bytes);  // touched pages are faster to register
 }
 
 shared_memory::~shared_memory() {

@@ -1,6 +1,6 @@
-// `cuda_exam` examines a machine with a GPU. The machine needs only the CUDA driver. Results are JSON lines, and text
-// for people goes to standard error. Each part is a process of its own, so that a crash or a hang does not affect the
-// results of other parts.
+// `cuda_exam` examines a machine with a GPU. The machine needs only the CUDA driver. Results are JSON lines on standard
+// output, and messages for people go to standard error. Each part runs in a separate process, so that a crash or a hang
+// does not affect the results of other parts.
 #pragma once
 
 #include <atomic>
@@ -29,11 +29,11 @@ inline constexpr int k_exit_no_gpu = 77;
 
 /// The thoroughness of an examination.
 struct effort {
-  bool is_quick = false;  ///< just enough to check that the program works
+  bool is_quick = false;  ///< whether to do only enough to check that the program works
   std::uint64_t choose(std::uint64_t full, std::uint64_t quick) const { return is_quick ? quick : full; }
 };
 
-/// Writes a JSON line, which is marked if the driver is the fake driver.
+/// Writes a JSON line. The line is marked if the driver is the fake driver.
 void answer(const gpu& on, std::string_view part, json line);
 
 /// A function that examines the driver. The process must not have used the driver before. Throws if the examination is
@@ -112,7 +112,7 @@ class registration {
   std::byte* begin_;
 };
 
-/// Attaches the first device. All ranks use this device, because the parts of the examination use it directly.
+/// Attaches the first device on every rank, because the parts of the examination also use this device directly.
 lsched_status attach_first_device(lsched_world* world, lsched_diagnostic* why);
 
 /// Launches a kernel without work.
@@ -126,8 +126,8 @@ class forked {
   forked(const forked&) = delete;
   forked& operator=(const forked&) = delete;
 
-  /// Waits at most `limit_s` seconds for the process. Returns whether the job has returned true. Throws `no_gpu` if the
-  /// job has thrown `no_gpu`.
+  /// Waits at most `limit_s` seconds for the process. Returns whether the job has returned true. If the job has thrown
+  /// `no_gpu`, this function throws it, too.
   bool ends_well(double limit_s);
 
  private:
@@ -143,7 +143,7 @@ class timed_release {
   timed_release(const timed_release&) = delete;
   timed_release& operator=(const timed_release&) = delete;
 
-  /// Writes the value now, even if the delay is not over.
+  /// Writes the value now, even before the delay is over.
   void release();
   bool was_late() const { return was_late_; }
 

@@ -1,6 +1,6 @@
-// Runs random collectives over random types and counts. Each rank draws whether its buffers are in host, pinned or
-// device memory. Rounds are started by the host or by streams. The result must have the bits of the same collective
-// over host memory. The seed alone determines a collective. The program prints the seed if a result is wrong.
+// Runs random collectives over random types and counts. The buffers of each rank are in host, pinned or device memory,
+// chosen at random. The host or streams start rounds. The result must have the bits of the same collective over host
+// memory. The seed alone determines a collective. If a result is wrong, the program prints the seed.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -163,7 +163,7 @@ class trial {
 
  private:
   struct side {
-    std::unique_ptr<buffer> input, output;  ///< `input` is null in place
+    std::unique_ptr<buffer> input, output;  ///< in place, `input` is null
     bench::schedule_handle schedule{};
   };
 
@@ -215,7 +215,7 @@ class trial {
                                 .root = it_.root,
                                 .algorithm = it_.algorithm.c_str()};
     const bool has_segments = std::string_view(it_.shape->name).find("adasum") == std::string_view::npos;
-    if (has_segments) desc.segment_bytes = k_segment_bytes;  // required if only some ranks have device memory
+    if (has_segments) desc.segment_bytes = k_segment_bytes;  // needed because only some ranks may have device memory
     lsched_schedule* made = nullptr;
     lsched_diagnostic why = bench::fresh_diagnostic();
     const lsched_status answer = lsched_collective_create(world_, &desc, &made, &why);
@@ -291,7 +291,8 @@ void say_wrong(std::uint64_t seed, const task& it, std::int32_t rank, const std:
   std::fflush(stdout);
 }
 
-/// An allreduce by maximum, by which ranks agree on whether to continue and on whether a result was wrong.
+/// An allreduce with the operation maximum. The ranks use it to agree on whether to continue, and on whether a result
+/// was wrong.
 class agreement {
  public:
   explicit agreement(lsched_world* world) : here_(bench::make_allreduce(world, &mine_, &all_, 1, LSCHED_MAX)) {}

@@ -15,7 +15,7 @@ namespace lsched::exam {
 namespace {
 
 constexpr std::uint64_t k_chunk = 1 << 22, k_quick_chunk = 4099;
-constexpr std::uint64_t k_most_shift = 3;  ///< maximum distance of an operand from an aligned address, in elements
+constexpr std::uint64_t k_most_shift = 3;  ///< maximum distance, in elements, of an operand from an aligned address
 constexpr std::array<std::uint64_t, 8> k_divisors{2, 3, 7, 1000, 65791, (1 << 24) + 1, 10, 255};
 constexpr std::array k_factors{1.0, 0.125, -2.0, 1.0 / 3, 0x1p-127, -7e5, std::numeric_limits<double>::infinity(), 0.0};
 constexpr std::array<std::array<double, 2>, 6> k_coefficients{
@@ -135,8 +135,8 @@ class examiner {
   gpu_memory pinned() const { return {on_, gpu_place::pinned, count_ * sizeof(double)}; }
   gpu_memory on_device() const { return {on_, gpu_place::device, (count_ + k_most_shift) * sizeof(double)}; }
 
-  /// Draws the operands. Some elements of the second operand equal the element of the first operand at the same
-  /// position, or differ only in the sign bit.
+  /// Draws the operands. Some elements of the second operand equal the elements of the first operand at the same
+  /// positions, or differ from them only in the sign bit.
   void draw(dtype type, std::uint64_t chunk) {
     const std::size_t size = size_of(type);
     draw_patterns(type, count_, 2 * chunk, host_[0].data());

@@ -1,5 +1,5 @@
-// Examines several registrations of shared memory: adjacent pieces, the same memory at two addresses of a process, the
-// same memory in two processes, and copies across two pieces.
+// Examines several registrations of shared memory: of adjacent pieces, of the same memory at two addresses of a
+// process, and of the same memory in two processes. Also examines copies that span two pieces.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -72,8 +72,8 @@ bool is_shown(const shared_memory& shared, std::size_t line) {
   return us_until([&] { return seen_at(shared.word(line)) == 1; }, std::chrono::seconds(8)) >= 0;
 }
 
-/// Writes the memory with the device after the other process has registered the memory, too. Keeps the registration
-/// until the other process has read the result.
+/// Waits until the other process has registered the memory, too, and then writes the memory with the device. Keeps the
+/// registration until the other process has read the result.
 bool write_for_another(const shared_memory& shared) {
   const gpu on;
   const cuda_scope here(on.context());

@@ -1,5 +1,5 @@
-// A stream writes a word into shared memory, alone or after other writes. This part measures the delay until the host
-// sees the word, and checks that the host then sees the earlier writes, too.
+// A stream writes a word into shared memory, alone or after other writes. This part measures the time until the host
+// sees the word. It also checks that a host that sees the word sees the earlier writes, too.
 #include <algorithm>
 
 #include "tests/offload/cuda/exam/exam.h"

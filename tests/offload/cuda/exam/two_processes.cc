@@ -1,5 +1,5 @@
 // Two processes on one GPU send each other a vector, in chunks through shared memory, and add the chunks that arrive.
-// The kernel reads a chunk in shared memory, or a copy of the chunk on the device.
+// The kernel reads a chunk either in shared memory, or in a copy on the device.
 #include <array>
 #include <cstring>
 
@@ -16,8 +16,9 @@ struct exchange {
   bool copies_up;
 };
 
-/// Each counter is two words in shared memory, one per side. Its value here is the index of the first word. `sent`:
-/// chunks sent by the side; `used`: chunks of the other side that the side has consumed; `step`: steps of the side.
+/// The counters in shared memory. Each counter has two words, one per side, and each value below is the index of its
+/// first word. `sent` counts the chunks that a side has sent, `used` the chunks of the other side that a side has
+/// consumed, and `step` the steps of a side.
 enum word_line : std::size_t { sent = 0, used = 2, step = 4 };
 
 class side {
