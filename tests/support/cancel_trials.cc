@@ -19,8 +19,8 @@ using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
 /// A random trial. All ranks construct the trial from the same seed, so all ranks get the same trial. In some trials
-/// all ranks have patience, so these trials finish on a busy machine, too. In other trials only the rank after the late
-/// rank has a short timeout, so its cancellation ends the waits of the other ranks.
+/// all ranks have long timeouts, so that these trials finish even on a busy machine. In other trials only the rank
+/// after the late rank has a short timeout, so that its cancel ends the waits of the other ranks.
 struct trial {
   explicit trial(std::uint64_t seed, std::int32_t ranks) : draw(seed) {
     kind = pick(8);
@@ -45,12 +45,13 @@ struct trial {
   std::int32_t late;  ///< rank that starts its round after `delay`
   microseconds delay;
   std::int32_t impatient;
-  microseconds patience, others_patience;  ///< timeouts of each call of rank `impatient` and of the other ranks
+  microseconds patience, others_patience;  ///< timeout of each call of rank `impatient`, and of each call of the other
+                                           ///< ranks
   std::uint64_t rounds;
 };
 
-/// Cancels a schedule while an exception passes, until no rank reads its memory any more. On a busy machine this takes
-/// longer than the 100 ms of the schedule's destructor, which would then leak the schedule.
+/// Cancels a schedule while an exception passes, until no rank reads its memory any more. On a busy machine this may
+/// take longer than the 100 ms for which the schedule's destructor waits. The destructor would then leak the schedule.
 class end_of_readers {
  public:
   explicit end_of_readers(lsched::schedule_base& of) : of_(of) {}
@@ -132,9 +133,9 @@ void run_kind(lsched::world& mine, const trial& how) {
   }
 }
 
-/// Runs a trial on this rank. Sets `by` to the rank that an error names. If a round ends after the timeout of a call
-/// but before the destruction of its schedule, this rank leaves the schedule and cancels nothing. Ranks that wait for
-/// this rank in the next round get LSCHED_ERR_PEER and give up too, so LSCHED_ERR_PEER counts as a timeout.
+/// Runs a trial on this rank. Sets `by` to the rank that an error names. If a call has timed out, but its round ends
+/// before this rank destroys the schedule, the destruction cancels nothing. Ranks that wait for this rank in the next
+/// round then get LSCHED_ERR_PEER and give up, too. Therefore LSCHED_ERR_PEER counts as a timeout.
 trial_end come_out(lsched::world& mine, const trial& how, std::int32_t& by) {
   try {
     run_kind(mine, how);

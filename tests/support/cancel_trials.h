@@ -12,7 +12,7 @@ namespace lsched::testing {
 /// The way in which a trial ended on one rank. `was_told`: another rank has cancelled.
 enum class trial_end : std::uint8_t { unknown, finished, timed_out, was_told };
 
-/// A store for the ends of trials, which all ranks share.
+/// Functions that store and return the ends of trials. All ranks share the store.
 struct trial_board {
   std::function<void(std::uint64_t trial, trial_end mine)> put;            ///< stores the end on this rank; called by
                                                                            ///< all ranks in each trial
@@ -21,10 +21,10 @@ struct trial_board {
                                                                            ///< called `put`
 };
 
-/// Runs trials on this rank. In each trial one rank is late, and the calls of other ranks may time out. After a
-/// timeout, an exception destroys a schedule whose round is still in flight. The memory of that schedule is then
-/// reused, and another schedule must still work. If an error names the rank that cancelled, that rank must have timed
-/// out. Vectors have at most `most_elements` elements.
+/// Runs trials on this rank. In each trial one rank is late, and the calls of other ranks may time out. A timeout
+/// throws an exception, which destroys a schedule whose round is still in flight. The test then reuses the memory of
+/// that schedule, and another schedule must still work. If an error names a rank as the rank that cancelled, that rank
+/// must have timed out. Vectors have at most `most_elements` elements.
 void run_cancel_trials(lsched::world& mine, std::uint64_t trials, std::size_t most_elements, const trial_board& board);
 
 }  // namespace lsched::testing

@@ -30,7 +30,7 @@ struct common_choices {
     starts.policy = std::array{activation_policy::full, activation_policy::solo, activation_policy::full,
                                activation_policy::majority}[mix(from + 1) % 4];
     starts.seed = from;
-    per_rank = mix(from + 2) % 3 == 0 ? 500 : 1;  // short messages are copied, long ones are read in place
+    per_rank = mix(from + 2) % 3 == 0 ? 500 : 1;  // short messages are copied, and long messages are read in place
     constexpr std::array k_algorithms{"ring", "recursive_doubling", "rabenseifner"};
     how = find("partial_allreduce", k_algorithms[mix(from + 3) % k_algorithms.size()]);
     of_agreement = find("partial_allreduce", "recursive_doubling");
@@ -50,8 +50,8 @@ struct small_world {
 
 /// The contributions that a rank has received from one schedule.
 struct ledger {
-  std::vector<value> totals;                     ///< sum of all received contributions, by contributing rank
-  std::map<round_no, std::vector<value>> after;  ///< value of `totals` after each round
+  std::vector<value> totals;                     ///< sum of the received contributions of each rank
+  std::map<round_no, std::vector<value>> after;  ///< copy of `totals` after each round
   value offered = 0;                             ///< number of contributions that this rank has offered
 };
 
@@ -60,11 +60,11 @@ struct carried {
   std::unique_ptr<session> calls;
   ledger its;
   round_no awaited = 0;
-  bool has_offered = false;  ///< this rank has contributed in the current step of training
+  bool has_offered = false;  ///< whether this rank has contributed in the current step of training
 };
 
-/// A rank that runs a training loop without blocking calls. Each act() makes the next call, or polls the call that is
-/// still pending.
+/// A rank that runs a training loop without blocking calls. A call of act() makes the next call to the library, or
+/// polls the call that is still pending.
 class stepped_rank {
  public:
   stepped_rank(const common_choices& common, const std::shared_ptr<shm_segment>& segment, rank self)
@@ -261,7 +261,7 @@ class stepped_rank {
     if (report.what.from != report.what.to) one.its.after[report.what.to] = one.its.totals;
   }
 
-  /// Takes part in recoveries after this rank's own training, as long as other ranks still train.
+  /// Takes part in recoveries after this rank's own training has ended, until all ranks have ended their training.
   void serve() {
     for (const carried& one : its_)
       if (one.calls->rounds().verdict.load() == status::peer) return shrink();
@@ -351,8 +351,8 @@ class stepped_rank {
     one.members.reset();
   }
 
-  /// Restarts the recovery because another rank has died. `carried` is the number of schedules that are already in the
-  /// new world.
+  /// Restarts the recovery, because another rank has died. `carried` is the number of schedules that are in the new
+  /// world.
   void end_attempt(std::size_t carried) {
     if (carried != 0) std::swap(between_, survivors_);
     close(survivors_);
@@ -379,11 +379,11 @@ class stepped_rank {
   std::size_t current_ = 0, resumes_at_ = 0;  ///< index of the current schedule, and of the schedule with which
                                               ///< training resumes
   int step_ = 0;
-  bool has_flushed_ = false;  ///< the current schedule was flushed
+  bool has_flushed_ = false;  ///< whether the current schedule was flushed
   std::shared_ptr<schedule_commit> commit_{};
   std::vector<instance*> made_{};  ///< instances that commit_ has made
   std::unique_ptr<meeting> meets_{};
-  std::optional<carrying> move_{};  ///< the move of the current schedule into the new world
+  std::optional<carrying> move_{};  ///< state of the move of the current schedule into the new world
   std::shared_ptr<handover> hand_over_{};
   std::uint64_t recoveries_ = 0, resumed_in_ = 0, adopted_ = 0, rounds_before_ = 0;
   std::string fault_;
@@ -435,8 +435,8 @@ class stepped_trial {
     if (outcome_.recovery == 0 && has_recovered()) outcome_.recovery = step;
   }
 
-  /// Returns either a random live rank or the live rank that has ended the largest number of rounds. The latter is
-  /// sometimes the only rank that has ended its last round.
+  /// Returns either a random live rank or the live rank that has ended the largest number of rounds. The latter may be
+  /// the only rank that has ended this round.
   std::size_t draw_victim() {
     std::size_t victim = draw(ranks_.size());
     while (is_dead_[victim]) victim = (victim + 1) % ranks_.size();
@@ -515,8 +515,8 @@ class stepped_trial {
   std::shared_ptr<shm_segment> segment_;
   std::vector<std::unique_ptr<stepped_rank>> ranks_;
   std::vector<bool> is_dead_;
-  std::vector<std::pair<std::size_t, std::uint64_t>> unnoticed_;  ///< dead ranks, and number of steps until the other
-                                                                  ///< ranks notice the death
+  std::vector<std::pair<std::size_t, std::uint64_t>> unnoticed_;  ///< each dead rank whose death is unnoticed, and the
+                                                                  ///< number of steps until the other ranks notice it
   std::uint64_t draws_ = 0;
   std::uint64_t first_death_ = 0;  ///< step in which the first rank dies; 0 until all ranks have created their
                                    ///< schedules

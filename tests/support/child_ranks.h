@@ -29,7 +29,7 @@ class child_ranks {
     for (rank r = 0; r < ranks; ++r) {
       const pid_t child = fork();
       if (child == 0) {
-        alarm(static_cast<unsigned>(limit.count()) + 5);  // ends the child if the parent has died
+        alarm(static_cast<unsigned>(limit.count()) + 5);  // ends this child if its parent has died
         const int code = body(r);
         std::fflush(nullptr);
         _exit(code);
@@ -72,7 +72,7 @@ class child_ranks {
     return WEXITSTATUS(how) == 0 ? std::string() : who + " exited with " + std::to_string(WEXITSTATUS(how));
   }
 
-  /// Waits for all children in the same way. Returns a description of all failures, or an empty string.
+  /// Waits for each child as wait(rank) does. Returns a description of all failures, or an empty string.
   std::string wait() {
     std::string complaints;
     for (rank r = 0; r < static_cast<rank>(children_.size()); ++r)

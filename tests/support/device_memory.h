@@ -1,5 +1,5 @@
-// Simulated device memory. The bytes have two addresses. The test passes the first address to the library, and the
-// process crashes if the host accesses that address. The simulated device accesses the bytes at the second address.
+// Simulated device memory. Each byte has two addresses. The test passes the first address to the library. If the host
+// accesses this address, the process crashes. The simulated device accesses the byte at the second address.
 #pragma once
 
 #include <gtest/gtest.h>

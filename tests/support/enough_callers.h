@@ -10,9 +10,9 @@
 
 namespace lsched::testing {
 
-/// Returns, for each rank, whether that rank calls. Only as many candidates call as are needed to start the round: the
-/// first ones in cyclic rank order, beginning with rank `first`. `present` lists the live ranks, in ascending order,
-/// and must not be empty.
+/// Returns, for each rank, whether that rank calls. The number of callers is the number of candidates that must call to
+/// start the round. The callers are the first candidates in cyclic rank order, beginning with rank `first`. `present`
+/// lists the live ranks, in ascending order, and must not be empty.
 inline std::vector<bool> enough_callers(const activation& starts, round_no round, rank size,
                                         std::span<const rank> present, rank first) {
   std::vector<bool> callers(static_cast<std::size_t>(size), false);

@@ -78,7 +78,7 @@ class fake_lane final : public lane {
   struct job {
     lane_job what;
     state now = state::free;
-    bool is_early = false;  ///< the job was computed by submit(); otherwise end() computes it
+    bool is_early = false;  ///< whether submit() has computed the job; otherwise end() computes it
   };
 
   void end(job& it) {

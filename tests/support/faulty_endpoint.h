@@ -58,7 +58,7 @@ enum class fault {
   ill,
 };
 
-/// The board of a faulty endpoint (board: the object by which ranks exchange records and agree on a commit).
+/// The board of a faulty endpoint. Ranks exchange records and agree on a commit by their boards.
 class faulty_board final : public board {
  public:
   faulty_board(std::unique_ptr<board> good, fault what) : good_(std::move(good)), fault_(what) {}
@@ -88,8 +88,7 @@ class faulty_board final : public board {
     return fault_ == fault::gathers_too_early ? status::ok : answer;
   }
 
-  // With fault `settles_twice`, this rank decides that the commit has failed, and the other ranks make their own
-  // decision.
+  // With the fault `settles_twice`, this rank alone decides that the commit has failed.
   void give_up(rank missing) override {
     if (fault_ == fault::settles_twice)
       given_up_for_ = missing;
@@ -263,7 +262,7 @@ class faulty_endpoint final : public endpoint, public endpoint_memory, public en
   bool has(fault what) const { return fault_ == what; }
   std::size_t skew() const { return has(fault::misaligns_memory) ? 8 : 0; }
 
-  // Keeps the message of an odd round until the next round. Then the message of the next round is sent first.
+  // Keeps the message of an odd round until the next round, and sends it after the message of that round.
   bool send_swapped(edge& it, link_id link, round_no round, const message& what) {
     if (round % 2 == 1) {
       it.stashed = what;

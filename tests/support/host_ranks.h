@@ -22,7 +22,7 @@ struct host_layout {
 
 /// Moves this process to the host of the rank, and opens the world. Prints the reason and returns null on an error.
 inline lsched_world* open_on_host(const network_hosts& net, const host_layout& how, rank self, const tcp_store& store) {
-  tcp_store::client mine(store, self);  // connects before the process leaves the first host
+  tcp_store::client mine(store, self);  // must connect before the process leaves the first host
   if (!net.enter(how.host_of(self))) {
     std::fprintf(stderr, "rank %d cannot enter its host\n", self);
     return nullptr;

@@ -30,7 +30,7 @@ namespace lsched {
 struct inproc_options {
   std::uint32_t max_delay_steps = 0;  ///< maximum number of steps from the departure of a message to its arrival; 0
                                       ///< selects 3 * ranks
-  bool late_sends = true;             ///< false: payloads are copied and sends complete at once
+  bool late_sends = true;             ///< false: the transport copies all payloads, and sends complete at once
   bool stays_open = false;  ///< planted fault: peers still read the memory of ranks that have closed to readers
 };
 

@@ -43,12 +43,12 @@ class inproc_board final : public board {
   inproc_world::state& world_;
   const std::size_t index_;
   inproc::board_page& own_;
-  std::uint64_t number_of_first_ = 1;  ///< index of the first rank's page, plus one
-  std::uint64_t key_ = 0;              ///< key of the offer; 0: no offer
+  std::uint64_t number_of_first_ = 1;  ///< index of the page of the world's first rank, plus one
+  std::uint64_t key_ = 0;              ///< key of the offer; 0 if there is no offer
   std::vector<rank> offered_to_;  ///< members of the offered world, as ranks of the home world (the world of all ranks)
   std::vector<rank> members_;     ///< members of this world, as ranks of the home world; empty before join()
   std::vector<inproc::board_page*> pages_;  ///< pages of the members, in the order of `members_`
-  std::uint64_t number_ = 0;                ///< number of the current or last exchange
+  std::uint64_t number_ = 0;                ///< index of the current or last exchange
 };
 
 }  // namespace lsched

@@ -84,8 +84,8 @@ link_id inproc_endpoint::add_link(std::uint32_t id, const edge_spec& spec) {
   return link;
 }
 
-// A fast peer may already have sent its messages and detached. So a peer counts as present if it was attached at any
-// time before.
+// A fast peer may already have sent its messages and detached. Therefore a peer counts as present if it has ever been
+// attached.
 status inproc_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   const auto found = world_.attached.find({self_, id});
   if (found == world_.attached.end() || all.size() != found->second.members.size()) return status::internal;
@@ -109,8 +109,8 @@ void inproc_endpoint::detach(std::uint32_t id) {
   world_.attached.erase(found);
 }
 
-// The caller may free the sources of messages after this call. So payloads that are still in the sources are copied or
-// refused here.
+// The caller may free the sources of messages after this call. Therefore this function copies or refuses payloads that
+// are still in the sources.
 void inproc_endpoint::drop_link(link_id link) {
   link_state& it = links_[link];
   forget(link);

@@ -22,7 +22,7 @@
 namespace lsched {
 namespace inproc {
 
-/// Identifies one rank's end of an instance. Each rank has its own number `id` for the instance.
+/// Identifies one rank's end of an instance. Each rank has its own id for the instance.
 struct end_name {
   rank who;
   std::uint32_t id;
@@ -32,7 +32,7 @@ struct end_name {
 /// The state of an instance of a schedule. Before a member links the instance, each attachment has its own state
 /// object. Afterwards all attachments share one object.
 struct instance {
-  std::vector<end_name> ends;  ///< ends of all members, by rank of the world; empty until a member links the instance
+  std::vector<end_name> ends;  ///< ends of all members, by rank of the world; empty before a member links the instance
   std::optional<end_reason> given_up;
   std::uint64_t given_up_at = 0;
 };
@@ -44,12 +44,12 @@ struct attachment {
   std::vector<edge_spec> edges;
   std::vector<link_id> links;  ///< links of `edges`, in the same order
   std::shared_ptr<instance> of = std::make_shared<instance>();
-  bool is_told = false;  ///< the rank has received the report that the instance has ended
+  bool is_told = false;  ///< whether the rank has received the report that the instance has ended
 };
 
 /// The name of an edge, equal at both ends. Signals and payloads have different edges.
 struct edge_name {
-  std::uint32_t instance;  ///< number that the target rank has given to the instance
+  std::uint32_t instance;  ///< id that the target rank has given to the instance
   rank source;
   rank target;
   std::uint32_t tag;
@@ -69,8 +69,8 @@ struct slot {
   enum class phase : std::uint8_t { empty, flying, arrived, held };
   enum phase phase = phase::empty;
   enum carriage carriage = carriage::copied;
-  bool is_claimed = false;  ///< only for `late`: the source is being read
-  bool is_refused = false;  ///< the source may no longer be read
+  bool is_claimed = false;  ///< only for `late`: whether the receiver is reading the source
+  bool is_refused = false;  ///< whether the source may no longer be read
   round_no round = 0;
   message what{};
   std::byte* memory = nullptr;
@@ -80,7 +80,7 @@ struct slot {
 struct wait {
   enum class kind : std::uint8_t { nothing, arrival, credit, delivery, consumption, signal };
   enum kind kind = kind::nothing;
-  bool due = false;  ///< the event has happened, and the link is in the queue of completions
+  bool due = false;  ///< whether the event has happened, so that the link is in the queue of completions
   round_no round = 0;
 };
 
@@ -88,7 +88,7 @@ class edge;
 
 /// One end of an edge.
 struct edge_end {
-  bool attached = false;  ///< true from the first attachment on, even after the end has detached
+  bool attached = false;  ///< whether the end was ever attached; stays true after it has detached
   bool detached = false;
   bool credits = false;
   std::uint64_t capacity = 0;
@@ -120,8 +120,8 @@ class edge {
   round_no credited = 0;                ///< last round whose credit has reached the sender
   message delayed{};                    ///< message that waits for a credit
 
-  round_no raised = 0;  ///< value of the signal as the sender has raised it
-  round_no value = 0;   ///< value of the signal as the receiver sees it
+  round_no raised = 0;  ///< latest value of the signal that the sender has raised
+  round_no value = 0;   ///< latest value of the signal that the receiver has seen
   std::array<round_no, 2> flying_values{};
   std::uint32_t flying = 0;
 
@@ -133,7 +133,8 @@ class edge {
 struct flight {
   enum class kind : std::uint8_t { claim, payload, signal, credit };
   std::uint64_t due;
-  std::uint64_t number;  ///< number of the departure; flights that are due at the same time arrive in this order
+  std::uint64_t number;  ///< index of the departure; flights that are due at the same time arrive in the order of
+                         ///< departure
   edge* on;
   round_no round;
   enum kind kind;
@@ -146,19 +147,20 @@ struct flight {
 /// The decision about a commit.
 struct settlement {
   std::uint64_t number = 0;
-  rank missing = k_no_rank;  ///< rank whose absence made the commit fail; k_no_rank: the commit succeeded
+  rank missing = k_no_rank;  ///< rank whose absence made the commit fail; k_no_rank if the commit succeeded
 };
 
 /// The data that a member publishes on its board. Two records are kept because a rank may be one exchange ahead.
 struct board_page {
   rank owner = k_no_rank;
-  std::size_t most = 0;  ///< maximum number of members; 0: board of the home world, which ranks join without addresses
+  std::size_t most = 0;  ///< maximum number of members; 0 for the board of the home world, which ranks join without
+                         ///< addresses
   bool is_closed = false;
-  std::uint64_t posted = 0;  ///< number of the commit to which the newest record belongs
-  std::uint64_t passed = 0;  ///< number of the last commit whose decision the member has seen
+  std::uint64_t posted = 0;  ///< index of the commit to which the newest record belongs
+  std::uint64_t passed = 0;  ///< index of the last commit whose decision the member has seen
   std::array<std::array<std::byte, board::record_bytes>, 2> records{};
-  std::array<settlement, 2> settled{};  ///< decisions; only those on the page of the world's first rank are used
-  std::vector<member_address> met{};    ///< addresses of the boards of all members of an offer, after all boards have
+  std::array<settlement, 2> settled{};  ///< decisions; only those on the page of the world's first rank count
+  std::vector<member_address> met{};    ///< addresses of the boards of all members of an offer, once all boards have
                                         ///< been found
 };
 
@@ -180,10 +182,10 @@ struct inproc_world::state {
   std::map<inproc::edge_name, std::unique_ptr<inproc::edge>> edges;
   std::vector<inproc::flight> flights;                           ///< messages, signals and credits in flight, as a
                                                                  ///< heap; link() reserves the capacity
-  std::deque<inproc::board_page> boards;                         ///< pages of all boards: first those of the home
-                                                                 ///< world, by rank; never removed
+  std::deque<inproc::board_page> boards;                         ///< pages of all boards; the pages of the home world
+                                                                 ///< come first, by rank; pages are never removed
   std::map<std::pair<std::uint64_t, rank>, std::size_t> offers;  ///< index of an offer's page, by key and rank
-  bool has_given_up = false;                                     ///< true after any instance was given up
+  bool has_given_up = false;                                     ///< whether any instance was ever given up
   std::uint64_t now = 0;
   std::uint64_t departures = 0;
   std::uint64_t draws = 0;

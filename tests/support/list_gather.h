@@ -1,5 +1,6 @@
 // An allgather of lists, which sends the lengths before the lists. This is the smallest example with packed lists and
-// with both kinds of guards: ops that run only in some rounds, and ops that skip empty lists.
+// with both kinds of guards. One kind of guard runs an op only in some rounds, the other kind skips an op if a list is
+// empty.
 #pragma once
 
 #include <vector>
@@ -15,10 +16,11 @@ inline constexpr std::uint64_t k_list_total = 9;  ///< capacity of an output, in
 /// Options of the allgather, some of which plant faults.
 struct list_gather {
   bool skips_empty = true;
-  std::uint32_t every = 1;        ///< guard of the messages with lists: they are sent in every `every`-th round
-  bool lays_out = true;           ///< false: the op that lays out the outputs is missing
+  std::uint32_t every = 1;        ///< period of the guard of the messages with lists, which are sent in every
+                                  ///< `every`-th round
+  bool lays_out = true;           ///< fault if false: the op that lays out the outputs is missing
   bool turns_lengths = false;     ///< fault: the outputs are laid out with the lengths of the neighbouring ranks
-  bool sends_other_list = false;  ///< fault: the list that is sent is not the list whose length was sent
+  bool sends_other_list = false;  ///< fault: a rank sends another list than the list whose length it has sent
   std::uint64_t typical = 0;      ///< typical number of items in a list, for cost models
 };
 

@@ -29,9 +29,8 @@ stepped_device& lockstep_world::give_device(rank r) {
   return *devices_.back();
 }
 
-// Drains all lanes before the engines are destroyed. A job of a lane may read memory of another rank, and this memory
-// is freed with the other rank's engine. A real process keeps the memory of other ranks mapped until its own lane has
-// ended.
+// Drains all lanes before the engines are destroyed. A job of a lane may read memory of another rank, which is freed
+// together with that rank's engine. A real process keeps the memory of other ranks mapped until its own lane has ended.
 lockstep_world::~lockstep_world() {
   EXPECT_EQ(net_.first_fault(), "") << "seed " << seed_;
   for (const auto& lane : lanes_)
@@ -133,8 +132,8 @@ void lockstep_world::remove(const std::vector<instance*>& its) {
   for (auto& known : committed_)
     if (known == its) known.clear();
   for (std::size_t r = 0; r < its.size(); ++r) {
-    // This step removes the instance's mailbox entry, if there is one. Messages that no rank awaits may still be in
-    // flight.
+    // This step removes the engine's request for the instance, if there is one. Messages for which no rank waits may
+    // still be in flight.
     engines_[r]->step();
     EXPECT_EQ(engines_[r]->remove(*its[r]), status::ok) << "rank " << r << "; " << describe();
   }

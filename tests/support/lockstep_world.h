@@ -1,9 +1,9 @@
 // Many ranks in one thread: real engines over the inproc transport, stepped in a seeded order.
 //
 // The seed determines the order of steps, the delay of every message, the ranks that have lanes (executors of compute
-// jobs), and the behaviour of these lanes. So a failing run can be replayed by its seed. No call blocks. A run that
-// needs more steps than its limit counts as a hang and fails the test. The error text then lists the event for which
-// each rank waits.
+// jobs), and the behaviour of these lanes. Therefore a failing run can be replayed by its seed. No call blocks. A run
+// that needs more steps than its limit counts as a hang and fails the test. The error text then lists the event for
+// which each rank waits.
 #pragma once
 
 #include <cstdint>
@@ -57,11 +57,11 @@ class lockstep_world {
   void step();
 
   /// Steps until `is_done` returns true. Fails the test and returns false after `most_steps` steps, or if the caller of
-  /// an endpoint breaks an invariant. 0 selects a limit that is long enough for every chain of messages through all
-  /// ranks.
+  /// an endpoint breaks an invariant. If `most_steps` is 0, the limit is long enough for every chain of messages
+  /// through all ranks.
   bool run_until(const std::function<bool()>& is_done, std::uint64_t most_steps = 0);
 
-  /// Steps until, for a long time, no engine has made progress and no message was in flight.
+  /// Steps until no engine has made progress, and no message was in flight, for many steps.
   void settle();
 
   /// Starts a round of an ordinary instance, as the driver does.

@@ -19,7 +19,7 @@ constexpr std::int32_t k_tags = 3, k_tag_of_nobody = 77;
 struct planned_message {
   std::int32_t from, to, tag;
   std::uint64_t bytes;
-  std::uint64_t number;  ///< index of the message in the phase
+  std::uint64_t number;  ///< index of the message in its phase
 };
 
 /// The messages of all ranks in each phase. Every rank computes the whole program. A barrier separates the phases.
@@ -91,8 +91,8 @@ class rank_of_program {
     bool is_sent = false;
     std::int32_t peer = 0, tag = 0;
     std::vector<std::byte> memory{};
-    const planned_message* planned = nullptr;  ///< the message of this send or receive; null for a receive before
-                                               ///< check()
+    const planned_message* planned = nullptr;  ///< the message that this send or receive transfers; null for a receive
+                                               ///< before check()
     lsched_message* message = nullptr;
     lsched_arrival arrived{};
     std::size_t posted = 0;
@@ -101,7 +101,7 @@ class rank_of_program {
   std::uint64_t draw() { return mix(plan_.seed ^ mix(++draws_ * 64 + static_cast<std::uint64_t>(self_))); }
 
   /// Plans as many receives as there are messages to this rank. A receive matches one rank and one tag, any rank and
-  /// one tag, or every message. The plan does not determine the message that each receive gets.
+  /// one tag, or every message. The plan does not determine which message a receive gets.
   void plan_receives(const std::vector<planned_message>& messages) {
     const bool takes_anything = draw() % 4 == 0;
     std::vector<bool> is_from_any(k_tags);
@@ -113,7 +113,7 @@ class rank_of_program {
       made.peer = is_any ? LSCHED_ANY_RANK : one.from;
       made.tag = takes_anything ? LSCHED_ANY_TAG : one.tag;
     }
-    std::uint64_t longest = 0;  // a receive may get any of `messages`, so its memory must hold the longest
+    std::uint64_t longest = 0;  // a receive may get any of `messages`, so its memory has room for the longest
     for (const planned_message& one : messages) longest = std::max(longest, one.bytes);
     for (const auto& one : items_) one->memory.resize(longest + 1, std::byte{0xee});
   }
@@ -220,8 +220,8 @@ class rank_of_program {
     return fits ? std::string() : words + ": does not match the receive";
   }
 
-  /// Returns an error if a message was overtaken by a later message from the same rank: receive A, which matches both
-  /// messages, got the later one, and receive B, posted after A, got the earlier one.
+  /// Returns an error if a message was overtaken by a later message from the same rank. This is the case if receive A
+  /// matches both messages and got the later message, and receive B, which was posted after A, got the earlier message.
   std::string find_overtaken(std::size_t phase) const {
     for (const auto& early : items_)
       for (const auto& late : items_) {

@@ -20,14 +20,15 @@ class network_hosts {
   std::string name_of(int host) const { return prefix_ + std::to_string(host); }
   /// Moves the calling thread, and threads and processes that it starts later, to a host. Returns false on an error.
   bool enter(int host) const;
-  /// Adds a second interface, with the same address on each host, as the network of containers has.
+  /// Adds a second interface, which has the same address on each host, like the interfaces of container networks.
   void add_equal_interface(int host) const;
-  /// Takes the link of a host down, as if the host had lost its power, and up again.
+  /// cut() takes the link of a host down, as if the host had lost its power. The second function takes the link up
+  /// again.
   void cut(int host) const;
   void heal(int host) const;
-  /// Drops all frames to a host, but not those from the host.
+  /// Drops all frames to a host, but no frames from the host.
   void drop_frames_to(int host) const;
-  /// Drops all packets between two hosts, by rules of both hosts, until allow() is called.
+  /// Makes both hosts drop all packets from each other, until allow() is called.
   void block(int host, int other) const { set_rules("add", host, other); }
   void allow(int host, int other) const { set_rules("delete", host, other); }
 

@@ -15,8 +15,8 @@ std::int32_t emulated_hosts();
 /// Returns the number of random programs to run outside of soaks. With emulated hosts, worlds open and run slowly.
 inline std::uint64_t few_seeds(std::uint64_t usual) { return emulated_hosts() == 0 ? usual : 4; }
 
-/// Returns a time after which each rank knows which rank it waits for: the usual time, or with emulated hosts a second,
-/// because only the first rank of a world sees all ranks, and the others ask it.
+/// Returns a time after which an error can name the awaited rank. This is the usual time, or a second with emulated
+/// hosts, where only the first rank of a world sees all ranks, and the other ranks must ask this rank.
 inline std::uint64_t until_named_ns(std::uint64_t usual) { return emulated_hosts() == 0 ? usual : 1'000'000'000; }
 
 /// Opens a world whose ranks are threads of this process, with the arguments of lsched_world_open_threads.

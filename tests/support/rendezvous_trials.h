@@ -1,8 +1,8 @@
 // Trials of a rendezvous (offload/open/rendezvous.h) whose ranks are threads of one process.
 //
-// A trial has one trouble at most: ranks of another build, host, name space, user or size, ranks that fail, or an
-// exchange that fails or changes bytes. The seed selects the ranks and the bytes. The trial checks the answer of each
-// rank.
+// A trial has at most one trouble: ranks of another build, host, name space, user or size, ranks that fail, or an
+// exchange that fails or changes bytes. The seed selects the ranks and the bytes that are affected. The trial checks
+// the result on each rank.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ enum class trouble : std::uint8_t {
   no_exchange,  ///< an exchange fails on one rank
   changed_introduction,
   changed_outcome,
-  changed_for_one,  ///< one rank sees a changed introduction
+  changed_for_one,  ///< only one rank sees a changed introduction
   repeated          ///< the second exchange returns the data of the first exchange, and connect() fails on a rank
 };
 inline constexpr std::size_t k_troubles = 14;

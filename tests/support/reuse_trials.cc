@@ -34,7 +34,7 @@ using value = std::int64_t;
 constexpr std::uint64_t k_limit_ns = 60'000'000'000;
 constexpr int k_rounds = 3;
 
-/// Numbers of rounds by result, summed over all ranks.
+/// Counts of rounds by their result, summed over all ranks.
 struct tally {
   std::atomic<std::uint64_t> finished, failed, wrong;
 };
@@ -76,7 +76,8 @@ struct drawn_collective {
   postcondition promise{};
   rank culprit = 0;
   rank late = 0;
-  bool enters_in_time = false;  ///< the late rank starts the round in time, but waits late for the end of the round
+  bool enters_in_time = false;  ///< whether the late rank starts the round in time, and is late only in waiting for its
+                                ///< end
   int last_round = 1;           ///< round in which the culprit ends the schedule
   std::uint64_t looks = 0;      ///< number of polls of the last round before the culprit ends the schedule
 };
@@ -146,8 +147,8 @@ class rank_of_collective {
 
 bool has_ended_early(lsched_status answer) { return answer == LSCHED_ERR_PEER || answer == LSCHED_ERR_CANCELLED; }
 
-/// Delays this rank until a round has failed on another rank, but for at most 50 ms. The other rank then reuses its
-/// buffers, although these buffers may contain messages that this rank has not read yet.
+/// Delays this rank until a round has failed on another rank, but for at most 50 ms. That rank reuses its buffers at
+/// once, although they may contain messages that this rank has not read yet.
 void come_late(const tally& all, std::uint64_t failed_before) {
   wait_until([&] { return all.failed != failed_before; }, std::chrono::milliseconds(50));
 }
@@ -199,8 +200,8 @@ reuse_result result_of(const tally& all, std::string complaints) {
 // --- cancels -------------------------------------------------------------------------------------------------------
 
 /// Cancels a schedule. LSCHED_ERR_BUSY means that another rank has been reading this rank's buffers for more than 100
-/// ms, because other programs use that rank's core. The caller may not reuse the buffers then, so this function cancels
-/// again.
+/// ms, because other programs use the reader's core. The caller must not reuse the buffers yet, so this function
+/// cancels again.
 lsched_status cancel(lsched_schedule* schedule) {
   constexpr std::chrono::nanoseconds limit(k_limit_ns);
   const auto end = std::chrono::steady_clock::now() + limit;
@@ -282,8 +283,8 @@ class mortal {
     return answer == LSCHED_OK;
   }
 
-  /// Agrees with the other ranks on the number of the next collective. This is necessary because a collective may have
-  /// succeeded on some ranks and failed on others.
+  /// Agrees with the other ranks on the index of the next collective, because a collective may have succeeded on some
+  /// ranks and failed on others.
   lsched_status agree() {
     value next = 0;
     const lsched_collective_desc desc{.struct_size = sizeof desc,

@@ -13,8 +13,8 @@
 
 namespace lsched::testing {
 
-/// A function that runs one rank's part of the program that `seed` determines, and leaves the world open. It returns a
-/// description of the first error, or an empty string.
+/// A function that runs one rank's part of the program that `seed` determines, and leaves the world open. The function
+/// returns a description of the first error, or an empty string.
 using seeded_program = std::string (*)(std::uint64_t seed, lsched_world* world);
 
 constexpr std::int32_t ranks_for(std::uint64_t seed) { return static_cast<std::int32_t>(1 + seed % 8); }

@@ -11,8 +11,8 @@
 namespace lsched::testing {
 
 /// Records the names under /dev/shm, and later finds new names that do not disappear. The MPI library of a concurrent
-/// test also creates names while MPI starts. So a name counts as left behind only if all checks within ten seconds find
-/// that name.
+/// test also creates names for a short time when it starts. Therefore a name counts as left behind only if every check
+/// within ten seconds finds it.
 class shared_memory_names {
  public:
   std::string left_behind() const {

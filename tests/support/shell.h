@@ -11,7 +11,7 @@
 namespace lsched::testing {
 
 struct shell_result {
-  int status = 0;      ///< exit status; 128: a signal has ended the shell
+  int status = 0;      ///< exit status; 128 if a signal has ended the shell
   std::string output;  ///< standard output
 };
 

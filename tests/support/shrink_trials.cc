@@ -37,9 +37,9 @@ enum class fate : std::int32_t { training, through, dead };
 /// The contributions that one rank has received from a schedule.
 struct account {
   std::atomic<std::int64_t> offered;               ///< number of contributions that this rank has offered
-  std::atomic<std::int64_t> totals[k_most_ranks];  ///< sum of all received contributions at the end, by contributing
-                                                   ///< rank
-  std::atomic<std::uint64_t> sums[k_most_rounds];  ///< hash of the totals after each round; 0: unknown
+  std::atomic<std::int64_t> totals[k_most_ranks];  ///< sum of all contributions that were received from each rank by
+                                                   ///< the end
+  std::atomic<std::uint64_t> sums[k_most_rounds];  ///< hash of the totals after each round; 0 if unknown
 };
 
 /// Memory that the parent shares with all children.
@@ -48,7 +48,7 @@ struct common_board {
   std::atomic<std::int64_t> steps[k_most_ranks];  ///< latest step that each rank has begun
   std::atomic<std::int64_t> resumed_at_ns[k_most_ranks][k_most_resumed];
   std::atomic<fate> fates[k_most_ranks];
-  std::atomic<std::int64_t> killed_at_ns[k_most_ranks];  ///< time of each rank's death; 0: alive
+  std::atomic<std::int64_t> killed_at_ns[k_most_ranks];  ///< time of each rank's death; 0 if the rank is alive
   std::atomic<std::int32_t> dies_in_recovery[k_most_ranks];
   std::atomic<std::int64_t> means[k_most_syncs];  ///< bit pattern of the first weight after each model_sync, plus 1
 };
@@ -63,7 +63,7 @@ constexpr std::uint64_t k_places_of_death = 5;
 /// place.
 struct death {
   bool is_planned = false;
-  std::int64_t in_step = 0;      ///< step in which the rank dies; 0: the rank dies in a recovery
+  std::int64_t in_step = 0;      ///< step in which the rank dies; 0 if the rank dies in a recovery
   std::int64_t in_recovery = 0;  ///< first recovery of this rank in which the rank may die
   place_of_death place = place_of_death::shrink;
   std::uint64_t delay_ns = 0;
@@ -74,7 +74,7 @@ std::uint64_t draw_delay_ns(std::uint64_t draw) {
   return static_cast<std::uint64_t>(1000 * std::pow(10.0, static_cast<double>(draw % 4096) / 1024));
 }
 
-/// Returns the planned deaths, by rank. The first death happens in a step of training. With `kills_in_recovery`, all
+/// Returns the planned death of each rank. The first death happens in a step of training. With `kills_in_recovery`, all
 /// later deaths happen in a recovery.
 std::vector<death> draw_deaths(const shrink_trial& what) {
   std::vector<death> deaths(static_cast<std::size_t>(what.ranks));
@@ -98,7 +98,7 @@ std::vector<death> draw_deaths(const shrink_trial& what) {
   return deaths;
 }
 
-/// Sends SIGKILL to this process after the delay, without help of another process.
+/// Makes a timer of this process send SIGKILL to this process after the delay.
 void die_in(std::uint64_t delay_ns) {
   if (delay_ns == 0) raise(SIGKILL);
   sigevent event{};
@@ -164,7 +164,7 @@ class exchange {
   }
   double first_weight() const { return result_.front(); }
 
-  /// Waits for a short time for a round that never comes. During this time, the library serves other ranks.
+  /// Waits for a short time for a round that never begins. During the wait, the library serves other ranks.
   lsched_status serve(lsched_diagnostic* why) {
     return lsched_collect({schedule, UINT64_MAX}, nullptr, k_short_ns, &report_, why);
   }
@@ -238,7 +238,7 @@ class trainee {
     }
     for (exchange& one : its_)
       if (!finish(one)) return false;
-    fate training = fate::training;  // later states are not set if the timer is about to end this process
+    fate training = fate::training;  // a rank whose timer is about to end the process stays in an earlier state
     (void)common_.fates[self_].compare_exchange_strong(training, fate::through);
     return serve() && close();
   }
@@ -341,8 +341,8 @@ class trainee {
     return false;
   }
 
-  /// Serves other ranks until no rank trains any more, because a rank in training may need this rank. A rank whose
-  /// death is due serves until SIGKILL arrives.
+  /// Serves other ranks until all ranks have finished training, because a rank that still trains may need this rank. A
+  /// rank whose death is planned serves until SIGKILL arrives.
   bool serve() {
     const auto trains = [](const auto& one) { return one.load() == fate::training; };
     while (common_.fates[self_].load() == fate::dead ||
@@ -397,8 +397,8 @@ std::string audit_totals(const shrink_trial& what, const common_board& common, s
   return complaints;
 }
 
-/// Returns a hash of the totals that the survivors have after a round, or 0 if unknown. Adds a complaint if the
-/// survivors have different totals.
+/// Returns the hash of the totals that the survivors have after a round, or 0 if the totals are unknown. Adds a
+/// complaint if the survivors have different totals.
 std::uint64_t agreed_sum(const shrink_trial& what, const common_board& common, std::size_t schedule, std::size_t round,
                          std::string& complaints) {
   std::uint64_t agreed = 0;
@@ -434,7 +434,8 @@ std::string audit_rounds(const shrink_trial& what, const common_board& common, s
   return complaints;
 }
 
-/// Waits for all processes, and returns the failures. Each rank that has recorded its death must have ended by SIGKILL.
+/// Waits for all processes, and returns the failures. A rank that has recorded its death must have been ended by
+/// SIGKILL.
 std::string await_children(const shrink_trial& what, child_ranks& children, const common_board& common) {
   std::string complaints;
   for (rank r = 0; r < what.ranks; ++r) {

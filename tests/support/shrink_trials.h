@@ -1,6 +1,6 @@
 // Trials of training loops in which some ranks die. The survivors form a smaller world (lsched_shrink) and move their
-// schedules into it (lsched_carry), and further ranks may die meanwhile. At the end each survivor must have received
-// every contribution of every survivor exactly once.
+// schedules into this world (lsched_carry). Further ranks may die meanwhile. At the end each survivor must have
+// received every contribution of every survivor exactly once.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,14 @@ struct shrink_trial {
   rank ranks = 8;
   int kills = 1;
   std::uint64_t count = 64;  ///< number of elements of a contribution
-  bool divides = false;      ///< results are divided by the number of ranks
-  bool has_views = false;    ///< results are read in place
-  bool averages = false;     ///< the ranks call model_sync every few steps; contributions are then not counted
+  bool divides = false;      ///< whether results are divided by the number of ranks
+  bool has_views = false;    ///< whether results are read in place
+  bool averages = false;     ///< whether the ranks call model_sync every few steps; contributions are then not counted
   int schedules = 1;  ///< number of schedules that are in flight together; lsched_carry moves one after the other
-  bool kills_in_recovery = false;  ///< all deaths except the first one happen during a recovery
+  bool kills_in_recovery = false;  ///< whether all deaths except the first happen during a recovery
   std::int64_t steps = 200;
-  int ranks_per_host = 0;  ///< ranks of emulated hosts, which the transport net connects; 0: all ranks share memory
+  int ranks_per_host = 0;  ///< number of ranks per emulated host, which the transport net connects; 0: all ranks share
+                           ///< memory
 };
 
 struct shrink_result {

@@ -1,6 +1,6 @@
-// A simulated device, which needs no GPU, for tests that run all ranks step by step in one thread. A seed determines
-// when and in which order jobs end, and which memory the device can access. The device runs the kernels of the host.
-// Until the job of a kernel ends, the job's target holds a pattern, unless the target is also an operand.
+// A simulated device for tests that run all ranks step by step in one thread. The device needs no GPU. A seed
+// determines when and in which order jobs end, and which memory the device can access. The device runs the kernels of
+// the host. Until the job of a kernel ends, the job's target holds a pattern, unless the target is also an operand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class stepped_device final : public device, public lsched::device_memory {
   void fail() { has_failed_ = true; }
   /// While the device is held, no job ends, unless the device fails.
   void hold(bool is_held) { is_held_ = is_held; }
-  /// The next `number` allocations, reservations and creations of gates succeed, and all later ones fail.
+  /// Makes allocations, reservations and creations of gates fail after the next `number` of them.
   void refuse_after(int number) { left_ = number; }
 
   std::uint64_t done() const { return done_; }
@@ -117,7 +117,7 @@ class stepped_device final : public device, public lsched::device_memory {
 
   /// Returns false, because a stepped world polls and needs no doorbell.
   bool arm() override { return false; }
-  /// Makes a gate, by which streams of the test wait for rounds (stepped_gate.h).
+  /// Creates a gate, which lets streams of the test wait for rounds (stepped_gate.h).
   std::unique_ptr<round_gate> make_gate() override {
     if (has_failed_ || left_-- <= 0) return nullptr;
     return std::make_unique<stepped_gate>(has_failed_);

@@ -1,5 +1,5 @@
-// A simulated gate, which needs no GPU, for tests that run all ranks step by step in one thread. A gate starts rounds
-// when streams reach a point, and makes streams wait for rounds. The test advances the streams.
+// A simulated gate for tests that run all ranks step by step in one thread. The gate needs no GPU. A gate starts a
+// round when a stream reaches a certain point, and makes streams wait for rounds. The test advances the streams.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class stepped_gate final : public round_gate {
  private:
   struct entry {
     const stepped_stream* stream = nullptr;
-    std::uint64_t behind = 0;  ///< number of entries of the stream that must complete before the round may start
+    std::uint64_t behind = 0;  ///< number of entries of the stream that must complete before the round may begin
     round_no round = 0;        ///< round of the latest ask()
   };
   entry& entry_of(round_no round) { return entries_[round % entries_.size()]; }

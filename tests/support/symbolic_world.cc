@@ -343,7 +343,7 @@ void symbolic_world::start_reading(rank r, op_id id, region from, std::uint64_t 
   ++place.readers;
 }
 
-/// Marks the target of an op as being written. A compute may write a buffer that it also reads.
+/// Marks the target of an op as being written. (A compute op may read the buffer that it writes.)
 void symbolic_world::start_writing(rank r, op_id id, std::uint64_t count) {
   const op& what = op_of(r, id);
   memory& place = memory_at(r, what.c);

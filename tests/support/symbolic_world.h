@@ -34,33 +34,34 @@ namespace lsched::testing {
 /// The content of a buffer.
 struct term {
   bool is_null = false;
-  bool in_rank_order = true;            ///< in every step of the expression, the operand of the lower ranks came first
+  bool in_rank_order = true;            ///< whether, in every step of the expression, the operand of the lower ranks
+                                        ///< came first
   rank lowest = 0, highest = 0;         ///< lowest and highest rank that contributes
   std::vector<std::uint16_t> copies{};  ///< number of times that each rank's contribution is included
   std::uint64_t tree = 0;               ///< hash of the expression; equal trees give equal bits
 };
-using term_ptr = std::shared_ptr<const term>;  ///< content of a buffer; nullptr: the buffer was not written in this
+using term_ptr = std::shared_ptr<const term>;  ///< content of a buffer; nullptr if the buffer was not written in this
                                                ///< round
 
 enum class order : std::uint8_t {
   shuffled,    ///< the next event is drawn from all possible events, with equal probability
-  late_sends,  ///< as `shuffled`, but a send completes only when no other event is possible
-  by_hops,     ///< order of virtual time: a message or signal takes one unit (a hop), everything else takes no time
+  late_sends,  ///< like `shuffled`, but a send completes only when no other event is possible
+  by_hops,     ///< order of virtual time: a message or signal takes one unit (a hop), and all other events take no time
 };
 
 struct circumstances {
   order how = order::shuffled;
   std::uint64_t seed = 1;
   rank straggler = k_no_rank;  ///< rank that begins, and calls, only when no other event is possible
-  bool one_by_one = false;     ///< every rank begins a round only when no other event is possible
-  bool in_place = false;       ///< the k-th output and the k-th input are the same memory
+  bool one_by_one = false;     ///< whether every rank begins a round only when no other event is possible
+  bool in_place = false;       ///< whether the k-th output and the k-th input are the same memory
 };
 
 /// The actions of the applications in one round. Schedules without a call or capture ignore these actions.
 struct round_plan {
-  std::vector<bool> calls;    ///< whether the application calls, by rank
-  std::vector<bool> pending;  ///< whether a contribution is pending, by rank
-  bool is_full = false;       ///< the round waits for all ranks
+  std::vector<bool> calls;    ///< for each rank, whether its application calls
+  std::vector<bool> pending;  ///< for each rank, whether a contribution is pending
+  bool is_full = false;       ///< whether the round waits for all ranks
 };
 
 /// The cost of one round.
@@ -129,9 +130,10 @@ class symbolic_world {
     schedule_ptr program;
     std::vector<op_state> ops;
     std::vector<memory> memories;
-    std::vector<std::uint16_t> memory_of;                    ///< index of each buffer in `memories`
-    std::unordered_map<std::uint64_t, op_id> receiver_of{};  ///< receiving op, by kind, sender and tag
-    op_id entry = k_no_op;  ///< op with which the rank enters a round: the capture, or else the call, or else none
+    std::vector<std::uint16_t> memory_of;                    ///< index in `memories` of each buffer's memory
+    std::unordered_map<std::uint64_t, op_id> receiver_of{};  ///< receiving op for each kind, sender and tag
+    op_id entry = k_no_op;  ///< op with which the rank enters a round: the capture, or otherwise the call; k_no_op if
+                            ///< there is neither
     round_no round = 0;
     bool is_running = false;
     std::size_t in_flight = 0;
@@ -179,7 +181,7 @@ class symbolic_world {
   std::vector<event> deferred_;
   std::uint64_t now_ = 0;
   std::uint64_t pushed_ = 0;
-  std::vector<std::size_t> entered_;  ///< number of ranks that have entered, by round
+  std::vector<std::size_t> entered_;  ///< number of ranks that have entered each round
   std::vector<std::vector<term_ptr>> results_;
   std::vector<tally> tallies_;
   std::uint64_t furthest_ahead_ = 0;
@@ -194,8 +196,8 @@ schedule_ptr without_dep(const schedule& from, op_id before, op_id after);
 /// Returns the schedule with one op changed. The deps stay the same.
 schedule_ptr with_op(const schedule& from, op_id id, const std::function<void(op&)>& change);
 
-/// Returns whether `after` waits for `before` even without the dep between the two ops, because of other deps. Every op
-/// of the schedule must wait for all deps of the op.
+/// Returns whether `after` waits for `before` even without the dep between the two ops, because of other deps. Must be
+/// called only for schedules whose ops wait for all of their deps.
 bool is_implied(const schedule& in, op_id before, op_id after);
 
 }  // namespace lsched::testing

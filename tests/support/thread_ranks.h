@@ -76,8 +76,8 @@ class world_of_threads {
   std::vector<lsched_world*> runtimes_;
 };
 
-/// Runs `body` for each rank of a new world of threads. The argument of `body` converts to the integer type that `body`
-/// uses.
+/// Runs `body` for each rank of a new world of threads. The rank is passed in an object that converts to any integer
+/// type, so `body` can choose the type.
 template <class Body>
 void as_ranks(std::int32_t size, const Body& body) {
   struct number {

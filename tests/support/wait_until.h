@@ -12,7 +12,7 @@
 namespace lsched::testing {
 
 /// Evaluates the condition until it holds. Returns false if it does not hold within `limit`. Other threads and
-/// processes get the core between two evaluations. To test that something does not happen, expect false with a short
+/// processes get the core between two evaluations. To test that an event does not happen, expect false with a short
 /// limit.
 template <class Condition>
 bool wait_until(Condition&& condition, std::chrono::nanoseconds limit = std::chrono::seconds(20)) {
@@ -21,8 +21,8 @@ bool wait_until(Condition&& condition, std::chrono::nanoseconds limit = std::chr
   return true;
 }
 
-/// Waits for the end of a child process. Returns false if the process still runs after `limit`. If it has ended, the
-/// caller can call waitpid() without blocking.
+/// Waits for the end of a child process. Returns false if the process still runs after `limit`. If the process has
+/// ended, waitpid() does not block.
 inline bool wait_for_end(pid_t child, std::chrono::milliseconds limit) {
   pollfd end{static_cast<int>(syscall(SYS_pidfd_open, child, 0)), POLLIN, 0};
   const int answer = poll(&end, 1, static_cast<int>(limit.count()));

@@ -23,12 +23,13 @@ struct program {
   struct step {
     deed what{};
     std::size_t world = 0;                ///< world of a split, create or close
-    std::vector<std::int32_t> colours{};  ///< split: colours, by rank of the world
+    std::vector<std::int32_t> colours{};  ///< split: colour of each rank of the world
     std::vector<std::int32_t> keys{};
-    std::map<std::int32_t, std::size_t> made{};  ///< split: number of the new world, by colour
-    bool by_ranks = false;                       ///< split: the members of each colour call lsched_split_ranks
+    std::map<std::int32_t, std::size_t> made{};  ///< split: index of the new world of each colour
+    bool by_ranks = false;                       ///< split: whether the members of each colour call lsched_split_ranks
     std::size_t schedule = 0;                    ///< schedule of a create or destroy
-    std::vector<std::size_t> schedules{};        ///< run: schedules; one round of each is in flight at the same time
+    std::vector<std::size_t> schedules{};        ///< run: schedules of which one round each is in flight at the same
+                                                 ///< time
   };
   struct planned_schedule {
     std::size_t world;
@@ -129,7 +130,7 @@ class planner {
   std::uint64_t seed_;
   std::uint64_t draws_ = 0;
   program made_;
-  std::vector<std::size_t> worlds_, schedules_;  ///< open worlds and schedules
+  std::vector<std::size_t> worlds_, schedules_;  ///< indices of the open worlds and schedules
 };
 
 /// Executes a program in a thread of one rank. `root` is the first world of the program, and the program closes `root`.

@@ -57,7 +57,7 @@ CUresult give_back(process& p, lock& held, const char* name, const range& of) {
   const std::uint64_t generation = p.generation;
   const CUresult answer = wait_for_device(p, held, of.device);
   if (answer != CUDA_SUCCESS) return answer;
-  if (p.generation != generation) return CUDA_ERROR_DEINITIALIZED;  // a reset has freed everything
+  if (p.generation != generation) return CUDA_ERROR_DEINITIALIZED;  // a reset during the wait has freed everything
   check_unused();
   if (p.memory.find(start) == nullptr) misuse(std::string(name) + " of the same memory by two threads");
   p.memory.remove(start);

@@ -143,7 +143,7 @@ CUresult cuCtxPushCurrent(CUcontext context) {
   return call("cuCtxPushCurrent", k_anywhere, [&](process& p, lock&) {
     for (const auto& one : p.contexts) {
       if (one.get() != context || one->retained == 0) continue;
-      current_context(p);  // drops contexts from before a reset
+      current_context(p);  // drops contexts that the thread pushed before a reset
       this_thread().contexts.push_back(context);
       return CUDA_SUCCESS;
     }
@@ -170,7 +170,7 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 
 CUresult cuCtxGetDevice(CUdevice* device) {
   return call("cuCtxGetDevice", k_anywhere, [&](process& p, lock&) {
-    const CUcontext current = current_context(p);  // programs call cuCtxGetDevice to test for a current context
+    const CUcontext current = current_context(p);  // programs use this call to test for a context
     if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     *device = current->device;
     return CUDA_SUCCESS;

@@ -27,7 +27,7 @@ CUstream stream_at(process& p, CUstream handle) {
 /// Stops the driver when the process ends, even if work is still running. Then reports leaks.
 __attribute__((destructor)) void leave() {
   process& p = the_process();
-  if (p.id != getpid()) return;  // after fork() a thread of the parent may hold the lock
+  if (p.id != getpid()) return;  // in a forked child, a thread of the parent may hold the lock
   const lock held(p.guard);
   const std::vector<std::string> lines = leaks_of(p);
   die(p, CUDA_ERROR_DEINITIALIZED);

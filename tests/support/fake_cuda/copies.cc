@@ -8,7 +8,8 @@ using namespace fake_cuda;
 namespace {
 
 struct side {
-  std::byte* bytes = nullptr;  ///< address at which the driver accesses the memory; null: not accessible
+  std::byte* bytes = nullptr;  ///< address at which the driver accesses the memory; null if the memory is not
+                               ///< accessible
   bool is_pageable = false;
 };
 

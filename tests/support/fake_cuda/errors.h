@@ -13,7 +13,7 @@ struct error_text {
   std::string words;  ///< for example "out of memory"
 };
 
-/// Returns the name and the text of a result, or nullptr if the driver has no result with that number.
+/// Returns the name and the text of a result, or nullptr if the driver has no such result.
 const error_text* text_of(CUresult answer);
 
 /// Returns the result whose name or number is `text`, if there is one.

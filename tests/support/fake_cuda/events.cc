@@ -21,7 +21,7 @@ CUresult cuEventDestroy(CUevent event) {
   return call("cuEventDestroy", k_needs_context, [&](process& p, lock&) {
     const CUevent gone = p.events.find(event, "an event");
     if (gone == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    p.events.retire(gone);  // waits of streams for the latest record continue
+    p.events.retire(gone);  // waits of streams for the event's latest record continue
     return CUDA_SUCCESS;
   });
 }

@@ -3,9 +3,9 @@
 //
 // The n-th call of `function` (counted from 1) returns `code`. The code is a number, a name such as CUDA_ERROR_UNKNOWN,
 // or `hang`. With `sticky`, every later call of any function returns the code too, and queued work no longer runs. This
-// simulates a failed device or, with DEINITIALIZED (4), a driver that has shut down. With `hang`, the n-th call behaves
-// as follows: work that it queues never completes, and an event or stream that it queries stays NOT_READY. If the
-// function neither queues work nor queries completion, the call never returns.
+// simulates a failed device or, with DEINITIALIZED (4), a driver that has shut down. With `hang`, work that the n-th
+// call queues never completes, and an event or stream that the call queries stays NOT_READY. If the function neither
+// queues work nor queries completion, the call never returns.
 #pragma once
 
 #include <cuda.h>
@@ -35,7 +35,7 @@ class fault_plan {
  private:
   struct rule {
     std::string function;
-    std::uint64_t left;  ///< number of calls until the rule applies; 0: the rule has been applied
+    std::uint64_t left;  ///< number of calls until the rule applies; 0 if the rule has been applied
     fault what;
   };
   std::vector<rule> rules_;

@@ -11,7 +11,8 @@ namespace {
 
 struct entry {
   std::string_view name;
-  int version;  ///< CUDA version that introduced the function; later versions find it too, unless is_another()
+  int version;  ///< CUDA version that introduced the function; programs of later versions find it, too, unless
+                ///< is_another()
   void* function;
 };
 

@@ -1,5 +1,5 @@
-// Legacy IPC handles. A handle contains the id of the exporting process, and the file descriptor that the memory has in
-// that process. A process that has opened the handle keeps the memory even if the exporting process ends.
+// Legacy IPC handles. A handle contains the id of the exporting process, and the file descriptor of the memory in that
+// process. A process that has opened the handle keeps the memory even if the exporting process ends.
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@ namespace {
 struct handle_text {
   pid_t process;
   int fd;
-  std::uint64_t file;  ///< inode of the memory, to detect a descriptor that was reused
+  std::uint64_t file;  ///< inode of the memory, which reveals a descriptor that was reused
   std::uint64_t size;
 };
 static_assert(sizeof(handle_text) <= sizeof(CUipcMemHandle));
@@ -45,7 +45,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr at) {
     const range* const of = p.memory.find(at);
     if (handle == nullptr || of == nullptr || !of->is_exportable()) return CUDA_ERROR_INVALID_VALUE;
     const handle_text text{p.id, of->backing->fd, file_of(of->backing->fd), of->size};
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // needed on systems that hide descriptors from siblings
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // for systems that hide descriptors from siblings
     *handle = {};
     std::memcpy(handle->reserved, &text, sizeof text);
     return CUDA_SUCCESS;
@@ -81,7 +81,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* at, CUipcMemHandle handle, unsigned fla
   });
 }
 
-// Waits for the device, as a call that frees memory does. It was not measured whether a real driver waits here.
+// Waits for the device, as a call that frees memory does. Whether a real driver waits in this call is unknown.
 CUresult cuIpcCloseMemHandle(CUdeviceptr at) {
   return call("cuIpcCloseMemHandle", k_needs_context, [&](process& p, lock& held) {
     if (p.memory.was_freed(at)) misuse("memory of another process is closed after it was closed");
@@ -96,7 +96,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr at) {
     if (before == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult answer = wait_for_device(p, held, before->device); answer != CUDA_SUCCESS) return answer;
     range* const of = find();
-    if (of == nullptr) return CUDA_ERROR_DEINITIALIZED;  // a reset has freed everything
+    if (of == nullptr) return CUDA_ERROR_DEINITIALIZED;  // a reset during the wait has freed everything
     if (--of->opened == 0) p.memory.remove(at);
     return CUDA_SUCCESS;
   });

@@ -16,10 +16,10 @@
 namespace fake_cuda {
 namespace {
 
-constexpr std::size_t k_arena = std::size_t{1} << 38U;   // a larger arena may not fit beside the thread sanitizer
+constexpr std::size_t k_arena = std::size_t{1} << 38U;   // the thread sanitizer may leave no room for a larger arena
 constexpr std::size_t k_small = std::size_t{64} << 10U;  // alignment of sizes below the granularity
 constexpr std::size_t k_page = 4096;
-constexpr const char* k_name = "fake_cuda_device_";  // first part of a memfd's name; the device number follows
+constexpr const char* k_name = "fake_cuda_device_";  // prefix of a memfd's name; the index of the device follows
 
 std::size_t whole_pages(std::size_t size) { return (size + k_page - 1) / k_page * k_page; }
 
@@ -59,7 +59,7 @@ std::byte* map_alias(const chunk& of) {
 }
 
 bool is_mapped(address start, std::size_t size, bool for_writing) {
-  // A test access could race with a thread that writes to the memory, so the check reads the list of mappings.
+  // Accesses to the memory could race with another thread, so this function reads the list of mappings instead.
   std::ifstream maps("/proc/self/maps");
   address at = start;
   for (std::string line; at < start + size && std::getline(maps, line);) {
@@ -85,7 +85,7 @@ std::optional<address> memory_map::take_addresses(std::size_t size) {
   const std::size_t alignment = size < k_granularity ? k_small : k_granularity;
   const std::size_t begin = (taken_ + alignment - 1) / alignment * alignment;
   if (begin > arena_size_ || size >= arena_size_ - begin) return std::nullopt;
-  taken_ = begin + whole_pages(size) + k_page;  // never adjacent to the next range
+  taken_ = begin + whole_pages(size) + k_page;  // an unused page separates the range from the next range
   return arena_ + begin;
 }
 

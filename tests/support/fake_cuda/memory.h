@@ -51,12 +51,12 @@ struct range {
   int device = 0;
   CUcontext context = nullptr;  ///< context that owns the range; null for VMM and pools
   std::uint32_t devices = 0;    ///< bit mask of devices with access
-  std::byte* bytes = nullptr;   ///< address at which the driver accesses the range; null: VMM without access
+  std::byte* bytes = nullptr;   ///< address at which the driver accesses the range; null for VMM without access
   std::shared_ptr<chunk> backing;
   std::uint64_t id = 0;
   std::uint64_t opened = 0;  ///< imported memory: number of times that the program has opened the handle
-  std::string origin;        ///< imported memory: the handle
-  address reservation = 0;   ///< start of the reservation that contains a VMM mapping; 0: not VMM
+  std::string origin;        ///< imported memory: the handle by which it was imported
+  address reservation = 0;   ///< VMM mapping: start of the reservation that contains it; 0 for other ranges
 
   bool holds(address from, std::size_t bytes_of_it) const {
     return from >= start && from - start <= size && bytes_of_it <= size - (from - start);
@@ -98,7 +98,7 @@ class memory_map {
   std::size_t taken_ = 0;
   std::uint64_t last_id_ = 0;
   std::map<address, range> ranges_;
-  std::map<address, address> freed_;  ///< end of each freed range, by start
+  std::map<address, address> freed_;  ///< end of each freed range, by the start of the range
 };
 
 /// Maps a chunk for the driver, followed by an inaccessible page. Returns nullptr if no address space is left.

@@ -34,14 +34,14 @@ struct capture {
 
 /// An entry of a stream.
 struct work {
-  std::function<CUresult()> run;   ///< the operation, called by the worker without the lock; null: none
-  std::function<bool()> is_ready;  ///< whether the entry may run, called with the lock; null: always
+  std::function<CUresult()> run;   ///< the operation, which the worker calls without the lock; null if there is none
+  std::function<bool()> is_ready;  ///< returns whether the entry may run, called with the lock; null if it always may
   bool polls = false;              ///< `is_ready` must be polled, because no call of the driver changes its result
   bool hangs = false;
-  std::shared_ptr<moment> marks;  ///< event record that is reached when this entry completes; null: none
-  std::vector<std::pair<address, std::size_t>> uses;  ///< start and size of the memory that the entry accesses; size 1
-                                                      ///< if unknown (kernels)
-  std::uint64_t number = 0;  ///< position of the entry in the order in which all entries were queued
+  std::shared_ptr<moment> marks;  ///< event record that is reached when this entry completes; null if there is none
+  std::vector<std::pair<address, std::size_t>> uses;  ///< start and size of the memory that the entry accesses; kernels
+                                                      ///< record one byte at each address, as the size is unknown
+  std::uint64_t number = 0;  ///< index of the entry in the order in which all entries were queued
 };
 
 }  // namespace fake_cuda
@@ -52,9 +52,9 @@ struct CUstream_st {
   int priority = 0;
   bool is_alive = true;
   bool is_held = false;
-  bool hangs = false;  ///< queries of the stream return NOT_READY
+  bool hangs = false;  ///< whether queries of the stream return NOT_READY
   std::deque<fake_cuda::work> queue;
-  std::shared_ptr<fake_cuda::capture> capture;  ///< capture that the stream is part of; null: none
+  std::shared_ptr<fake_cuda::capture> capture;  ///< capture that the stream is part of; null if there is none
 };
 
 struct CUctx_st {
@@ -68,7 +68,7 @@ struct CUevent_st {
   CUcontext context = nullptr;
   bool is_alive = true;
   bool hangs = false;
-  std::shared_ptr<fake_cuda::moment> latest;    ///< the latest record; null: never recorded
+  std::shared_ptr<fake_cuda::moment> latest;    ///< latest record; null if the event was never recorded
   std::shared_ptr<fake_cuda::capture> capture;  ///< capture that contains the latest record
 };
 

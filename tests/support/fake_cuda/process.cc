@@ -4,7 +4,7 @@
 #include "tests/support/fake_cuda/misuse.h"
 
 namespace lsched {
-[[gnu::weak]] const emulated_kernel* find_emulated(std::string_view name);  // null address if no kernels are linked
+[[gnu::weak]] const emulated_kernel* find_emulated(std::string_view name);  // null if no kernels are linked
 }
 
 namespace fake_cuda {

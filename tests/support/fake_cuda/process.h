@@ -50,7 +50,7 @@ struct process {
   pid_t id = getpid();
   std::uint64_t generation = 0;  ///< incremented by each reset
 
-  std::vector<std::unique_ptr<CUctx_st>> contexts;  ///< primary context of each device
+  std::vector<std::unique_ptr<CUctx_st>> contexts;  ///< primary contexts, by device
   registry<CUstream_st> streams;
   registry<CUevent_st> events;
   registry<CUmod_st> modules;
@@ -95,7 +95,8 @@ struct thread_state {
   std::uint64_t generation = 0;  ///< generation of the process when the contexts were pushed
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   bool is_in_host_function = false;
-  bool call_hangs = false;  ///< work that this call queues never completes; objects that it queries are never ready
+  bool call_hangs = false;  ///< whether work that this call queues never completes, and objects that it queries are
+                            ///< never ready
 };
 thread_state& this_thread();
 
@@ -104,17 +105,18 @@ CUcontext current_context(const process& p);
 
 // Properties of a call, for admit().
 inline constexpr unsigned k_anywhere = 0;
-inline constexpr unsigned k_needs_context = 1;      ///< a context must be current
+inline constexpr unsigned k_needs_context = 1;      ///< requires a current context
 inline constexpr unsigned k_unsafe_in_capture = 2;  ///< forbidden during captures unless the thread's mode is RELAXED
 inline constexpr unsigned k_before_init = 4;        ///< allowed before cuInit
 inline constexpr unsigned k_always = 8;             ///< works even after the driver has failed for good
 inline constexpr unsigned k_queues = 16;            ///< queues work, or queries its completion
 
 /// Counts a call, checks it for misuse, and applies faults. If this function returns a result, the call must do nothing
-/// and return that result.
+/// and return the result.
 std::optional<CUresult> admit(process& p, lock& held, const char* name, unsigned what);
 
-/// Performs a call of the driver: admit(), and then `body`, which does the work of the call. Both run with the lock.
+/// Performs a call of the driver: admit(), and then `body`, which does the work of the call. The calling thread holds
+/// the lock during both.
 template <class Body>
 CUresult call(const char* name, unsigned what, Body&& body) {
   process& p = the_process();

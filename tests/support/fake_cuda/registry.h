@@ -1,5 +1,5 @@
-// Registries of the objects that programs refer to by handles. A destroyed object keeps its memory, so that no handle
-// is reused and every use after destruction is detected.
+// Registries of the objects that programs refer to by handles. The memory of a destroyed object is not freed, so no
+// handle is reused, and the registry detects every use after destruction.
 #pragma once
 
 #include <memory>

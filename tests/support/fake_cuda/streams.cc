@@ -48,7 +48,7 @@ CUresult cuStreamDestroy(CUstream stream) {
     const CUstream gone = p.streams.find(stream, "a stream");
     if (gone == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (gone->capture) misuse("a stream is destroyed while it captures");
-    p.streams.retire(gone);  // queued work still runs
+    p.streams.retire(gone);  // work that is already queued still runs
     return CUDA_SUCCESS;
   });
 }

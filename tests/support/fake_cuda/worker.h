@@ -1,5 +1,5 @@
 // The execution of streams. A stream is a queue of work, and one worker thread runs the work of all streams. The seed
-// determines the ready stream that runs next. All functions require the driver's lock.
+// determines which ready stream runs next. All functions require the driver's lock.
 #pragma once
 
 #include "tests/support/fake_cuda/process.h"
