@@ -1,7 +1,7 @@
-# Compares the symbols that LIBRARY exports, each with its version node, with the list in GOLDEN, or writes that list
-# (MODE=update). MODE=static is for a static library, which has no versions: the symbols are those that another object
-# may refer to. Weak symbols that do not belong to lsched are left out, because the compiler generates them from std
-# templates.
+# Compares the symbols that LIBRARY exports, and the version node of each, with the list in GOLDEN. With MODE=update,
+# writes the list instead. MODE=static is for a static library, which has no version nodes. Its symbols are those that
+# another object may refer to. Omits weak symbols that do not belong to lsched, because the compiler generates them from
+# std templates.
 cmake_minimum_required(VERSION 3.21...3.25)
 set(how "cmake --build build --target update-symbols")
 
@@ -16,7 +16,7 @@ foreach(line IN LISTS lines)
   if(MODE STREQUAL "static" AND line MATCHES " [uVvWw] " AND NOT line MATCHES "6lsched")
     continue()
   endif()
-  if(line MATCHES " ([A-Za-z]) ([^ ]+)$" AND NOT CMAKE_MATCH_1 STREQUAL "A") # A: the version node itself
+  if(line MATCHES " ([A-Za-z]) ([^ ]+)$" AND NOT CMAKE_MATCH_1 STREQUAL "A") # type A is the version node itself
     list(APPEND actual ${CMAKE_MATCH_2})
   endif()
 endforeach()

@@ -151,7 +151,7 @@ lsched_partial_desc desc_of(const char* collective, const char* activation) {
           .lag = LSCHED_ACCUMULATE};
 }
 
-/// A partial schedule of one rank, which is carried into a new world. In these tests the world is shrunk although no
+/// A rank's partial schedule, which the test carries into a new world. In these tests the world is shrunk although no
 /// rank has died.
 struct carried {
   lsched_schedule* schedule = nullptr;
@@ -381,7 +381,7 @@ testing::shrink_trial deaths_in_recovery(std::uint64_t seed) {
           .steps = 24};
 }
 
-/// Returns a trial on emulated hosts of one to three ranks, which the transport net connects.
+/// Returns a trial on emulated hosts, which the transport net connects. A host has one to three ranks.
 testing::shrink_trial deaths_on_hosts(std::uint64_t seed) {
   const std::uint64_t draw = mix(seed);
   return {.seed = seed,

@@ -1,7 +1,7 @@
 # Installs BUILD and moves the result to PREFIX, because an installed tree must be relocatable. Builds the program in
-# CONSUMER against the tree, through find_package and through pkg-config, and runs the program.
-# If MPI_PROGRAM is set, builds it, too, and runs it with MPIEXEC. If HELLO is set, links it to the static library and
-# runs three ranks with the installed command.
+# CONSUMER against the tree, through find_package and through pkg-config, and runs the program. If MPI_PROGRAM is set,
+# builds that program, too, and runs it with MPIEXEC. If HELLO is set, links HELLO with the static library and runs
+# three ranks with the installed command.
 cmake_minimum_required(VERSION 3.21...3.25)
 set(scratch ${PREFIX}.consumers)
 set(staging ${PREFIX}.staging)
@@ -38,7 +38,7 @@ endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${staging})
 file(RENAME ${staging} ${PREFIX})
-string(REGEX MATCH "^(0\\.)?[0-9]+" soversion ${VERSION}) # a minor version may break programs before version 1
+string(REGEX MATCH "^(0\\.)?[0-9]+" soversion ${VERSION}) # before version 1, a minor version may break programs
 set(files ${LIBDIR}/libsched.so.${soversion} include/lsched.h include/lsched_cuda.h include/lsched_must.h
   include/lsched.hpp include/lsched_messages.hpp ${LIBDIR}/libsched.so bin/lsched bin/lsched-bench bin/lsched-soak ${DOCDIR}/LICENSE
   ${DOCDIR}/README.md
@@ -56,9 +56,9 @@ foreach(file IN LISTS files)
     message(FATAL_ERROR "${file} was not installed")
   endif()
 endforeach()
-foreach(command --help doctor) # texts that name the folder of the pages
+foreach(command --help doctor) # these texts name the folder of the pages
   run(${PREFIX}/bin/lsched ${command})
-  string(REPLACE "\n" " " output "${output}") # long lines are wrapped
+  string(REPLACE "\n" " " output "${output}") # undoes the wrapping of long lines
   string(FIND "${output}" "Pages (docs/...) are in ${PREFIX}/${DOCDIR} " place)
   if(place EQUAL -1)
     message(FATAL_ERROR "lsched ${command} does not name ${PREFIX}/${DOCDIR}:\n${output}")
@@ -93,7 +93,8 @@ if(HELLO)
   separate_arguments(flags UNIX_COMMAND "${output}")
   run(${CC} -std=c11 ${HELLO} -o ${scratch}/hello ${flags})
   expect_hello_of(${scratch}/hello)
-  # --static is for a tree that has only the static library. Here -l:libsched.a selects that library.
+  # The option --static assumes a tree that has only the static library. This tree has both libraries, so -l:libsched.a
+  # selects the static one.
   run(${PKG_CONFIG} --static --cflags --libs libsched)
   string(REPLACE "-lsched " "-l:libsched.a " output "${output}")
   separate_arguments(flags UNIX_COMMAND "${output}")

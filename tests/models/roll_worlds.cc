@@ -119,7 +119,7 @@ struct budget {
   rank near = 0;  ///< number of members on the first side of a cut, beginning with member 0; 0 if there is no cut
 };
 
-/// A member and its outgoing messages to each receiver, which arrive in order.
+/// A member, and its outgoing messages to each receiver. The messages to one receiver arrive in order.
 struct member final : roll_call::sender {
   void send(rank to, const agreement::message& what) override {
     put(to, {what.kind, what.number, what.about, {what.value.begin(), what.value.end()}, 0});

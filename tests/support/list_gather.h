@@ -16,8 +16,7 @@ inline constexpr std::uint64_t k_list_total = 9;  ///< capacity of an output, in
 /// Options of the allgather, some of which plant faults.
 struct list_gather {
   bool skips_empty = true;
-  std::uint32_t every = 1;        ///< period of the guard of the messages with lists, which are sent in every
-                                  ///< `every`-th round
+  std::uint32_t every = 1;        ///< the messages with lists are sent only in every `every`-th round
   bool lays_out = true;           ///< fault if false: the op that lays out the outputs is missing
   bool turns_lengths = false;     ///< fault: the outputs are laid out with the lengths of the neighbouring ranks
   bool sends_other_list = false;  ///< fault: a rank sends another list than the list whose length it has sent

@@ -29,8 +29,9 @@ stepped_device& lockstep_world::give_device(rank r) {
   return *devices_.back();
 }
 
-// Drains all lanes before the engines are destroyed. A job of a lane may read memory of another rank, which is freed
-// together with that rank's engine. A real process keeps the memory of other ranks mapped until its own lane has ended.
+// Drains all lanes before the engines are destroyed. A job of a lane may read memory of another rank, and the end of
+// that rank's engine frees this memory. A real process keeps the memory of other ranks mapped until its own lane has
+// ended.
 lockstep_world::~lockstep_world() {
   EXPECT_EQ(net_.first_fault(), "") << "seed " << seed_;
   for (const auto& lane : lanes_)

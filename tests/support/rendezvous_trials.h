@@ -31,7 +31,7 @@ enum class trouble : std::uint8_t {
 };
 inline constexpr std::size_t k_troubles = 14;
 
-/// Faults of one rank, which a trial must detect.
+/// Planted faults of one rank. A trial must detect each of these faults.
 enum class wrong_rank : std::uint8_t {
   none,
   judges_alone,     ///< treats its own introduction as the introduction of every rank

@@ -24,8 +24,8 @@ struct shrink_trial {
   int schedules = 1;  ///< number of schedules that are in flight together; lsched_carry moves one after the other
   bool kills_in_recovery = false;  ///< whether all deaths except the first happen during a recovery
   std::int64_t steps = 200;
-  int ranks_per_host = 0;  ///< number of ranks per emulated host, which the transport net connects; 0: all ranks share
-                           ///< memory
+  int ranks_per_host = 0;  ///< number of ranks per emulated host (the transport net connects the hosts); 0: all ranks
+                           ///< share memory
 };
 
 struct shrink_result {

@@ -71,8 +71,8 @@ TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of
   const words tune{"bench", "tune",           "-n",    "3",        "--collective", "allreduce,bcast", "--bytes", "8",
                    "64K",   "--cell-seconds", "0.001", "--tuning", table.path};
   const outcome first = run_well(lsched(tune));
-  for (const char* size : {"\n   8  ", "\n 64K  "}) {  // each of the two collectives has one row per size, which has
-                                                       // the fastest algorithm
+  for (const char* size : {"\n   8  ", "\n 64K  "}) {  // each collective has one row per size, for its fastest
+                                                       // algorithm
     std::size_t rows = 0;
     for (std::size_t at = first.out.find(size); at != std::string::npos; at = first.out.find(size, at + 1)) ++rows;
     EXPECT_EQ(rows, 2u) << first.out;

@@ -815,7 +815,7 @@ TEST(engine_commit, both_ends_of_an_edge_have_the_same_dtype) {
 }
 
 /// Returns a schedule in which every rank sends its vector to all other ranks, and combines the received vectors by the
-/// kernels in `by`, which are used in turn.
+/// kernels in `by`, one after the other.
 result<schedule_ptr> combine_all(world place, dtype type, const std::vector<kernel>& by) {
   builder to(place, "by hand");
   const buffer_id own = to.scratch(type, 4), sum = to.scratch(type, 4);

@@ -26,7 +26,7 @@ LIMIT = timedelta(seconds=60)
 
 
 def given(rank, count, dtype, factor=3):
-    """Returns small integers of a rank, which are exact in any dtype."""
+    """Returns small integers that depend on the rank. Every dtype represents these integers exactly."""
     if dtype == torch.bool:
         return (torch.arange(count) * 7 + rank) % factor == 0
     return ((torch.arange(count) * 7 + rank * 5) % factor + 1).to(dtype)

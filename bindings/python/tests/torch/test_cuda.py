@@ -1,8 +1,8 @@
 """The backend on GPUs: collectives, streams, DDP and FSDP2, against expected results and Gloo.
 
-Ranks are processes, which take GPUs in turn. On a machine with a GPU, PYTHONPATH=build/python python -m pytest -s
-test_cuda.py also prints the times of the backend and of Gloo. Without a GPU the same program uses tensors on the CPU.
-test_streams.py has the tests of streams that need no GPU.
+Ranks are processes. If there are fewer GPUs than ranks, several ranks share a GPU. On a machine with a GPU,
+PYTHONPATH=build/python python -m pytest -s test_cuda.py also prints the times of the backend and of Gloo. Without a GPU
+the same program uses tensors on the CPU. test_streams.py has the tests of streams that need no GPU.
 """
 
 import os

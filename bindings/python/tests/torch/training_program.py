@@ -485,7 +485,7 @@ def check_a_scaler_that_would_skip_a_step_on_one_rank(its):
 def check_a_checkpoint_of_what_is_pending(its):
     """Rank 0 is two calls ahead, so that one of its gradients is pending.
 
-    The state contains this gradient, which is used after loading.
+    The state contains this gradient, and training uses it after the state is loaded.
     """
     model = its.net()
     opt = its.partial(model, activation="full", lag="accumulate")
