@@ -158,8 +158,7 @@ TEST(allreduce, as_a_fragment_starts_at_its_entry_and_ends_at_its_exit) {
     EXPECT_EQ(fault_in_any_order(programs, false, 3), "") << "P=" << size;
     for (const schedule_ptr& program : programs)
       for (const op_id root : program->roots())
-        EXPECT_TRUE(is_signal(program->ops()[root].kind)) << "P=" << size;  // the roots are the call and the receives
-                                                                            // of the barrier
+        EXPECT_TRUE(is_signal(program->ops()[root].kind)) << "P=" << size;  // the call, and the barrier's receives
   }
 }
 

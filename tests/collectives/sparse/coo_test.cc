@@ -369,8 +369,7 @@ TEST(coo, it_moves_what_is_counted_without_moving_it) {
       std::vector<std::uint64_t> sums, sent(wide(size)), received(wide(size));
       const expected_result all = expected(given, type);
       for (rank r = 0; r < size; ++r) sums.push_back(in_region(all.indices, r) * item_size(type));
-      for (std::size_t distance = 1; distance < sums.size(); distance *= 2)  // an allgather by dissemination sends the
-                                                                             // sums
+      for (std::size_t distance = 1; distance < sums.size(); distance *= 2)  // sends of an allgather by dissemination
         for (std::size_t r = 0; r < sums.size(); ++r)
           for (std::size_t i = 0; i < std::min(distance, sums.size() - distance); ++i) {
             const std::uint64_t block = sums[(r + i) % sums.size()];

@@ -164,8 +164,8 @@ TEST(region_parts, are_of_any_size) {
     }
 }
 
-// Boundaries must ascend for any counts, including counts in parts without elements. If ranks had different boundaries,
-// such counts could occur.
+// Boundaries must ascend for any counts, even for counts in parts that this rank does not have. Such counts would occur
+// if ranks had different boundaries.
 TEST(region_parts, boundaries_ascend_whatever_the_sums_are) {
   const sparse_problem of = problem_of(5, 20);
   const numbers now{0, 1, 1, 2, 3, 20};

@@ -376,8 +376,7 @@ TEST(engine, a_running_schedule_is_neither_rebound_nor_removed) {
   allreduce_bench<std::int64_t> bench(world, {5, dtype::i64, kernel::sum, false});
   ASSERT_TRUE(bench.is_committed());
   lockstep_world::start(world.at(0), *bench.its[0]);
-  EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);  // the application has called, but the
-                                                                               // engine has not begun the round
+  EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);  // called, but not begun
   world.settle();
   EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);
   EXPECT_EQ(world.at(0).remove(*bench.its[0]), status::busy);

@@ -205,8 +205,7 @@ TEST(aliasing, a_write_that_overlaps_by_one_element_is_caught) {
 }
 
 TEST(aliasing, an_op_that_writes_to_a_part_of_what_it_reads_is_caught) {
-  expect_holds(judge(allgather(1, {.copies = true}), all_blocks(1), own_blocks(1)));  // the source of the copy is its
-                                                                                      // target
+  expect_holds(judge(allgather(1, {.copies = true}), all_blocks(1), own_blocks(1)));  // source and target are equal
   const auto world = write_world(1, [](builder& to) {
     const buffer_id in = to.input(dtype::i32, 3), out = to.output(dtype::i32, 3);
     to.copy({in, 0}, {out, 1}, k_all);

@@ -314,9 +314,7 @@ TEST(schedule_world, ranks_of_a_node_wait_for_each_other_at_the_nic_they_share) 
       const auto shared = simulated(ranks, what);
       const loggops cost;
       const auto gap = static_cast<picoseconds>(cost.g + time_of(bytes - 1, cost.G));
-      EXPECT_EQ(shared.last(), apart + (node - 1) * gap) << node << " " << bytes;  // the last rank to send waits until
-                                                                                   // all other ranks of its node have
-                                                                                   // sent
+      EXPECT_EQ(shared.last(), apart + (node - 1) * gap) << node << " " << bytes;  // the last rank waits for all others
       EXPECT_EQ(simulated(ranks, what, nullptr, true).finish, shared.finish);
     }
 }
