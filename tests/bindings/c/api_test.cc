@@ -1358,7 +1358,7 @@ TEST(c_partial, buckets_in_memory_of_their_own_are_one_vector) {
   }
 }
 
-/// The ranks differ in more buckets than the error text of a commit can list.
+/// The schedule has more buckets than the error text of a commit can list.
 TEST(c_partial, ranks_that_differ_in_one_of_many_buckets_or_in_the_seed_are_told) {
   const world_of_threads world(3);
   for (const bool is_seed : {false, true})

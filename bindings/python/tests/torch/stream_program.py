@@ -62,7 +62,7 @@ def check_rounds_over_one_memory_and_over_many_follow_the_stream(rank):
     stream = double.current_stream()
     arrays = [array() for _ in range(7)]
     for is_async in (True, False):
-        for i in range(60):  # odd rounds use the same memory, even rounds alternate between arrays
+        for i in range(60):  # even rounds use the same memory, odd rounds alternate between arrays
             x = arrays[i % 7 if i % 2 else 0]
             brought, taken = array(rank + i), array()
             double.copy(x, brought, stream)

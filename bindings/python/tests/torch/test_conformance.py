@@ -1,4 +1,4 @@
-"""The driver detects a wrong result, an error, a hang and a death, and continues after each ."""
+"""The driver detects a wrong result, an error, a hang and a death, and continues after each fault."""
 
 import json
 import os

@@ -134,9 +134,9 @@ void expect_end(program& it, const std::string& line, int times) {
 
 const std::string k_silence = " has sent nothing for 10 s: the host or the network is gone. ";
 
-/// Two jobs with a host that is silent before its ranks start. The first job waits for the agent of host 2, which never
-/// begins, when the network of host 1 is cut. The agent of host 1 has no order then. In the second job, the host "far"
-/// is silent after its first line.
+/// Two jobs, each with a host that is silent before its ranks start. The first job waits for the agent of host 2, which
+/// never begins. Meanwhile the network of host 1 is cut, before the agent of host 1 has got its order. In the second
+/// job, the host "far" is silent after its first line.
 struct silent_starts {
   silent_starts() {
     chmod(shell.path.c_str(), 0700);
@@ -173,8 +173,8 @@ struct silent_starts {
   std::optional<program> before, after;
 };
 
-// All jobs run at the same time, because a silent connection counts as ended after 10 s. The output of the job whose
-// network is cut is never read.
+// All jobs run at the same time to save time: a silent connection counts as ended only after 10 s. The output of the job
+// whose network is cut is never read.
 TEST(run_hosts, a_silent_host_loses_its_ranks_but_a_stopped_command_does_not) {
   if (!network_hosts(1).exist()) GTEST_SKIP() << "only root can make hosts";
   const cluster all, other;
@@ -193,7 +193,7 @@ TEST(run_hosts, a_silent_host_loses_its_ranks_but_a_stopped_command_does_not) {
   EXPECT_TRUE(silent.wait_for_error("the host 10.9.0.2" + k_silence, 1)) << silent.err();
   EXPECT_LT(clock::now() - begin, 20s);
   EXPECT_TRUE(becomes(1, rank)) << "the rank of the host that is gone still runs";
-  expect_end(paused, "600000\n", 1);  // after 12 s
+  expect_end(paused, "600000\n", 1);  // the reader pauses for 12 s
   starts.expect_named();
   stopped.send(SIGCONT);
   expect_end(stopped, "end\n", 2);
