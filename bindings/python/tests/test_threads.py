@@ -16,8 +16,7 @@ from waiting import compute_for, is_awaited, wait_until
 
 
 def beside(call):
-    """Calls `call` in another thread. Returns the thread and a list. The thread appends the exception of the call, or
-    None, to the list."""
+    """Calls `call` in another thread. Returns the thread, and a list to which it appends the exception or None."""
     raised = []
 
     def run():
@@ -221,8 +220,7 @@ def test_an_exchange_that_raises_or_is_interrupted():
         raise OSError("planted")
 
     def interrupted(_):
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # the process that started the tests may have disabled
-                                                                  # this handler
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # an outer process may have disabled it
         signal.raise_signal(signal.SIGINT)
         raise AssertionError("the signal was not heard")
 

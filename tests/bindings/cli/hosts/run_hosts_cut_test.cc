@@ -135,8 +135,8 @@ void expect_end(program& it, const std::string& line, int times) {
 const std::string k_silence = " has sent nothing for 10 s: the host or the network is gone. ";
 
 /// Two jobs, each with a host that is silent before its ranks start. The first job waits for the agent of host 2, which
-/// never begins. Meanwhile the network of host 1 is cut, before the agent of host 1 has got its order. In the second
-/// job, the host "far" is silent after its first line.
+/// never begins. Meanwhile the network of host 1 is cut, before the agent of host 1 has received its order. In the
+/// second job, the host "far" is silent after its first line.
 struct silent_starts {
   silent_starts() {
     chmod(shell.path.c_str(), 0700);
@@ -173,8 +173,8 @@ struct silent_starts {
   std::optional<program> before, after;
 };
 
-// All jobs run at the same time to save time: a silent connection counts as ended only after 10 s. The output of the job
-// whose network is cut is never read.
+// All jobs run at the same time to save time: a silent connection counts as ended only after 10 s. The output of the
+// job whose network is cut is never read.
 TEST(run_hosts, a_silent_host_loses_its_ranks_but_a_stopped_command_does_not) {
   if (!network_hosts(1).exist()) GTEST_SKIP() << "only root can make hosts";
   const cluster all, other;
