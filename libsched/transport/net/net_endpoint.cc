@@ -52,7 +52,7 @@ result<std::unique_ptr<net_endpoint>> net_endpoint::open(const lsched::world& pl
 }
 
 net_endpoint::net_endpoint(const lsched::world& place, const net_options& options)
-    : endpoint(place, "net", {.liveness = this}),
+    : endpoint(place, "net", {.liveness = this, .has_cancellation_points = true}),
       process_(getpid()),
       shutdown_(options.shutdown),
       lost_after_(options.lost_after),
