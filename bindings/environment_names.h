@@ -22,7 +22,7 @@ struct environment_variable {
 
 /// The command that starts programs on other hosts, if LSCHED_RSH is not set: ssh, which asks no questions, and ends
 /// after 15 seconds without an answer of the host.
-inline constexpr std::string_view k_remote_shell = "ssh -oBatchMode=yes -oServerAliveInterval=5";
+inline constexpr std::string_view k_remote_shell = "ssh -oBatchMode=yes -oConnectTimeout=15 -oServerAliveInterval=5";
 
 inline constexpr std::array k_environment_variables{
     environment_variable{"LSCHED_PROGRESS", "thread", "thread|caller",

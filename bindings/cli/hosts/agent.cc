@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +84,9 @@ class agent {
 
   /// Starts the launcher. Returns false if the system has no resources for it.
   bool start(const std::string& path) {
+    getrlimit(RLIMIT_NOFILE, &descriptors_);
+    const rlimit most{descriptors_.rlim_max, descriptors_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &most);            // the agent has two open descriptors for each rank
     std::array<std::array<int, 2>, 4> pipes{};  // input, output, errors, ends of ranks
     for (auto& each : pipes)
       if (pipe2(each.data(), O_CLOEXEC) != 0) return false;
@@ -119,6 +123,7 @@ class agent {
   /// Relays until the launcher has ended. Returns the exit status of the launcher.
   int relay() {
     auto last_event = clock::now();
+    serve_command();  // frames that were read together with the order
     while (ends_.descriptor >= 0 || output_.descriptor >= 0 || errors_.descriptor >= 0) {
       list_waits();
       const int ready = poll(waits_.data(), waits_.size(), k_beat_ms);
@@ -137,6 +142,7 @@ class agent {
   [[noreturn]] void be_launcher(const std::string& path, const std::array<std::array<int, 2>, 4>& pipes,
                                 std::vector<int> theirs) {
     setpgid(0, 0);
+    setrlimit(RLIMIT_NOFILE, &descriptors_);
     for (const int number : {SIGTERM, SIGPIPE}) signal(number, SIG_DFL);
     signal(SIGINT, order_.ignores_interrupts ? SIG_IGN : SIG_DFL);
     signal(SIGHUP, order_.ignores_hangups ? SIG_IGN : SIG_DFL);
@@ -300,6 +306,7 @@ class agent {
   bool is_connected_ = true;
   std::size_t untaken_ = 0;  ///< bytes of output that the command has not written yet
   pid_t launcher_ = 0;
+  rlimit descriptors_{};  ///< limit on descriptors that the ranks inherit
   relayed_stream input_, output_, errors_, ends_;
   std::vector<std::unique_ptr<frame_stream>> exchanges_;  ///< socket of each rank; null: the rank has closed its end
   std::vector<std::string> requests_;                     ///< beginning of each rank's next request
@@ -367,7 +374,8 @@ std::unique_ptr<frame_stream> take_connection() {
 }  // namespace
 
 int run_agent() {
-  for (const int number : {SIGINT, SIGHUP, SIGPIPE}) signal(number, SIG_IGN);  // the command sends signals as frames
+  // The command sends signals as frames.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
   const auto command = take_connection();
   command->send(std::string(k_agent_greeting) + lsched_version() + " " + std::to_string(find_free_port()) + " " +
                 own_host_name() + "\n");

@@ -38,7 +38,8 @@ constexpr auto k_greeting_time = 60s;
 /// Returns the variables that ranks on other hosts get.
 std::vector<std::string> forwarded_variables() {
   std::vector<std::string> all;
-  for (const char* const name : {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"})
+  for (const char* const name :
+       {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"})
     if (const char* const set = in_environment(name); set != nullptr) all.push_back(std::string(name) + "=" + set);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string text(*entry);
@@ -113,9 +114,9 @@ class hosts_launcher {
   hosts_launcher& operator=(const hosts_launcher&) = delete;
 
   int run() {
-    start_agents();
-    send_orders();
     if (request_.limit) time_limit_ = clock::now() + *request_.limit;
+    if (!start_agents()) return exit_status_;
+    send_orders();
     while (is_any_open()) {
       wait_and_serve();
       check_silence();
@@ -130,24 +131,30 @@ class hosts_launcher {
  private:
   // --- start ---------------------------------------------------------------------------------------------------------
 
-  void start_agents() {
+  /// Returns false if a signal or the time limit ends the start.
+  bool start_agents() {
     const bool needs_shell =
         std::ranges::any_of(hosts_, [](const auto& each) { return !is_this_host(each->place().name); });
     const std::vector<std::string> shell = needs_shell ? find_shell() : std::vector<std::string>();
     for (auto& each : hosts_) each->start(shell);
     const auto deadline = clock::now() + k_greeting_time;
     while (const remote_host* const late = find_late()) {
-      poll_streams(std::min(deadline, clock::now() + k_beat_period));
+      poll_streams(std::min({deadline, clock::now() + k_beat_period, time_limit_.value_or(deadline)}));
       for (std::size_t i = 0; i < hosts_.size(); ++i)
         if (waits_[i].revents != 0) greet(*hosts_[i]);
-      if (const int number = take_signal(); number != 0) _exit(128 + number);  // the agents end with this process
+      if (const int number = take_signal(); number != 0) return exit_status_ = 128 + number, false;
       if (const remote_host* const gone = find_silent())
         throw command_failure("the host " + gone->place().name + silence_in_words() + "No rank was started");
+      if (time_limit_ && clock::now() >= *time_limit_) {
+        tell(limit_in_words() + " reached: the host " + late->place().name + " has not started lsched");
+        return exit_status_ = k_exit_timeout, false;
+      }
       if (clock::now() >= deadline)
         throw command_failure("the host " + late->place().name + " has not started lsched within " +
                               std::to_string(std::chrono::seconds(k_greeting_time).count()) + " s: try `ssh " +
                               late->place().name + " true`, which must end without a question");
     }
+    return true;
   }
 
   const remote_host* find_late() const {
@@ -401,10 +408,7 @@ class hosts_launcher {
   void check_deadlines() {
     const auto now = clock::now();
     if (time_limit_ && now >= *time_limit_) {
-      std::array<char, 32> text{};
-      std::snprintf(text.data(), text.size(), "%g s", std::chrono::duration<double>(*request_.limit).count());
-      tell("time limit of " + std::string(text.data()) + " reached: ending " + std::to_string(left_) + " of " +
-           counted(request_.ranks, "rank"));
+      tell(limit_in_words() + " reached: ending " + std::to_string(left_) + " of " + counted(request_.ranks, "rank"));
       if (exit_status_ == 0) exit_status_ = k_exit_timeout;
       end_all();
     }
@@ -418,6 +422,12 @@ class hosts_launcher {
       tell("the host " + each->place().name + " has not confirmed the end of its ranks: look for them on that host");
       each->close();
     }
+  }
+
+  std::string limit_in_words() const {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%g s", std::chrono::duration<double>(*request_.limit).count());
+    return "time limit of " + std::string(text.data());
   }
 
   void tell(const std::string& line) const { std::fprintf(stderr, "%s: %s\n", request_.title.c_str(), line.c_str()); }

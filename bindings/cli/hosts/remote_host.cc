@@ -88,7 +88,8 @@ void remote_host::start(const std::vector<std::string>& shell) {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    for (const int number : {SIGINT, SIGHUP}) signal(number, SIG_IGN);  // a terminal's signal must not end the shell
+    // A signal to the whole process group must not end the shell: this command passes the signal on to the ranks.
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_IGN);
     signal(SIGTTIN, SIG_DFL);
     unsetenv("SSH_CONNECTION");  // the connection of the user's login; sshd sets the variable for the agent
     dup2(ends[1], STDIN_FILENO);

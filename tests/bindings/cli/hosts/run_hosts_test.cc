@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/bindings/cli/command_line.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched::testing {
 namespace {
@@ -93,6 +94,18 @@ TEST(run_hosts, lines_and_standard_input_are_forwarded) {
   EXPECT_EQ(count_of(it.out, "\n"), 30006);
   for (const char* line : {"0: error\n", "1: error\n", "2: error\n", "a: welcome\n", "b: welcome\n"})
     EXPECT_TRUE(contains(it.err, line)) << it.err;
+}
+
+// The agent reads the order and the input at the same time.
+TEST(run_hosts, input_that_arrives_with_the_order_is_forwarded) {
+  const remote_shell shell("(sleep 0.5; exec cat) | \"$@\" | cat");
+  const std::string command = std::string(LSCHED_TEST_COMMAND) + " run --hosts a:1,b:1 --timeout 20 /bin/sh -c ";
+  for (const std::string input : {"echo 42", "true"}) {
+    const outcome it = run({"/bin/sh", "-c", input + " | " + command + "'test $RANK != 0 || { read x; echo got $x; }'"},
+                           shell.environment());
+    EXPECT_EQ(it.status, 0) << it.err;
+    EXPECT_EQ(it.out, input == "true" ? "got\n" : "got 42\n");
+  }
 }
 
 TEST(run_hosts, a_rank_that_does_not_read_its_input_does_not_stop_the_command) {
@@ -202,6 +215,21 @@ TEST(run_hosts, signals_reach_all_ranks) {
   }
 }
 
+// Batch systems and the program `timeout` send a signal to all processes of a group.
+TEST(run_hosts, a_signal_to_the_process_group_reaches_the_ranks_only_once) {
+  const remote_shell shell;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    words command =
+        script_on("a:1,b:2", "trap 'echo saved; exit 9' TERM INT HUP; echo ready; while :; do sleep 0.02; done");
+    command.insert(command.begin(), "setsid");
+    program it(command, shell.environment());
+    ASSERT_TRUE(it.wait_for_output("ready\n", 3)) << it.err();
+    kill(-it.process(), signal);
+    EXPECT_EQ(it.finish(), 9) << it.err();
+    EXPECT_EQ(count_of(it.out(), "saved\n"), 3) << it.out();
+  }
+}
+
 /// Waits until no process has the word on its command line. Returns false after a time limit.
 bool is_gone(const std::string& word) {
   const auto deadline = clock::now() + 20s;
@@ -265,6 +293,20 @@ TEST(run_hosts, a_list_with_another_form_is_refused) {
   }
   EXPECT_EQ(run(on_hosts("a:2", {"true"}, {"-n", "2"})).status, 2);
   EXPECT_EQ(run(lsched({"run", "true"})).status, 2);
+}
+
+TEST(run_hosts, a_host_that_does_not_start_ends_at_the_time_limit_or_by_a_signal) {
+  const remote_shell shell("test $host != b || exec sleep 98764; exec \"$@\"");
+  const outcome limit = run(script_on("a:1,b:1", "echo started", {"--timeout", "0.5"}), shell.environment());
+  EXPECT_EQ(limit.status, 124) << limit.err;
+  EXPECT_EQ(limit.out, "");
+  EXPECT_EQ(limit.err, "lsched run: time limit of 0.5 s reached: the host b has not started lsched\n");
+  EXPECT_TRUE(is_gone("98764"));
+  program it(script_on("a:1,b:1", "echo started"), shell.environment());
+  ASSERT_TRUE(wait_until([] { return !processes_with("98764").empty(); }));
+  it.send(SIGINT);
+  EXPECT_EQ(it.finish(), 128 + SIGINT) << it.err();
+  EXPECT_TRUE(is_gone("98764"));
 }
 
 TEST(run_hosts, a_host_without_an_agent_is_named) {
