@@ -4,11 +4,13 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,23 @@ struct rank_output {
   std::string unfinished{};  ///< beginning of a line, whose newline has not been read yet
 };
 
+/// The beginning of a longer line is printed as a line, so that a rank without ends of lines does not use more memory.
+inline constexpr std::size_t k_longest_line = std::size_t{64} << 10;
+
+/// Appends `piece` to the output. Returns the lines that are complete now, each with the rank in front.
+inline std::string take_lines(rank_output& of, std::string_view piece) {
+  std::string lines;
+  const std::string rank = std::to_string(of.rank) + ": ";
+  for (std::size_t end = 0; (end = piece.find('\n')) != std::string_view::npos;) {
+    lines += rank + of.unfinished + std::string(piece.substr(0, end + 1));
+    of.unfinished.clear();
+    piece.remove_prefix(end + 1);
+  }
+  of.unfinished += piece;
+  if (of.unfinished.size() >= k_longest_line) lines += rank + std::exchange(of.unfinished, {}) + "\n";
+  return lines;
+}
+
 /// Copies the outputs of all ranks line by line, with the rank in front of each line. Returns when all write ends of
 /// the pipes are closed.
 inline void prepend_ranks(std::vector<rank_output> outputs) {
@@ -33,13 +52,9 @@ inline void prepend_ranks(std::vector<rank_output> outputs) {
       rank_output& one = outputs[i];
       std::array<char, 4096> piece{};
       const ssize_t got = read(one.from, piece.data(), piece.size());
-      if (got > 0) one.unfinished.append(piece.data(), static_cast<std::size_t>(got));
-      if (got <= 0 && !one.unfinished.empty()) one.unfinished += '\n';
-      std::string lines;
-      std::size_t begin = 0;
-      for (std::size_t end = 0; (end = one.unfinished.find('\n', begin)) != std::string::npos; begin = end + 1)
-        lines += std::to_string(one.rank) + ": " + one.unfinished.substr(begin, end + 1 - begin);
-      one.unfinished.erase(0, begin);
+      const bool has_ended = got <= 0 && !one.unfinished.empty();
+      const auto bytes = static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+      const std::string lines = take_lines(one, has_ended ? "\n" : std::string_view(piece.data(), bytes));
       std::fwrite(lines.data(), 1, lines.size(), one.to);
       std::fflush(one.to);
       if (got > 0) continue;

@@ -213,6 +213,8 @@ TEST(CommandRun, prepends_ranks_to_lines) {
     EXPECT_TRUE(contains(it.err, lines)) << it.err;
   const outcome much = run(shell_ranks({"-n", "3", "--prepend-rank"}, "seq 30000; sleep 0.1 & exit 0"));
   EXPECT_EQ(std::count(much.out.begin(), much.out.end(), '\n'), 90000);
+  const outcome long_line = run(shell_ranks({"-n", "2", "--prepend-rank"}, "head -c 50000000 /dev/zero | tr '\\0' x"));
+  EXPECT_EQ(std::count(long_line.out.begin(), long_line.out.end(), 'x'), 100'000'000);
 }
 
 TEST(CommandRun, nobody_waits_for_a_rank_that_died_before_it_joined) {
