@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace lsched {
 namespace {
@@ -59,11 +60,12 @@ bool has_exchange(const launch& where) {
   return fstat(where.descriptor, &kind) == 0 && S_ISSOCK(kind.st_mode);
 }
 
-exchange_function exchange_with_launcher(const launch& where, std::chrono::nanoseconds limit) {
-  return [=](const void* mine, void* all, std::uint64_t bytes) -> std::optional<failure> {
+exchange_function exchange_with_launcher(const launch& where, std::chrono::nanoseconds first,
+                                         std::chrono::nanoseconds later) {
+  return [=, limit = first](const void* mine, void* all, std::uint64_t bytes) mutable -> std::optional<failure> {
     exchange_request request{};
     constexpr std::chrono::milliseconds k_longest(std::numeric_limits<std::int32_t>::max());
-    const auto whole = std::min(std::chrono::ceil<std::chrono::milliseconds>(limit), k_longest);
+    const auto whole = std::min(std::chrono::ceil<std::chrono::milliseconds>(std::exchange(limit, later)), k_longest);
     request.limit_ms = static_cast<std::uint32_t>(whole.count());
     std::memcpy(&request.record, mine, bytes);
     const auto deadline = clock::now() + whole + k_travel_time;

@@ -33,8 +33,9 @@ struct exchange_answer {
 /// segment.
 bool has_exchange(const launch& where);
 
-/// Returns the exchange over the socket of a rank. The socket must stay open while the exchange is used. `limit` is the
-/// time for which this rank waits for other ranks.
-exchange_function exchange_with_launcher(const launch& where, std::chrono::nanoseconds limit);
+/// Returns the exchange over the socket of a rank. The socket must stay open while the exchange is used. `first` and
+/// `later` are the times for which this rank waits for other ranks in the first exchange and in the later ones.
+exchange_function exchange_with_launcher(const launch& where, std::chrono::nanoseconds first,
+                                         std::chrono::nanoseconds later);
 
 }  // namespace lsched

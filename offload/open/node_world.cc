@@ -269,7 +269,8 @@ result<opened_rank> open_by_rendezvous(const world& place, std::string_view buil
 
 result<opened_rank> open_over_hosts(const launch& where, std::string_view build, const segment_options& how) {
   if (const auto why = adopt_exchange(where)) return *why;
-  return open_by_rendezvous({where.self, where.size}, build, exchange_with_launcher(where, how.start_timeout), how);
+  return open_by_rendezvous({where.self, where.size}, build,
+                            exchange_with_launcher(where, how.start_timeout, how.later_timeout()), how);
 }
 
 }  // namespace lsched

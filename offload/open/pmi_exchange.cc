@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -57,7 +56,8 @@ bool read_hex(std::string_view text, void* bytes, std::size_t count) {
 /// A client of the process manager.
 class pmi_client {
  public:
-  pmi_client(const launch& where, std::chrono::nanoseconds limit) : where_(where), limit_(limit) {}
+  pmi_client(const launch& where, const segment_options& how)
+      : where_(where), limit_(how.start_timeout), later_limit_(how.later_timeout()) {}
 
   std::optional<failure> initialize() {
     if (auto why = ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")) return why;
@@ -82,6 +82,7 @@ class pmi_client {
       if (!read_hex(value_of("value"), static_cast<char*>(all) + static_cast<std::uint64_t>(r) * bytes, bytes))
         return refused("the record of rank " + std::to_string(r) + " has another form");
     }
+    limit_ = later_limit_;
     return std::nullopt;
   }
 
@@ -151,7 +152,8 @@ class pmi_client {
   }
 
   const launch where_;
-  const std::chrono::nanoseconds limit_;
+  std::chrono::nanoseconds limit_;  ///< time for the answer to a request
+  const std::chrono::nanoseconds later_limit_;
   std::string space_, answer_, unread_;
   int number_ = 0;  ///< number of exchanges
 };
@@ -161,14 +163,16 @@ std::optional<failure> claim(const launch& where) {
   const std::int32_t manager = creator_of(where.descriptor);
   if (const std::int32_t starter = manager != 0 ? find_user_above(manager) : 0; starter != 0)
     return not_a_rank(where, starter);
-  static std::atomic<pid_t> joined{0};
-  pid_t nobody = 0;
-  if (!joined.compare_exchange_strong(nobody, getpid())) {
-    if (nobody != getpid()) return not_a_rank(where, nobody);
-    return failure{status::state, "rank " + std::to_string(where.self) + " has joined already, but can join only once",
+  // The owner of PMI_FD is the process that has become the rank. Forked processes share the owner.
+  if (const int owner = fcntl(where.descriptor, F_GETOWN); owner > 0) {
+    if (is_above(owner)) return not_a_rank(where, owner);
+    return failure{status::state,
+                   "rank " + std::to_string(where.self) + " has joined already" +
+                       (owner == getpid() ? ", but can join only once" : ", as process " + std::to_string(owner)),
                    where.self};
   }
-  if (fcntl(where.descriptor, F_SETFD, FD_CLOEXEC) == 0) return std::nullopt;
+  if (fcntl(where.descriptor, F_SETOWN, getpid()) == 0 && fcntl(where.descriptor, F_SETFD, FD_CLOEXEC) == 0)
+    return std::nullopt;
   return refused("PMI_FD=" + std::to_string(where.descriptor) + ": " + std::strerror(errno));
 }
 
@@ -176,7 +180,7 @@ std::optional<failure> claim(const launch& where) {
 
 result<opened_rank> open_over_pmi(const launch& where, std::string_view build, const segment_options& how) {
   if (const auto why = claim(where)) return *why;
-  pmi_client client(where, how.start_timeout);
+  pmi_client client(where, how);
   if (const auto why = client.initialize()) return *why;
   const auto exchange = [&](const void* mine, void* all, std::uint64_t bytes) {
     return client.exchange(mine, all, bytes);

@@ -20,6 +20,8 @@ struct segment_options {
   std::string recorder{};                    ///< file for `lsched postmortem`; empty: none
   std::chrono::nanoseconds start_timeout{};  ///< timeout of the wait for all ranks to open the world
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(60);  ///< timeout of connections after all ranks met
+  /// Timeout of an exchange after the first. The other ranks may try to connect for connect_timeout before they fail.
+  std::chrono::nanoseconds later_timeout() const { return start_timeout + connect_timeout; }
   shm_options shm{};
   rank ranks_per_node = 0;        ///< number of consecutive ranks that are treated as a node, for tests; 0: real nodes
   net_interfaces interfaces{};    ///< the network between hosts
