@@ -101,7 +101,7 @@ finding examine_mpi() {
   const std::string library = mpi_library();
   std::string launcher;
   if (find_executable("mpiexec", launcher) != 0) {
-    made.text = "built with " + library + "; PATH has no mpiexec, which only ranks on several hosts need";
+    made.text = "built with " + library + "; PATH has no mpiexec, which only programs over MPI need";
     return made;
   }
   const std::string_view owner = owner_of_launcher(version_text_of(launcher));
@@ -114,7 +114,7 @@ finding examine_mpi() {
                  (family == "MPICH" ? "mpich" : "openmpi");
   }
 #else
-  made.text = "built without MPI: the ranks of a world are on one host, and `lsched run` starts them";
+  made.text = "built without MPI: `lsched run` starts ranks on one host or, with --hosts, on several";
 #endif
   return made;
 }
