@@ -17,8 +17,13 @@ void engine::take_bad_news() {
   for (rank lost; (lost = net_.take_loss()) != k_no_rank;) lose(lost);
   while (const auto news = net_.take_cancellation()) {
     const auto [who, why] = news->reason;
-    for (message_sink* const sink : sinks_)
-      if (sink != nullptr && sink->owns(news->instance)) sink->leave(sink->members().rank_of(who), news->last);
+    for (message_sink* const sink : sinks_) {
+      if (sink == nullptr || !sink->owns(news->instance)) continue;
+      if (news->is_departure)
+        sink->leave(sink->members().rank_of(who), news->last);
+      else if (who != net_.place().self)  // this rank has ended its messages before it cancelled
+        sink->fail(status::peer, who);
+    }
     instance* const ended = instance_of(news->instance);
     if (ended == nullptr || ended->phase == phase::closed) continue;
     if (why == status::cancelled) ended->is_given_up = true;

@@ -91,6 +91,19 @@ TEST(mailbox, a_message_of_a_member_that_has_left_arrives_after_its_departure_wa
   EXPECT_EQ(it.target, it.source);
 }
 
+TEST(mailbox, a_send_that_is_given_up_ends_the_mailbox_of_the_receiver) {
+  half_a_message it;
+  it.from().box->made().give_up(status::timeout);
+  EXPECT_EQ(it.sent.progress.verdict.load(), status::timeout);
+  EXPECT_TRUE(it.step_until([&] { return it.received.progress.has_ended(); }));
+  EXPECT_EQ(it.received.progress.verdict.load(), status::peer);
+  EXPECT_EQ(it.received.source, 0);
+  for (int turns = 0; turns < 1000; ++turns)
+    for (const auto& one : it.ranks) (void)one->runs->step();
+  for (const auto& one : it.ranks) EXPECT_EQ(one->net->health(), status::ok);
+  EXPECT_TRUE(it.to().box->made().is_idle());
+}
+
 TEST(mailbox, a_receive_that_is_given_up_is_not_written_any_more) {
   half_a_message it;
   it.to().box->made().give_up(status::timeout);
