@@ -225,8 +225,12 @@ void hybrid_endpoint::collect_losses() {
     near_losses_.push_back(node_[static_cast<std::size_t>(near)]);
     (void)far_->liveness().find_dead_peer();
   }
-  for (rank far; (far = far_->take_loss()) != k_no_rank;)
-    if (!place_of(far)) record_lost(far);
+  for (rank far; (far = far_->take_loss()) != k_no_rank;) {
+    if (!place_of(far) || std::erase(near_losses_, far) != 0)
+      record_lost(far);
+    else if (!is_lost(far))
+      reported_.push_back(far);
+  }
   for (const rank near : near_losses_) {
     if (inform_far_) inform_far_(near);
     record_lost(near);
@@ -234,7 +238,16 @@ void hybrid_endpoint::collect_losses() {
   near_losses_.clear();
 }
 
+// Another host has reported the loss of a rank of this node, which may live, for example if only its connection has
+// failed. All other ranks record this loss, so this rank must record the loss, too. Shared memory shows a death sooner
+// than the next search, and records the deaths of this node in their order.
+void hybrid_endpoint::record_reports(std::size_t number) {
+  for (std::size_t i = 0; i < number; ++i) record_lost(reported_[i]);
+  reported_.erase(reported_.begin(), reported_.begin() + static_cast<std::ptrdiff_t>(number));
+}
+
 void hybrid_endpoint::record_lost(rank who) {
+  if (is_lost(who)) return;
   const std::size_t number = lost_.load();
   losses_[number].store(who);
   lost_.store(number + 1);
@@ -253,10 +266,12 @@ rank hybrid_endpoint::lost_after(rank others) const {
 }
 
 rank hybrid_endpoint::find_dead_peer() {
+  const std::size_t earlier_reports = reported_.size();
   (void)near_->find_dead_peer();
   (void)near_->poll({});  // reports the losses on record
   (void)far_->liveness().find_dead_peer();
   collect_losses();
+  record_reports(earlier_reports);
   return lost_after(0);
 }
 

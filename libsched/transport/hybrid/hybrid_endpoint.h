@@ -130,6 +130,7 @@ class hybrid_endpoint final : public endpoint,
   void pass_on_cancellations();
   void collect_losses();
   void record_lost(rank who);
+  void record_reports(std::size_t number);
   std::optional<rank> place_of(rank who) const;
   std::vector<std::size_t> indices_here(std::span<const rank> members) const;
   std::vector<rank> places_of(std::span<const rank> members) const;
@@ -141,6 +142,7 @@ class hybrid_endpoint final : public endpoint,
   std::vector<rank> node_;  ///< ranks of the launch on this node, ascending; indexed by place in the node
   std::function<void(rank lost)> inform_far_;
   std::vector<rank> near_losses_;                                 ///< losses that collect_losses() is about to record
+  std::vector<rank> reported_;                                    ///< ranks of this node that another host calls lost
   std::unique_ptr<std::atomic<rank>[]> losses_;                   ///< lost ranks, in the order of their detection
   std::atomic<std::size_t> lost_ = 0;                             ///< number of lost ranks
   std::unordered_map<std::uint32_t, std::vector<rank>> members_;  ///< members, indexed by attached instance

@@ -2,6 +2,7 @@
 #include "libsched/transport/hybrid/hybrid_endpoint.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "libsched/transport/net/net_endpoint.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "tests/libsched/transport/net/net_sockets.h"
+#include "tests/support/wait_until.h"
 
 namespace lsched {
 namespace {
@@ -33,6 +35,26 @@ TEST(hybrid, cancels_an_instance_that_is_then_detached) {
   both.detach(k_instance);
   std::array<completion, 4> news;
   EXPECT_EQ(both.poll(news), 0u);
+}
+
+// Another host has lost its connection to a rank of this node, which lives. So all other ranks record the loss.
+TEST(hybrid, records_the_loss_of_a_living_rank_of_its_node_that_another_host_reports) {
+  const auto segment = shm_segment::create(2, 16 << 20);
+  ASSERT_TRUE(segment) << segment.error().text;
+  std::vector<std::unique_ptr<shm_endpoint>> near;
+  for (const rank place : {0, 1})
+    near.push_back(std::move(*shm_endpoint::open(*segment, place, {.watches_processes = false})));
+  auto sockets = testing::connect_all(3, AF_INET);
+  auto far = net_endpoint::open({0, 3}, std::move(sockets[0]), {.bell = &near[0]->bell()});
+  ASSERT_TRUE(far) << far.error().text;
+  hybrid_endpoint both(std::move(near[0]), std::move(*far), {0, 1}, "shm+net", [](rank) {});
+  EXPECT_EQ(both.find_dead_peer(), k_no_rank);
+  const frame report{.kind = frame_kind::lost, .value = 1};
+  ASSERT_EQ(send(sockets[2][0].control.get(), &report, sizeof report, MSG_NOSIGNAL),
+            static_cast<ssize_t>(sizeof report));
+  EXPECT_TRUE(testing::wait_until([&] { return both.find_dead_peer() == 1; }));
+  EXPECT_TRUE(both.is_lost(1));
+  EXPECT_EQ(both.lost_after(1), k_no_rank);
 }
 
 }  // namespace
