@@ -114,7 +114,7 @@ inline result<network_choice> network_in_environment() {
     if (text != "tls" && text != "off") return wrong("LSCHED_NET_ENCRYPT", text, "tls or off");
     made.encrypts = text == "tls";
   }
-  const auto seconds = number_in_environment("LSCHED_NET_LOST_AFTER", 1, 3600);
+  const auto seconds = number_in_environment("LSCHED_NET_LOST_AFTER", 1, 120);
   if (!seconds) return seconds.error();
   if (*seconds) made.limits.lost_after = std::chrono::seconds(**seconds);
   return made;
