@@ -135,11 +135,15 @@ void net_endpoint::send(rank peer, const content& bytes) {
 // poll() reports, this function rings this rank's own bell, so that the thread does not sleep.
 status net_endpoint::receive(bool) {
   pump();
-  if (awaited_.due() != 0 || has_bad_news()) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    ring_if_needed(bell_);
-  }
+  ring_for_news();
   return health_;
+}
+
+/// Keeps this rank awake if poll() has something to report.
+void net_endpoint::ring_for_news() {
+  if (awaited_.due() == 0 && !has_bad_news()) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  ring_if_needed(bell_);
 }
 
 bool net_endpoint::is_silent(rank peer) const {
@@ -362,6 +366,7 @@ bool net_endpoint::read_control(connection& from) {
   do {
     how = from.control.read(landing_place(from));
     if (how == socket_state::failed) note_broken(from);
+    if (health_ != status::ok) return false;
     while (const auto news = from.control.next()) {
       if (!take(from, *news)) return fail(from.who), false;
       if (from.is_lost) return false;
@@ -380,6 +385,7 @@ void net_endpoint::read_bulk(connection& from) {
   const socket_state how = from.bulk.read(*this, k_turn_bytes);
   moved_ += from.bulk.take_moved();
   if (from.bulk.is_invalid()) return fail(from.who);
+  if (how == socket_state::failed && is_own_fault()) return;
   if (how == socket_state::ended || how == socket_state::failed) stop_reading(from, bulk);
 }
 

@@ -143,6 +143,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   void put(rank peer, const frame& head, std::span<const std::byte> first = {}, std::span<const std::byte> second = {});
   void put_about(const net_link& state, frame_kind kind, std::uint64_t value);
   void write_message(connection& to, const frame& head, const message_head& what, const std::byte* payload);
+  void ring_for_news();
   void put_news(connection& to);
   void put_news(net_link& of);
   void note_unwritten(connection& to);
@@ -151,6 +152,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   void read_bulk(connection& from);
   void read_rest(connection& from);
   void note_broken(connection& to);
+  bool is_own_fault();
   void stop_reading(connection& from, which socket);
   void close_sockets(connection& of);
   void verify_suspects();

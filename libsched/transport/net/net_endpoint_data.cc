@@ -210,8 +210,10 @@ bool net_endpoint::take(connection& from, const control_stream::incoming& news) 
     case frame_kind::ready:
     case frame_kind::refused: return take_value(links_.find(head.instance, from.who, true, head.index), head);
     case frame_kind::last_message:
-      if (links_.find(head.instance, from.who, false, head.index) != k_no_link)
+      if (const link_id link = links_.find(head.instance, from.who, false, head.index); link != k_no_link) {
+        links_[link].last = head.value;
         report_cancelled({head.instance, {from.who, status::peer}, true, head.value});
+      }
       return true;
     case frame_kind::cancelled: {
       const auto reason = end_reason::unpack(static_cast<std::uint32_t>(head.value));

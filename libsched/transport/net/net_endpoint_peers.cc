@@ -1,4 +1,5 @@
 // The losses of net_endpoint: how they are found and recorded.
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -60,9 +61,18 @@ void net_endpoint::read_rest(connection& from) {
   }
 }
 
+/// Records an error of a socket call if the memory of this rank's application has caused the error: the memory is not
+/// mapped, or may not be written. Returns false for other errors.
+bool net_endpoint::is_own_fault() {
+  if (errno != EFAULT) return false;
+  fail(place().self);
+  return true;
+}
+
 // The kernel reports the reason only once. If a peer's kernel has given up the connection during a cut, it resets the
 // connection after the cut, although the peer's process may live.
 void net_endpoint::note_broken(connection& to) {
+  if (is_own_fault()) return;
   to.is_cut = to.is_cut || is_error_of_cut() || silence_of(to.control.socket()).length > lost_after_;
 }
 
@@ -159,6 +169,7 @@ void net_endpoint::record_lost(rank who) {
   lose(who);
   report_losses(first);
   write_all();  // this process may end before it polls again
+  ring_for_news();
 }
 
 bool net_endpoint::is_lost(rank who) const {
@@ -170,9 +181,11 @@ rank net_endpoint::lost_after(rank others) const {
   return others < lost_.load() ? losses_[static_cast<std::size_t>(others)].load() : k_no_rank;
 }
 
-/// Returns true if the link waits for a peer that has closed its endpoint.
+/// Returns true if the link waits for a peer that has closed its endpoint. If the peer has ended the edge before, the
+/// close is no loss, because the user of the link gets a cancellation.
 bool net_endpoint::waits_in_vain(const net_link& state) const {
   if (!state.is_live || state.wait_for == net_link::wait::nothing || state.is_due) return false;
+  if (state.wait_for == net_link::wait::message && state.round > state.last) return false;
   const auto& with = connections_[static_cast<std::size_t>(state.spec.peer)];
   return with != nullptr && !with->is_lost && with->has_said_goodbye && with->has_ended[bulk];
 }
@@ -185,6 +198,7 @@ rank net_endpoint::find_dead_peer() {
     if (waits_in_vain(links_[link])) lose(links_[link].spec.peer);
   inspect_connections(clock::now());
   write_all();
+  ring_for_news();
   return lost_after(0);
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,7 +64,9 @@ struct net_link {
   std::byte* landing = nullptr;     ///< memory for payloads that no cell can hold, and that are read in place
   message_target into{};
   arrival incoming{};
-  round_no withdrawn = 0;        ///< last round whose receive was withdrawn by disarm()
+  round_no withdrawn = 0;  ///< last round whose receive was withdrawn by disarm()
+  /// The peer sends no message after this round.
+  round_no last = std::numeric_limits<round_no>::max();
   std::uint64_t moved = 0;       ///< number of bytes of the payload that have arrived on the bulk socket
   bool lands_in_target = false;  ///< the payload that arrives on the control socket goes to `into`, not to a cell
 

@@ -1,5 +1,7 @@
 // Tests of the transport net with peers that sleep, read nothing, break the protocol, close or die.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -433,6 +435,82 @@ TEST(net, detects_the_death_of_a_rank_that_has_forked) {
   (void)close(stop[1]);
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
   for (const int each : {stop[0], ready[0], ready[1]}) (void)close(each);
+}
+
+// A child of the child has other files under the numbers of the sockets.
+TEST(net, replaces_sockets_only_in_the_children_of_the_rank) {
+  auto sockets = connect_all(2, AF_INET);
+  const auto end = net_endpoint::open({0, 2}, std::move(sockets[0]));
+  ASSERT_TRUE(end.has_value());
+  constexpr int k_first = STDERR_FILENO + 1, k_end = 200;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto file_of = [](int number) {
+      struct stat found {};
+      return fstat(number, &found) == 0 ? found.st_ino : 0;
+    };
+    std::array<ino_t, k_end> files{};
+    for (int number = k_first; number < k_end; ++number) (void)close(number);
+    for (int number = k_first; number < k_end; ++number) {
+      if (memfd_create("other", 0) != number) _exit(2);
+      files[static_cast<std::size_t>(number)] = file_of(number);
+    }
+    const pid_t grandchild = fork();
+    if (grandchild == 0) {
+      for (int number = k_first; number < k_end; ++number)
+        if (file_of(number) != files[static_cast<std::size_t>(number)]) _exit(1);
+      _exit(0);
+    }
+    int how = 0;
+    (void)waitpid(grandchild, &how, 0);
+    _exit(how == 0 ? 0 : 1);
+  }
+  int how = 0;
+  EXPECT_EQ(waitpid(child, &how, 0), child);
+  EXPECT_EQ(how, 0);
+}
+
+/// Returns memory of which no access of the given kind is permitted.
+std::byte* protected_memory(std::uint64_t bytes, int protection) {
+  return static_cast<std::byte*>(mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+}
+
+// The error names the rank whose application has passed the memory, and the peer is not lost.
+TEST(net, fails_with_its_own_name_if_it_cannot_access_the_memory_of_a_payload) {
+  constexpr std::uint64_t k_bytes = std::uint64_t{1} << 20;  // the kernel accesses the memory of large payloads
+  for (const bool is_source : {false, true}) {
+    const auto ends = open_all(2);
+    net_endpoint &from = *ends[0], &to = *ends[1];
+    const one_edge edge(from, to, 2, {.capacity = k_bytes});
+    std::byte* const bad = protected_memory(k_bytes, is_source ? PROT_NONE : PROT_READ);
+    std::vector<std::byte> good(k_bytes);
+    arrival news;
+    (void)to.receive(edge.in, 1, is_source ? good.data() : bad, news);
+    (void)from.send(edge.out, 1, {is_source ? bad : good.data(), k_bytes});
+    net_endpoint& culprit = is_source ? from : to;
+    EXPECT_TRUE(poll_until({&from, &to}, [&] { return culprit.health() != status::ok; }));
+    EXPECT_EQ(culprit.health(), status::transport);
+    EXPECT_EQ(culprit.culprit(), culprit.place().self);
+    for (const auto& each : ends) EXPECT_EQ(each->lost_after(0), k_no_rank);
+    (void)munmap(bad, k_bytes);
+  }
+}
+
+// A mailbox posts receives that may wait when a peer ends its messages and closes.
+TEST(net, does_not_lose_a_rank_that_ends_its_edges_and_closes) {
+  const auto ends = open_all(2);
+  net_endpoint &from = *ends[0], &to = *ends[1];
+  const one_edge edge(from, to, 2, {.capacity = 8});
+  std::array<std::byte, 8> target{};
+  arrival news;
+  ASSERT_FALSE(to.receive(edge.in, 1, target.data(), news));
+  from.end_edge(edge.out, 0);
+  from.close();
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(to.find_dead_peer(), k_no_rank);
+  const auto departure = to.take_cancellation();
+  ASSERT_TRUE(departure.has_value());
+  EXPECT_TRUE(departure->is_departure);
 }
 
 // A rank that waits for a closed peer detects the close. A board counts the closed rank as a member that has left.
