@@ -28,8 +28,8 @@ class message_sink {
   /// Messages up to round `last` can still arrive. If `last` is empty, all messages have arrived.
   virtual void leave(rank member, std::optional<round_no> last) = 0;
 
-  /// Ends all edges, because the transport has failed or a member has cancelled the instance. `culprit` is the transport
-  /// rank to blame, or k_no_rank.
+  /// Ends all edges, because the transport has failed or a member has cancelled the instance. `culprit` is the
+  /// transport rank to blame, or k_no_rank.
   virtual void fail(status why, rank culprit) = 0;
 };
 

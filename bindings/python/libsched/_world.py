@@ -48,9 +48,9 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
          lane: str | int | None = None, region_bytes: int | None = None, commit_timeout: float | None = None) -> World:
     """Joins the world of `lsched run` or of an MPI launcher with PMI-1. Without a launcher, opens a world of one rank.
 
-    `comm` is a communicator of mpi4py. Its ranks become the ranks of the world. Under `lsched run`, every process is its own MPI world of one rank, and the ranks of `lsched run` form the world. The
-    value of an option that is not given comes from the environment (LSCHED_PROGRESS and the like), or else is the
-    default of the library:
+    `comm` is a communicator of mpi4py. Its ranks become the ranks of the world. Under `lsched run`, every process is
+    its own MPI world of one rank, and the ranks of `lsched run` form the world. The value of an option that is not
+    given comes from the environment (LSCHED_PROGRESS and the like), or else is the default of the library:
 
     progress        "thread": a progress thread runs the schedules; "caller": they only run during calls of this library
     idle            how the progress thread waits: "auto", "spin", "yield" or "park"

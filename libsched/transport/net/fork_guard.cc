@@ -24,8 +24,8 @@ struct guard_list {
     return *all;
   }
 
-  // The descriptor numbers stay in use, so that the child cannot close another file by mistake. A child of the child may
-  // have other files under these numbers, so the list is emptied.
+  // The descriptor numbers stay in use, so that the child cannot close another file by mistake. The child may later
+  // have other files under these numbers when it forks, so the list is emptied.
   void replace_descriptors() {
     for (fork_guard* one = first; one != nullptr; one = one->next_) {
       for (const int number : one->descriptors_) (void)dup3(nothing, number, O_CLOEXEC);
