@@ -126,7 +126,8 @@ class node_opening {
     note_hosts(*sockets);
     auto far =
         net_endpoint::open(place_, std::move(*sockets),
-                           {.bell = near_ != nullptr ? &near_->bell() : nullptr, .lost_after = limits.lost_after});
+                           {.bell = near_ != nullptr ? &near_->bell() : nullptr, .lost_after = limits.lost_after},
+                           listener_->take_sockets());
     if (!far) return far.error();
     around_.ranks = ranks_of_machine_;
     around_.cores = usable_cores();

@@ -1,6 +1,7 @@
 #include "libsched/transport/net/net_address.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -39,6 +40,7 @@ net_address end_of(int socket, int (*ask)(int, sockaddr*, socklen_t*)) {
   const auto* const address = reinterpret_cast<const sockaddr*>(&where);
   net_address made{.family = static_cast<std::uint8_t>(where.ss_family == AF_INET ? 4 : 6)};
   std::memcpy(made.bytes.data(), bytes_of(address), size_of(made.family));
+  if (made.family == 6) made.scope = reinterpret_cast<const sockaddr_in6*>(address)->sin6_scope_id;
   made.port = ntohs(made.family == 4 ? reinterpret_cast<const sockaddr_in*>(address)->sin_port
                                      : reinterpret_cast<const sockaddr_in6*>(address)->sin6_port);
   return made;
@@ -137,6 +139,17 @@ void sort_by_nearness(std::span<net_address> theirs, std::span<const net_address
   std::ranges::stable_sort(theirs, {}, [&](const net_address& one) {
     return std::ranges::none_of(own, [&](const net_address& mine) { return mine.is_near(one); });
   });
+}
+
+descriptor new_socket(const net_address& like) {
+  return make_descriptor(
+      [&] { return ::socket(like.family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
+}
+
+bool begin_connection(int socket, const net_address& to) {
+  socklen_t length = 0;
+  const sockaddr_storage where = to.to_system(&length);
+  return ::connect(socket, reinterpret_cast<const sockaddr*>(&where), length) == 0 || errno == EINPROGRESS;
 }
 
 }  // namespace lsched

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "libsched/transport/net/descriptor.h"
+
 namespace lsched {
 
 /// The address of a listening socket. Sent to other ranks as bytes.
@@ -32,6 +34,12 @@ struct net_address {
   bool is_link_local() const;
   friend bool operator==(const net_address&, const net_address&) = default;
 };
+
+/// Returns a non-blocking stream socket for addresses of the family of `like`. Without a descriptor, errno is set.
+descriptor new_socket(const net_address& like);
+
+/// Begins to connect a non-blocking socket. Returns false, and sets errno, if the attempt has failed at once.
+bool begin_connection(int socket, const net_address& to);
 
 /// The interfaces that a rank uses.
 struct net_interfaces {

@@ -26,7 +26,6 @@ constexpr std::size_t k_most_unwritten = std::size_t{64} << 10;
 /// Largest number of bytes that the bulk socket of a peer takes or gives in one turn. Turns of both directions
 /// alternate, so that both use the link.
 constexpr std::uint64_t k_turn_bytes = std::uint64_t{64} << 10;
-std::uint64_t name_of(rank peer, std::uint32_t socket) { return static_cast<std::uint64_t>(peer) << 1 | socket; }
 
 /// Returns the number of bytes that the kernel holds because the peer's kernel has not confirmed them.
 int unconfirmed(int socket) {
@@ -45,9 +44,10 @@ void confirm(int socket) {
 // --- open and close --------------------------------------------------------------------------------------------
 
 result<std::unique_ptr<net_endpoint>> net_endpoint::open(const lsched::world& place, std::vector<net_sockets> sockets,
-                                                         const net_options& options) {
+                                                         const net_options& options,
+                                                         std::vector<descriptor> listening) {
   std::unique_ptr<net_endpoint> made(new net_endpoint(place, options));
-  if (auto begun = made->begin(std::move(sockets)); !begun) return begun.error();
+  if (auto begun = made->begin(std::move(sockets), std::move(listening)); !begun) return begun.error();
   return made;
 }
 
@@ -63,7 +63,9 @@ net_endpoint::net_endpoint(const lsched::world& place, const net_options& option
 
 net_endpoint::~net_endpoint() { close(); }
 
-result<bool> net_endpoint::begin(std::vector<net_sockets> sockets) {
+result<bool> net_endpoint::begin(std::vector<net_sockets> sockets, std::vector<descriptor> listening) {
+  listening_ = std::move(listening);
+  for (const descriptor& one : listening_) guard_.add(one.get());
   set_ = make_descriptor([] { return epoll_create1(EPOLL_CLOEXEC); });
   const std::size_t most = 64 + board::record_bytes * sockets.size();  // a board sends the records of all members
   for (rank peer = 0; peer < static_cast<rank>(sockets.size()); ++peer) {
@@ -116,6 +118,10 @@ void net_endpoint::close() {
   watcher_.stop();
   for (const auto& to : connections_) {
     if (to != nullptr) close_sockets(*to);
+  }
+  for (descriptor& one : listening_) {
+    guard_.remove(one.get());
+    one.reset();
   }
 }
 
@@ -340,8 +346,12 @@ void net_endpoint::pump() {
   const int found = epoll_wait(set_.get(), news.data(), static_cast<int>(news.size()), 0);
   for (int i = 0; i < found && health_ == status::ok; ++i) {
     const epoll_event& of = news[static_cast<std::size_t>(i)];
-    connection& with = *connections_[static_cast<std::size_t>(of.data.u64 >> 1)];
-    const which socket = (of.data.u64 & 1) == 0 ? control : bulk;
+    connection& with = *connections_[static_cast<std::size_t>(of.data.u64 >> 2)];
+    const auto socket = static_cast<which>(of.data.u64 & 3);
+    if (socket == presence) {
+      if (with.presence) read_presence(with);
+      continue;
+    }
     if (with.is_lost || with.has_ended[socket]) continue;
     if ((of.events & EPOLLOUT) != 0) watch_room(with, socket, false);
     if ((of.events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) continue;
@@ -376,7 +386,7 @@ bool net_endpoint::read_control(connection& from) {
   } while (how == socket_state::blocked && from.control.landing_message() != nullptr);
   if (how != socket_state::ended && how != socket_state::failed) return how == socket_state::blocked;
   stop_reading(from, control);
-  if (!from.has_said_goodbye) suspects_.push_back({from.who, from.is_cut});
+  if (!from.has_said_goodbye) check_presence(from);
   return false;
 }
 
@@ -392,12 +402,13 @@ void net_endpoint::read_bulk(connection& from) {
 void net_endpoint::stop_reading(connection& from, which socket) {
   const int number = socket == control ? from.control.socket() : from.bulk.socket();
   from.has_ended[socket] = true;
-  if (socket == bulk) from.bulk_ended_at = clock::now();
+  from.ended_at[socket] = clock::now();
   confirm(number);
   (void)epoll_ctl(set_.get(), EPOLL_CTL_DEL, number, nullptr);
 }
 
 void net_endpoint::close_sockets(connection& of) {
+  end_presence_check(of);
   for (const int socket : {of.control.socket(), of.bulk.socket()}) {
     if (socket < 0) continue;
     // Another process may hold the socket. Then a close would neither end the connection nor remove the socket from the

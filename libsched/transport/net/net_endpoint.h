@@ -12,8 +12,9 @@
 // A sleeping rank is woken by a thread that watches the sockets (net_watcher.h). A rank is lost if its connection ends
 // without a `goodbye`. Each rank that detects a loss informs its peers, and then ignores all bytes of the lost rank.
 //
-// A rank that is lost because its kernel is silent may live behind a cut of the network. As soon as the cut heals, this
-// rank is informed, too, so that it does not regard the informing rank as a process that has ended.
+// A lost rank is silent if its process may live: its kernel does not answer, or only the connection has ended. As soon
+// as a cut of the network heals, this rank is informed, too, so that it does not regard the informing rank as a process
+// that has ended.
 #pragma once
 
 #include <array>
@@ -31,6 +32,7 @@
 #include "libsched/transport/net/control_stream.h"
 #include "libsched/transport/net/descriptor.h"
 #include "libsched/transport/net/fork_guard.h"
+#include "libsched/transport/net/net_address.h"
 #include "libsched/transport/net/net_links.h"
 #include "libsched/transport/net/net_watcher.h"
 
@@ -40,6 +42,9 @@ namespace lsched {
 struct net_sockets {
   stream_socket control;
   stream_socket bulk;
+  /// The process of the peer listens at this address while its endpoint is open. If the family is 0, the address is
+  /// unknown, and the end of the control socket counts as the end of the process.
+  net_address listens_at{};
 };
 
 struct net_options {
@@ -50,10 +55,11 @@ struct net_options {
 
 class net_endpoint final : public endpoint, public endpoint_liveness, private board_carrier, private bulk_receiver {
  public:
-  /// Opens an endpoint. `sockets`: by rank; this rank's own entry is empty. Returns NO_MEMORY if the process has no
-  /// descriptors left.
+  /// Opens an endpoint. `sockets`: by rank; this rank's own entry is empty. `listening`: the listening sockets of this
+  /// rank, which close() closes. Returns NO_MEMORY if the process has no descriptors left.
   static result<std::unique_ptr<net_endpoint>> open(const lsched::world& place, std::vector<net_sockets> sockets,
-                                                    const net_options& options = {});
+                                                    const net_options& options = {},
+                                                    std::vector<descriptor> listening = {});
   ~net_endpoint() override;
 
   result<std::unique_ptr<board>> open_board(std::size_t most) override;
@@ -97,26 +103,33 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   /// The connection to a peer.
   struct connection {
     connection(rank peer, net_sockets sockets, std::size_t most_bytes)
-        : who(peer), control(std::move(sockets.control), most_bytes), bulk(std::move(sockets.bulk)) {}
+        : who(peer),
+          control(std::move(sockets.control), most_bytes),
+          bulk(std::move(sockets.bulk)),
+          listens_at(sockets.listens_at) {}
     rank who;
     control_stream control;
     bulk_stream bulk;
-    std::vector<link_id> news{};              ///< links whose values the peer does not know yet
-    bool is_unwritten = false;                ///< the connection is in unwritten_
+    const net_address listens_at;
+    descriptor presence{};        ///< connects to the listening socket of a peer whose control socket has ended
+    std::vector<link_id> news{};  ///< links whose values the peer does not know yet
+    bool is_unwritten = false;    ///< the connection is in unwritten_
     bool waits_for_room[2] = {false, false};  ///< the kernel reports when the control or bulk socket takes more bytes
     bool has_said_goodbye = false;
     bool is_lost = false;
     bool is_cut = false;                 ///< a call of the kernel has failed because the peer does not answer
-    bool is_silent = false;              ///< lost, but the process may live behind a cut of the network
+    bool is_silent = false;              ///< lost, but the process may live
     bool has_ended[2] = {false, false};  ///< no more bytes will arrive on the control or bulk socket
-    std::chrono::steady_clock::time_point bulk_ended_at{};
+    std::chrono::steady_clock::time_point ended_at[2]{};
     std::optional<std::chrono::steady_clock::time_point> silent_at{};  ///< when the peer's kernel was last found silent
     std::chrono::milliseconds silence{};                               ///< length of the silence at that time
   };
-  enum which : std::uint32_t { control = 0, bulk = 1 };
+  enum which : std::uint32_t { control, bulk, presence };
+  /// The name of a socket in the set of sockets.
+  static std::uint64_t name_of(rank peer, which socket) { return static_cast<std::uint64_t>(peer) << 2 | socket; }
 
   net_endpoint(const lsched::world& place, const net_options& options);
-  result<bool> begin(std::vector<net_sockets> sockets);
+  result<bool> begin(std::vector<net_sockets> sockets, std::vector<descriptor> listening);
 
   // board_carrier
   void begin_with(rank) override {}
@@ -154,6 +167,10 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
   void note_broken(connection& to);
   bool is_own_fault();
   void stop_reading(connection& from, which socket);
+  void check_presence(connection& of);
+  void read_presence(connection& of);
+  void note_presence(connection& of, int error);
+  void end_presence_check(connection& of);
   void close_sockets(connection& of);
   void verify_suspects();
   bool note_silence(std::chrono::steady_clock::time_point now);
@@ -197,6 +214,7 @@ class net_endpoint final : public endpoint, public endpoint_liveness, private bo
 
   descriptor set_;                                        ///< an epoll set with all sockets
   fork_guard guard_;                                      ///< of all sockets
+  std::vector<descriptor> listening_;                     ///< show the other ranks that this process exists
   std::vector<std::unique_ptr<connection>> connections_;  ///< by rank; null for this rank
   std::vector<connection*> unwritten_;  ///< connections with bytes or values that were not written yet
   std::size_t blocked_ = 0;             ///< number of sockets that take no more bytes now

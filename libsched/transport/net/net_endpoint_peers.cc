@@ -76,6 +76,42 @@ void net_endpoint::note_broken(connection& to) {
   to.is_cut = to.is_cut || is_error_of_cut() || silence_of(to.control.socket()).length > lost_after_;
 }
 
+// The end of a connection does not prove that the process of the peer has ended. For example, a firewall that forgets a
+// connection resets it, and both processes live. A process that has ended does not listen any more. So this rank
+// connects to the listening socket of the peer. The kernel of the peer may accept this connection while the process is
+// ending, and then resets the connection when it closes the listening socket.
+void net_endpoint::check_presence(connection& of) {
+  if (of.is_cut || of.listens_at.family == 0) return suspects_.push_back({of.who, of.is_cut});
+  of.presence = new_socket(of.listens_at);
+  epoll_event what{.events = EPOLLIN | EPOLLRDHUP, .data = {.u64 = name_of(of.who, presence)}};
+  const int number = of.presence.get();
+  if (number < 0 || !begin_connection(number, of.listens_at)) return note_presence(of, errno);
+  if (epoll_ctl(set_.get(), EPOLL_CTL_ADD, number, &what) != 0) return note_presence(of, errno);
+  guard_.add(number);
+}
+
+void net_endpoint::read_presence(connection& of) {
+  int error = 0;
+  socklen_t bytes = sizeof error;
+  (void)getsockopt(of.presence.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+  note_presence(of, error == 0 ? ECONNRESET : error);
+}
+
+/// Takes the reason why the connection of check_presence() has ended. Other errors than those of a closed listening
+/// socket are no proof that the process has ended.
+void net_endpoint::note_presence(connection& of, int error) {
+  end_presence_check(of);
+  const bool has_ended = error == ECONNREFUSED || error == ECONNRESET;
+  suspects_.push_back({of.who, !has_ended});
+}
+
+void net_endpoint::end_presence_check(connection& of) {
+  if (!of.presence) return;
+  (void)epoll_ctl(set_.get(), EPOLL_CTL_DEL, of.presence.get(), nullptr);
+  guard_.remove(of.presence.get());
+  of.presence.reset();
+}
+
 // Records losses in the order in which they were found: a rank that ends because of a loss has reported the loss before
 // its own connection ended. Bytes of a reported rank may have arrived before the loss, `goodbye` included, so they are
 // read first.
@@ -139,6 +175,7 @@ void net_endpoint::lose(rank who, bool is_silent) {
   connection& with = *connections_[static_cast<std::size_t>(who)];
   if (std::exchange(with.is_lost, true)) return;
   with.is_silent = is_silent;
+  end_presence_check(with);
   const rank number = lost_.load();
   losses_[static_cast<std::size_t>(number)].store(who);
   lost_.store(number + 1);
@@ -207,9 +244,11 @@ void net_endpoint::inspect_connections(clock::time_point now) {
   if (now < next_inspection_) return;
   for (const auto& with : connections_) {
     if (with != nullptr && with->is_silent) (void)with->control.write();
-    if (with == nullptr || with->is_lost || with->has_ended[control]) continue;
-    if (with->has_ended[bulk] && !with->has_said_goodbye && now - with->bulk_ended_at > lost_after_)
-      suspects_.push_back({with->who, true});
+    if (with == nullptr || with->is_lost) continue;
+    const bool is_control_due = with->presence && now - with->ended_at[control] > lost_after_;
+    const bool is_bulk_due = !with->has_ended[control] && !with->has_said_goodbye && with->has_ended[bulk] &&
+                             now - with->ended_at[bulk] > lost_after_;
+    if (is_control_due || is_bulk_due) suspects_.push_back({with->who, true});
   }
   const bool is_any_unanswered = note_silence(now);
   for (const auto& with : connections_)

@@ -23,12 +23,6 @@ constexpr std::uint32_t k_sockets = 2;       // control and bulk
 constexpr std::size_t k_most_attempts = 64;  // that one rank makes at a time
 constexpr int k_most_ahead = 32 << 10;  // bytes of the control socket that the kernel takes before it can send them
 
-descriptor new_socket(const net_address& for_family) {
-  return make_descriptor([&] {
-    return ::socket(for_family.family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  });
-}
-
 /// Returns whether the last call of the system has failed because the process, or the system, has no descriptor left.
 bool lacks_descriptors() { return errno == EMFILE || errno == ENFILE; }
 
@@ -115,11 +109,7 @@ class attempt {
     began_ = now;
     connecting_ = new_socket(address());
     has_no_descriptor_ = !connecting_ && lacks_descriptors();
-    socklen_t length = 0;
-    const sockaddr_storage where = address().to_system(&length);
-    if (!connecting_ ||
-        (::connect(connecting_.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0 && errno != EINPROGRESS))
-      give_up(strerror(errno));
+    if (!connecting_ || !begin_connection(connecting_.get(), address())) give_up(strerror(errno));
   }
 
   bool is_connected() {
@@ -181,7 +171,12 @@ class connector {
  public:
   connector(const world& place, const net_listener& listener, const net_job& job,
             const std::vector<std::vector<net_address>>& addresses, const net_limits& limits)
-      : place_(place), listener_(listener), job_(job), limits_(limits), made_(static_cast<std::size_t>(place.size)) {
+      : place_(place),
+        listener_(listener),
+        job_(job),
+        addresses_(addresses),
+        limits_(limits),
+        made_(static_cast<std::size_t>(place.size)) {
     for (rank peer = 0; peer < place.self; ++peer) {
       std::vector<net_address> theirs = addresses[static_cast<std::size_t>(peer)];
       sort_by_nearness(theirs, listener.addresses());
@@ -195,7 +190,7 @@ class connector {
     const auto deadline = clock::now() + limits_.wire_up;
     for (;;) {
       advance();
-      if (is_complete()) return std::move(made_);
+      if (is_complete()) return take();
       if (is_out_of_descriptors_) return no_descriptors(place_.size);
       if (clock::now() >= deadline) return missing();
       wait();
@@ -263,6 +258,25 @@ class connector {
     return true;
   }
 
+  std::vector<net_sockets> take() {
+    for (std::size_t peer = 0; peer < made_.size(); ++peer)
+      if (made_[peer].control) made_[peer].listens_at = listening_address(made_[peer].control, addresses_[peer]);
+    return std::move(made_);
+  }
+
+  /// Returns the address of the peer that listens on the host at the other end of `connected`, or the nearest address.
+  net_address listening_address(const stream_socket& connected, std::vector<net_address> theirs) const {
+    const net_address end = peer_end(connected.get());
+    const auto is_there = [&](const net_address& one) { return one.family == end.family && one.bytes == end.bytes; };
+    const auto found = std::ranges::find_if(theirs, is_there);
+    if (found == theirs.end()) {
+      sort_by_nearness(theirs, listener_.addresses());
+      return theirs.empty() ? net_address{} : theirs.front();
+    }
+    found->scope = end.scope;
+    return *found;
+  }
+
   failure missing() const {
     if (!attempts_.empty()) {
       const attempt& one = attempts_.front();
@@ -292,6 +306,7 @@ class connector {
   const world place_;
   const net_listener& listener_;
   const net_job& job_;
+  const std::vector<std::vector<net_address>>& addresses_;
   const net_limits& limits_;
   std::vector<net_sockets> made_;
   std::list<attempt> attempts_;

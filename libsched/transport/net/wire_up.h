@@ -4,6 +4,9 @@
 // rank connects to all lower ranks, and accepts the connections of all higher ranks. Each connection begins with a
 // handshake (handshake.h), which proves that the connection has reached the right rank of the right job. So if an
 // address also exists on another host, only an attempt fails, not the job.
+//
+// The endpoint keeps the listening sockets open, so that other ranks can find out whether the process still exists
+// (net_endpoint_peers.cc).
 #pragma once
 
 #include <chrono>
@@ -30,6 +33,8 @@ class net_listener {
   /// Returns the addresses of the sockets.
   const std::vector<net_address>& addresses() const { return addresses_; }
   const std::vector<descriptor>& sockets() const { return sockets_; }
+  /// Gives the sockets to the caller. The listener is not used afterwards.
+  std::vector<descriptor> take_sockets() { return std::move(sockets_); }
 
  private:
   std::vector<net_address> addresses_;

@@ -1,0 +1,191 @@
+// Tests of connections that end: the peer's process may have ended, or may live without the connection.
+#include <gtest/gtest.h>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "libsched/transport/net/net_endpoint.h"
+#include "libsched/transport/net/wire_up.h"
+#include "tests/libsched/transport/net/net_sockets.h"
+
+namespace lsched {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto k_most_waiting = 60s;
+constexpr auto k_lost_after = 100ms;
+
+/// A rank without an engine. A rank that does not live has only sockets.
+struct member {
+  std::vector<net_sockets> sockets;
+  std::vector<descriptor> listening;
+  std::unique_ptr<net_endpoint> end;
+  std::unique_ptr<board> home, fresh;
+  std::vector<std::array<descriptor, 2>> connections;  ///< a second descriptor of each connection, by peer
+  status how = status::pending;                        ///< result of the roll call
+};
+
+/// The ranks of a world in one process. Each rank listens, as in a job.
+class listening_world {
+ public:
+  listening_world(rank ranks, std::set<rank> living)
+      : living_(std::move(living)), members_(static_cast<std::size_t>(ranks)) {
+    net_job job;
+    EXPECT_TRUE(draw_secret(job.secret));
+    std::vector<std::vector<net_address>> addresses;
+    std::vector<net_listener> listeners;
+    for (rank r = 0; r < ranks; ++r) {
+      listeners.push_back(std::move(*net_listener::open({.names = {"lo"}, .family = 4})));
+      addresses.push_back(listeners.back().addresses());
+    }
+    std::vector<std::thread> threads;
+    for (rank r = 0; r < ranks; ++r)
+      threads.emplace_back([&, r] {
+        net_listener& own = listeners[static_cast<std::size_t>(r)];
+        (*this)[r].sockets = std::move(*wire_up({r, ranks}, own, job, addresses));
+        (*this)[r].listening = own.take_sockets();
+      });
+    for (std::thread& one : threads) one.join();
+    for (const rank r : living_) begin(r, ranks);
+  }
+
+  member& operator[](rank r) { return members_[static_cast<std::size_t>(r)]; }
+
+  /// Resets both connections of two living ranks. A firewall that has forgotten the connections does the same.
+  void reset(rank one, rank other) {
+    for (const descriptor& end : (*this)[one].connections[static_cast<std::size_t>(other)]) {
+      const sockaddr none{.sa_family = AF_UNSPEC, .sa_data = {}};
+      EXPECT_EQ(connect(end.get(), &none, sizeof none), 0);
+    }
+  }
+
+  void poll() {
+    std::array<completion, 4> news;
+    for (const rank r : living_) (void)(*this)[r].end->poll(news);
+  }
+
+  /// Waits until each living rank has recorded a loss.
+  bool await_losses() {
+    return poll_until([](member& of) { return of.end->find_dead_peer() != k_no_rank; });
+  }
+
+  /// Starts a roll call of the living ranks, and waits until each has a result.
+  bool regroup() {
+    for (const rank r : living_) {
+      member& of = (*this)[r];
+      of.fresh = std::move(*of.end->open_board(of.home->homes().size()));
+      if (of.fresh->regroup(*of.home) != status::ok) return false;
+    }
+    return poll_until([](member& of) {
+      rank missing = k_no_rank;
+      (void)of.end->find_dead_peer();
+      if (of.how == status::pending) of.how = of.fresh->meet(&missing);
+      return of.how != status::pending;
+    });
+  }
+
+  /// Returns the ranks that have continued after the roll call.
+  std::set<rank> continued() const {
+    std::set<rank> all;
+    for (std::size_t r = 0; r < members_.size(); ++r)
+      if (members_[r].how == status::ok) all.insert(static_cast<rank>(r));
+    return all;
+  }
+
+ private:
+  void begin(rank self, rank ranks) {
+    member& of = (*this)[self];
+    for (const net_sockets& each : of.sockets) {
+      auto& ends = of.connections.emplace_back();
+      if (each.control) ends = {descriptor(dup(each.control.get())), descriptor(dup(each.bulk.get()))};
+    }
+    of.end = std::move(*net_endpoint::open({self, ranks}, std::move(of.sockets), {.lost_after = k_lost_after},
+                                           std::move(of.listening)));
+    of.home = of.end->open_home_board();
+  }
+
+  template <class Condition>
+  bool poll_until(Condition holds) {
+    const auto limit = std::chrono::steady_clock::now() + k_most_waiting;
+    while (std::chrono::steady_clock::now() < limit) {
+      poll();
+      const auto count = std::ranges::count_if(living_, [&](rank r) { return holds((*this)[r]); });
+      if (count == static_cast<std::ptrdiff_t>(living_.size())) return true;
+    }
+    return false;
+  }
+
+  const std::set<rank> living_;
+  std::vector<member> members_;
+};
+
+std::set<rank> set_of_ranks(rank count) {
+  std::set<rank> all;
+  for (rank r = 0; r < count; ++r) all.insert(r);
+  return all;
+}
+
+// Both processes live, so each of them must regard the other as a rank that may live. Otherwise both would continue.
+TEST(net_presence, no_two_worlds_continue_after_a_connection_between_living_ranks_was_reset) {
+  for (const rank ranks : {2, 3, 5, 6, 7, 4}) {
+    for (const auto& [one, other] : {std::pair<rank, rank>{0, 1}, {ranks - 1, ranks - 2}, {0, ranks - 1}}) {
+      listening_world world(ranks, set_of_ranks(ranks));
+      world.reset(one, other);
+      ASSERT_TRUE(world.await_losses()) << ranks;
+      EXPECT_TRUE(world[one].end->is_lost(other));
+      EXPECT_TRUE(world[other].end->is_lost(one));
+      ASSERT_TRUE(world.regroup()) << ranks;
+      const std::set<rank> continued = world.continued();
+      EXPECT_LE(continued.contains(one) + continued.contains(other), 1) << ranks;
+      for (const rank r : continued) EXPECT_EQ(world[r].fresh->homes().size(), continued.size()) << ranks;
+      if (ranks == 2) {
+        EXPECT_EQ(continued, std::set<rank>{0});
+      } else if (ranks >= 5) {
+        EXPECT_GT(2 * continued.size(), static_cast<std::size_t>(ranks));
+      }
+    }
+  }
+}
+
+// A smaller number of ranks, without rank 0, continues only if the other processes have ended.
+TEST(net_presence, ranks_go_on_if_the_other_processes_have_ended) {
+  for (const auto& [ranks, living] : {std::pair<rank, std::set<rank>>{2, {1}}, {3, {2}}, {5, {1, 3}}, {7, {6}}}) {
+    listening_world world(ranks, living);
+    for (rank r = 0; r < ranks; ++r)
+      if (!living.contains(r)) {
+        world[r].listening.clear();
+        world[r].sockets.clear();
+      }
+    ASSERT_TRUE(world.await_losses()) << ranks;
+    ASSERT_TRUE(world.regroup()) << ranks;
+    EXPECT_EQ(world.continued(), living) << ranks;
+  }
+}
+
+// The kernel closes the descriptors of a process one after the other. While the listening sockets are still open, they
+// accept connections.
+TEST(net_presence, a_process_has_ended_although_its_listening_socket_was_closed_last) {
+  for (const rank ranks : {2, 3, 5}) {
+    listening_world world(ranks, {ranks - 1});
+    for (rank r = 0; r < ranks - 1; ++r) world[r].sockets.clear();
+    for (int polls = 0; polls < 100; ++polls) world.poll();
+    EXPECT_EQ(world[ranks - 1].end->lost_after(0), k_no_rank);
+    for (rank r = 0; r < ranks - 1; ++r) world[r].listening.clear();
+    ASSERT_TRUE(world.await_losses()) << ranks;
+    ASSERT_TRUE(world.regroup()) << ranks;
+    EXPECT_EQ(world.continued(), std::set<rank>{ranks - 1}) << ranks;
+  }
+}
+
+}  // namespace
+}  // namespace lsched
