@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 #include <utility>
 
 #include "libsched/transport/net/net_endpoint.h"
@@ -45,6 +46,12 @@ kernel_silence silence_of(int socket) {
   const bool is_repeated = of.tcpi_unacked != 0 && of.tcpi_retransmits != 0;
   return {std::chrono::milliseconds(std::min(of.tcpi_last_ack_recv, of.tcpi_last_data_recv)),
           is_repeated || of.tcpi_probes != 0, is_repeated || of.tcpi_probes >= k_certain_probes};
+}
+
+/// Returns the silence that is more certain, or longer.
+kernel_silence worse(const kernel_silence& one, const kernel_silence& other) {
+  const auto order = [](const kernel_silence& of) { return std::tuple(of.is_certain, of.is_unanswered, of.length); };
+  return order(one) < order(other) ? other : one;
 }
 
 }  // namespace
@@ -142,12 +149,14 @@ void net_endpoint::verify_suspects() {
   report_losses(first);
 }
 
-/// Reads the kernel's state of all connections. Returns whether an answer is missing.
+/// Reads the kernel's state of all connections. Returns whether an answer is missing. A peer is silent even if only one
+/// of its two connections is silent, because a network may drop the segments of a single connection.
 bool net_endpoint::note_silence(clock::time_point now) {
   bool is_any_unanswered = false;
   for (const auto& with : connections_) {
     if (with == nullptr || with->is_lost || with->has_ended[control]) continue;
-    const kernel_silence silence = silence_of(with->control.socket());
+    kernel_silence silence = silence_of(with->control.socket());
+    if (!with->has_ended[bulk]) silence = worse(silence, silence_of(with->bulk.socket()));
     is_any_unanswered = is_any_unanswered || silence.is_unanswered;
     if (!silence.is_unanswered || silence.length <= k_shortest_silence) continue;
     with->silent_at = now;

@@ -1,6 +1,7 @@
 // Tests of connections that end: the peer's process may have ended, or may live without the connection.
 #include <gtest/gtest.h>
 
+#include <linux/filter.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -185,6 +186,18 @@ TEST(net_presence, a_process_has_ended_although_its_listening_socket_was_closed_
     ASSERT_TRUE(world.regroup()) << ranks;
     EXPECT_EQ(world.continued(), std::set<rank>{ranks - 1}) << ranks;
   }
+}
+
+// A network may drop the segments of one connection, and pass those of the other.
+TEST(net_presence, a_peer_is_lost_if_only_its_bulk_connection_is_silent) {
+  listening_world world(2, {0, 1});
+  sock_filter drop_all{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0};
+  const sock_fprog program{.len = 1, .filter = &drop_all};
+  const auto& [control, bulk] = world[1].connections[0];
+  ASSERT_EQ(setsockopt(bulk.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
+  ASSERT_TRUE(world.await_losses());
+  ASSERT_TRUE(world.regroup());
+  EXPECT_EQ(world.continued(), std::set<rank>{0});
 }
 
 }  // namespace
