@@ -8,7 +8,7 @@
 
 namespace lsched {
 
-/// Position of a process, or of a thread that acts as a process, in its world: 0 … size-1.
+/// Index of a process in its world: 0 … size-1. A thread can act as a process.
 using rank = std::int32_t;
 
 /// Index of an op inside its schedule.

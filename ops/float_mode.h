@@ -1,12 +1,13 @@
 // The floating-point mode of a thread, and the mode in which this library computes.
 //
 // A mode determines how results are rounded, whether subnormals become zero, and which exceptions trap. The application
-// can change the mode of its threads at any time, by fesetround, or by a call of a library that flushes subnormals to
-// zero. A new thread inherits the mode of its creator. Equal operands give equal bits on all ranks only if the modes
-// are equal. So the library computes in the default mode: round to nearest even, keep subnormals, trap nothing.
+// can change the mode of its threads at any time. For example, it can call fesetround, or a library that flushes
+// subnormals to zero. A new thread inherits the mode of its creator. Equal operands give equal bits on all ranks only
+// if the modes are equal. So the library computes in the default mode: round to nearest even, keep subnormals, trap
+// nothing.
 //
-// The default mode is set once for each step of the engine, for each piece of work of a helper thread, for each merge
-// of contributions, and for each C call outside the data path.
+// The library sets the default mode in four cases: in each step of the engine, for each piece of work of a helper
+// thread, for each merge of contributions, and in each C call outside the data path.
 #pragma once
 
 #include <cstdint>

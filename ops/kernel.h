@@ -1,4 +1,5 @@
-// The kernel table, with a row for each kernel that a compute op can request, and the host's functions for kernels.
+// The kernel table has a row for each kernel that a compute op can request. This file also declares the host's
+// functions for kernels.
 //
 // All other code reads the properties of a kernel from the kernel's row. A new kernel needs an enumerator, a row, and a
 // kernel_fn that find() returns.
@@ -10,12 +11,13 @@
 // subnormals kept), equal input bits give equal output bits, at every SIMD level and on every rank. These rules define
 // every result, also where IEEE 754 permits several results:
 //
-//   - Integer sum and prod wrap around. land, lor and lxor treat every value except 0 as true, and return 0 or 1.
+//   - Integer `sum` and `prod` wrap around. `land`, `lor` and `lxor` treat every value except 0 as true, and return 0
+//     or 1.
 //   - f16 and bf16 are converted to f32, combined, and rounded once to nearest even. An overflow gives infinity.
 //   - A floating-point result that is NaN is always the positive quiet NaN without payload (f32: 0x7FC00000), also if
 //     the operands contain other NaNs.
-//   - min and max are the operations minimum and maximum of IEEE 754-2019: the result is NaN if an operand is NaN, and
-//     -0 < +0.
+//   - `min` and `max` are the operations minimum and maximum of IEEE 754-2019: the result is NaN if an operand is NaN,
+//     and -0 < +0.
 #pragma once
 
 #include <array>
@@ -49,7 +51,7 @@ enum class kernel : std::uint8_t {
   measure,    ///< the lengths of the lists in operand a, in items
   lay_out,    ///< prepares operand c for lists with the lengths in operand a; the items have no values yet
   split,      ///< calls a function of the instance (functions.h): splits operand a; the elements of c are the parts
-  fold,       ///< calls a function of the instance: combines the elements of operand a, the same part from every source
+  fold,       ///< calls a function of the instance: combines the elements of operand a (the same part from each source)
   join,       ///< calls a function of the instance: joins the elements of operand a, which are all parts of one whole
   derive      ///< calls a function of the instance: computes numbers from operand a
 };
@@ -192,8 +194,8 @@ inline constexpr operand_rule k_sums{operand_need::always, operand_type::sums};
 inline constexpr operand_rule k_by_sums{operand_need::always, operand_type::sums, true};
 inline constexpr operand_rule k_by_buffer{operand_need::optional, operand_type::elements, true};
 
-// These laws hold because integers wrap around, every computed NaN has the same bits, and min and max order zeros by
-// their sign.
+// These laws hold because integers wrap around, every computed NaN has the same bits, and `min` and `max` order zeros
+// by their sign.
 inline constexpr law_table k_no_law{};
 inline constexpr law_table k_arithmetic{k_numbers, k_numbers & ~k_floats};
 inline constexpr law_table k_parity{k_numbers, k_numbers};
@@ -338,7 +340,7 @@ constexpr bool is_function(kernel what) { return row_of(what).is(trait::function
 /// Number of dot products that dot_norms computes and adasum reads: a.b, a.a and b.b, as f64.
 inline constexpr std::uint64_t k_dot_sums = 3;
 
-/// Computes c[i] = a[i] (op) b[i]. `a` is the operand of the lower rank.
+/// Computes c[i] = a[i] (op) b[i]. `a` is the operand of the lower ranks.
 using reduce_fn = void (*)(const void* a, const void* b, void* c, std::size_t count);
 
 /// A reduction of the application, for kernel::user. The rules for operands at the top of this file apply. `count` is a
@@ -367,7 +369,7 @@ struct kernel_call {
 using kernel_fn = void (*)(const kernel_call& call);
 
 /// Returns the fastest implementation of kernel `what` for `type` that this CPU supports. Returns nullptr if `supports`
-/// returns false. Also returns nullptr for copy, measure and lay_out, and for kernels that are functions of the
+/// returns false. Also returns nullptr for `copy`, `measure` and `lay_out`, and for kernels that are functions of the
 /// instance. Thread-safe. Does not allocate. The engine calls find() once for each op when an instance is created, and
 /// then calls the returned pointer in every round.
 kernel_fn find(kernel what, dtype type);
@@ -376,9 +378,9 @@ kernel_fn find(kernel what, dtype type);
 /// reduction, and for `user`.
 reduce_fn find_reduce(kernel what, dtype type);
 
-/// Computes c[i] = a[i] / divisor. The exact quotient is rounded once, to nearest even in the element's type, also if
-/// the result is subnormal. The divisor must be at least 1. Division by 1 changes only NaNs. c must be identical with
-/// a, or disjoint from a. find_divide returns nullptr if the type is an item of a sparse list.
+/// Computes c[i] = a[i] / divisor. The exact quotient is rounded once, to nearest even in the element's type. This also
+/// holds for subnormal results. The divisor must be at least 1. Division by 1 changes only NaNs. c must be identical
+/// with a, or disjoint from a. find_divide() returns nullptr if the type is an item of a sparse list.
 using divide_fn = void (*)(const void* a, void* c, std::size_t count, std::uint64_t divisor);
 divide_fn find_divide(dtype type);
 

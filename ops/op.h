@@ -83,8 +83,9 @@ class region {
 /// | signal_recv |        |        |      |         | from | yes |  if `peer` is this rank: the application's call
 /// | capture     |        |        |      | target  |      |     |
 ///
-/// A compute writes region c (target). It reads a (the operand of lower ranks), b (of higher ranks) and s (sums), if
-/// its kernel needs them. The kernel's row in ops/kernel.h lists these operands and the parameters:
+/// A compute op writes region c (target). The op reads a (the operand of lower ranks), b (the operand of higher ranks)
+/// and s (sums), if its kernel needs these operands. The kernel's row in ops/kernel.h lists the operands and the
+/// parameters:
 ///
 ///   copy        c = a
 ///   reduction   c = a (op) b
@@ -105,8 +106,8 @@ struct op {
   std::uint8_t guard : 7 = 0;  ///< index of the op's guard (a condition on rounds, schedule.h) plus 1; 0: no guard
   rank peer = k_no_rank;
   std::uint32_t need = 0;  ///< number of dependencies that must complete before the op starts; 1: any, in-degree: all
-  /// Communication op: two ops of a schedule with the same peer, direction and kind (payload or signal) have different
-  /// tags. Compute whose kernel has parameters: index of the parameter values in schedule::parameters().
+  /// Communication op: distinguishes ops of the schedule with the same peer, direction and kind (payload or signal).
+  /// Compute op whose kernel has parameters: index of the parameter values in schedule::parameters().
   std::uint32_t tag = 0;
   std::uint64_t count = 0;  ///< elements
   region a{}, b{}, c{}, s{};

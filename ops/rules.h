@@ -13,7 +13,7 @@ namespace lsched {
 
 inline failure argument(std::string text) { return {status::argument, std::move(text)}; }
 
-/// A rule about arguments, and the error text for a caller who breaks it.
+/// A rule about arguments, and the error text for a caller who breaks the rule.
 struct rule {
   bool is_broken;
   std::string_view text;

@@ -1,4 +1,4 @@
-// Names of SIMD targets, for the lsched command, tests and benchmarks. Not part of libsched.so.
+// Names of SIMD targets, for the lsched command, tests and benchmarks. libsched.so does not contain these functions.
 #pragma once
 
 #include <cstddef>

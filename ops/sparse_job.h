@@ -1,5 +1,5 @@
-// Jobs for a device in a round of a sparse allreduce. The vectors of this allreduce are in device memory. The device
-// runs the first step and the last step. The host runs the steps in between, which process lists of items.
+// Jobs for a device in a round of a sparse allreduce whose vectors are in device memory. The device runs the first step
+// and the last step. The host runs the steps in between, which process lists of items.
 //
 // The application owns the vectors `gradient` and `update`. The schedule owns the vector `residual`, the part of the
 // gradients that has not been sent yet. All three vectors are in device memory. Lists of items are in staging memory
@@ -14,8 +14,8 @@
 
 namespace lsched {
 
-/// The first step, which computes the same as `top_k` without a hint. It adds scale * gradient to the residual. Then it
-/// writes the k elements with the largest magnitudes as items, ascending by index. Zeros are never written.
+/// The first step. It computes the same as `top_k` (sparse.h) without a hint. It adds scale * gradient to the residual.
+/// Then it writes the k elements with the largest magnitudes as items, ascending by index. Zeros are never written.
 struct sparse_selection {
   dtype type = dtype::f32;  ///< type of gradient and items
   void* residual = nullptr;
@@ -28,7 +28,7 @@ struct sparse_selection {
   std::uint64_t* found = nullptr;  ///< result: number of items written; in staging memory
 };
 
-/// The last step, in this order:
+/// The last step. It does the following work, in this order:
 ///
 ///   drop    residual[i] = 0 if its magnitude is at least `least_dropped`; skipped if `least_dropped` is 0
 ///   clear   update[i] = 0 for every i if `clears_all`, else for the indices of the list `cleared`

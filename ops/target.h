@@ -1,6 +1,6 @@
 // The SIMD targets of this build. Highway compiles some source files once for each target. All these files must use the
-// same list of targets, so each must include this header before Highway's headers. Internal to ops/. Other code uses
-// the names of targets (ops/simd_targets.h).
+// same list of targets, so each must include this header before Highway's headers. Only these files and
+// ops/simd_targets.cc include this header. Other code uses the names of targets (ops/simd_targets.h).
 #pragma once
 
 // SSSE3 is left out because nearly every machine with SSSE3 has SSE4, too. SVE and RVV are left out because adasum.cc

@@ -1,5 +1,5 @@
-// The kernels of adasum.h, as templates for all formats. Highway includes this file once for each SIMD target. The end
-// of the file selects a target and computes the coefficients.
+// The kernels of adasum.h, as templates for all formats. Highway includes this file once for each SIMD target. The code
+// at the end of the file selects a target and computes the coefficients.
 //
 // Every target must give the same bits. So the number of lanes (partial sums of a dot product) is fixed (adasum.h) and
 // does not depend on the width of SIMD vectors. Targets with narrow vectors use several vectors for the lanes, or
@@ -199,7 +199,7 @@ HWY_INLINE void fetch_ahead(const Element* from, std::size_t first, std::size_t 
   if constexpr (sizeof(Element) < sizeof(double)) hwy::Prefetch(from + (first + ahead < count ? first + ahead : first));
 }
 
-/// Range of the coefficients for which arithmetic in f32 is sufficient. `greatest` times the largest element, divided
+/// Range of the coefficients for which arithmetic in f32 is sufficient. The largest element times `greatest`, divided
 /// by `shift_factor`, is at most half of the largest f32. If a coefficient is at least `smallest`, its products keep
 /// all bits that can change the rounded result.
 template <class Format>
@@ -256,8 +256,9 @@ void scaled_add(double x, const void* a, double y, const void* b, void* c, std::
   sweep<double>(count, scaled_add_of<double, Format>{x, lower, y, upper, result, count});
 }
 
-/// Writes zeros if a or b is null. The result is never null, because one message can carry the sums of several vectors,
-/// of which only some are null. Later, the kernel adasum checks whether its own operands a and b are null.
+/// Writes zeros if a or b is null. The result is never null, because one message can contain the sums of several
+/// vectors. Some of these vectors can be null, and others not. Later, the kernel `adasum` checks whether its own
+/// operands a and b are null.
 template <class Format>
 void call_dot_norms(const kernel_call& call) {
   const bool is_null = call.a == nullptr || call.b == nullptr;

@@ -3,8 +3,8 @@
 //
 //     AS(a, b) = (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b
 //
-// AS(a, b) is the sum if a and b are orthogonal, and the mean if a and b are parallel: Maleki et al., "Scaling
-// Distributed Training with Adaptive Summation", MLSys 2021 (arXiv:2006.02924), Algorithm 1. AS is symmetric,
+// AS(a, b) is the sum if a and b are orthogonal, and the mean if a and b are parallel. (Maleki et al., "Scaling
+// Distributed Training with Adaptive Summation", MLSys 2021, arXiv:2006.02924, Algorithm 1.) AS is symmetric,
 // homogeneous of degree one, and not associative. This code differs from the paper in two points:
 //
 //   - A vector whose squared norm is below sqrt(DBL_MIN), about 1.5e-154, has the coefficient 1. So AS(g, 0) = g,
@@ -13,31 +13,31 @@
 //   - If a dot product is not finite, both coefficients and the whole result are NaN. So ranks with equal dot
 //     products get NaN for the same pairs of vectors.
 //
-// Kernels exist for f16, bf16, f32 and f64. The find functions return nullptr for integer types. The guarantees of
-// ops/kernel.h hold. In addition, a and b may overlap, and the order of every summation depends only on the number of
-// elements.
+// Kernels exist for f16, bf16, f32 and f64. find_dot_norms(), find_scaled_add() and find_adaptive() return nullptr for
+// integer types. The guarantees of ops/kernel.h hold. In addition, a and b may overlap, and the order of every
+// summation depends only on the number of elements.
 //
 // A dot product ("dot") is summed in the following order. A vector is cut into blocks of k_dot_block elements, and the
 // last block is padded with zeros. In a block, 16 partial sums (lanes) are formed: the product of element e is added to
 // lane e modulo 16. Then the 16 lanes are added as a balanced tree. k_dot_group consecutive blocks form a group. The
 // results of the blocks of a group are added from first to last, beginning with 0. Finally the results of the groups
 // are added, also from first to last, beginning with 0. So a device can compute the groups in parallel, and only the
-// short last sum is sequential. If a vector is split into halves, the sum of the dots of the halves can differ in its
-// last bits from the dot of the whole vector.
+// short last sum is sequential. If a vector is split into halves, the dots of the halves can be added. This sum can
+// differ in its last bits from the dot of the whole vector.
 //
 // For f32, f64 and bf16, products and sums are computed in f64. In f64, products of two f32 or bf16 numbers are exact.
 // For f16, products are computed in f32, where they are exact. A block has 32 lanes of f32, and 32 products are added
 // to each lane. Lanes i and i + 16 are then added in f32, and the 16 results in f64 as above.
 //
-// With M = sum |a[i] b[i]|, u = 2^-53 and n = (number of blocks in the first group) + (number of groups), the error of
-// a dot is at most
+// A dot can overflow f64 only if the elements are f64. The following bounds hold for all dots that do not overflow. Let
+// M = sum |a[i] b[i]|, u = 2^-53 and n = (number of blocks in the first group) + (number of groups). The error of a dot
+// is at most
 //
 //     f32, bf16   (68 + n) u M
 //     f64         (69 + n) u M + 2^-1074 for each product that underflows
 //     f16         (2^-19 + (5 + n) u) M
 //
-// unless the dot overflows f64, which is possible only for f64 elements. The bound for f16 is rounded up: it exceeds
-// the exact result of the derivation by a factor below 1 + 2^-18.
+// The bound for f16 is rounded up: it exceeds the exact result of the derivation by a factor below 1 + 2^-18.
 #pragma once
 
 #include "ops/base.h"
@@ -70,8 +70,8 @@ adasum_coefficients adasum_coefficients_of(const double sums[3]);
 /// bf16. For f32 and f64, both products and their sum are rounded to f64, and then the sum is rounded to the element's
 /// type. If a coefficient is not moderate, f16 and bf16 are computed in the same way. In this case, the error of a
 /// subnormal bf16 result can exceed the error of correct rounding by 2^-16 units in the last place. If both
-/// coefficients are moderate, f16 and bf16 round the coefficients, the products and the sum to f32, and the error of
-/// c[i] is at most
+/// coefficients are moderate, f16 and bf16 round the coefficients, the products and the sum to f32. The error of c[i]
+/// is then at most
 ///
 ///     2^-22 (|x a[i]| + |y b[i]|) + 0.52 units in the last place of c[i].
 ///
@@ -79,11 +79,11 @@ adasum_coefficients adasum_coefficients_of(const double sums[3]);
 using scaled_add_fn = void (*)(double x, const void* a, double y, const void* b, void* c, std::size_t count);
 scaled_add_fn find_scaled_add(dtype type);
 
-/// Returns the function of kernel `what`, which must be dot_norms or adasum. find() (ops/kernel.h) calls this function.
-/// Returns nullptr if `type` is not a floating type.
+/// Returns the function of kernel `what`. `what` must be kernel::dot_norms or kernel::adasum. find() (ops/kernel.h)
+/// calls this function. Returns nullptr if `type` is not a floating type.
 kernel_fn find_adaptive(kernel what, dtype type);
 
-/// The kernels of one floating dtype. Internal to ops/adasum.
+/// The kernels of one floating dtype. This structure is internal to ops/adasum.
 struct adaptive_kernels {
   dot_norms_fn dot_norms = nullptr;
   scaled_add_fn scaled_add = nullptr;

@@ -1,4 +1,4 @@
-// Detection of tensors with elements that are not finite (NaN or infinite), in the result of an adaptive sum.
+// Finds tensors with elements that are not finite (NaN or infinite) in the result of an adaptive sum.
 #pragma once
 
 #include <cstddef>

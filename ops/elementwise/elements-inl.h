@@ -1,6 +1,6 @@
 // Formats (conversions between elements in memory and SIMD lanes), loops over elements (sweep), and division by a whole
-// number. This file is compiled once for each SIMD target. Include this file only from files of ops that Highway
-// re-includes for each target.
+// number. This file is compiled once for each SIMD target. Include this file only from files that Highway re-includes
+// for each target.
 //
 // A format defines an `element` (the type in memory), a `lane` (the type of arithmetic), and the functions load() and
 // store() for any vector of lanes. For f16 and bf16, load() is exact, and store() rounds to nearest even. These
@@ -125,8 +125,8 @@ struct portable_half {
   using element = std::uint16_t;
   using lane = float;
 
-  /// Shifts the 10 bits of the fraction to the top of the 23 bits of the f32 fraction, and adds 112, the difference of
-  /// the biases, to the exponent. For infinity and NaN, 112 is added twice. A subnormal is first converted to 2^-14 *
+  /// Shifts the 10 bits of the fraction to the top of the 23 bits of the f32 fraction. Adds the difference of the
+  /// biases, 112, to the exponent. For infinity and NaN, 112 is added twice. A subnormal is first converted to 2^-14 *
   /// (1 + fraction). The exact subtraction of 2^-14 then gives its value.
   template <class D>
   static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
@@ -304,9 +304,9 @@ inline constexpr int k_fraction_bits = std::is_same_v<Format, half>             
 
 /// Returns the largest divisor for which a division in lanes fulfils the guarantees of ops/kernel.h.
 ///
-/// The lane type must represent the divisor exactly. If lanes are wider than elements, the quotient is rounded twice.
-/// So a quotient that is not a tie (the midpoint between two adjacent numbers of the element's type) must not become a
-/// tie in the first rounding. Dividend and divisor are integers times a power of two. So a quotient that is not a tie
+/// The lane type must represent the divisor exactly. If lanes are wider than elements, the quotient is rounded twice. A
+/// tie is the midpoint between two adjacent numbers of the element's type. A quotient that is not a tie must not become
+/// a tie in the first rounding. Dividend and divisor are integers times a power of two. So a quotient that is not a tie
 /// differs from every tie by at least u / divisor, where u is the unit in the last place of the tie. (A tie has one bit
 /// more than an element.) If a lane has k more bits than an element, the first rounding changes the quotient by less
 /// than u / divisor, provided that divisor < 2^k.

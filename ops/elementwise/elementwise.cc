@@ -1,10 +1,10 @@
 // The elementwise kernels, as templates for all operations and formats. Highway includes this file once for each SIMD
 // target. The dispatch to a target is at the end.
 //
-// Every target must give the same bits. So results must not depend on the width of a vector, on the NaN that an
-// instruction returns, or on the zero that a minimum instruction returns for zeros of different sign. The code must not
-// call the standard library at run time: the linker keeps only one copy of an inline function, and this copy might be
-// compiled for a target that the CPU does not support.
+// Every target must give the same bits. So results must not depend on the width of a vector, or on the NaN that an
+// instruction returns. They must also not depend on the zero that a minimum instruction returns for zeros of different
+// sign. The code must not call the standard library at run time. The reason is that the linker keeps only one copy of
+// an inline function. This copy might be compiled for a target that the CPU does not support.
 #include "ops/elementwise/elementwise.h"
 
 #include <array>
@@ -123,10 +123,11 @@ struct convert_step {
   }
 };
 
-/// Returns true if products in f32 give the same bits as products in f64. f32 takes half the time, but is allowed only
-/// if no product loses a bit that could change the output. If the factor is a power of two, a product loses bits only
-/// if the product is a subnormal of f32. For f16 outputs, all such products round to zero. For f32 outputs, the product
-/// is the output, so it is rounded only once. For bf16 outputs, the factor must be at least 1, so no bit is lost.
+/// Returns true if products in f32 give the same bits as products in f64. Products in f32 take half the time, but are
+/// allowed only if no product loses a bit that could change the output. If the factor is a power of two, a product
+/// loses bits only if the product is a subnormal of f32. For f16 outputs, all such products round to zero. For f32
+/// outputs, the product is the output, so it is rounded only once. For bf16 outputs, the factor must be at least 1, so
+/// no bit is lost.
 template <class To>
 bool is_narrow_enough(double factor) {
   const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(factor) >> 52 & 0x7FF) - 1023;

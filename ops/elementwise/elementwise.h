@@ -1,6 +1,6 @@
 // Elementwise kernels: reductions, division, and conversion from one floating format to another.
 //
-// Code outside ops/ calls find, find_reduce and find_divide (ops/kernel.h), and find_convert.
+// Code outside ops/ calls find(), find_reduce() and find_divide() (ops/kernel.h), and find_convert().
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ using convert_fn = void (*)(const void* input, std::size_t count, double factor,
 /// Returns the conversion between two types, or nullptr if either is not a floating type.
 convert_fn find_convert(dtype from, dtype to);
 
-/// Returns the function of kernel `what`, which must be divide, or a reduction other than `user`. find() (ops/kernel.h)
-/// calls this function.
+/// Returns the function of kernel `what`. `what` must be kernel::divide or a reduction, but not kernel::user. find()
+/// (ops/kernel.h) calls this function.
 kernel_fn find_elementwise(kernel what, dtype type);
 
 // ---- internal to ops/elementwise

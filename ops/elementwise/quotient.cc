@@ -18,9 +18,10 @@ Unsigned nearest_quotient(Unsigned dividend, Unsigned divisor) {
 
 /// Returns magnitude / divisor, rounded to nearest even, as bits of the format. `magnitude` is the dividend without its
 /// sign. A number has the value significand * 2^(place - 1), in units of the smallest subnormal. Its bits are (place -
-/// 1) * 2^Fraction + significand. The two terms of the bits are added, not combined by a bitwise or: the implicit
-/// leading bit, or a carry from rounding, must increment the exponent field. The dividend's significand is shifted up
-/// until the quotient is normalized (Fraction + 1 bits), or has the exponent of subnormals.
+/// 1) * 2^Fraction + significand. The two terms of the bits are added, and not combined by a bitwise or. This is
+/// necessary because the implicit leading bit, or a carry from rounding, must increment the exponent field. The
+/// dividend's significand is shifted up until the quotient is normalized (Fraction + 1 bits), or until the quotient has
+/// the exponent of subnormals.
 template <class Bits, int Fraction>
 Bits quotient_of_magnitude(Bits magnitude, std::uint64_t divisor) {
   const int place = std::max(static_cast<int>(magnitude >> Fraction), 1);

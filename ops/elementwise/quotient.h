@@ -1,6 +1,6 @@
-// Division with integer arithmetic: for integers, and for floating-point numbers if the divisor is too large for SIMD
-// lanes to give the exact rounding. The code is scalar and does not depend on the SIMD target. Internal to ops/. Other
-// code calls find_divide (ops/kernel.h).
+// Division with integer arithmetic: for integers, and for floating-point numbers with large divisors. For such
+// divisors, SIMD lanes would not round correctly. The code is scalar and does not depend on the SIMD target. Only files
+// of ops/ include this header. Other code calls find_divide() (ops/kernel.h).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Kernels for lists of items, and the search for the k-th largest magnitude. This file is compiled once for each SIMD
-// target. Include this file only from files of ops that Highway re-includes for each target.
+// target. Include this file only from files that Highway re-includes for each target.
 
 #include <bit>
 #include <cstddef>
@@ -287,7 +287,7 @@ class list_walk {
     }
   }
 
-  /// Remaining items of each list after run(). At least one list is then empty.
+  /// Return the remaining items of each list after run(). In at least one list, no items remain.
   HWY_INLINE const std::byte* lower() const { return lower_; }
   HWY_INLINE const std::byte* lower_end() const { return lower_end_; }
   HWY_INLINE const std::byte* upper() const { return upper_; }
@@ -302,8 +302,8 @@ class list_walk {
   const std::byte* upper_end_;
 };
 
-/// Collects a note (any value) for each index that two lists have in common, so that notes are processed in batches.
-/// Immediate processing would need a branch that the CPU cannot predict.
+/// Collects a note (any value) for each index that two lists have in common. Notes are processed in batches, because
+/// immediate processing would need a branch that the CPU cannot predict.
 template <class Note>
 class common_items {
  public:

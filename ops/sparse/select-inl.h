@@ -1,15 +1,15 @@
 // Selects items from a residual in one pass, and searches for its exact top k. This file is compiled once for each SIMD
-// target. Include this file only from files of ops that Highway re-includes for each target.
+// target. Include this file only from files that Highway re-includes for each target.
 //
 // Elements are processed in words of 64. Vector comparisons produce one bit for each element. Then an item is written
-// for each set bit, one by one, so nothing is ever written behind the last item. If few elements are selected, this is
-// as fast as a compress instruction, whose store to memory is slow on some CPUs.
+// for each set bit, one by one, so nothing is ever written behind the last item. If few elements are selected, this
+// method is as fast as a compress instruction. (On some CPUs, a compress instruction that stores to memory is slow.)
 //
 // The search for the top k needs only elements whose magnitude is at least a threshold t. Let m be a magnitude of the
 // items' type, and let t be the smallest residual magnitude that rounds to m or to a larger value. Rounding is
 // monotone. So elements of at least t round to at least m, and elements below t round to less than m. So if at least k
-// elements are not below t, the top k are among them. (A larger t that also rounds to m would be wrong: an element
-// below t could round to the same value as an element above t, and come first by its index.)
+// elements are not below t, the top k are among these elements. (A larger t that also rounds to m would be wrong. An
+// element below t could then round to the same value as an element above t, and come first by its index.)
 
 #include <cstddef>
 #include <cstdint>
@@ -70,8 +70,8 @@ class item_writer {
 
   HWY_INLINE item_writer(void* items, std::size_t room) : to_(static_cast<std::byte*>(items)), room_(room) {}
 
-  /// Appends an item for each of the ascending positions `places` in `values`. The item at position 0 has index
-  /// `first_index`.
+  /// Appends an item for each position in `places`. The positions are ascending, and refer to `values`. Position 0 has
+  /// the index `first_index`.
   HWY_INLINE void append(const lane* values, std::uint32_t first_index, const std::uint16_t* places,
                          std::size_t count) {
     counted_ += count;
@@ -134,7 +134,8 @@ class selecting_pass {
     const std::uint64_t least = range.least < not_zero ? not_zero : range.least;
     const std::uint64_t most = range.most < k_magnitude_mask<lane> ? range.most : k_magnitude_mask<lane>;
     const bool is_empty = least > most;
-    // After the addition of bias_, exactly the magnitudes in [least, most] are signed integers below beyond_.
+    // bias_ is added to each magnitude. As a signed integer, the sum is less than beyond_ exactly for the magnitudes in
+    // [least, most].
     bias_ = static_cast<signed_bits>(~k_magnitude_mask<lane> - least);
     beyond_ = static_cast<signed_bits>(~k_magnitude_mask<lane> + (is_empty ? 0 : most - least + 1));
   }
@@ -202,7 +203,7 @@ class selecting_pass {
     return hits;
   }
 
-  /// Like add_word, for `size` < 64 elements. The word is padded with zeros, which are never selected.
+  /// Does the same as add_word(), for `size` < 64 elements. The word is padded with zeros, which are never selected.
   HWY_INLINE std::uint64_t add_rest(lane* residual, const element* gradient, std::size_t size) const {
     HWY_ALIGN lane values[k_word] = {};
     HWY_ALIGN element addends[k_word] = {};
@@ -315,7 +316,7 @@ class top_k_search {
   }
 
   /// Selects all elements with greater magnitudes than `magnitude`, and the first `ties` elements with exactly this
-  /// magnitude. Works in chunks, because more elements than fit into `items_` can have this magnitude.
+  /// magnitude. Works in chunks, because `items_` can be too small for all elements with this magnitude.
   std::size_t select_with_ties(std::uint64_t magnitude, std::size_t ties) const {
     const magnitude_range above = from_on(magnitude + 1), all = from_on(magnitude);
     const magnitude_range* range = &all;

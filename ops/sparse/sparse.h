@@ -30,7 +30,7 @@ namespace lsched {
 
 // ---- items
 
-/// Returns the bytes of an item whose value is of `type`.
+/// Returns the size in bytes of an item whose value has type `type`.
 constexpr std::size_t item_size(dtype type) { return sizeof(std::uint32_t) + size_of(type); }
 
 /// Returns the residual's type for a vector of `type`.
@@ -120,40 +120,40 @@ struct magnitude_bins {
 
 /// The kernels for items whose values are of one floating type.
 struct sparse_kernels {
-  /// Adds the gradient to the residual as described by `from`. Then writes to `items`, ascending by index, every
-  /// element whose magnitude lies within `range`, with the value rounded to nearest even. `room` is the capacity of
-  /// `items`. Items beyond the capacity are counted, but not written. An element that rounds to zero is never selected.
+  /// Adds the gradient to the residual as described by `from`. Then writes every element whose magnitude lies within
+  /// `range` to `items`, ascending by index. Values are rounded to nearest even. `room` is the capacity of `items`.
+  /// Items beyond the capacity are counted, but not written. An element that rounds to zero is never selected.
   /// O(count), at memory bandwidth if few elements are selected.
   select_result (*accumulate_select)(const accumulation& from, magnitude_range range, void* items, std::size_t room);
 
-  /// Adds the gradient to the residual as described by `from`. Then writes to `items`, ascending by index, the k
-  /// elements that come first in the order by magnitude. Values are rounded to the items' type before they are
-  /// compared, and zeros are left out. The array `items` is also the workspace: all of it may be overwritten. `room`,
-  /// the capacity of `items`, must be at least min(k, count).
+  /// Adds the gradient to the residual as described by `from`. Then writes the k elements that come first in the order
+  /// by magnitude to `items`, ascending by index. Values are rounded to the items' type before they are compared, and
+  /// zeros are left out. The array `items` is also the workspace: all of it may be overwritten. `room`, the capacity of
+  /// `items`, must be at least min(k, count).
   ///
   /// The first pass selects all elements whose magnitude is at least the hint. The hint is usually 0.85 times the k-th
   /// magnitude of the previous call. If that call found fewer than k elements, the hint lets the first pass select all
   /// elements that are not zero. If `room` is two to four times k, no other pass is usually needed.
   ///
-  /// Histograms are needed if there is no hint, if the first pass finds more than `room` elements, or if it finds fewer
-  /// than k and has left out smaller elements. They narrow down the k-th magnitude by 11 bits at a time, until all
-  /// elements that can belong to the result fit into `items`. Each histogram is a pass over the residual. Usually one
-  /// histogram is enough. At most 3 histograms are needed for f32, 2 for f16 and bf16, and 6 for f64. One more pass
-  /// then selects the elements.
+  /// Histograms are needed in three cases: there is no hint, the first pass finds more than `room` elements, or it
+  /// finds fewer than k and has left out smaller elements. Histograms narrow down the k-th magnitude by 11 bits at a
+  /// time, until all elements that can belong to the result fit into `items`. Each histogram is a pass over the
+  /// residual. Usually one histogram is enough. At most 3 histograms are needed for f32, 2 for f16 and bf16, and 6 for
+  /// f64. One more pass then selects the elements.
   top_k_list (*top_k)(const accumulation& from, std::size_t k, nan_policy nans, void* items, std::size_t room,
                       top_k_hint& hint);
 
   /// Keeps the first min(k, count) items in the order by magnitude, and removes all others, in place. The kept items
-  /// stay ascending by index. O(count): one pass finds the smallest and the largest magnitude, one pass is needed for
-  /// every 11 bits of the difference of these two, and one pass removes items.
+  /// stay ascending by index. O(count). One pass finds the smallest and the largest magnitude. Every 11 bits of the
+  /// difference of these two magnitudes need one more pass. The last pass removes items.
   kept_items (*keep_largest)(void* items, std::size_t count, std::size_t k);
 
   /// Adds the number of items in bin b to bins[b], for every b < where.count. O(count).
   void (*count_magnitudes)(const void* items, std::size_t count, const magnitude_bins& where, std::uint64_t* bins);
 
-  /// Writes to `output`, ascending by index, all items with greater magnitudes than `magnitude` (bits of the values'
-  /// type), and the first `ties` items with exactly this magnitude. Returns the number of written items. Nothing is
-  /// written behind the last item. `output` must be identical with `items`, or disjoint from `items`. O(count).
+  /// Copies items to `output`, ascending by index: all items with greater magnitudes than `magnitude` (bits of the
+  /// values' type), and the first `ties` items with exactly this magnitude. Returns the number of copied items. Nothing
+  /// is written behind the last item. `output` must be identical with `items`, or disjoint from `items`. O(count).
   std::size_t (*filter_items)(const void* items, std::size_t count, std::uint64_t magnitude, std::size_t ties,
                               void* output);
 
@@ -166,14 +166,14 @@ struct sparse_kernels {
   /// O(count).
   void (*scatter_add)(const void* items, std::size_t count, void* sums, std::uint64_t* touched);
 
-  /// Writes to `items`, as a list, all elements of `sums` whose bit in `touched` is set. Then sets both arrays to zero.
-  /// `region` is the number of elements of `sums`. Returns the length of the list. If scatter_add was called for lists
-  /// 0, 1, 2, …, the value of an item is 0 + v0 + v1 + v2 + …. The values are added in this order in the residual's
-  /// type, and the sum is rounded once to nearest even. Sums that round to zero are left out. The capacity of `items`
-  /// must be at least the number of set bits. O(set bits + region / 64).
+  /// Writes a list to `items`. The list contains all elements of `sums` whose bit in `touched` is set. Then sets both
+  /// arrays to zero. `region` is the number of elements of `sums`. Returns the length of the list. If scatter_add was
+  /// called for lists 0, 1, 2, …, the value of an item is 0 + v0 + v1 + v2 + …. The values are added in this order in
+  /// the residual's type, and the sum is rounded once to nearest even. Sums that round to zero are left out. The
+  /// capacity of `items` must be at least the number of set bits. O(set bits + region / 64).
   std::size_t (*gather_touched)(void* sums, std::uint64_t* touched, std::size_t region, void* items);
 
-  /// Removes from the residual the sent values that became part of the result. For each index that the lists `sent` and
+  /// Removes the sent values that became part of the result from the residual. For each index that the lists `sent` and
   /// `arrived` have in common:
   ///
   ///     residual[index] -= sent value        if the items' type is narrower: the rounding error stays in the residual
