@@ -1,12 +1,13 @@
-// Edge balance: a check that the sends and receives of a whole world match. Each rank contributes a few hundred bytes.
+// An edge balance shows whether the sends and receives of a whole world match. Each rank contributes a few hundred
+// bytes.
 //
-// An edge connects a send and a receive, its two ends. The hash of an end selects two of eight cells. The fields of a
-// send are added to both cells, and the fields of a receive are subtracted, modulo 2^64. The cells are then summed over
-// all ranks. All sums are zero if each send has a receive with the same peers, tag, kind, guard, dtype and size.
-// Otherwise all sums are zero only with a probability of 2^-64. A cell with exactly one unmatched end contains the
-// fields of this end, so every rank can report the end. The fields of this end are then subtracted from the end's
-// second cell. If exactly one unmatched end remains in that cell, every rank can report this end, too. This is the
-// invertible sketch of Goodrich and Mitzenmacher (2011).
+// An edge connects two ends, a send and a receive. The hash of an end selects two of eight cells. The fields of a send
+// are added to both cells, and the fields of a receive are subtracted, modulo 2^64. The cells are then summed over all
+// ranks. All sums are zero if each send has a receive with the same peers, tag, kind, guard, dtype and size. Otherwise
+// all sums are zero only with a probability of 2^-64. A cell with exactly one unmatched end contains the fields of this
+// end, so every rank can report the end. The fields of this end are then subtracted from the end's second cell. If
+// exactly one unmatched end remains in that cell, every rank can report this end, too. This is the invertible sketch of
+// Goodrich and Mitzenmacher (2011).
 #pragma once
 
 #include <array>

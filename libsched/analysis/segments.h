@@ -1,9 +1,9 @@
-// Segments: the parts into which the ops of a schedule divide a buffer. A segment is entirely null (without a
-// contribution), or contains no null part.
+// The ops of a schedule divide each buffer into segments. A segment is entirely null (without a contribution), or
+// contains no null part.
 //
 // An op may use only a part of a buffer. A segment is a maximal range of a buffer that every op uses entirely or not at
 // all. For each segment, the engine stores whether the segment is null, and the number of contributors. verify() proves
-// that all segments of an operand hold contributions of the same ranks, so the engine reads this data only for the
+// that all segments of an operand hold contributions of the same ranks. So the engine reads this data only for the
 // operand's first segment. An empty buffer has one segment. An empty operand in any other buffer has no segment and is
 // null. Outputs of functions, and lists, are never null (functions.h).
 #pragma once

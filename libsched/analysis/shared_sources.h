@@ -1,4 +1,5 @@
-// Shared sources: sends of the same bytes. A transport that copies payloads copies a shared source only once per round.
+// A shared source is a region from which several sends of a round send the same bytes. A transport that copies payloads
+// copies a shared source only once per round.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ std::string rank_text(rank r) { return "rank " + std::to_string(r); }
 // --- reductions --------------------------------------------------------------------------------------------
 
 /// The reductions of a rank are encoded in four bits per dtype. If the rank applies only one reduction to a dtype, the
-/// four bits hold number_of(reduction). Otherwise they are one of these two values.
+/// four bits hold number_of(reduction). Otherwise the four bits hold one of the following two values.
 constexpr std::uint64_t k_no_reduction = 0, k_several = 15;
 constexpr std::uint64_t number_of(kernel what) { return static_cast<std::uint64_t>(what) - 1; }
 static_assert(number_of(kernel::sum) > k_no_reduction && number_of(kernel::user) < k_several);

@@ -53,18 +53,18 @@ class commitment {
   virtual ~commitment() = default;
 
   /// Abandons an unfinished commit whose outcome this rank no longer needs. The commit frees its objects when it ends.
-  /// Engine's owner only.
+  /// Only the engine's owner may call this function.
   virtual void abandon() = 0;
 
   commitment(const commitment&) = delete;
   commitment& operator=(const commitment&) = delete;
 
-  /// Returns the progress object on which threads wait. Any thread.
+  /// Returns the progress object on which threads wait. Any thread may call this function.
   const common_step& progress() const { return progress_; }
 
-  /// Returns the error. Valid once the commit has ended.
+  /// Returns the error. The commit must have ended.
   const failure& why() const { return why_; }
-  /// Returns the reason if this rank's part was refused. Constant once the record is posted.
+  /// Returns the reason if this rank's part was refused. The reason does not change after the record is posted.
   const std::optional<failure>& refused() const { return refused_; }
 
  protected:
@@ -75,7 +75,7 @@ class commitment {
   /// Refuses this rank's part. Other ranks read the reason in the record. Call this before the record is posted.
   void refuse(failure why);
 
-  /// Returns a text from which the other ranks can prove this rank's part.
+  /// Returns a text that describes this rank's part. The other ranks need this text for the proof.
   virtual std::string describe_part() const { return {}; }
   /// Proves the commitment from the texts of all members, indexed by rank. Returns the reason if the proof fails.
   virtual std::optional<failure> find_fault(std::span<const std::string>) const { return std::nullopt; }
@@ -125,9 +125,10 @@ struct companion {
   instance* predecessor = nullptr;  ///< failed instance whose state the new instance takes over (instance_options)
 };
 
-/// The proof of a schedule during its commit. Each rank proves the schedules of the whole world from texts in which the
-/// ranks describe their parts. All ranks must set both functions, because all ranks take part if one rank asks for a
-/// proof. The engine's owner calls the functions. The proof fails if all texts together exceed k_most_proof_bytes.
+/// The proof that a schedule is correct, during its commit. Each rank describes its part of the schedule in a text.
+/// Each rank then verifies the schedules of all ranks from these texts. All ranks must set both functions, because all
+/// ranks take part if one rank asks for a proof. The engine's owner calls the functions. The proof fails if all texts
+/// together exceed k_most_proof_bytes.
 struct commit_proof {
   bool is_asked = false;  ///< this rank asks for the proof
   std::function<std::string()> describe_part{};
@@ -149,7 +150,7 @@ struct commit_request {
 
 inline constexpr std::size_t k_most_flights = std::extent_v<decltype(commit_record::addresses)>;
 
-/// The commit of a schedule. The record also carries this rank's part of the world's edge_balance
+/// The commit of a schedule. The record also contains this rank's part of the world's edge_balance
 /// (analysis/edge_balance.h). From the sum of these parts, each rank finds out whether every send has a receive with
 /// the same peer, tag, kind, dtype and capacity.
 ///
@@ -157,7 +158,7 @@ inline constexpr std::size_t k_most_flights = std::extent_v<decltype(commit_reco
 /// reductions. Two ranks that each apply a single reduction to a dtype must apply the same reduction.
 class schedule_commit final : public commitment {
  public:
-  /// Reserves all resources. Engine's owner only.
+  /// Reserves all resources. Only the engine's owner may call the constructor.
   schedule_commit(engine& where, membership_ptr members, std::uint64_t number, const commit_request& request);
 
   /// Returns the instances of the request, followed by the instances of its companions. The list is empty if this

@@ -1,9 +1,10 @@
-// The queue of a world's commits, in the order in which the application made them. One commit is in progress at a time:
-// its record is posted, all records are gathered, and the commit is concluded.
+// A commit_queue contains the commits of a world, in the order in which the application made them. One commit is in
+// progress at a time. The queue posts the record of this commit, gathers the records of all members, and concludes the
+// commit.
 //
-// If a rank gives up a commit that is not yet the first in its queue, the commit later posts a record with an error. So
-// all ranks get the error and the world continues. If the record is already posted, the board (transport/board.h)
-// decides for all members at once whether the commit succeeds.
+// If a rank gives up a commit before its record is posted, the queue later posts a record with an error. So all ranks
+// get the error, and the world continues. If the record is already posted, the board (transport/board.h) decides for
+// all members at once whether the commit succeeds.
 #pragma once
 
 #include <deque>
@@ -16,10 +17,11 @@
 
 namespace lsched {
 
-/// Thread safety: only the engine's owner calls these functions.
+/// Thread safety: only the engine's owner may call the functions of this class.
 class commit_queue final : public engine_task {
  public:
-  /// Creates the queue of a world. The engine `runs` advances the queue and must outlive it.
+  /// Creates the queue of a world. `meets` is the world's board. The engine `runs` advances the queue and must outlive
+  /// it.
   commit_queue(engine& runs, membership_ptr members, std::unique_ptr<board> meets);
 
   /// Leaves the world. Queued commits end with STATE on this rank. Over a transport without shared memory, these
@@ -36,12 +38,13 @@ class commit_queue final : public engine_task {
   std::uint64_t next_number() const { return next_number_; }
   void add(std::shared_ptr<commitment> next);
 
-  /// Gives up a commit for which this rank no longer waits. If the record is posted, the commit has ended on return,
-  /// possibly with success; over a transport without shared memory, it may end later. If the record is not posted, the
-  /// commit is refused and ends when it becomes the first of the queue. Returns the rank whose record was missing.
+  /// Gives up a commit, because this rank no longer waits for it. If the record is posted, the commit has ended when
+  /// this function returns, possibly with success. Over a transport without shared memory, the commit may end later. If
+  /// the record is not posted, the commit is refused, and ends when it becomes the first of the queue. Returns the rank
+  /// whose record was missing.
   rank give_up(const commitment& late);
 
-  /// Returns the error of a commit for which the record of `missing` did not arrive.
+  /// Returns the error of a commit that has failed with `answer`. `missing` is the rank whose record did not arrive.
   failure failure_of(status answer, rank missing) const;
 
   bool advance() override;

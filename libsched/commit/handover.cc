@@ -8,7 +8,8 @@
 namespace lsched {
 namespace {
 
-/// The progress of an instance on one member: a last_result, with an offset in shared memory instead of the data.
+/// The progress of an instance on one member. It has the fields of last_result, but an offset in shared memory instead
+/// of the data.
 struct progress_record {
   round_no round;
   std::uint64_t place;     ///< offset of the result's storage in shared memory; 0: no rank shares this memory
@@ -88,8 +89,9 @@ bool handover::share_memory(const std::vector<commit_record>& all) const {
   return true;
 }
 
-// Copies the result of the last ended round from a member that has ended this round. The result is intact: until all
-// members have reached this commit, no member begins a round that could overwrite it.
+// If this member lacks the result of the last ended round, copies the result from a member that has ended this round.
+// If the members do not share memory, records a transfer instead. The result is intact, because no member begins a
+// round that could overwrite the result before all members have reached this commit.
 std::optional<failure> handover::take_over(instance& mine, std::size_t index, const std::vector<commit_record>& all) {
   const auto round_of = [index](const commit_record& one) { return record_of(one, index).round; };
   const auto furthest = std::ranges::max_element(all, {}, round_of);

@@ -1,6 +1,7 @@
 // A handover is a commit that continues failed partial instances of another world. The members compare their progress,
 // and each member takes over the result of the last round that any member has ended. If all members share memory, they
-// copy this result during the commit. Otherwise the caller must send it after the commit. See docs/reference/shrink.md.
+// copy this result during the commit. Otherwise the caller must send the result after the commit. See
+// docs/reference/shrink.md.
 #pragma once
 
 #include <optional>
@@ -16,27 +17,27 @@ class handover final : public commitment {
  public:
   static constexpr std::size_t k_most = 3;
 
-  /// Creates the commit. Engine's owner only. `from` must have one to k_most instances, in the same order on all
-  /// members. The instances must outlive the commit. If an instance has not failed, the commit is refused. If this
-  /// member cannot create the successors of the instances, the caller passes the reason in `unable`, and the commit is
-  /// refused with that error.
+  /// Creates the commit. Only the engine's owner may call the constructor. `from` must have one to k_most instances, in
+  /// the same order on all members. The instances must outlive the commit. If an instance has not failed, the commit is
+  /// refused. If this member cannot create the successors of the instances, the caller passes the reason in `unable`,
+  /// and the commit is refused with that error.
   handover(engine& where, membership_ptr members, std::uint64_t number, std::span<instance* const> from,
            const std::optional<failure>& unable);
 
   /// The last result of an instance, for the members that lack this result.
   struct transfer {
     instance* of;
-    last_result what;          ///< `data` is set on the owner only, unless no member contributed
+    last_result what;          ///< `data` is set only on the owner, and only if a member contributed
     rank owner;                ///< a member that has the result
     std::vector<rank> behind;  ///< the members that lack the result
     std::uint64_t bytes;       ///< 0: the result has no data
   };
-  /// Returns the results to send. The list is equal on all members, except for `data`. Valid after the commit has
-  /// succeeded. If the list is not empty, the caller must send the data to the members that lack it, and then call
+  /// Returns the results to send. The list is equal on all members, except for `data`. The commit must have succeeded.
+  /// If the list is not empty, the caller must send the data to the members that lack it, and then call
   /// end_transfers().
   const std::vector<transfer>& transfers() const { return transfers_; }
   /// Adopts the results that this member lacked. `received` has the data of each transfer, in the order of transfers().
-  /// Engine's owner only.
+  /// Only the engine's owner may call this function.
   void end_transfers(const std::vector<std::vector<std::byte>>& received);
 
   void abandon() override { from_.clear(); }

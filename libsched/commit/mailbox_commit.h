@@ -1,4 +1,4 @@
-// The commit that creates a mailbox for all members of a world.
+// A mailbox_commit creates a mailbox for all members of a world.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@ namespace lsched {
 
 class mailbox_commit final : public commitment {
  public:
-  /// Reserves all resources. Engine's owner only. If this rank cannot create the mailbox, the caller passes the reason
-  /// in `unable`, and the commit fails on all ranks.
+  /// Reserves all resources. Only the engine's owner may call the constructor. If this rank cannot create the mailbox,
+  /// the caller passes the reason in `unable`, and the commit fails on all ranks.
   mailbox_commit(engine& where, membership_ptr members, std::uint64_t number, const std::optional<failure>& unable);
 
   /// Returns the mailbox. Messages may be posted at once, but their transfer begins only after the commit has

@@ -82,7 +82,8 @@ bool meeting::make() {
   return true;
 }
 
-// Returns the new world's name. If the parent is a world of survivors too, replaces the last part of the parent's name.
+// Returns the new world's name. If the parent and the new world are both worlds of survivors, replaces the last part of
+// the parent's name.
 std::string meeting::name_of_made() const {
   const std::string& parent = parent_->name();
   if (!is_of_survivors_) return (parent.empty() ? "" : parent + ".") + name_;
@@ -120,7 +121,7 @@ failure meeting::undecided() const {
           who};
 }
 
-/// Returns the error of survivors that may not continue, because the network may be cut and `member` may be on the
+/// Returns the error of survivors that may not continue. The network may be partitioned, and `member` may be on the
 /// larger side.
 failure meeting::cut_off(rank member) const {
   return {status::peer,
@@ -145,7 +146,8 @@ bool meeting::give_up() {
 }
 
 // A meeting of survivors continues without the lost rank. Any other meeting fails, unless the other ranks have already
-// accepted this rank's offer. If the first member is lost, the meeting always fails, because that member cannot reply.
+// accepted this rank's offer. If the first member is lost, the meeting always fails, because only that member can
+// answer the offers.
 void meeting::lose(rank home) {
   const auto found = std::ranges::find(homes_, home);
   if (found == homes_.end() || is_over()) return;

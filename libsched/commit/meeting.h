@@ -17,8 +17,9 @@ namespace lsched {
 
 class meeting final : public engine_task {
  public:
-  /// Creates a world of listed ranks. Engine's owner only. `ranks` must contain distinct ranks of the parent, including
-  /// this rank, in the order of the new world. `offered` is this rank's board for the new world.
+  /// Creates a world of listed ranks. Only the engine's owner may call this constructor. `ranks` must contain distinct
+  /// ranks of the parent, including this rank, in the order of the new world. `offered` is this rank's board for the
+  /// new world.
   meeting(engine& runs, membership_ptr parent, std::span<const rank> ranks, std::int32_t tag,
           std::unique_ptr<board> offered);
 
@@ -29,23 +30,23 @@ class meeting final : public engine_task {
   meeting(const meeting&) = delete;
   meeting& operator=(const meeting&) = delete;
 
-  /// Returns the progress object on which threads wait. Any thread.
+  /// Returns the progress object on which threads wait. Any thread may call this function.
   const common_step& progress() const { return progress_; }
 
-  /// Returns the error. Valid once the meeting has failed.
+  /// Returns the error. The meeting must have failed.
   const failure& why() const { return why_; }
 
   /// Returns the error of a meeting that give_up() could not end, because a member did not decide in time.
   failure undecided() const;
   bool is_of_survivors() const { return is_of_survivors_; }
 
-  /// Returns the new world after success; take_board() returns its board.
+  /// Returns the new world after success. take_board() returns the board of the new world.
   const membership_ptr& made() const { return made_; }
   std::unique_ptr<board> take_board() { return std::move(board_); }
 
-  /// Gives up the meeting, for which this rank no longer waits. Returns true if the meeting has ended, possibly with
-  /// success. Returns false if the other ranks may still accept this rank. The caller may then pass the meeting to
-  /// engine::adopt(): when the meeting ends, this rank leaves the new world.
+  /// Gives up the meeting, because this rank no longer waits for it. Returns true if the meeting has ended, possibly
+  /// with success. Returns false if the other ranks may still accept this rank. The caller may then pass the meeting to
+  /// engine::adopt(). This rank then leaves the new world when the meeting ends.
   bool give_up();
 
   bool advance() override;
@@ -66,7 +67,7 @@ class meeting final : public engine_task {
   const bool is_of_survivors_;
   const std::string name_;   ///< last part of the new world's name
   std::vector<rank> ranks_;  ///< ranks of the parent for which the meeting waits
-  std::vector<rank> homes_;  ///< transport ranks of ranks_
+  std::vector<rank> homes_;  ///< home ranks of ranks_
   std::unique_ptr<board> board_;
   rank missing_ = k_no_rank;               ///< index in ranks_ of a rank whose offer is missing
   std::optional<failure> gives_up_for_{};  ///< if set: error with which the meeting ends once the offer is withdrawn

@@ -1,4 +1,4 @@
-// The commit that splits a world. Each member chooses the new world that it joins.
+// A split_commit splits a world. Each member chooses the new world that it joins.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,8 @@ std::vector<rank> ranks_of_colour(std::int32_t colour, const std::vector<split_c
 
 class split_commit final : public commitment {
  public:
-  /// Creates the commit with this rank's choice, or with the error of an invalid choice. Engine's owner only.
+  /// Creates the commit with this rank's choice, or with the error of an invalid choice. Only the engine's owner may
+  /// call the constructor.
   split_commit(endpoint& net, membership_ptr parent, std::uint64_t number, const result<split_choice>& choice);
 
   /// Returns the new world after success, or null for a negative colour. take_board() returns the board of the new

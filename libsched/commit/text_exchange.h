@@ -19,13 +19,14 @@ class text_exchange {
   /// Writes the next page of this rank's text into a record of the board.
   void write_page(std::span<std::byte> record) const;
 
-  /// Reads the next page of each member; `records` is indexed by rank. Returns true if no member has another page.
+  /// Reads the next page of each member. `records` is indexed by rank. Returns true if no member has another page.
   bool read_pages(std::span<const std::byte> records);
 
-  /// Returns the total length of all texts, in bytes. Valid after the first read_pages().
+  /// Returns the total length of all texts, in bytes. read_pages() must have been called before.
   std::uint64_t bytes() const { return bytes_; }
 
-  /// Returns the texts, indexed by rank. Valid after the last read_pages(). Empty if memory has run out.
+  /// Returns the texts, indexed by rank. The last call of read_pages() must have returned true. Returns an empty span
+  /// if memory has run out.
   std::span<const std::string> texts() const { return texts_; }
 
  private:

@@ -18,9 +18,9 @@ struct list_binding {
   std::uint64_t* received = nullptr;  ///< outputs: number of items in each list, set before a round ends; may be null
 };
 
-/// User memory for the schedule's inputs and outputs, in the builder's order. `input_lists` and `output_lists` have an
-/// element for each input or output that holds lists, in the same order. All four vectors are empty for partial
-/// schedules, whose instances own the buffers.
+/// User memory for the schedule's inputs and outputs, in the order in which the builder declared them. `input_lists`
+/// and `output_lists` have an element for each input or output that holds lists, in the same order. All four vectors
+/// are empty for partial schedules, whose instances own the buffers.
 struct binding {
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;

@@ -1,7 +1,7 @@
 // The interface of a device (a GPU), which owns device memory and executes the ops that access this memory. The pass
 // place() (libsched/place) adapts schedules to a device. See docs/reference/device.md.
 //
-// Thread safety: only the engine's owner calls these functions, except functions marked "any thread". poll() reports
+// Thread safety: only the engine's owner calls these functions, unless a comment permits any thread. poll() reports
 // completed jobs; there are no callbacks. Each submitted job is executed once and reported once. Only drain() and
 // copy_at_once() block. The resources of all jobs are reserved when an instance is created, so submit() never fails.
 //
@@ -40,7 +40,7 @@ class device {
   /// Returns a human-readable name, such as "NVIDIA H100 80GB HBM3 (device 0)".
   virtual std::string name() const = 0;
 
-  /// Returns the memory of this device. The result lives as long as the device. Any thread.
+  /// Returns the memory of this device. The result lives as long as the device. Any thread may call this function.
   virtual device_memory& memory() = 0;
 
   // --- cold path: commit and removal ------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class device {
   virtual bool arm() = 0;
 
   /// Creates a gate (round_gate.h), with which rounds wait for streams of the device, and streams wait for rounds.
-  /// Returns null if no memory is left or the device has failed. Cold path.
+  /// Returns null if no memory is left or the device has failed. Not called on the data path.
   virtual std::unique_ptr<round_gate> make_gate() = 0;
 
   /// Returns OK, or DEVICE after a failure.
@@ -76,8 +76,8 @@ class device {
   /// Returns the text of the device's failure. Before a failure, returns the reason for the last refused request.
   virtual std::string failure_words() const = 0;
 
-  /// Waits until every job has ended, for some seconds at most. A job that takes longer is assumed to hang, and the
-  /// memory that it may still write is never freed. Called by the engine's destructor.
+  /// Waits until every job has ended, for some seconds at most. If a job takes longer, the device assumes that the job
+  /// hangs. Memory that this job may still write is never freed. Called by the engine's destructor.
   virtual void drain() = 0;
 };
 

@@ -1,6 +1,6 @@
 // The interfaces to the memory of a device (device.h).
 //
-// Thread safety: only the engine's owner calls these functions, except functions marked "any thread". No function waits
+// Thread safety: only the engine's owner calls these functions, unless a comment permits any thread. No function waits
 // for jobs in flight.
 #pragma once
 
@@ -13,16 +13,16 @@
 
 namespace lsched {
 
-/// Device memory that ranks of a node read directly.
+/// Device memory that ranks of a node read directly. Only find_exposed() is called on the data path.
 class device_peers {
  public:
   virtual ~device_peers() = default;
 
-  /// Returns true if this device can read the device memory of transport rank `home`. Cold path.
+  /// Returns true if this device can read the device memory of transport rank `home`.
   virtual bool reads(rank home) = 0;
 
   /// Exposes device memory to peers. The memory stays exposed until hide() has been called as often as expose().
-  /// Returns a location that peers pass to find_exposed(), or 0 if peers cannot read the memory. Cold path.
+  /// Returns a location that peers pass to find_exposed(), or 0 if peers cannot read the memory.
   virtual std::uint64_t expose(const std::byte* memory, std::uint64_t bytes) = 0;
   virtual void hide(std::uint64_t where) = 0;
 
@@ -31,7 +31,7 @@ class device_peers {
   /// allocation takes about 100 us.
   virtual std::shared_ptr<const std::byte> find_exposed(rank home, std::uint64_t where, std::uint64_t bytes) = 0;
 
-  /// Releases mappings of memory that is no longer exposed, or that belongs to a lost rank. Cold path.
+  /// Releases mappings of memory that is no longer exposed, or that belongs to a lost rank.
   virtual void forget_gone() = 0;
 };
 
@@ -40,15 +40,15 @@ class device_memory {
   virtual ~device_memory() = default;
 
   /// Returns the memory space of the application's memory: host or device. Returns ARGUMENT if parts of the memory are
-  /// in different spaces, on another device, or freed. Any thread.
+  /// in different spaces, on another device, or freed. Any thread may call this function.
   virtual result<memory_space> space_of(const std::byte* memory, std::uint64_t bytes) const = 0;
 
   /// Allocates memory in `space`, 256-byte aligned and uninitialized. Returns null if no memory is left.
   virtual std::byte* allocate(memory_space space, std::uint64_t bytes) = 0;
   virtual void deallocate(std::byte* memory) = 0;
 
-  /// Allocates device memory for the application, as allocate() does. Until take_back(), space_of() recognizes this
-  /// memory.
+  /// Allocates device memory for the application, as allocate() does. space_of() recognizes this memory until the call
+  /// of take_back().
   virtual std::byte* lend(std::uint64_t bytes) = 0;
   /// Frees memory from lend(). Returns false if the memory is not from lend() or was already freed.
   virtual bool take_back(std::byte* memory) = 0;

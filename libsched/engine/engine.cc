@@ -11,7 +11,7 @@
 namespace lsched {
 namespace {
 
-/// Returns the trace event of an op, or of the round if `id` is k_no_op. A time of 0 means unknown.
+/// Returns the trace event of an op, or of the round if `id` is k_no_op. A time of 0 is unknown.
 trace_event event_of(const instance& inst, op_id id, std::uint64_t begin_ns, std::uint64_t end_ns) {
   trace_event news{.begin_ns = begin_ns,
                    .end_ns = end_ns,
@@ -29,7 +29,7 @@ trace_event event_of(const instance& inst, op_id id, std::uint64_t begin_ns, std
 
 }  // namespace
 
-/// Executes ops as they fire, in the order in which they became ready.
+/// Executes each op when it fires. Ops fire in the order in which they became ready.
 struct engine::interpreter {
   using number = op_id;
   engine& in;
@@ -88,7 +88,7 @@ engine::~engine() {
   if (device_jobs_ != 0) device_->drain();
   for (auto& inst : instances_)
     if (inst != nullptr) {
-      net_.detach(inst->id);  // before the memory is released, because the transport may copy unread messages from it
+      net_.detach(inst->id);  // before release_memory(): the transport may copy unread messages from this memory
       release_memory(*inst);
     }
 }
@@ -186,7 +186,7 @@ bool engine::poll_lane() {
   return count != 0;
 }
 
-// Returns true if an op has fired in the open round, or will fire when it gets `more` tokens.
+// Returns true if an op has fired in the open round, or will fire when it gets `more` further tokens.
 bool engine::has_fired(const instance& inst, op_id id, std::uint32_t more) {
   const std::uint32_t tokens = inst.counts[id].in(inst.round) + more;
   return round_player<interpreter>::has_fired(tokens, inst.program->ops()[id].need);
@@ -325,10 +325,10 @@ outcome engine::pass_over(instance& inst, op_id id, const op& o) {
 }
 
 // Returns true if a payload may stay in the sender's or transport's memory until its reader has fired. Meanwhile, the
-// sender waits for the release. If the reader then waited for another op that depends on the sender, this would be a
-// deadlock. No deadlock is possible if the receive's token is enough for the only reader to fire, or if the schedule
-// declares that payloads may stay (builder::declare_holding). A payload never stays in place if a device has to read it
-// but cannot access it.
+// sender waits for the release. If the reader waited for an op that depends on the sender, this would be a deadlock. No
+// deadlock is possible if the payload has only one reader, and the receive's token is enough for this reader to fire.
+// No deadlock is possible either if the schedule declares that payloads may stay (builder::declare_holding). If a
+// device has to read a payload but cannot access it, the payload never stays in place.
 bool engine::may_stay(const instance& inst, op_id id, const op& o, const arrival& news) const {
   const auto [reader, readers] = inst.payloads[id];
   if (is_out_of_reach(inst, o, news)) return false;
@@ -408,7 +408,8 @@ buffer_swap engine::may_swap(const instance& inst, op_id id) {
 
 // Prepares for work that keeps the engine's owner busy for a while. Flushes the published messages, so that receivers
 // do not sleep meanwhile. Sets `polling`, so that senders need not wake another thread of this rank. Even an owner that
-// is about to release the engine may set `polling`, because it polls once more before the release (offload/driver.h).
+// is about to release the engine may set `polling`, because the owner polls once more before the release
+// (offload/driver.h).
 void engine::begin_long() {
   net_.flush();
   std::atomic<std::uint32_t>& polling = net_.bell().polling;

@@ -1,14 +1,15 @@
-// The engine fires the ops of instances. It has no thread, and does not decide when to run or to sleep
-// (offload/driver.h does). It reads the clock only to record times.
+// The engine executes the ops of instances (instance.h). The engine has no thread of its own. The driver
+// (offload/driver.h) decides when a thread runs the engine, and when that thread sleeps. The engine reads the clock
+// only to record times.
 //
 // step() has a fixed order. First it handles the posts, which are requests of other threads. Then it polls the
 // endpoint, the lane (the helper threads, lane.h), the device, the gates (round_gate.h), the peers that read memory of
-// failed instances, and the tasks. Finally it flushes the endpoint. Each of these parts fires the ops that became ready
-// (one FIFO queue per instance, no recursion) and publishes finished rounds. While schedules run, step() itself
-// allocates nothing, takes no lock and makes no system call.
+// failed instances, and the tasks. Finally it flushes the endpoint. Each of these parts executes the ops that became
+// ready, and publishes finished rounds. Each instance has one FIFO queue of ready ops, so there is no recursion. While
+// schedules run, step() itself allocates nothing, takes no lock and makes no system call.
 //
 // Thread safety: exactly one thread at a time owns the engine (offload/driver.h selects the thread). Only the owner may
-// call these functions, except those marked "any thread".
+// call these functions, unless a comment permits any thread.
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,7 @@ struct instance_identity {
   membership_ptr members{};
   std::uint64_t number = 0;  ///< sequence number of the commit in the world
   std::uint32_t part = 0;    ///< index within the commit, below 8
-  std::string label{};       ///< human-readable; empty: composed of the program's name and the number
+  std::string label{};       ///< human-readable; if empty, the engine uses the program's name and the number
 };
 
 /// Statistics for diagnosis and tests. Only the engine's owner writes these counters.
@@ -62,7 +63,8 @@ class engine {
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  /// Returns whether the device can read the device memory of at least one other rank in `homes` (transport ranks).
+  /// Returns true if the device can read the device memory of at least one other rank in `homes`. These are transport
+  /// ranks.
   bool reads_device_memory_of(std::span<const rank> homes) const;
 
   /// Attaches a device, so that schedules over device memory can be added. Called at most once. The device must outlive
@@ -79,7 +81,7 @@ class engine {
   result<instance*> add(schedule_ptr program, const binding& memory, const instance_options& options,
                         instance_identity whose = {});
 
-  /// Connects the instance's links to those of the other members, after all members have agreed on the commit.
+  /// Connects the instance's links to those of the other members. Called after all members have agreed on the commit.
   status link(instance& inst, std::span<const member_address> all);
 
   /// Opens a linked instance. If the application has called for a round during the commit, that round starts now.
@@ -98,23 +100,23 @@ class engine {
   /// schedule.
   status bind(instance& inst, const binding& memory);
 
-  /// Removes an instance. Returns BUSY while a round, a post or a job is outstanding, and for a partial instance until
-  /// it is closed. For a failed instance, returns BUSY while peers read this rank's memory. If the commit has not
-  /// settled, or jobs were left to the device, returns OK, and the instance is freed later.
+  /// Removes an instance. Returns BUSY while a round, a post or a job is outstanding. Also returns BUSY for a partial
+  /// instance that is neither closed nor failed, and for a failed instance while peers read this rank's memory. If the
+  /// commit has not settled, or jobs were left to the device, returns OK, and the instance is freed later.
   status remove(instance& inst);
 
-  /// Cancels the instance on all ranks. The instance fails with CANCELLED. Its culprit is the first rank that has
-  /// cancelled it. Does nothing if the instance is closed.
+  /// Cancels the instance on all ranks. The instance fails with CANCELLED. The culprit is the first rank that has
+  /// cancelled the instance. Does nothing if the instance is closed.
   void cancel(instance& inst);
 
-  /// Cancels and removes an instance whose commit this rank has given up, and for which no round was called. Makes no
-  /// step, because a step may end the commit and free its instances.
+  /// Cancels and removes an instance after this rank has given up its commit. The application must not have called for
+  /// a round. Does not call step(), because step() may end the commit and free its instances.
   void abandon(instance& inst);
 
   /// Returns OK if the caller may reuse the memory of a failed instance. No peer begins to read that memory after this
-  /// call. Notifies the ranks that do not know of the failure. Returns PENDING while jobs are in flight or while
-  /// `*reader` still reads the memory, and DEVICE if jobs were left to the device. Other errors are those of
-  /// endpoint::check_readers().
+  /// call. Notifies the ranks that do not know of the failure. Returns PENDING while jobs are in flight, or while a
+  /// peer still reads the memory, and sets `*reader` to this peer. Returns DEVICE if jobs were left to the device.
+  /// Other errors are those of endpoint::check_readers().
   status check_readers(instance& inst, rank* reader);
 
   /// Frees all memory of a failed partial instance except its contribution and result buffers.
@@ -122,26 +124,28 @@ class engine {
 
   // --- data path ------------------------------------------------------------------------------------------------
 
-  /// Asks the owner to handle the calls that other threads have stored in the instance's atomics. Any thread. Never
-  /// blocks and never fails.
+  /// Asks the owner to handle the calls that other threads have stored in the instance's atomics. Any thread may call
+  /// this function. It never blocks and never fails.
   void post(instance& inst);
   bool has_posts() const { return posted_.load() != nullptr; }
 
-  /// Makes one pass through the parts of the step. Returns whether anything progressed.
+  /// Makes one pass through the parts of the step. Returns true if anything progressed.
   bool step();
 
-  /// Returns whether progress can come from outside: from messages, jobs, tasks, streams, or peers that stop reading.
+  /// Returns true if events outside this thread can cause progress: messages, jobs, tasks, streams, or peers that stop
+  /// reading.
   bool is_listening() const {
     return jobs_ != 0 || !tasks_.empty() || !closing_.empty() || net_.is_listening() || is_any_at_gate();
   }
 
-  /// Returns whether progress needs polling, because no doorbell will ring: the transport cannot wake this rank, the
-  /// doorbell is not armed for the device's work, or peers still read this rank's memory for a failed instance.
+  /// Returns true if progress needs polling, because the doorbell (transport/doorbell.h) will not ring. There are three
+  /// such cases: the transport cannot wake this rank, the doorbell is not armed for the device's work, or peers still
+  /// read memory of a failed instance.
   bool is_time_driven() const {
     return net_.is_time_driven() || !closing_.empty() || (!is_armed_ && has_device_work());
   }
 
-  /// Returns whether jobs are in flight on the device, or a round waits for a stream.
+  /// Returns true if jobs are in flight on the device, or a round waits for a stream.
   bool has_device_work() const { return device_jobs_ != 0 || is_any_at_gate(); }
 
   /// Arms the doorbell for the next progress of the device. Called by an owner that is about to sleep.
@@ -151,8 +155,8 @@ class engine {
   /// STATE if the instance already has a gate.
   status add_gate(instance& inst);
 
-  /// Returns whether a round, a task or a message is in flight, so that progress is expected soon. A partial instance
-  /// that only serves other ranks does not count.
+  /// Returns true if a round, a task or a message is in flight. Progress is then expected soon. A partial instance that
+  /// only serves other ranks does not count.
   bool is_busy() const { return outstanding_ != 0 || !tasks_.empty() || messages_ != 0; }
 
   /// Returns true if there are no partial instances, gates, tasks or messages. Then only rounds that callers have
@@ -179,35 +183,37 @@ class engine {
   /// base + 2^32) to the sink. The caller keeps ownership.
   std::uint64_t add_sink(message_sink& more);
   void drop_sink(const message_sink& gone);
-  /// Adds `by`, which may be negative, to the number of unfinished messages of sinks.
+  /// Adds `by` to the number of unfinished messages of sinks. `by` may be negative.
   void count_messages(int by) { messages_ += static_cast<std::uint64_t>(std::int64_t{by}); }
 
-  /// Fails every instance and every sink with `why`. Waiters see the error only when neither jobs nor peers use the
+  /// Fails every instance and every sink with `why`. Waiters receive the error only when no job and no peer uses the
   /// memory of the instance or message any more. `culprit` is a transport rank.
   void fail_all(status why, rank culprit);
 
-  /// Fails every instance of the worlds that contain `home`, a lost transport rank.
+  /// Fails every instance whose world contains the lost transport rank `home`.
   void lose(rank home);
   /// Returns the member that was lost first, or k_no_rank.
   rank first_lost_of(const membership& world) const;
-  /// Returns the member that a PEER error must name if member `missed` is missing: the first lost member, because the
-  /// first loss can cause others. Returns `missed` if no loss is known. All PEER errors follow this rule.
+  /// Returns the member that a PEER error must name if member `missed` is missing. This is the first lost member,
+  /// because the first loss can cause other losses. If no loss is known, returns `missed`. All PEER errors follow this
+  /// rule.
   rank culprit_of_loss(const membership& world, rank missed) const;
 
   /// Fails the instances of world `of`, because `member` has left that world for good.
   void lose(const membership& of, rank member);
   void lose(instance& inst, rank member);
 
-  /// Describes in one line what the instance waits for, and sets `*waits_for` to the rank to blame. Candidates, in this
-  /// order: a rank whose process is stopped or ending; the last rank in the chain of waits that begins at a rank that
-  /// has not called for the round; a rank whose message is missing.
+  /// Describes in one line what the instance waits for, and sets `*waits_for` to the rank to blame. A rank whose
+  /// process is stopped or ending comes first. Next comes a rank that has not called for the round. If that rank itself
+  /// waits, the last rank of its chain of waits comes next. The last choice is a rank whose message is missing.
   std::string describe_wait(const instance& inst, rank* waits_for) const;
 
   /// Writes one line for each waiting or failed instance of a world. Sets `*waits_for` to the first member blamed.
   std::string describe_waits(const membership& of, rank* waits_for) const;
 
-  /// Finds the rank to blame for a wait that each member of `awaited` could end, and describes the reason in `text`.
-  /// Returns a stopped or ending member, else the last rank in the chain of waits from an awaited member.
+  /// Returns the rank to blame for a wait, and appends the reason to `text`. Each member of `awaited` could end the
+  /// wait. The rank is a member whose process is stopped or ending, else the last rank in the chain of waits that
+  /// begins at a member of `awaited`.
   rank find_late(const membership& of, std::span<const rank> awaited, std::string& text) const;
 
   /// Publishes to the other ranks what this rank waits for. `since_ns` is the time at which the wait began.
@@ -260,7 +266,7 @@ class engine {
   void publish_failure(instance& inst);
   void end_of_jobs(instance& inst);
 
-  /// The interpreter through which the round player runs an instance.
+  /// The interpreter of an instance. round_player (schedule/round.h) calls its functions to run a round.
   struct interpreter;
   friend struct interpreter;
 
@@ -318,7 +324,8 @@ class engine {
 
   static constexpr std::uint64_t k_sink_cookie = std::uint64_t{1} << 63;
 
-  /// Arithmetic and copies of at least this size take so long (2 us) that earlier messages are flushed first.
+  /// Before arithmetic or a copy of at least this many bytes, the engine flushes messages. Such work takes about 2 us
+  /// or longer.
   static constexpr std::uint64_t k_long_bytes = std::uint64_t{1} << 15;
 
   endpoint& net_;
@@ -326,7 +333,7 @@ class engine {
   lsched::device* device_ = nullptr;
   bool has_cancellation_points_;    ///< steps may call MPI, a GPU's driver or user code
   const membership_ptr home_;       ///< the world of all ranks
-  const std::uint64_t long_bytes_;  ///< is_taken_by_lane() is called for arithmetic of at least this size
+  const std::uint64_t long_bytes_;  ///< minimum bytes of arithmetic for which is_taken_by_lane() is called
   std::vector<std::unique_ptr<instance>> instances_;
   std::vector<std::uint32_t> free_places_;  ///< free indices of instances_
   std::size_t live_ = 0;
@@ -338,7 +345,7 @@ class engine {
   std::vector<message_sink*> sinks_;  ///< registered sinks; null: free index
   std::vector<engine_task*> tasks_;
   std::vector<std::unique_ptr<engine_task>> adopted_;  ///< tasks that the engine owns
-  std::vector<rank> lost_;  ///< lost transport ranks, for a transport that does not record losses
+  std::vector<rank> lost_;  ///< lost transport ranks; needed if the transport does not record losses
   std::atomic<instance*> posted_{nullptr};
   bool published_ = false;
   std::uint64_t outstanding_ = 0;  ///< ops that have fired but not completed, over all instances

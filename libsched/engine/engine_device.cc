@@ -140,8 +140,8 @@ bool engine::reads_device_memory_of(std::span<const rank> homes) const {
          std::ranges::any_of(homes, [&](rank home) { return home != net_.place().self && peers->reads(home); });
 }
 
-// Marks the incoming edges whose payload this rank may read in the sender's device memory. Because such a payload is
-// not copied, its reader must fire as soon as the payload arrives, unless the schedule declares that payloads may stay
+// Marks the incoming edges whose payload this rank may read in the sender's device memory. Such a payload is not
+// copied. So its reader must fire as soon as the payload arrives, unless the schedule declares that payloads may stay
 // (builder::declare_holding).
 void engine::find_device_readers(const instance& inst, std::span<edge_spec> edges) const {
   device_peers* const peers = uses_device(inst) ? device_->memory().peers() : nullptr;
@@ -162,8 +162,9 @@ void engine::find_device_readers(const instance& inst, std::span<edge_spec> edge
   }
 }
 
-// Exposes the bound device memory that peers can read. Memory that was already exposed stays exposed meanwhile.
-// check_hazards (libsched/verify) counts the send as a reader of this memory, so no op overwrites it too early.
+// Exposes the bound device memory that peers can read. Memory that was already exposed stays exposed during this call.
+// check_hazards (libsched/verify) counts the send as a reader of the exposed memory. So no op overwrites the memory too
+// early.
 void engine::expose_sources(instance& inst) {
   device_peers* const peers = uses_device(inst) && inst.is_linked ? device_->memory().peers() : nullptr;
   if (peers == nullptr) return;
@@ -210,7 +211,7 @@ outcome engine::map_exposed(instance& inst, op_id id, const op& o, const arrival
 // --- rounds in the order of streams --------------------------------------------------------------------------------
 
 // Adds a gate, and releases the rounds that have already ended. Every operation that may throw comes before the
-// assignment, because the engine uses the gate from then on.
+// assignment of the gate, because the engine uses the gate from then on.
 status engine::add_gate(instance& inst) {
   if (inst.has_gate.load()) return status::state;
   auto made = device_->make_gate();
@@ -237,8 +238,8 @@ bool engine::is_gate_open(instance& inst) {
   return now == status::ok;
 }
 
-// Returns true if the instance has a gate, the gate is open, and the application has called for the next round. Needed
-// at the end of each round, because one post can stand for several calls.
+// Returns true if the instance has a gate, the gate is open, and the application has called for the next round. The
+// engine checks this at the end of each round, because one post can stand for several calls.
 bool engine::may_begin_next(instance& inst) {
   return inst.has_gate.load() && inst.called.load() > inst.round && is_gate_open(inst);
 }

@@ -52,7 +52,7 @@ instance* engine::instance_on_record(std::uint64_t number) const {
   return found == instances_.end() ? nullptr : found->get();
 }
 
-/// Returns the ranks whose application has not called for `round`. The round is in the application's numbering.
+/// Returns the ranks whose application has not called for `round`. `round` is in the application's numbering.
 std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) const {
   std::vector<rank> late;
   for (const rank r : inst.present) {
@@ -74,8 +74,8 @@ rank engine::find_stopped(const membership& of, std::string& text) const {
 }
 
 /// Returns the rank to blame, or k_no_rank. A rank whose process is stopped or ending comes first. Otherwise a rank
-/// that is late for the round is blamed. If the late rank itself waits, the search continues with the round or message
-/// for which it waits.
+/// that has not called for the round is to blame. If that rank itself waits, the search continues with the round or
+/// message for which it waits.
 rank engine::find_culprit(const instance& inst, std::string& text) const {
   rank culprit = find_stopped(*inst.members, text);
   if (culprit != k_no_rank) return culprit;

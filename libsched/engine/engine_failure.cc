@@ -56,7 +56,8 @@ void engine::end_of_jobs(instance& inst) {
   if (inst.is_orphan && inst.has_settled) (void)remove(inst);
 }
 
-// Returns the reason that the other ranks receive: this rank's error, or CANCELLED if this rank's device has failed.
+// Returns the reason that the other ranks receive. This is the error of this rank. It is CANCELLED if the instance has
+// not failed yet, or if this rank's device has failed.
 end_reason engine::reason_of(const instance& inst) const {
   const rank culprit = inst.culprit.load();
   if (inst.phase != phase::failed || inst.failed_with == status::device) return {net_.place().self};

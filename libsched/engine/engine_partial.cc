@@ -1,4 +1,4 @@
-// The resources of partial instances, and the closing after every rank has left.
+// Reserves the resources of partial instances, and closes instances that every rank has left.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -28,7 +28,8 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
   return std::nullopt;
 }
 
-// During the failed round, the result buffer may have exchanged its memory for that of a scratch buffer.
+// Before the failure, the result buffer and a scratch buffer may have exchanged their memory. write_at() records the
+// memory of the result buffer, which must not be freed.
 void engine::strip(instance& inst) {
   const partial_state& partial = *inst.partial;
   if (inst.round > 0) partial.results->write_at(inst.cells[partial.output_buffer].storage);
@@ -39,9 +40,9 @@ void engine::strip(instance& inst) {
   inst.owned = std::move(kept);
 }
 
-// Begins to close an instance after all ranks have agreed that every rank has left it. Signals of the last round may
-// still be in flight, so every signal edge carries one final signal. When all final signals have arrived, no peer
-// accesses this instance again.
+// Begins to close an instance after all ranks have agreed that every rank has left. Signals of the last round may still
+// be in flight. So every signal edge transfers one final signal. When all final signals have arrived, no peer accesses
+// this instance again.
 void engine::begin_closing(instance& inst) {
   inst.phase = phase::closing;
   inst.partial->last_signals = 1;

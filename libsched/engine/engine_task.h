@@ -1,4 +1,4 @@
-// A task is work, such as the commits of a world, that the engine advances in each step in addition to the rounds.
+// A task is work that the engine advances in each step, in addition to the rounds. The commits of a world are a task.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 namespace lsched {
 
 /// The progress of an operation that several ranks perform together. Threads wait for the end of the operation as they
-/// wait for round 1 of an instance. Any thread.
+/// wait for round 1 of an instance. Any thread may access the members.
 struct common_step {
   std::atomic<round_no> finished{0};
   std::atomic<status> verdict{status::ok};
@@ -32,8 +32,8 @@ class engine_task {
   /// Handles the loss of a transport rank.
   virtual void lose(rank home) = 0;
 
-  /// Describes what delays the commits of world `of`, and sets `*waits_for` to the member for which they wait. Returns
-  /// an empty text if this task has no commits of that world.
+  /// Describes what delays the commits of world `of`, and sets `*waits_for` to the member that delays them. Returns an
+  /// empty text if this task has no commits of that world.
   virtual std::string describe_wait(const membership& of, rank* waits_for) const = 0;
 };
 

@@ -1,8 +1,8 @@
 // An instance is a schedule with its buffers, links and counters. The engine runs it round after round.
 //
 // All resources of a round are reserved once, at commit. Thread safety: only the engine's owner may access an instance.
-// Exceptions are the atomics and, in a partial instance, the two hand-overs (partial/contribution.h) and the call
-// times. docs/inside/threading.md has a row for each exception.
+// Exceptions are the atomics and, in a partial instance, the queues of contributions and results
+// (partial/contribution.h) and the call times. docs/inside/threading.md has a row for each exception.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ struct bound_kernel {
   std::uint8_t target_bytes = 0;  ///< size of an element of c
 };
 
-/// The readers of a payload that stays in place.
+/// The ops that read a payload in place, without a copy.
 struct payload_use {
   op_id reader = k_no_op;  ///< last reader, in the order of ops
   std::uint32_t readers = 0;
@@ -58,8 +58,8 @@ struct instance_options {
   std::vector<tensor> tensors{};
   /// Functions that ops call. The instance shares ownership.
   std::shared_ptr<functions> local{};
-  /// A failed partial instance that the new instance continues; null: none. The contribution and result buffers of both
-  /// instances must have the same sizes.
+  /// A failed partial instance whose state the new instance takes over; null: none. The contribution and result buffers
+  /// of both instances must have the same sizes.
   instance* predecessor = nullptr;
 };
 
@@ -141,13 +141,14 @@ inline const std::atomic<round_no>& calls_heard(const instance& inst, const op& 
   return is_deadline_call(call, inst.program->starts()) ? inst.partial->hurried : inst.called;
 }
 
-/// Returns whether the application has called for the next round, and this round waits for its gate (round_gate.h).
+/// Returns true if the application has called for the next round, and this round waits for its gate (round_gate.h).
 inline bool waits_at_gate(const instance& inst) {
   return inst.phase == phase::idle && inst.device != nullptr && inst.device->is_at_gate;
 }
 
-/// Returns whether no round runs. The caller may then read state that several rounds use. A failed round is over. A
-/// partial instance always has an open round, but that round runs only after the capture of this rank's contribution.
+/// Returns true if no round runs. The caller may then read state that is kept from round to round. A failed round is
+/// over. A partial instance always has an open round, but that round runs only after the capture of this rank's
+/// contribution.
 inline bool is_between_rounds(const instance& inst) {
   if (inst.verdict.load() != status::ok) return true;
   const round_no finished = inst.finished.load();

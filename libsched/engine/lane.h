@@ -41,7 +41,7 @@ class lane {
   /// Returns a human-readable name, such as "2 oneTBB workers".
   virtual std::string name() const = 0;
 
-  /// Returns the minimum operand size, in bytes, for which submit() saves time. Constant, at least 1.
+  /// Returns the minimum operand size, in bytes, for which submit() saves time. The value is constant and at least 1.
   virtual std::uint64_t least_bytes() const = 0;
 
   /// Submits a job. Returns false if the lane refuses the job.
@@ -52,7 +52,7 @@ class lane {
   virtual std::size_t poll(std::span<std::uint64_t> out) = 0;
 
   /// Computes a part of a job on the calling thread. A part takes about ten microseconds. Returns false if no part is
-  /// left to start: the caller can then sleep.
+  /// left to start. The caller can then sleep.
   virtual bool help() = 0;
 
   /// Waits until every job has ended. poll() still reports these jobs. Called by the engine's destructor.

@@ -1,7 +1,8 @@
-// The lists of an instance whose schedule has buffers of lists: their lengths in the open round, and the user's arrays.
+// The lists of an instance whose schedule has buffers of lists. The state consists of the lengths of the lists in the
+// open round, and of the user's arrays.
 //
-// All lists are produced by functions and are never null. This is true even in partial schedules: the lists of a rank
-// without a contribution come from the rank's residual.
+// Functions produce all lists, so lists are never null. This is true even in partial schedules: if a rank does not
+// contribute, its lists come from its residual.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace lsched {
 
 class list_state {
  public:
-  /// Returns an error if the binding does not have an element for each input and output of lists.
+  /// Returns an error unless the binding has an element for each input and each output that contains lists.
   static std::optional<failure> validate(const schedule& program, const binding& memory);
 
   /// Reserves a table for each of the program's buffers of lists. The program must outlive this object.
@@ -40,17 +41,17 @@ class list_state {
   const list_table& at(region place) const { return *tables_[place.buffer()]; }
 
   /// Sets the lengths of lists after a payload of `bytes` bytes has arrived. Returns false if the lists exceed their
-  /// capacity, or if the payload does not have the length that kernel lay_out has set before.
+  /// capacity. Also returns false if kernel `lay_out` has set another length before.
   bool set_lengths(const op& receive, std::uint64_t bytes);
 
-  /// Empties the list into which a void receive would have written.
+  /// Empties the list that a void receive (guard in schedule.h) would have filled.
   void clear_unreceived(const op& receive);
 
   /// Returns true if the op computes with lists or with their lengths.
   bool concerns(const op& compute) const;
 
-  /// Runs an op that concerns lists. Returns false if the lists exceed the capacity of the target, or if their lengths
-  /// are not those that kernel lay_out has set before.
+  /// Runs an op that concerns lists. Returns false if the lists exceed the capacity of the target. Also returns false
+  /// if kernel `lay_out` has set other lengths before.
   bool compute(const op& o, std::span<const cell> cells);
 
  private:
@@ -63,7 +64,7 @@ class list_state {
   };
 
   const schedule* program_;
-  std::vector<std::optional<list_table>> tables_;  ///< by buffer; empty for a buffer without lists
+  std::vector<std::optional<list_table>> tables_;  ///< tables, indexed by buffer; empty for a buffer without lists
   std::vector<bound_lists> bound_;
 };
 

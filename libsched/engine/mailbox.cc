@@ -296,7 +296,7 @@ wait_note mailbox::note_of(const posted_message& one) const {
           .tag = static_cast<std::uint32_t>(one.tag)};
 }
 
-/// Returns the ranks each of which could end the wait for a message.
+/// Returns all ranks that could end the wait for a message.
 std::vector<rank> mailbox::ranks_awaited_by(const posted_message& one) const {
   if (one.peer != k_no_rank) return {one.peer};
   std::vector<rank> all;
@@ -330,8 +330,8 @@ void mailbox::end_sends(rank peer, status verdict) {
   for (posted_message* const one : std::exchange(to.waiting, {})) end_as_lost(*one, peer, verdict);
 }
 
-/// Ends the receives from a rank that no longer sends. A receive into which the transport may still write ends only
-/// when that transfer completes.
+/// Ends the receives from a rank that no longer sends. If the transport may still write to a receive buffer, this
+/// receive ends only when the transfer completes.
 void mailbox::end_receives(rank peer, status verdict) {
   line& from = line_of(peer);
   if (from.in_verdict != status::ok) return;
@@ -352,7 +352,7 @@ void mailbox::end_receives(rank peer, status verdict) {
   if (!has_others()) end_receives_from_anybody(peer, verdict);
 }
 
-/// Returns true if such a receive was posted.
+/// Ends the receives from any sender with an error. Returns true if such a receive was posted.
 bool mailbox::end_receives_from_anybody(rank culprit, status verdict) {
   return std::erase_if(receives_, [&](posted_message* one) {
            const bool is_from_anybody = one->peer == k_no_rank;
@@ -372,8 +372,8 @@ void mailbox::take_what_has_come(rank peer) {
 
 // The driver repeats this call as long as a lost rank is on record. If the member has left the world but is alive, its
 // last messages may still arrive. Receives from any sender fail once, too, because they may have waited for a message
-// from the lost rank. If no such receive is posted when the rank is lost, the next that is posted fails. Receives that
-// are posted later wait for the other members.
+// from the lost rank. If no such receive is posted when the rank is lost, the next posted receive from any sender
+// fails. Later receives wait for the other members.
 void mailbox::lose(rank member) {
   if (!is_linked_) {
     const rank first = engine_.culprit_of_loss(*members_, member);
@@ -389,7 +389,7 @@ void mailbox::lose(rank member) {
   if (!with.is_reported) with.is_reported = end_receives_from_anybody(member, status::peer);
 }
 
-// A member that leaves has sent all its messages. So receives from any sender stay posted as long as another member can
+// A member that leaves has sent all its messages. Receives from any sender stay posted as long as another member can
 // send.
 void mailbox::leave(rank member, std::optional<round_no> last) {
   line& with = line_of(member);

@@ -1,4 +1,4 @@
-// A mailbox sends and receives point-to-point messages of a world, outside schedules.
+// A mailbox sends and receives point-to-point messages of a world. These messages do not belong to schedules.
 //
 // A mailbox has two edges (connections of the transport) with every other member, one in each direction. The n-th
 // message on an edge is round n, so messages between two ranks arrive in order. The transport handles messages like
@@ -71,14 +71,14 @@ class mailbox final : public message_sink {
   /// Posts a send or receive. If post() throws, nothing was posted.
   void post(posted_message& one);
 
-  /// Withdraws a message before its transfer; the message then ends as CANCELLED. Returns false if the transfer has
-  /// begun; the message then ends normally.
+  /// Withdraws a message whose transfer has not begun. The message then ends with CANCELLED. If the transfer has begun,
+  /// returns false, and the message ends normally.
   bool take_back(posted_message& one);
 
   /// Returns the wait note that this rank publishes while it waits for the message.
   wait_note note_of(const posted_message& one) const;
 
-  /// Describes for what the message waits, and sets `*waits_for` to the rank to blame.
+  /// Describes what the message waits for, and sets `*waits_for` to the rank to blame.
   std::string describe_wait(const posted_message& one, rank* waits_for) const;
 
   /// Returns whether every posted message has ended.
@@ -115,7 +115,7 @@ class mailbox final : public message_sink {
     posted_message* target = nullptr;  ///< receive that matches the announced message; null: the message is kept
     kept_message arriving{};
     std::optional<round_no> last{};                            ///< round of the last message, once the peer has left
-    bool is_reported = false;                                  ///< a receive from any sender has failed with the loss
+    bool is_reported = false;                                  ///< a receive from any sender failed due to this loss
     status out_verdict = status::ok, in_verdict = status::ok;  ///< if not ok: the error that has ended this direction
   };
 

@@ -24,7 +24,7 @@ class message_sink {
 
   virtual void lose(rank member) = 0;
 
-  /// Handles the departure of a member, which has destroyed its ends of the edges (cancellation::is_departure).
+  /// Handles the departure of a member (cancellation::is_departure). The member has destroyed its ends of the edges.
   /// Messages up to round `last` can still arrive. If `last` is empty, all messages have arrived.
   virtual void leave(rank member, std::optional<round_no> last) = 0;
 

@@ -26,8 +26,8 @@ std::vector<result_block> result_blocks_of(const schedule& program, const partia
   return all;
 }
 
-/// Returns the function that merges two contributions of a rank to a partial Adasum, tensor by tensor. Elements outside
-/// all tensors get the later contribution's value. The function runs on the application's thread.
+/// Returns the function that merges two contributions of a rank to a partial Adasum. Each tensor is merged separately.
+/// Elements outside all tensors get the later contribution's value. The function runs on the application's thread.
 auto adaptive_merge(dtype type, std::vector<tensor> tensors) {
   return [=, dot_norms = find_dot_norms(type), scaled_add = find_scaled_add(type), tensors = std::move(tensors)](
              const std::byte* earlier, std::byte* later) {
@@ -71,8 +71,8 @@ result<std::unique_ptr<partial_state>> make_partial_state(const schedule& progra
   return made;
 }
 
-// Results that wait to be collected are added up, even if contributions are merged by Adasum, because each result is an
-// update.
+// Uncollected results are always added up, because each result is an update. This is true even if Adasum merges the
+// contributions.
 partial_combiners combiners_of(const partial_state& partial, const schedule& program, std::span<const tensor> tensors) {
   const kernel combining = find_capture(program)->what;
   const bool adapts = row_of(combining).symbol == symbolic_rule::weighted;
@@ -92,8 +92,8 @@ void capture_offers(instance& inst, op_id id, const op& o) {
   const rank self = inst.program->place().self;
   const bool is_present = std::binary_search(inst.present.begin(), inst.present.end(), self);
   partial.stats->enter(counted(inst, inst.round), trace_buffer::now_ns());
-  // The round must be stored before the capture. Then a thread that makes its offer and afterwards reads a smaller
-  // round number knows that this capture will find the offer.
+  // The round must be stored before the capture. If a thread makes its offer and then reads a smaller round number,
+  // this capture will find the offer.
   partial.gated.store(inst.round);
   const auto [buffer, is_last] = partial.offers->capture();
   partial.captured = buffer;

@@ -1,7 +1,7 @@
-// The state of a partial schedule's instance, beside the state of its rounds.
+// The state that only instances of partial schedules have.
 //
 // A partial instance owns its contribution and result buffers. A segment (segments.h) is a part of a buffer whose
-// elements have the same contributors. The functions below keep the contributors of each segment during a round,
+// elements have the same contributors. The functions below record the contributors of each segment during a round,
 // capture this rank's contribution, and publish the result.
 #pragma once
 
@@ -27,7 +27,7 @@ namespace lsched {
 
 struct instance;
 
-/// The contributors of a value in a partial schedule, and whether the value is null, that is, has no contributor.
+/// The contributors of a value in a partial schedule. A value without a contributor is null.
 struct segment_state {
   contributor_count tally{};
   bool null = false;
@@ -40,7 +40,7 @@ struct result_block {
   std::uint64_t bytes = 0;
 };
 
-/// The participation in a round, equal on all ranks.
+/// The participation in a round. The numbers are equal on all ranks.
 struct round_totals {
   std::uint64_t contributors = 0;
   std::uint64_t offers = 0;
@@ -48,7 +48,7 @@ struct round_totals {
 };
 
 struct partial_state {
-  instance* predecessor = nullptr;  ///< instance to take over from; null once this instance is open
+  instance* predecessor = nullptr;  ///< instance whose state this instance takes over; null once this instance is open
   /// Rounds that predecessors have finished; the application's numbering includes them
   round_no rounds_before = 0;
   /// Number of the rounds in rounds_before for which the application has not called yet. Written by a thread of
@@ -71,7 +71,7 @@ struct partial_state {
   std::atomic<round_no> hurried{0};  ///< last round whose deadline has passed on this rank; set by the application
   std::atomic<round_no> gated{0};    ///< last round whose contribution was captured; set by the engine
 
-  /// Returns the state of an operand: that of its first segment, because all its segments have the same state.
+  /// Returns the state of an operand's first segment. All segments of the operand have the same state.
   segment_state state_of(segment_range op_segments::*operand, op_id id) const {
     const segment_range range = segments.of(id).*operand;
     return range.size() == 0 ? segment_state{.null = true} : segment_states[range.first];
@@ -83,15 +83,15 @@ struct partial_state {
   }
 };
 
-/// Returns the state for a partial schedule. The state has no contribution and result buffers yet. Returns ARGUMENT if
-/// the schedule has no call, capture or output.
+/// Returns the state for a partial schedule. The state has neither contribution buffers nor result buffers yet. Returns
+/// ARGUMENT if the schedule has no call, capture or output.
 result<std::unique_ptr<partial_state>> make_partial_state(const schedule& program);
 
-/// The combiner of contributions, and the combiner of results that wait to be collected.
+/// The combiner of contributions, and the combiner of uncollected results.
 struct partial_combiners {
   combiner contributions, results;
 };
-/// Returns the combiners of a schedule. `tensors` are the tensors of a contribution for Adasum; empty: one tensor.
+/// Returns the combiners of a schedule. For Adasum, `tensors` are the tensors of a contribution; empty: one tensor.
 partial_combiners combiners_of(const partial_state& partial, const schedule& program, std::span<const tensor> tensors);
 
 /// Captures the contributions that the application has offered. Without an offer, the captured contribution is null.
@@ -114,8 +114,8 @@ struct last_result {
 };
 last_result last_result_of(const instance& inst);
 
-/// Takes over `theirs`: the result of the round that this instance has not finished, but other ranks have finished.
-/// This rank must have captured its contribution for the round, because otherwise no rank could have ended the round.
+/// Publishes `theirs` as the result of the open round, which other ranks have finished. This rank has certainly
+/// captured its contribution for the round, because otherwise no rank could have ended the round.
 void adopt_result(instance& inst, const last_result& theirs);
 
 /// Moves the contributions, the results and their buffers of a failed instance to its successor.

@@ -5,7 +5,7 @@
 //     application: ask(stream, t) ─ call for t        engine: call for t arrives ─ is_open(t)? ─ round t ─ release(t)
 //     application: wait(stream, t)                              stream: waits until release(t) or later
 //
-// For a round without a call of ask(), the gate is open.
+// If ask() was not called for a round, the gate is open for this round.
 #pragma once
 
 #include "ops/base.h"
@@ -42,7 +42,7 @@ class round_gate {
   /// false if the doorbell will not ring.
   virtual bool arm(round_no round) = 0;
 
-  /// Resumes all streams that wait for `round` or an earlier round. Any thread.
+  /// Resumes all streams that wait for `round` or an earlier round. Any thread may call this function.
   virtual void release(round_no round) = 0;
 };
 

@@ -2,8 +2,9 @@
 // reads them, without locks.
 //
 // The times are in a ring buffer, and `last_` is the round of the newest time. The reader first loads a time and then
-// `last_`, which shows whether the writer may have overwritten this time. If the writer had already overwritten the
-// time of round t, the acquire and release operations ensure that the reader sees a `last_` of at least t + k_kept - 1.
+// `last_`. The value of `last_` shows whether the writer may have overwritten this time. If the writer had already
+// overwritten the time of round t, the acquire and release operations ensure that the reader sees a `last_` of at least
+// t + k_kept - 1.
 #pragma once
 
 #include <algorithm>

@@ -172,8 +172,8 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
   else if (uncollected)
     spares_.put(*uncollected);
   // At most `results` buffers are queued, the application holds one, and one may be kept. So a spare buffer exists. The
-  // spare buffer is taken before the new result is queued, because the application could collect that result at once,
-  // and make its buffer spare. The next round would then overwrite newest_.
+  // spare buffer is taken before the new result is queued. Otherwise the application could collect the new result
+  // first, and this result's buffer would become the spare buffer. The next round would then overwrite newest_.
   const std::uint32_t done = std::exchange(writing_, *spares_.take());
   at(queued_ - 1).put(done);
   published_.store(what.to, std::memory_order_release);
@@ -219,7 +219,7 @@ void delivery::give_back() {
 }
 
 // While publish() replaces the last result by a newer one, the queue is empty for a moment, although an uncollected
-// result exists. So this function waits for the end of that publish(), which itself never waits. The previous loan ends
+// result exists. So this function waits for the end of publish(), which itself never waits. The previous loan ends
 // first, because no buffer exists for a second loan.
 std::optional<delivery::loan> delivery::borrow() {
   for (;;) {

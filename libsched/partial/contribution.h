@@ -1,7 +1,8 @@
 // The two queues between an application and a partial instance: one for contributions, and one for results.
 //
 // A place is an atomic that holds the index of a buffer, or "empty". A thread takes the buffer by an atomic exchange of
-// the place with "empty". So a buffer always has exactly one owner, and no thread waits for another thread:
+// the place with "empty". So a buffer always has exactly one owner. The engine never waits. The application waits only
+// if it collects a result while the engine replaces this result:
 //
 //     offer   (application)  adds the gradient to the pending contribution, in a spare buffer, and puts that buffer in
 //                            the place
@@ -12,14 +13,14 @@
 //                            application takes the next result
 //
 // Four contribution buffers suffice: the captured buffer, the pending buffer, the buffer that prepare() fills, and the
-// buffer that receives a sum. Besides the queued results, two result buffers are needed: the engine writes one, and the
-// application reads the other. If results are combined, a third buffer keeps an uncombined copy of the newest result
-// (docs/reference/shrink.md).
+// buffer that receives a sum. In addition to the queued results, two result buffers are needed: the engine writes one,
+// and the application reads the other. If results are combined, a third buffer keeps an uncombined copy of the newest
+// result (docs/reference/shrink.md).
 //
 // Only the owner of a buffer accesses its plain fields. The exchanges are acq_rel, so the next owner sees these fields.
 // Pending and captured buffers are never written: an offer writes the sum to a spare buffer.
 //
-// A gradient that misses its round stays pending and is merged with the next offer, so every gradient counts exactly
+// If a gradient misses its round, it stays pending and is merged with the next offer. So every gradient counts exactly
 // once. Thread safety: for each instance, one application thread at a time may offer, and one may collect.
 #pragma once
 
@@ -103,7 +104,7 @@ class contribution {
       : how_(std::move(how)), buffers_{{memory[0]}, {memory[1]}, {memory[2]}, {memory[3]}} {}
 
   /// Application: adds a gradient to the pending contribution. `call` is the round that the application calls for with
-  /// this offer. Reads the gradient once, or twice if a capture takes the pending buffer meanwhile.
+  /// this offer. Reads the gradient once. Reads it twice if a capture takes the pending buffer meanwhile.
   void offer(std::span<const source_part> gradient, round_no call = 0);
   void offer(const std::byte* gradient, round_no call = 0) {
     const source_part whole{gradient, how_.count};
@@ -113,8 +114,8 @@ class contribution {
   /// Returns the buffers. The owner frees them after this object is destroyed.
   std::vector<std::byte*> memory() const;
 
-  /// Application: copies a part of a gradient to a spare buffer, from element `begin` on. After all parts, commit()
-  /// adds the whole gradient. Between the first prepare() and commit(), offer() must not be called.
+  /// Application: copies a part of a gradient to a spare buffer, beginning at element `begin`. After all parts,
+  /// commit() adds the whole gradient. Between the first prepare() and commit(), offer() must not be called.
   void prepare(std::uint64_t begin, const source_part& one);
   /// Application: adds the prepared gradient to the pending contribution. A capture during this call takes the pending
   /// contribution with or without the prepared gradient.
@@ -124,8 +125,9 @@ class contribution {
   /// Application: discards the pending offers and the prepared parts. Returns the number of pending offers.
   std::uint64_t withdraw();
 
-  /// Application: copies the pending contribution to `into`. Returns the number of offers in it, or 0 if nothing is
-  /// pending. Also returns 0, with unspecified content of `into`, if a capture takes the contribution meanwhile.
+  /// Application: copies the pending contribution to `into`. Returns the number of offers in the contribution, or 0 if
+  /// nothing is pending. If a capture takes the contribution meanwhile, returns 0, and the content of `into` is
+  /// unspecified.
   std::uint64_t save(std::byte* into) const;
   /// Application: adds a saved contribution, which contains `offers` offers, to the pending contribution.
   void load(const std::byte* saved, std::uint64_t offers, round_no call);
@@ -171,7 +173,8 @@ struct delivered {
   round_no to = 0;
   std::uint64_t contributors = 0;  ///< number of contributors of round `to`
   std::uint64_t last_offers = 0;   ///< number of offers in the contributions of round `to`
-  /// Number of offers in the result. With lag_policy::latest, the result covers one round, else (from, to].
+  /// Number of offers in the result. With lag_policy::latest, the result covers one round. Otherwise it covers the
+  /// rounds (from, to].
   std::uint64_t offers = 0;
   std::uint64_t in_result = 0;  ///< with lag_policy::latest: number of contributors of the result
   std::uint64_t ranks = 0;      ///< size of the world of round `to`
@@ -240,10 +243,10 @@ class delivery {
   /// collect() that returns a result.
   std::optional<loan> borrow();
 
-  /// Copies a whole result to the parts `into`. Any thread.
+  /// Copies a whole result to the parts `into`. Any thread may call this function.
   void copy(const std::byte* result, std::span<const target_part> into) const;
 
-  /// Application: returns the rounds and the participation of the last result collected.
+  /// Application: returns the rounds and the participation of the result that was collected last.
   const delivered& collected() const { return collected_; }
 
  private:

@@ -44,7 +44,7 @@ const partial_figures& partial_stats::figures() {
   return figures_;
 }
 
-// If a rank is far behind, it calls for rounds whose capture times are already overwritten. Such calls are counted
+// A rank that is far behind may call for rounds whose capture times are already overwritten. Such calls are counted
 // without a time.
 void partial_stats::count_late_up_to(round_no round) {
   const round_no end = std::min(calls.last(), round);

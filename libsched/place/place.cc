@@ -56,8 +56,9 @@ class space_choice {
   }
 
   /// For each arithmetic op with an operand in device memory, moves the op's scratch operands to device memory, too.
-  /// Sums, and marked buffers that the op only reads, are not moved (find_landings). Copies and functions are left out,
-  /// because their operands may be in different memory spaces. Returns false if nothing has changed.
+  /// Two kinds of operands are not moved: the dot products of an adaptive sum, and marked buffers that the op only
+  /// reads (find_landings). Copies and functions are skipped, because their operands may be in different memory spaces.
+  /// Returns false if nothing has changed.
   bool spread() {
     bool has_changed = false;
     for (const op& o : program_.ops()) {
@@ -209,9 +210,9 @@ class placer {
     return made;
   }
 
-  /// Appends a compute on the device. The device cannot access pageable host memory. So operands in host memory are
-  /// first copied to staging memory, and a result for host memory is copied from staging memory. The dot products that
-  /// an adaptive sum reads (operand s) stay in host memory, because the host reads them.
+  /// Appends a compute op that runs on the device. The device cannot access pageable host memory. So operands in host
+  /// memory are first copied to staging memory, and a result for host memory is copied from staging memory. The dot
+  /// products that an adaptive sum reads (operand s) stay in host memory, because the host reads them.
   chain write_compute(op o) {
     chain made;
     std::optional<operand> result;

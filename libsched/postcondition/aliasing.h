@@ -1,4 +1,4 @@
-// Aliasing: how inputs and outputs of a schedule share memory if the schedule works in place.
+// An aliasing describes how the inputs and outputs of a schedule share memory if the schedule works in place.
 //
 //   offset 2       input               0 1 2           offset -1      input       0 1 2 3 4 5
 //   (gather)       output          0 1 2 3 4 5         (scatter)      output        0 1

@@ -1,5 +1,5 @@
-// Fingerprints of multisets. A fingerprint consists of the number of elements and two sums. Each sum adds a random
-// weight of every element, modulo 2^61-1.
+// Fingerprints of multisets. A fingerprint consists of the number of elements and two sums. Each sum adds up the random
+// weights of all elements, modulo 2^61-1. The two sums use different weights.
 //
 // The number of elements saturates, so surplus elements are always detected. If the number is right but the elements
 // are wrong, the fingerprint misses this only if both sums of weights are equal by chance.
@@ -53,7 +53,7 @@ constexpr fingerprint joined(const fingerprint& x, const fingerprint& y) {
           saturating_sum(x.size, y.size)};
 }
 
-/// Fingerprint of the products a[e] * b[e] that a dot product contains.
+/// The fingerprint of the products a[e] * b[e] that a dot product contains.
 ///
 /// Several ranks compute parts of the dot products of an adaptive sum (kernel::dot_norms), and the parts are added. The
 /// fingerprint shows whether the result contains all elements of two vectors, each exactly once. It consists of the

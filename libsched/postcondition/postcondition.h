@@ -1,5 +1,5 @@
-// The postcondition of a collective: the content that ranges of outputs must have at the end of a round, and the cost
-// of a round.
+// The postcondition of a collective defines the content that ranges of outputs must have at the end of a round, and the
+// cost of a round.
 //
 // A postcondition is a plain value and does not depend on the algorithm. verify() checks schedules against a
 // postcondition. The required content of a range is `moved` (the input of one rank, unchanged), `reduced` (the inputs
@@ -7,8 +7,8 @@
 // content.
 //
 //   allreduce        every rank: output 0, all elements, reduced over all ranks
-//   reduce_scatter   rank r: output 0, [0, n), reduced over all ranks from input element r * n on
-//   allgather        every rank, every r: output 0, [r * n, (r+1) * n), moved from rank r, input element 0 on
+//   reduce_scatter   rank r: output 0, [0, n), reduced over all ranks, beginning at input element r * n
+//   allgather        every rank, every r: output 0, [r * n, (r+1) * n), moved from rank r, beginning at input element 0
 #pragma once
 
 #include <cstdint>
@@ -91,8 +91,8 @@ struct postcondition {
 /// all ranks.
 postcondition reduced_everywhere(rank size, std::uint64_t count, kernel how, bool is_in_rank_order);
 
-/// Each of these functions returns the hash, or the fingerprint, of an expression. Within a process, equal expressions
-/// have equal hashes (fingerprint.h). A leaf is the input of a rank.
+/// The functions below return hashes and fingerprints of expressions. Within a process, equal expressions have equal
+/// hashes (fingerprint.h). A leaf is the input of a rank.
 std::uint64_t leaf_tree(rank contributor, std::uint32_t input);
 fingerprint leaf_fingerprint(rank contributor, std::uint32_t input);
 std::uint64_t joined_tree(kernel how, std::uint64_t lower, std::uint64_t higher);

@@ -1,6 +1,7 @@
-// Activation: the condition that starts a round of a partial collective. A partial collective need not wait for all
-// ranks. The condition is a pair (m, k): k of m candidate ranks must have called. Only the policies majority, first_of
-// and all_of draw candidates, and they draw anew for each round. With +every(N), every N-th round waits for all ranks.
+// An activation is the condition that starts a round of a partial collective. A partial collective need not wait for
+// all ranks. The condition is a pair (m, k): k of m candidate ranks must have called. Only the policies `majority`,
+// `first_of` and `all_of` draw candidates. They draw new candidates for each round. With `+every(N)`, every N-th round
+// waits for all ranks.
 //
 //   policy        m candidates                             k of these must call
 //   full          each rank starts its part when it calls; no signals

@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Maximum numbers of ops and of deps: k_no_op must not become an id, and the offsets of deps have 32 bits.
+/// Maximum numbers of ops and of deps. k_no_op must not become an id, and the offsets of deps have 32 bits.
 constexpr std::size_t k_most_ops = k_no_op;
 constexpr std::size_t k_most_deps = std::numeric_limits<std::uint32_t>::max();
 

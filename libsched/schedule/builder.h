@@ -34,8 +34,8 @@ class builder {
   buffer_id lists(buffer_role role, dtype type, std::uint64_t count, const list_layout& layout);
 
   /// Sets the unit to `elements` elements, at least 1. The builder then interprets all counts and offsets of buffers,
-  /// regions and ops in units, so an algorithm cannot split a unit. Must be called before buffers are declared. If a
-  /// unit has more than one element, lists are not supported.
+  /// regions and ops in units, so an algorithm cannot split a unit. Must be called before buffers are declared. Lists
+  /// are supported only if a unit has one element.
   void set_unit(std::uint64_t elements) { unit_ = elements; }
 
   // --- ops: an op waits for all ops in `after`, unless set_need() sets a smaller number ----------------------
@@ -86,7 +86,8 @@ class builder {
   /// generators can pass ops that may not exist, such as the send of the previous step.
   void dep(op_id before, op_id after);
 
-  /// Makes the op fire when `need` of its deps have completed. 0 restores the default: all deps.
+  /// Makes the op fire when `need` of its deps have completed. If `need` is 0, the op waits for all its deps, as by
+  /// default.
   void set_need(op_id id, std::uint32_t need);
   void any(op_id id) { set_need(id, 1); }
 
@@ -102,7 +103,7 @@ class builder {
   /// independent fragments do not share tags.
   void set_first_tag(std::uint32_t tag) { first_tag_ = tag; }
 
-  /// A bucket: one of several independent fragments that run concurrently. `number` is the index of the bucket, and
+  /// A bucket is one of several independent fragments that run concurrently. `number` is the index of the bucket, and
   /// `of` the number of buckets. Tags are assigned so that buckets never share tags, even if the buckets of different
   /// ranks have different numbers of tags. Offsets in inputs and outputs are relative to the start of the bucket.
   /// set_bucket() applies to all ops that are appended from now on.
@@ -127,9 +128,9 @@ class builder {
   void declare_synchronising() { parts_.synchronising = true; }
 
   /// Declares that a received payload may stay in the sender's memory until its reader (the op that reads the payload)
-  /// has completed. Only then does the send complete. So the reader must not depend, directly or through other ranks,
-  /// on the completion of this send. Without the declaration, a payload is copied unless its reader can fire at once,
-  /// so the send waits only for the receive. A wrong declaration can lead to deadlock.
+  /// has completed. The send completes only after the reader. So the reader must not depend, directly or through other
+  /// ranks, on the completion of this send. Without the declaration, a payload is copied unless its reader can fire at
+  /// once. The send then waits only for the receive. A wrong declaration can lead to deadlock.
   void declare_holding() { parts_.holding = true; }
   void set_activation(activation starts) { parts_.starts = starts; }
   void set_name(std::string name) { parts_.name = std::move(name); }
@@ -146,11 +147,12 @@ class builder {
   std::size_t buffer_count() const { return parts_.buffers.size(); }
   const failure* error() const { return error_.code == status::ok ? nullptr : &error_; }
 
-  /// Checks all parts and returns the schedule. Errors: the builder's first error; CYCLE (the deps form a cycle);
-  /// BOUNDS (a region exceeds its buffer); ARGUMENT (peer out of range, message to this rank, tag used twice, `need`
-  /// above the in-degree, mixed dtypes, reduction without a kernel, operands that overlap partially, a dep added twice,
-  /// an input that an op other than a capture writes, a capture without an activation policy, device memory that an op
-  /// other than a compute accesses). failure::op is the id that this builder returned for the op.
+  /// Checks all parts and returns the schedule. If the builder has an error, returns this error. Returns CYCLE if the
+  /// deps form a cycle, and BOUNDS if a region exceeds its buffer. Returns ARGUMENT for each of these faults: a peer
+  /// out of range, a message to this rank, a tag used twice, `need` above the in-degree, mixed dtypes, a reduction
+  /// without a kernel, operands that overlap partially, a dep added twice, an input that an op other than a capture
+  /// writes, a capture without an activation policy, device memory that an op other than a compute accesses.
+  /// failure::op is the id that this builder returned for the op.
   result<schedule_ptr> compile() const;
 
  private:

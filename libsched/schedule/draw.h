@@ -19,7 +19,7 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Returns a number below `limit` from 64 random bits. The distribution is uniform, except for a deviation of about
+/// Converts 64 random bits to a number below `limit`. The distribution is uniform, except for a deviation of about
 /// 2^-32.
 constexpr std::size_t below(std::uint64_t bits, std::size_t limit) {
   return static_cast<std::size_t>((bits >> 32) * limit >> 32);

@@ -1,18 +1,18 @@
 // Functions of an instance: computations that the elementwise kernels of ops/kernel.h do not provide. Unlike a kernel,
 // a function may depend on state in addition to the op's operands.
 //
-// An op whose kernel is split, fold, join or derive (is_function in ops/kernel.h) calls a function. The op identifies
-// the function by a number. The schedule contains only the kernel and the buffers that the function reads and writes.
-// The kernel defines how the function treats contributions, and the verifier relies on this definition. The generator
-// of the schedule and the functions must agree on the actual computation. Functions may keep state from round to round.
-// So the functions of an instance are never called concurrently, and are called in the same order in each round. The
-// verifier requires that the deps put all function ops of a rank into one order.
+// An op calls a function if its kernel is `split`, `fold`, `join` or `derive` (is_function in ops/kernel.h). The op
+// identifies the function by a number. The schedule contains only the kernel and the buffers that the function reads
+// and writes. The kernel defines how the function treats contributions, and the verifier relies on this definition. The
+// generator of the schedule and the functions must agree on the actual computation. Functions may keep state from round
+// to round. So the functions of an instance are never called concurrently, and are called in the same order in each
+// round. The verifier requires that the deps put all function ops of a rank into one order.
 //
 // In a partial schedule (in which ranks may be absent), inputs of a function can be null. The output is never null,
 // because the function can compute the output from its state. Operand a does not determine the contributors of the
-// output, because a message can contain lists of several ranks, and can be left out. So the function that computes the
-// result has an operand b that contains all contributions. The output gets the number of contributors of b
-// (collectives/sparse/sparse_allreduce.h).
+// output. The reason is that a message can contain lists of several ranks, and that a guard can skip a message. So the
+// function that computes the result has an operand b that contains all contributions. The output gets the number of
+// contributors of b (collectives/sparse/sparse_allreduce.h).
 #pragma once
 
 #include <algorithm>
@@ -95,7 +95,8 @@ class list_table {
   std::vector<std::uint64_t> numbers_;  ///< packed: start of each list, and end of the last list; not packed: lengths
 };
 
-/// A buffer that a function reads. The buffer contains elements or lists of items. Valid until the function returns.
+/// A buffer that a function reads. The buffer contains elements or lists of items. The pointers are valid until the
+/// function returns.
 struct function_input {
   const std::byte* data = nullptr;    ///< nullptr: the operand is null (all contributors are absent)
   std::uint64_t count = 0;            ///< number of elements or lists

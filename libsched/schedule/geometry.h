@@ -1,5 +1,5 @@
-// Integer arithmetic on ranks: division of elements, hypercubes and trees. Used by generators (functions that build
-// schedules) and algorithm programs.
+// Integer arithmetic on ranks: division of elements, hypercubes and trees. Generators (functions that build schedules)
+// and algorithm programs use these functions.
 //
 // All results are exact for every world size, 1 … 2^31-1.
 #pragma once
@@ -19,7 +19,8 @@ constexpr int floor_log2(rank size) { return static_cast<int>(std::bit_width(sta
 /// Returns the smallest k with 2^k >= size; size >= 1.
 constexpr int ceil_log2(rank size) { return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(size) - 1)); }
 
-// In the largest worlds, self + distance would overflow. The expressions below do not overflow.
+// In the largest worlds, self + distance would overflow. The expressions in ring_after() and ring_before() do not
+// overflow.
 
 /// Returns the rank `distance` places after `self` on a ring of `size` ranks; 0 <= distance < size.
 constexpr rank ring_after(rank self, rank distance, rank size) {

@@ -6,7 +6,8 @@
 namespace lsched {
 namespace {
 
-/// Uses of a buffer: the last op that writes it, the number of writes, and in `readers` an entry for each read.
+/// The uses of a buffer: the last op that writes the buffer, the number of writes, and one entry in `readers` for each
+/// read.
 struct usage {
   op_id writer = k_no_op;
   std::uint32_t writes = 0;

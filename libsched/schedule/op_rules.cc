@@ -121,8 +121,8 @@ class op_check {
 
   /// The host must not access device memory. A device accesses device memory and staging memory. Dot products that a
   /// device computes must be in staging memory. Dot products that an adaptive sum reads may be in host memory, because
-  /// the host reads them. Of the operands of a function, the device processes only vectors, so all other operands may
-  /// be in host memory.
+  /// the host reads them. The device processes only those operands of a function that are vectors. All other operands
+  /// of a function may be in host memory.
   bool check_spaces() {
     const auto space_of = [&](const operand& part) { return in_.buffers[part.at.buffer()].space; };
     if (!is_on_device(op_, in_.buffers)) return true;

@@ -1,6 +1,5 @@
-// Rules for valid ops of a schedule, and computation of the op fields that are derived from the rest of the schedule.
-// compile() refuses schedules that break these rules. The verifier checks the rules again, because schedules may come
-// from untrusted sources.
+// Checks the ops of a schedule, and computes the op fields that follow from the rest of the schedule. compile() refuses
+// schedules that fail the checks. The verifier repeats the checks, because schedules may come from untrusted sources.
 #pragma once
 
 #include <optional>
@@ -32,7 +31,7 @@ std::optional<failure> validate_op(const op& o, const op_context& in);
 /// Returns two ops, in ascending order, that have the same peer, kind and tag. Returns nullopt if no such ops exist.
 std::optional<std::pair<op_id, op_id>> find_tag_clash(std::span<const op> ops);
 
-/// Checks the lists in `buffers`, and `guards`. The other arguments are properties of the schedule. Returns an error
+/// Checks `guards`, and the lists in `buffers`. The other arguments are properties of the schedule. Returns an error
 /// text, or an empty text if all lists and guards are valid.
 std::string validate_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
                            bool is_partial);

@@ -11,9 +11,10 @@
 //      counter stores the number of its round, so counters need no reset between rounds.
 //   4. An op whose guard (a condition on the round, schedule.h) is false is void. A void op fires as usual, but
 //      moves and computes nothing, and completes.
-//   5. A signal receive that has its tokens is armed. It completes when its register satisfies the round: the
-//      register then holds at least the number of the round. The application's call to start a round sets such a
-//      register, too. The activation defines whether that call has an effect in a round (round_calls).
+//   5. A signal receive that has its tokens is armed. Its register holds the highest round that was signaled. The
+//      receive completes when the register holds at least the number of the round. The application's call to start
+//      a round sets such a register, too. The activation defines whether that call has an effect in a round
+//      (round_calls).
 //   6. A round ends when the exit op has completed, every op that has fired has completed, and no op is enqueued. An
 //      armed signal receive does not keep the round open.
 //   7. A round that is cancelled or fails ends at once: no more ops fire, and ops that complete give no tokens. The
@@ -90,8 +91,8 @@ constexpr bool has_edge(const op& o, rank self) { return is_communication(o.kind
 ///
 /// A rank that has left the world counts as having called in every round. Such calls must not start rounds, because
 /// rounds would then start without end. So they have an effect in two cases only: if the round waits for every rank, or
-/// if fewer ranks remain than the round needs calls. In the second case, all remaining ranks must call. The missing
-/// calls are those of the lowest-numbered ranks among the ranks that have left.
+/// if fewer ranks remain than the round needs calls. In the second case, all remaining ranks must call. The ranks with
+/// the lowest numbers among the ranks that have left make the missing calls.
 class round_calls {
  public:
   explicit round_calls(const activation& starts = {}, rank size = 0)
@@ -107,7 +108,7 @@ class round_calls {
     if (is_drawn_) drawn_.draw(starts_.seed, round, present, quota_.candidates);
   }
 
-  /// Opens a round of a scenario (a choice of the ranks that call, made by the verifier or a test). No candidates are
+  /// Opens a round of a scenario, in which the verifier or a test has chosen the ranks that call. No candidates are
   /// drawn. If `waits_for_all` is true, the round waits for every rank. Otherwise every rank is a candidate.
   void open_scenario(bool waits_for_all) {
     waits_for_all_ = waits_for_all;
@@ -159,10 +160,10 @@ enum class outcome : std::uint8_t {
 ///
 ///   the schedule   const op& at(number) · std::uint32_t need(number) · successors(number) · bool is_exit(number)
 ///                  const guard* guard_of(number, op)
-///   its state      std::uint32_t add_token(number to, number from): returns the new number of tokens of `to`
+///   state          std::uint32_t add_token(number to, number from): returns the new number of tokens of `to`
 ///                  void mark(number): the op has completed · void exited(number): the exit op has completed
 ///                  void add_outstanding(number, int): changes the number of the rank's ops in flight
-///   its queue      void enqueue(number): the op has its tokens, so the interpreter must call fire(number); in FIFO
+///   queue          void enqueue(number): the op has its tokens, so the interpreter must call fire(number); in FIFO
 ///                  order if the order of firing can be observed
 ///   the round      round_no round() · std::uint64_t items_of(number, op): items in the lists that the op moves
 ///   calls          const round_calls& calls() · rank rank_of(number) · const std::vector<rank>* present()

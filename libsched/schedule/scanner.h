@@ -1,4 +1,4 @@
-// The scanner of a schedule's text form, and error texts with positions in the text.
+// Scans the text form of a schedule, and locates errors in the text.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A schedule: the compiled, immutable program of one rank for one collective.
+// A schedule is the compiled, immutable program of one rank for one collective.
 //
 // A schedule is a value: it contains no pointers to user memory and no code. Ops are numbered in a topological order,
 // so every dep goes from a lower to a higher number. Deps are stored as compressed sparse rows (CSR). In the library,
@@ -55,13 +55,13 @@ struct buffer {
   friend bool operator==(const buffer&, const buffer&) = default;
 };
 
-/// A guard: a condition under which an op moves or computes data in a round.
+/// A guard is a condition under which an op moves or computes data in a round.
 ///
 /// If the guard of an op is false in a round, the op is *void* in this round. A void op fires when it has its tokens,
 /// and completes without any access to memory or messages. So guards do not affect which ops fire, and a proof that a
 /// round ends is valid for all rounds. The send and the receive of a message must have the same guard. A guard depends
-/// only on values that both ranks know before the message: the round number, and lengths of lists that both ranks have
-/// set (kernel::lay_out).
+/// only on values that both ranks know before they exchange the message. These values are the round number, and the
+/// lengths of lists that both ranks have set (kernel::lay_out).
 struct guard {
   std::uint32_t every = 1;   ///< period in rounds, 1 to k_longest_period; the guard is true in one round per period
   std::uint32_t phase = 0;   ///< number of rounds of the first period that precede round 1; less than `every`

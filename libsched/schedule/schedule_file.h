@@ -24,11 +24,11 @@ result<schedule_ptr> parse_schedule(std::string_view text);
 
 /// Reads the schedules of all ranks of a world. The result is indexed by rank. `text` must contain the schedule of each
 /// rank exactly once, in any order. All schedules must have the same name and world size. Does not check that sends and
-/// receives of the schedules match. Errors: as parse_schedule.
+/// receives of the schedules match. Errors: those of parse_schedule.
 result<std::vector<schedule_ptr>> parse_world(std::string_view text);
 
 /// Reads the schedule of rank `place.self`. `text` may contain the schedules of the whole world, or only this schedule.
-/// Errors: as parse_schedule, and MISMATCH if the text is for another rank or another world size.
+/// Errors: those of parse_schedule, and MISMATCH if the text is for another rank or another world size.
 result<schedule_ptr> parse_part(std::string_view text, world place);
 
 /// Returns a name, escaped as in the quoted names of files. Printable ASCII is unchanged. The quote, the backslash and

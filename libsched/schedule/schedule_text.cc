@@ -98,7 +98,7 @@ void text_writer::write_op(const schedule& program, op_id id) {
 
 // --- reading -------------------------------------------------------------------------------------------------
 
-/// If the next words are words that a file may leave out, skips them and returns true. Otherwise returns false.
+/// Skips the next words and returns true if a file may leave out these words. Otherwise returns false.
 bool skip_derived(scanner& in) {
   const std::string_view word = in.next().text;
   const bool is_line = word == "sizes";

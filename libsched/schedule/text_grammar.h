@@ -70,8 +70,8 @@ bool head_lines(Io& io, head_text& head) {
          io.number(starts.seed) && io.end_line();
 }
 
-/// The line with the sizes: the counts of buffers, guards, ops and deps. The reader ignores the sizes, because
-/// compare() checks them later.
+/// Writes or reads the line with the numbers of buffers, guards, ops and deps. The reader ignores these numbers,
+/// because compare() checks them later.
 template <class Io>
 bool size_line(Io& io, std::array<std::uint64_t, 4> sizes) {
   return !io.option("sizes", true) ||
@@ -86,7 +86,7 @@ bool list_words(Io& io, list_layout& lists) {
          io.number(lists.typical, k_max_count);
 }
 
-/// The words that follow "buffer" and the buffer's id.
+/// Writes or reads the words that follow "buffer" and the buffer's id.
 template <class Io>
 bool buffer_words(Io& io, buffer& described, bool& has_lists) {
   if (!io.choice(k_all_roles, "a role", described.role)) return false;
@@ -96,7 +96,7 @@ bool buffer_words(Io& io, buffer& described, bool& has_lists) {
   return !has_lists || list_words(io, described.lists);
 }
 
-/// The words that follow "guard" and the guard's id.
+/// Writes or reads the words that follow "guard" and the guard's id.
 template <class Io>
 bool guard_words(Io& io, guard& when) {
   if (!io.word("every") || !io.number(when.every)) return false;
@@ -135,13 +135,15 @@ bool parameter_words(Io& io, const parameter_rule& rule, parameter& value) {
   return true;
 }
 
-/// Target, kernel, operands and parameters of a compute, as listed in the kernel's row: `compute f32 c = sum a b`,
-/// `compute f32 c = adasum a b by sums`, `compute f32 c = divide a divisor 4`. If the target does not have the op's
-/// type, the text contains both types: `compute f64 sums = dot_norms f32 a b`. In version 2 of the text form,
-/// parameters have no names: the number of a function precedes the operands, and any other parameter follows "by".
+/// Writes or reads the target, kernel, operands and parameters of a compute, as the kernel's row lists them. Examples
+/// are `compute f32 c = sum a b`, `compute f32 c = adasum a b by sums` and `compute f32 c = divide a divisor 4`. If the
+/// target does not have the op's type, the text contains both types: `compute f64 sums = dot_norms f32 a b`. In version
+/// 2 of the text form, parameters have no names: the number of a function precedes the operands, and any other
+/// parameter follows "by".
 ///
-/// The op's count is the number of elements of the target, or of operand a if the target is `sums`. compare() later
-/// refuses a text in which another operand has a different count.
+/// The op's count is the number of elements of the target. If the target consists of sums (operand_type::sums), the
+/// count is the number of elements of operand a. compare() later refuses a text in which another operand has a
+/// different count.
 template <class Io>
 bool compute_words(Io& io, op_text& text, std::uint64_t target_count) {
   op& work = text.work;
@@ -181,7 +183,7 @@ bool work_words(Io& io, op_text& text, std::uint64_t target_count) {
          (io.word("merge") && io.choice(k_all_merges, "'adasum' or a reduction", work.what));
 }
 
-/// The words that follow "op" and the op's id, up to the successors. Words that compile() can derive may be left out.
+/// Writes or reads the words between the op's id and the successors. Words that compile() can derive may be left out.
 /// `need` may be left out if the op waits for all its deps. compare() checks the words that are present against the
 /// compiled op.
 template <class Io>

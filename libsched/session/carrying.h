@@ -1,4 +1,4 @@
-// The move of a session from a world with lost ranks to the world of the survivors (docs/reference/shrink.md).
+// This class moves a session from a world with lost ranks to the world of the survivors (docs/reference/shrink.md).
 //
 //     begin()  ──►  no rank reads this rank's memory  ──►  hand_over()  ──►  request()  ──►  end()
 //     the instances fail                                    commit            commit         successors take over
@@ -29,14 +29,15 @@ class carrying {
 
   /// Makes the instances fail with PEER, unless they have failed before. The failure names the first member of the
   /// session's world that is not in `to`. Returns STATE if the session cannot move, because its schedule has ended or
-  /// has not failed. Engine's owner only.
+  /// has not failed. Only the engine's owner may call this function.
   std::optional<failure> begin(const membership& to);
 
   /// Makes the first commit in the world `to`. In this commit, the survivors copy the last result. If `unable` is set,
-  /// it is the reason why this rank cannot move the session, and the commit fails on all ranks. Engine's owner only.
+  /// it is the reason why this rank cannot move the session, and the commit fails on all ranks. Only the engine's owner
+  /// may call this function.
   std::shared_ptr<handover> hand_over(membership_ptr to, std::uint64_t number, const std::optional<failure>& unable);
 
-  /// Completes the request for the second commit: its instances continue the session's instances.
+  /// Completes the request for the second commit, so that the new instances continue the session's instances.
   void request(commit_request& wanted) const;
 
   /// Makes the session use the new instances, which the second commit has made.

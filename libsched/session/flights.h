@@ -1,6 +1,6 @@
-// The rounds of a schedule that may be in flight together.
+// Several rounds of a schedule may be in flight at the same time.
 //
-// Outstanding rounds need separate instances. So a schedule of depth d has d instances, called flights. The caller's
+// Each outstanding round needs its own instance. So a schedule of depth d has d instances, called flights. The caller's
 // round t is round (t - 1) / d + 1 of flight (t - 1) mod d. Rounds start in order and end in any order.
 //     depth 3     flight 0   flight 1   flight 2
 //     round 1        1
@@ -8,7 +8,7 @@
 //           3                              1
 //           4        2                              round 4 starts only when round 1 has ended
 //
-// A partial schedule has one flight, the instance of its contributions and results.
+// A partial schedule has only one flight. Contributions and results belong to its instance.
 //
 // Thread safety: one thread at a time may start rounds or remove instances. Any thread may call find() meanwhile,
 // unless instances are removed.
@@ -35,30 +35,30 @@ struct flight {
 class flights {
  public:
   flights() = default;
-  /// Makes flights of at least one instance. No round may have been started.
+  /// Creates one flight for each instance in `all`, which must not be empty. No round may have been started.
   explicit flights(std::span<instance* const> all);
 
   std::size_t depth() const { return all_.size(); }
 
   flight& next() { return all_[next_]; }
 
-  /// Returns OK if the next round may start. Returns STATE if the last round of the next flight is outstanding, or the
-  /// error of its instance if the instance has failed.
+  /// Returns OK if the next round may start. Returns STATE if the previous round of the next flight is still
+  /// outstanding. If the instance of the next flight has failed, returns its error.
   status may_start() const;
 
   /// Returns whether the next flight has no memory yet. Only schedules of depth 1 use memory bound at creation.
   bool needs_memory() const { return depth() > 1 && all_[next_].runs->called.load() == 0; }
 
-  /// Counts the round that was started in the next flight as round `round` of that flight. The following flight then
-  /// becomes the next flight. Returns the caller's round number.
+  /// Records that round `round` of the next flight was started. The following flight then becomes the next flight.
+  /// Returns the caller's number of this round.
   round_no count_start(round_no round);
 
   /// Finds a round by the caller's round number. Round 0 belongs to the first flight. If the instance of the round was
   /// removed, returns k_last_round of the first instance, because the schedule is being destroyed.
   awaited_round find(round_no round) const;
 
-  /// Returns true if any flight has an outstanding round and `has_failed` returns false for its instance. Instances
-  /// that have published an error have no outstanding round.
+  /// Returns true if any flight has an outstanding round, and `has_failed` returns false for the instance of that
+  /// flight. Instances that have published an error have no outstanding round.
   template <class HasFailed>
   bool has_outstanding(const HasFailed& has_failed) const {
     for (const flight& each : all_)
@@ -68,10 +68,11 @@ class flights {
     return false;
   }
 
-  /// Records that rounds after round `last` use other memory than the rounds before. Depth 1 only.
+  /// Records that rounds after round `last` use other memory than earlier rounds. The depth must be 1.
   void note_binding(round_no last) { bound_after_ = last; }
 
-  /// Returns whether no round is outstanding, and a round has written to the memory that is bound now. Depth 1 only.
+  /// Returns whether no round is outstanding, and a round has written to the memory that is bound now. The depth must
+  /// be 1.
   bool has_result() const;
 
   /// Returns the instances in the order in which they must be removed: the first instance is last. The caller sets each

@@ -1,4 +1,4 @@
-// The layout of a schedule's memory: which inputs and outputs share memory.
+// A memory layout describes which inputs and outputs of a schedule share memory.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,9 @@
 
 namespace lsched {
 
-/// The layout for which a schedule was created: inputs and outputs share memory (in place, postcondition/aliasing.h),
-/// or do not overlap. Memory that is bound later must have the same layout. An empty buffer may have any address.
+/// The layout for which a schedule was created. Inputs and outputs either share memory (in place,
+/// postcondition/aliasing.h) or do not overlap. Memory that is bound later must have the same layout. An empty buffer
+/// may have any address.
 struct memory_layout {
   bool in_place = false;            ///< the k-th input and the k-th output share memory, for every k
   std::int64_t aliasing_bytes = 0;  ///< in place: distance from the first output to the first input, in bytes; else 0

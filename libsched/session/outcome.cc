@@ -23,7 +23,7 @@ std::string words_for(const instance& runs, status answer, rank peer) {
 }  // namespace
 
 status outcome_of(const awaited_round& awaited) {
-  const status verdict = awaited.runs.verdict.load();  // before `finished`: an instance may fail after the round
+  const status verdict = awaited.runs.verdict.load();  // must precede `finished`: an instance may fail after the round
   if (awaited.runs.finished.load() >= awaited.round) return status::ok;
   return verdict == status::ok ? status::pending : verdict;
 }

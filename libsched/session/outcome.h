@@ -1,4 +1,4 @@
-// The outcome of a round for a caller who waits for it, and the text of a failure.
+// These functions return the outcome of a round for a waiting caller, and the text of a failure.
 #pragma once
 
 #include <string_view>
@@ -14,16 +14,16 @@ struct awaited_round {
   round_no shown;  ///< round number of the caller; 0: the caller waits for the creation or the end of the schedule
 };
 
-/// Returns OK if the round has ended, the error of the instance if the instance has failed before the end of the round,
-/// and PENDING otherwise. Any thread.
+/// Returns OK if the round has ended. Returns the error of the instance if the instance has failed before the end of
+/// the round. Returns PENDING otherwise. Any thread may call this function.
 status outcome_of(const awaited_round& awaited);
 
 /// Returns the failure of a wait or a start that has returned the error `answer`. The failure names the rank to blame.
 failure describe_failure(const instance& runs, status answer);
 
-/// Describes what the awaited round waits for, as a TIMEOUT that names the rank to blame. The text describes the open
-/// round of the instance, which may be an earlier round. In that case, the text begins with `label` and the number of
-/// the awaited round. Engine's owner only.
+/// Returns a TIMEOUT failure whose text describes what the awaited round waits for. The failure names the rank to
+/// blame. The text describes the open round of the instance, which may be earlier than the awaited round. In that case,
+/// the text begins with `label` and the number of the awaited round. Only the engine's owner may call this function.
 failure describe_wait(const engine& runs, std::string_view label, const awaited_round& awaited);
 
 }  // namespace lsched

@@ -319,7 +319,8 @@ call_progress session::validate(common_call wanted) const {
   return {};
 }
 
-/// Contributes a round number to the next round of the instance `agreement`. This round waits for every remaining rank.
+/// Contributes a round number to the next round of the instance `agreement`. That round of `agreement` waits for every
+/// remaining rank.
 void session::say(round_no number) {
   instance& agreement = *all_.agreement;
   const round_no next = called_of(agreement) + 1;
@@ -337,7 +338,7 @@ call_progress session::hear(round_no& largest) {
 
 /// Runs a round on which all ranks agree. When a rank enters the collective call, no rank has called for the agreed
 /// round or captured a contribution for it. So all earlier offers are in that round or an earlier round. A rank that
-/// leaves meanwhile may start rounds; the first of these rounds captures the rank's pending offers.
+/// leaves meanwhile may start rounds. The first of these rounds captures the rank's pending offers.
 call_progress session::make_common_round() {
   instance& rounds = *all_.rounds;
   if (stage_ == stage::none) {
@@ -375,8 +376,8 @@ call_progress session::flush(std::span<const target_part> result, collect_report
   return {};
 }
 
-/// Sums the weights in a round of the instance `mean`. This round waits for every rank. Before this round, each rank
-/// drops its uncollected results.
+/// Each rank first drops its uncollected results. A round of the instance `mean` then sums the weights. This round
+/// waits for every remaining rank.
 call_progress session::model_sync(void* weights, collect_report* report) {
   if (const call_progress why = validate(common_call::model_sync); why.answer != status::ok) return why;
   if (all_.mean == nullptr)

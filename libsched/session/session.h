@@ -2,16 +2,18 @@
 // collective calls.
 //
 // No function here waits. A call that would have to wait returns PENDING and the round for which it waits. The caller
-// waits for the end of that round and then calls again. The library waits in the driver (offload/driver.h), and tests
-// step all ranks. A later call continues where the previous call stopped, even if the caller gave up the wait.
+// waits for the end of that round and then calls again. In the library, the driver waits (offload/driver.h). Tests
+// advance the engines of all ranks instead. A later call continues where the previous call stopped, even if the caller
+// gave up the wait.
 //
 //     flush        agree on a round ── call for it ── wait ── collect the result ── wait until all ranks have collected
 //     model_sync   agree on a round ── call for it ── wait ── drop all results ── mean of the weights
 //
 // To agree on a round, the ranks run a round of the instance `agreement`. This round waits for all remaining ranks and
 // computes the maximum of one u64. Each rank contributes the last round that it has called for, captured a contribution
-// for, or finished. The agreed round is the round after the maximum. When a rank enters the call, no rank has called or
-// captured for that round. So all earlier offers are in that round or an earlier round.
+// for, or finished. The agreed round is the round after the maximum. When a rank enters the call, no rank has called
+// for that round, and no rank has captured a contribution for that round. So all earlier offers are in that round or an
+// earlier round.
 //
 // Thread safety: as for an instance (instance.h), one thread at a time may offer, and one may collect. A collective
 // call is both an offer and a collect.
@@ -84,21 +86,22 @@ class session {
   /// Returns true while a flush or model_sync is incomplete on this rank.
   bool is_in_common_call() const { return stage_ != stage::none; }
 
-  /// Sets `*parts` to the parts of a contribution or result; `buckets` has the pointer to each part. `*parts` is valid
+  /// Sets `*parts` to the parts of a contribution or result. `buckets` has the pointer to each part. `*parts` is valid
   /// until the next call of parts_of(). Returns ARGUMENT if the pointer to a non-empty part is null.
   status parts_of(const void* const* buckets, std::span<const source_part>* parts);
   status parts_of(void* const* buckets, std::span<const target_part>* parts);
 
-  /// Offers `contribution`, unless it is empty, and calls for the next round, whose number is returned in `*round`. If
-  /// that round is not over yet, notifies the engine and sets `*is_posted`. Returns STATE after leave(), while a flush
-  /// or model_sync is incomplete, or between prepare() and offer_prepared().
+  /// Offers `contribution`, unless it is empty. Then calls for the next round, and sets `*round` to the number of that
+  /// round. If that round is not over yet, notifies the engine and sets `*is_posted`. Returns STATE after leave(),
+  /// while a flush or model_sync is incomplete, or between prepare() and offer_prepared().
   status offer(std::span<const source_part> contribution, round_no* round, bool* is_posted);
 
   /// Returns the reason why offer() or a related function has returned STATE.
   const char* why_no_offer() const;
 
-  /// Skips the finished rounds up to `last`, as if this rank had called for them, and sets `*skipped` to their number.
-  /// The next offer calls for a later round. Returns STATE after leave(), or while a flush or model_sync is incomplete.
+  /// Skips the finished rounds up to `last`, as if this rank had called for them. Sets `*skipped` to the number of
+  /// skipped rounds. The next offer calls for a later round. Returns STATE after leave(), or while a flush or
+  /// model_sync is incomplete.
   status skip(round_no last, std::uint64_t* skipped);
 
   /// Copies a bucket of a contribution, for applications that compute one bucket after the other. Once all buckets are
@@ -108,8 +111,8 @@ class session {
   status offer_prepared(round_no* round, bool* is_posted);
 
   /// save_pending() returns an image of the pending contribution, for machines of the same byte order. load_pending()
-  /// adds such an image to the pending contribution. It returns ARGUMENT, VERSION or MISMATCH for an image that does
-  /// not fit, and STATE whenever offer() would return STATE. After an error nothing has changed.
+  /// adds such an image to the pending contribution. load_pending() returns ARGUMENT, VERSION or MISMATCH for an image
+  /// that does not fit, and STATE whenever offer() would return STATE. After an error nothing has changed.
   std::vector<std::byte> save_pending() const;
   std::optional<failure> load_pending(std::span<const std::byte> image);
 
@@ -118,7 +121,8 @@ class session {
   /// deadline has passed, starts the round.
   call_progress collect(round_no round, std::span<const target_part> result, collect_report* report);
 
-  /// Like collect(), but does not copy: sets `*result` to the memory of the result, or to null if there is no result.
+  /// Does the same as collect(), but without a copy. Sets `*result` to the memory of the result, or to null if there is
+  /// no result.
   call_progress collect_view(round_no round, const std::byte** result, collect_report* report);
 
   /// Discards the pending contribution and sets `*offers` to the number of offers in it. Returns STATE while a flush or

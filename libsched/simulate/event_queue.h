@@ -2,10 +2,10 @@
 //
 // The lookahead (at most o + L) is the minimum time between an event at one rank and the events that it causes at other
 // ranks. A window is at most as wide as the lookahead, so its events cause no events of other ranks in the same window.
-// Therefore a window is removed as a whole. Its events are sorted, first into blocks of ranks by a counting sort, then
-// inside each block. The events of each rank are handled separately, in the order of time, source, kind and tag. A
-// window is a linked list of small chunks. The next k_ring windows are stored in a ring buffer, and events in later
-// windows in a heap.
+// Therefore a window is removed as a whole. A counting sort divides its events into blocks of ranks. Then the events of
+// each block are sorted. The events of each rank are handled separately, in the order of time, source, kind and tag. A
+// window is a linked list of small chunks. A ring buffer stores the next k_ring windows, and a heap stores the events
+// of later windows.
 //
 // Ranks that share a NIC form a group. The events of a group are handled in one common order. A group consists of
 // consecutive ranks, and all groups have the same size.

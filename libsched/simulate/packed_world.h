@@ -1,10 +1,11 @@
 // The schedules of all ranks of a world, in compressed form.
 //
 // Ranks whose schedules have the same ops, deps, needs and guards share a *shape*, which is stored once. The peer, the
-// tag and the size of an op may differ between these ranks. Each of the three is a *column*, with a number for each
-// rank of the shape. If one expression gives the right numbers for all these ranks, the column stores this expression.
-// Otherwise it stores a table of the numbers. Schedules are added one after the other, and each can be deleted after it
-// was added. Recursive doubling among 2^20 ranks needs the memory of one schedule and 8 bytes per rank.
+// tag and the size of an op may differ between these ranks. Each of these three values is a *column*, which has a
+// number for each rank of the shape. If one expression gives the right numbers for all these ranks, the column stores
+// this expression. Otherwise the column stores a table of the numbers. Schedules are added one after the other. A
+// schedule can be deleted after it was added. Recursive doubling among 2^20 ranks needs the memory of one schedule and
+// 8 bytes per rank.
 #pragma once
 
 #include <algorithm>

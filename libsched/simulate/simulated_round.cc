@@ -77,7 +77,7 @@ class world_engine {
     picoseconds instant() const { return instant_of(when); }
   };
   using state = rank_state<Time>;
-  static constexpr std::size_t k_ahead = 12;  ///< number of events by which the state for an event is prefetched early
+  static constexpr std::size_t k_ahead = 12;  ///< distance, in events, at which the state for an event is prefetched
   static constexpr std::uint64_t k_telling = 1 << 22;
 
   static std::size_t index_of(rank r) { return static_cast<std::size_t>(r); }
@@ -99,8 +99,8 @@ class world_engine {
             r};
   }
 
-  /// Draws the candidates of the round, as the engine does. With the activation policy `majority`,
-  /// simulated_round::initiator is the candidate instead.
+  /// Draws the candidates of the round, as the engine does. With the activation policy `majority`, the only candidate
+  /// is simulated_round::initiator.
   void open_calls() {
     std::vector<rank> all(ranks_.size());
     std::iota(all.begin(), all.end(), 0);
@@ -111,8 +111,8 @@ class world_engine {
 
   // --- a rank ------------------------------------------------------------------------------------------------
 
-  /// The interpreter of a rank for the round player (round.h). The rank's CPU executes ops in the order in which they
-  /// were enqueued.
+  /// The interpreter of a rank. round_player (round.h) calls its functions to run a round. The rank's CPU executes ops
+  /// in the order in which they were enqueued.
   struct interpreter {
     using number = op_id;
     world_engine& in;
@@ -335,7 +335,7 @@ class world_engine {
     go_on_with(me, now, in, packed_state::arrived);
   }
 
-  /// Sets a flag of the receive to which the event belongs. If the receive has fired, executes it.
+  /// Sets a flag of the receive to which the event belongs. If the receive has fired, executes the receive.
   void go_on_with(interpreter& me, const event& now, const Time& time, packed_state::flag flag) {
     me.set(now.what.op, flag);
     if (!me.test(now.what.op, packed_state::fired)) return;

@@ -1,10 +1,11 @@
-// The simulator: computes the times of one round of the schedules of a world, by discrete events.
+// The simulator computes the times of one round of the schedules of a world. It is a discrete-event simulator.
 //
 // Ops fire by the rules of round.h. Signals, captures, and ops that wait for only some of their deps are supported. The
 // cost of a message follows the LogGOPS model (loggops.h). A receive is matched as soon as it has fired and its message
-// has arrived. A rank handles messages in the order of arrival, then source, then tag. A rank executes ops in the order
-// in which they fire. All ops that a message enables are executed before the next message is handled (run to
-// completion, as in the engine). A send of more than S bytes (rendezvous) completes only when all bytes have left.
+// has arrived. A rank handles messages in the order of arrival. Messages that arrive at the same time are ordered by
+// source, then by kind, then by tag. A rank executes ops in the order in which they fire. All ops that a message
+// enables are executed before the next message is handled (run to completion, as in the engine). A send of more than S
+// bytes (rendezvous) completes only when all bytes have left.
 #pragma once
 
 #include <algorithm>
@@ -85,10 +86,11 @@ struct simulation_report {
 /// the record contain the critical path. A trace or a record makes the simulation slower, and needs several times the
 /// memory.
 ///
-/// Failures: ARGUMENT (the world is empty or its schedules do not belong together; the lookahead, which is L + o, or L
-/// if a message uses rendezvous, is not positive; a start time is negative or too late; the activation is
-/// deadline(auto)), UNMATCHED (a message without a receive), UNSUPPORTED (the simulated time or the number of bytes is
-/// too large), STATE (a rank cannot end the round; the error text names the rank).
+/// Returns ARGUMENT if the world is empty, if its schedules do not belong together, if a start time is negative or too
+/// late, or if the activation is deadline(auto). Also returns ARGUMENT if the lookahead is not positive. The lookahead
+/// is L + o, or L if a message uses rendezvous. Returns UNMATCHED if a message has no receive. Returns UNSUPPORTED if
+/// the simulated time or the number of bytes is too large. Returns STATE if a rank cannot end the round. The error text
+/// then names the rank.
 result<simulation_report> simulate_round(const packed_world& ranks, const simulated_round& what,
                                          simulation_record* record = nullptr, bool trace = false);
 

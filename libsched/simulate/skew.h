@@ -1,5 +1,5 @@
-// Skew and noise: the times at which ranks begin, and the random delays of the ranks' CPUs. A charge is the CPU time of
-// one step of a rank.
+// Skew defines the times at which ranks begin. Noise defines the random delays of the ranks' CPUs. A charge is the CPU
+// time of one step of a rank.
 //
 // Every draw is a hash of (seed, rank, instance, op). So no result depends on an engine, a thread or the order of
 // events, and the draws of a rank can be recomputed separately.
@@ -18,7 +18,7 @@ enum class skew_kind : std::uint8_t {
   linear,     ///< rank r begins at r * `scale`
   rotating,   ///< as linear, but in each instance every rank takes the place of the next rank
   lognormal,  ///< start times are lognormal: median `scale`, shape parameter `sigma`
-  straggler,  ///< one rank, drawn anew for each instance, begins at `scale`; others at 0
+  straggler,  ///< one rank, drawn anew for each instance, begins at `scale`, the other ranks at 0
 };
 
 struct start_skew {

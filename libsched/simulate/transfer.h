@@ -84,8 +84,8 @@ Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, picoseconds no
   return leaves + cost.latency + cost.tail;
 }
 
-/// The receiver's NIC receives a message, after it has received the previous one. Returns the time at which the message
-/// has been received.
+/// The receiver's NIC receives a message after the previous message. Returns the time at which the message has been
+/// received.
 template <class Time>
 Time take_in(Time& nic, const Time& arrives, const message_cost& cost) {
   return nic = later(arrives, nic + cost.gap);

@@ -1,4 +1,4 @@
-// Traces: the events of all ops of a run, and the writer of files for Perfetto and chrome://tracing.
+// A trace contains the events of all ops of a run. The writer creates files for Perfetto and chrome://tracing.
 //
 // Real runs (recorded by trace_buffer.h) and simulated runs use the same events and the same writer. In the display,
 // each rank is a process, and each kind of op is a track of this process. If ops of one kind overlap, the kind has

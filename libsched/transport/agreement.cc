@@ -40,7 +40,7 @@ void agreement::propose(std::span<const std::byte> value) {
   advance();
 }
 
-// A proposer may refuse its own new proposal, because no other member settles this proposal.
+// A proposer may refuse its own new proposal, because no other member can settle this proposal.
 bool agreement::refuse(const refusal& about) {
   if (phase_ != phase::open && !(phase_ == phase::accepted && is_own_)) return false;
   end(phase::refused, about);
@@ -66,7 +66,8 @@ void agreement::take(rank from, const message& what) {
   }
 }
 
-// All members below `member` are lost, because `member` proposes, or is addressed as the proposer by another member.
+// Records that all members below `member` are lost. This must be so if `member` proposes, or if another member sends an
+// acceptance to `member`.
 void agreement::lose_below(rank member) {
   for (rank below = 0; below < member; ++below) is_lost_[static_cast<std::size_t>(below)] = true;
 }
@@ -80,7 +81,7 @@ void agreement::take_acceptance(rank from, std::uint64_t number) {
   advance();
 }
 
-// A member that has settled the agreement accepts the same value again.
+// A member that has already settled the agreement accepts its value again.
 void agreement::take_proposal(rank from, const message& what) {
   lose_below(from);
   const bool takes_part = what.number == number_ && (phase_ == phase::open || phase_ == phase::accepted);

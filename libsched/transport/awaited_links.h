@@ -1,4 +1,5 @@
-// The links of an endpoint that wait for an event, for transports whose links are in a table of this process.
+// An endpoint uses awaited_links to track the links that wait for an event. This class is for transports whose links
+// are in a table of this process.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace lsched {
 ///     round_no round = 0;                   the round of the event
 ///     arrival incoming;                     the message, if `wait_for` is `message`
 ///
-/// Used by one thread at a time. No function but reserve() allocates.
+/// Only one thread at a time may use an object of this class. Only reserve() allocates memory.
 template <class Table>
 class awaited_links {
  public:
@@ -30,7 +31,7 @@ class awaited_links {
   /// The table must outlive this object.
   explicit awaited_links(Table& table) : table_(table) {}
 
-  /// Prepares for `links` links in all.
+  /// Allocates memory for a total of `links` links.
   void reserve(std::size_t links) { due_.reserve(links); }
 
   /// Makes the link wait for an event. An event that the link awaited before is forgotten.
@@ -61,7 +62,7 @@ class awaited_links {
   /// Returns the number of events that were not reported.
   std::size_t due() const { return due_.size(); }
 
-  /// Reports events, as endpoint::poll() does.
+  /// Writes completions to `out` and returns their number, as endpoint::poll() does.
   std::size_t take(std::span<completion> out) {
     const std::size_t found = std::min(due_.size(), out.size());
     for (std::size_t i = 0; i < found; ++i) {

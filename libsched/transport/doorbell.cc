@@ -11,7 +11,7 @@ namespace lsched {
 namespace {
 
 // Maximum number of times that a sender reads the peers' bells before it wakes their progress threads. All these reads
-// take 2.5 us, a quarter of the time to wake a thread on another core.
+// together take 2.5 us. Waking a thread on another core takes four times as long.
 constexpr int k_looks = 60;
 
 // The futex is not FUTEX_PRIVATE, because several processes use the word.

@@ -1,10 +1,13 @@
-// Sleeping and waking: one doorbell per rank, in memory that every local peer maps.
+// Ranks use doorbells to sleep and to wake each other. Each rank has one doorbell, in memory that every local peer
+// maps.
 //
-// A rank's threads that wait for messages sleep on one of two futex words, called bells: `waiter` (application threads
-// inside a wait) and `auxiliary` (the progress thread). A sender publishes its message and then rings the bell: it
-// changes the word and wakes a thread. It does not ring if a thread of the receiver is polling.
+// A doorbell has two bells, which are futex words. Application threads that wait for messages sleep on the bell
+// `waiter`. The progress thread sleeps on the bell `auxiliary`. A sender publishes its message and then rings a bell of
+// the receiver: the sender changes the word and wakes a thread. The sender does not ring if a thread of the receiver is
+// polling.
 //
-// The following proves that no wake-up is lost. All accesses are sequentially consistent, except for S1, a release:
+// The following proves that no wake-up is lost. All accesses are sequentially consistent, except for S1, which is a
+// release store.
 //
 //     sender                          receiver going to sleep
 //     ------                          -----------------------
@@ -17,10 +20,10 @@
 //
 // If S3 precedes R2 in the single total order, the fence precedes R3, and the poll finds the message. Otherwise S3
 // reads the announcement, S4 changes the word, and R5 returns at once or is woken. Without the fence between S1 and S3,
-// the message could still be in a store buffer when R3 polls, while S3 has already read the old values.
+// S3 could read the old values while the message is still in a store buffer. R3 would then not find the message.
 //
-// One fence suffices for any number of messages and bells. So a sender first publishes all its messages, and then,
-// before it sleeps or releases the engine, executes one fence and checks the bells (`ringer`).
+// One fence suffices for any number of messages and bells. So a sender first publishes all its messages. Before the
+// sender sleeps or releases the engine, it executes one fence and checks the bells (`ringer`).
 //
 // A sender may ring for a thread that has announced its sleep, but does not sleep in the end. So a thread that
 // decrements `sleepers` must poll once more, or ring the bell for another thread, before it continues.
@@ -45,15 +48,16 @@ struct alignas(64) doorbell {
   std::atomic<std::uint32_t> polling;  ///< 1: the engine's owner polls for messages
 };
 
-/// Rings the bell if a thread of the receiver sleeps and no thread of the receiver polls. The caller must have
-/// published its messages and then executed a sequentially consistent fence. Any thread of any local process. Never
-/// blocks.
+/// Rings a bell if a thread of the receiver sleeps and no thread of the receiver polls. The caller must have published
+/// its messages and then executed a sequentially consistent fence. Any thread of any local process may call this
+/// function, which never blocks.
 void ring_if_needed(doorbell& bell);
 
-/// The bells that a sender still has to check after it has published messages. One thread at a time.
+/// Collects the bells that a sender must check after it has published messages. Only one thread at a time may use an
+/// object of this class.
 class ringer {
  public:
-  /// Each peer has a number from 0 to peers - 1.
+  /// Peers are numbered from 0 to peers - 1.
   explicit ringer(std::size_t peers) : is_owed_(peers) { owed_.reserve(peers); }
 
   /// Notes the bell of a peer. A message for that peer must have been published by a release store or stronger.
@@ -79,14 +83,15 @@ class ringer {
   std::vector<debt> owed_;
 };
 
-/// Wakes up to `sleepers` threads on one bell, without a check for sleepers. Used to hand the engine to another thread.
+/// Wakes up to `sleepers` threads on one bell. Does not check whether any thread sleeps. Used to hand the engine to
+/// another thread.
 void ring(doorbell& bell, doorbell::side side, int sleepers = 1);
 
 /// Sleeps until the word of `side` differs from `epoch` or the timeout passes. May return spuriously.
 void sleep_on(doorbell& bell, doorbell::side side, std::uint32_t epoch, std::chrono::nanoseconds timeout);
 
-/// Pauses the core for some ten nanoseconds between two reads of a word that another core is about to write. Meanwhile,
-/// the core's other hardware thread can run. Does nothing on processors other than x86 and Arm.
+/// Pauses the core for some tens of nanoseconds, between two reads of a word that another core is about to write.
+/// Meanwhile, the core's other hardware thread can run. Does nothing on processors other than x86 and Arm.
 inline void cpu_relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

@@ -1,4 +1,4 @@
-// Functions on the edges of an instance, for transports that move messages.
+// Transports that exchange messages use these functions to handle the edges of an instance.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace lsched {
 
-/// The largest sum of buffers that a transport allocates for an instance: more than a process can address.
+/// The maximum total size of the buffers that a transport allocates for an instance. A process cannot address more.
 inline constexpr std::uint64_t k_most_edge_bytes = std::uint64_t{1} << 47;
 
-/// Returns the reason why a transport cannot attach these edges, or nothing. `ranks`: number of ranks of the transport.
+/// Returns an error if a transport of `ranks` ranks cannot attach these edges.
 inline std::optional<failure> validate_edges(std::span<const edge_spec> edges, rank ranks) {
   for (const edge_spec& edge : edges) {
     if (edge.peer < 0 || edge.peer >= ranks)
@@ -41,7 +41,7 @@ inline std::optional<failure> validate_edges(std::span<const edge_spec> edges, r
   return std::nullopt;
 }
 
-/// Returns some of the links: one for each peer. `peer_of` maps a link to its peer.
+/// Returns one of the links for each peer. `peer_of` maps a link to its peer.
 template <class PeerOf>
 std::vector<link_id> one_link_per_peer(std::span<const link_id> links, PeerOf&& peer_of) {
   std::vector<link_id> some(links.begin(), links.end());

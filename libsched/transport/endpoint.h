@@ -1,24 +1,24 @@
-// The contract of an endpoint: the attachment of one rank to a transport. (docs/inside/transport.md)
+// An endpoint connects one rank to a transport. This file defines the contract of endpoints (docs/inside/transport.md).
 //
-// Every transport implements `endpoint`. A transport that shares memory, or that can watch its peers, also implements
-// the interfaces of endpoint_memory.h, endpoint_areas.h, endpoint_recorder.h and endpoint_liveness.h. For all other
-// transports, the base classes of these four interfaces are used.
+// Every transport implements `endpoint`. The interfaces of endpoint_memory.h, endpoint_areas.h, endpoint_recorder.h and
+// endpoint_liveness.h are optional. If a transport does not implement an optional interface, the base class of that
+// interface is used.
 //
-// Thread safety: only the thread that owns the engine calls an endpoint, except for functions marked "Any thread".
+// Thread safety: only the thread that owns the engine may call an endpoint, unless a function documents otherwise.
 // There are no callbacks. All events are return values.
 //
 // An edge leads from a send op of one rank to a receive op of another. In each round, the message of an edge is sent
 // once and received once. An edge without credits (attach()) may have rounds without a message. Messages of one edge
-// arrive in order. No message is lost, and no call blocks. All resources are reserved at attach, so no queue can be
-// full on the data path. If an endpoint has to delay a send, it keeps the message and reports the completion later.
+// arrive in order. No message is lost, and no call blocks. attach() reserves all resources, so no queue can be full on
+// the data path. If an endpoint has to delay a send, the endpoint keeps the message and reports the completion later.
 //
 // Ranks are home ranks (membership.h), unless a function documents otherwise.
 //
 // Life of an instance at an endpoint:
 //     attach  ->  (exchange of commit records)  ->  link  ->  rounds  ->  detach
 // Before the records are exchanged, attach() reserves all memory that peers may write to. Therefore the memory exists
-// when the first message of a fast rank arrives. The commit record carries the address of that memory, because each
-// rank chooses its own instance ids.
+// when the first message of a fast rank arrives. Each rank chooses its own instance ids. So ranks identify that memory
+// by its address, which is part of the commit record.
 //
 // Every implementation passes tests/conformance/endpoint_exam.h.
 #pragma once
@@ -43,7 +43,7 @@
 
 namespace lsched {
 
-/// The interfaces that a transport implements besides its endpoint. Null: the base class of the interface is used.
+/// The optional interfaces that a transport implements. If a pointer is null, the base class of the interface is used.
 struct endpoint_parts {
   endpoint_memory* memory = nullptr;
   endpoint_areas* areas = nullptr;
@@ -64,40 +64,41 @@ class endpoint {
   endpoint_liveness& liveness() const { return of_transport_or_base<endpoint_liveness>(parts_.liveness); }
   bool has_cancellation_points() const { return parts_.has_cancellation_points; }
 
-  // --- commit: all members of a world make each call, once ------------------------------------------------------
+  // --- commit: every member of a world makes each of these calls once -------------------------------------------
 
-  /// Opens a board for a world of at most `most` members. The caller calls board::join() when the members are known.
-  /// The endpoint must outlive the board. Returns NO_MEMORY if no memory is left.
+  /// Opens a board (board.h) for a world of at most `most` members. The caller calls board::join() when the members are
+  /// known. The endpoint must outlive the board. Returns NO_MEMORY if no memory is left.
   virtual result<std::unique_ptr<board>> open_board(std::size_t most) = 0;
 
-  /// Opens the board of the world of all ranks. The board has joined already. Called once.
+  /// Opens the board of the world of all ranks. The returned board has already joined that world. The caller may call
+  /// this function only once.
   virtual std::unique_ptr<board> open_home_board() = 0;
 
-  /// Reserves the edges of an instance whose world has these members. `id` must be new; it identifies the instance in
-  /// later calls. Every edge leads to a member, and no two edges agree in peer, tag, kind and direction. `credits`: the
-  /// schedule is not synchronising, so the send of round t+2 waits until the message of round t was consumed. Returns
-  /// one link per edge.
+  /// Reserves the edges of an instance. `members` contains the members of the instance's world. `id` must be new, and
+  /// identifies the instance in later calls. Every edge must lead to a member. Any two edges must differ in peer, tag,
+  /// kind or direction. `credits` is true if the schedule is not synchronising. The send of round t+2 then waits until
+  /// the message of round t was consumed. Returns one link for each edge.
   virtual result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                               std::span<const edge_spec> edges) = 0;
 
-  /// Returns the address that the other ranks need to link their ends of an attached instance.
+  /// Returns the address of an attached instance. The other ranks pass this address to link().
   virtual member_address address_of(std::uint32_t id) const = 0;
 
-  /// Connects instance `id` to the instances at these addresses. `all` has one address per member, indexed by rank of
-  /// the world. The preceding exchange of records ensures that every edge has an opposite edge at the peer (commit.h).
-  /// A transport that compares both ends returns UNMATCHED if an end is missing.
+  /// Connects instance `id` to the corresponding instances of the other members. `all` contains one address per member,
+  /// indexed by rank of the world. The preceding exchange of records ensures that every edge has an opposite edge at
+  /// the peer (commit.h). A transport that compares the two ends of each edge returns UNMATCHED if an end is missing.
   virtual status link(std::uint32_t id, std::span<const member_address> all) = 0;
 
-  /// Frees the edges. Unless the instance was abandoned, no message may be in flight. If the instance was never linked
-  /// on this rank, it must not be linked on any rank.
+  /// Frees the edges of an instance. No message may be in flight, unless the instance was abandoned. If this rank never
+  /// linked the instance, no other rank may have linked the instance.
   virtual void detach(std::uint32_t id) = 0;
 
   // --- cancellation (docs/reference/cancel.md) ------------------------------------------------------------------
 
-  /// Ends an instance on all members. A transport that uses messages sends the cancellation to the peers with which
-  /// this rank shares an edge, and these ranks pass the cancellation on. So a member does not receive the cancellation
-  /// unless a chain of edges leads to it from this rank. The first reason is kept, and later calls have no effect. Each
-  /// rank that has attached the instance, this rank included, gets the reason once from take_cancellation().
+  /// Ends an instance on all members. A transport that uses messages sends the cancellation along this rank's edges.
+  /// Each receiver forwards the cancellation along its own edges. So a member receives the cancellation only if a chain
+  /// of edges connects this rank to that member. The first reason is kept, and later calls have no effect. On each rank
+  /// that has attached the instance, this rank included, take_cancellation() returns the reason once.
   virtual void cancel(std::uint32_t id, const end_reason& reason) = 0;
 
   /// Returns whether poll() has found a cancellation or a lost rank.
@@ -112,23 +113,25 @@ class endpoint {
     return next;
   }
 
-  /// Drops all operations that are posted or armed for an attached instance. No completion follows, targets are no
-  /// longer written, and payloads in place are released. Afterwards only detach, close_to_readers, cancel and
-  /// check_readers may be called.
+  /// Drops all operations that are posted or armed for an attached instance. The endpoint then reports no more
+  /// completions of the instance and writes to no more targets. In-place payloads are released. Afterwards the caller
+  /// may only call detach(), close_to_readers(), cancel() and check_readers() for the instance.
   virtual void abandon(std::uint32_t id) = 0;
 
   /// Prevents peers from starting to read this rank's memory for a linked instance. No peer is woken. If a peer reaches
-  /// a payload that it may no longer read, that peer gets the reason from take_cancellation(). The first reason is
+  /// a payload that it may no longer read, take_cancellation() returns the reason on that peer. The first reason is
   /// kept.
   virtual void close_to_readers(std::uint32_t id, const end_reason& reason) = 0;
 
-  /// Returns OK if no peer reads this rank's memory for an instance that is closed to readers or was cancelled.
-  /// PENDING: `reader` still reads the memory. UNSUPPORTED: the transport may still access memory of the caller and
-  /// cannot be stopped. `reader` is then a rank that may still use the message, or k_no_rank.
+  /// The instance must be closed to readers or cancelled. Returns OK if no peer reads this rank's memory for the
+  /// instance. Returns PENDING while a peer still reads this memory, and sets `*reader` to that peer. Returns
+  /// UNSUPPORTED if the transport may still access memory of the caller and cannot be stopped. `*reader` is then a rank
+  /// that may still use the message, or k_no_rank.
   virtual status check_readers(std::uint32_t id, rank* reader) = 0;
 
-  /// Removes and returns the next lost rank that poll() has found, in the order of recording; k_no_rank if no loss is
-  /// left. The caller takes all losses before the cancellations.
+  /// Removes and returns the next lost rank that poll() has found. Returns k_no_rank if no loss is left. Losses are
+  /// returned in the order in which they were recorded. The caller must take all losses before it takes any
+  /// cancellation.
   rank take_loss() {
     if (losses_.empty()) return k_no_rank;
     const rank next = losses_.front();
@@ -140,48 +143,50 @@ class endpoint {
   // --- data path ----------------------------------------------------------------------------------------------
 
   /// Sends the message of `round`. The previous send of the link must have completed. Returns true if the send has
-  /// completed at once: poll() then reports no completion, and the source may change. Returns false if poll() will
-  /// report the completion: until then, the source must not change.
+  /// already completed. In this case, poll() reports no completion, and the source may change. Returns false if poll()
+  /// will report the completion. Until then, the source must not change.
   virtual bool send(link_id link, round_no round, const message& what) = 0;
 
-  /// Receives the message of `round` into `into`, or in place if the edge allows that. Returns true if `out` contains
-  /// the message, and false if poll() will report the completion.
+  /// Receives the message of `round` into `into`, or in place if edge_spec::in_place is set. Returns true if `out`
+  /// contains the message, and false if poll() will report the completion.
   virtual bool receive(link_id link, round_no round, message_target into, arrival& out) = 0;
 
-  /// Fetches the payload of a message on an announced edge, after receive() has returned the tally and the length of
-  /// the message without data. The target must be large enough for the payload. Returns the same values as receive().
+  /// Fetches the payload of a message on an announced edge (edge_spec::announced). The header of the message must have
+  /// been received before. The target must be large enough for the payload. The return value has the same meaning as
+  /// that of receive().
   virtual bool fetch(link_id link, round_no round, message_target into, arrival& out) = 0;
 
-  /// Announces that the message of round `last` is the last on the edge, so that the receiver learns of the departure
-  /// (cancellation). Does nothing if ranks of the transport detect departures anyway.
+  /// Announces that the message of round `last` is the last message on the edge. The receiver then detects the
+  /// departure of this rank (cancellation::is_departure). Does nothing if the transport detects departures without this
+  /// call.
   virtual void end_edge(link_id link, round_no last) { static_cast<void>(link), static_cast<void>(last); }
 
-  /// Ends the use of the in-place payload of `round`.
+  /// Releases the payload of `round`, which was received in place.
   virtual void release(link_id link, round_no round) = 0;
 
   /// Sets the register of a signal edge to `round`. The register is a word in the peer's memory, and never decreases.
-  /// Never waits. The transport may merge signals into a later signal.
+  /// This function never waits. The transport may merge several signals into one.
   virtual void signal(link_id link, round_no round) = 0;
 
-  /// Requests a completion for the moment when this rank's register of a signal edge reaches `round`. If the register
-  /// has already reached `round`, requests nothing and returns true. A later call replaces the requested round.
+  /// Requests a completion when this rank's register of a signal edge reaches `round`. Returns true and requests
+  /// nothing if the register has already reached `round`. A later call replaces the requested round.
   virtual bool arm(link_id link, round_no round) = 0;
 
-  /// Withdraws the request of arm(). A completion that was not polled yet is dropped. A transport may also stop waiting
-  /// for a payload of the link. A transport that then still writes the payload to its target must return UNSUPPORTED
-  /// from check_readers().
+  /// Withdraws the request of arm(). A completion that poll() has not reported yet is dropped. On a payload edge, the
+  /// transport may also stop waiting for the payload. If the transport may still write that payload to its target,
+  /// check_readers() must return UNSUPPORTED.
   virtual void disarm(link_id link) = 0;
 
-  /// Returns up to `out.size()` completions.
+  /// Writes completions to `out` and returns their number.
   virtual std::size_t poll(std::span<completion> out) = 0;
 
-  /// Returns whether the last poll() has moved bytes of long payloads, so that further polls will probably move more
-  /// bytes although no completion is due. A thread that waits then polls again instead of sleeping.
+  /// Returns whether the last poll() has moved bytes of long payloads. Further polls will then probably move more
+  /// bytes, so a waiting thread polls again instead of sleeping.
   virtual bool is_moving() const { return false; }
 
-  /// Wakes sleeping peers for which send, release, signal or poll has published anything since the last flush. Peers
-  /// that poll see the messages without a flush. The owner flushes when it has no more to publish, before any long
-  /// operation, and before it sleeps or releases the engine.
+  /// Wakes the sleeping peers for which send(), release(), signal() or poll() has published anything since the last
+  /// flush. Polling peers receive messages without a flush. The engine's owner flushes when it has nothing more to
+  /// publish, before any long operation, and before it sleeps or releases the engine.
   virtual void flush() {}
 
   /// Returns whether any posted or armed operation waits for a message.
@@ -197,7 +202,7 @@ class endpoint {
   virtual void close() = 0;
 
  protected:
-  /// `name` names the transport in texts, and must outlive the endpoint.
+  /// `name` is the transport's name in error texts, and must outlive the endpoint.
   endpoint(const world& place, std::string_view name, const endpoint_parts& optional = {})
       : place_(place), name_(name), parts_(optional) {}
 

@@ -1,4 +1,5 @@
-// The device memory that ranks of a node expose to each other. Only devices interpret an area. (docs/inside/cuda.md)
+// Ranks of a node expose areas of their device memory to each other (docs/inside/cuda.md). The transport only stores
+// the descriptions of these areas. The class `device` (engine/device.h) interprets the descriptions.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace lsched {
 
-/// A piece of a rank's device memory.
+/// The description of an area of a rank's device memory.
 struct exposed_area {
   static constexpr std::uint32_t k_most = 64;  ///< maximum number of areas that a rank exposes
 
@@ -23,21 +24,21 @@ struct exposed_area {
   std::uint64_t serial = 0;  ///< set by the endpoint; unique among all areas that the rank exposes
 };
 
-/// Exposes areas of this rank, and finds areas of other ranks. The functions of this class are the implementation for
-/// transports whose ranks share no memory.
+/// Exposes areas of this rank, and finds areas of other ranks. Transports whose ranks share no memory use the functions
+/// of this base class.
 class endpoint_areas {
  public:
   virtual ~endpoint_areas() = default;
 
-  /// Exposes an area to the ranks that share this rank's memory. `number` is below exposed_area::k_most and not in use.
-  /// Returns false if no rank shares the memory. Cold path.
+  /// Exposes an area to the ranks that share this rank's memory. `number` must be below exposed_area::k_most and not in
+  /// use. Returns false if no rank shares this memory. Only cold paths may call this function.
   virtual bool expose(std::uint32_t number, const exposed_area& what) {
     static_cast<void>(number), static_cast<void>(what);
     return false;
   }
-  /// Withdraws the area with that number. Cold path.
+  /// Withdraws the area with that number. Only cold paths may call this function.
   virtual void withdraw(std::uint32_t number) { static_cast<void>(number); }
-  /// Returns the area that a rank exposes now under that number. Cheap.
+  /// Returns the area that rank `who` exposes under `number`, or nullopt. This function is cheap.
   virtual std::optional<exposed_area> area_of(rank who, std::uint32_t number) const {
     static_cast<void>(who), static_cast<void>(number);
     return std::nullopt;

@@ -1,5 +1,5 @@
-// The record of a rank. Peers and `lsched postmortem` read records to find the rank that a timeout has to name.
-// (docs/reference/recorder.md)
+// Each rank records its current state. Peers and `lsched postmortem` read these records to find the rank that the error
+// of a timeout must name (docs/reference/recorder.md).
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ struct wait_note {
 
   std::uint64_t instance = 0;  ///< id in the recording, equal on all ranks
   round_no round = 0;          ///< 0: the rank does not wait
-  op_id op = k_no_op;          ///< k_no_op: the rank does not wait for an op that communicates
+  op_id op = k_no_op;          ///< k_no_op unless the rank waits for an op that communicates
   rank peer = k_no_rank;
   op_kind kind = op_kind::nop;
   std::uint32_t tag = 0;
@@ -30,20 +30,21 @@ struct wait_note {
 /// The state of a rank's process according to the operating system.
 enum class rank_state : std::uint8_t { unknown, running, stopped, ending };
 
-/// Access of a rank to its own record and to the records of its peers. The functions of this class are the
-/// implementation for transports without a record.
+/// Gives a rank access to its own record and to the records of its peers. Transports without records use the functions
+/// of this base class.
 class endpoint_recorder {
  public:
   virtual ~endpoint_recorder() = default;
 
-  /// Records an attached instance, with a readable name and an id (`number`) that is equal on all ranks. Returns the
-  /// word in which this rank publishes the last round for which its application has called; nullptr if no rank reads
-  /// the word.
+  /// Records an attached instance. `label` is a readable name. `number` is an id that is equal on all ranks. Returns a
+  /// word in which the caller must publish the last round for which this rank's application has called. Returns nullptr
+  /// if no rank reads such a word.
   virtual std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) {
     static_cast<void>(id), static_cast<void>(number), static_cast<void>(label);
     return nullptr;
   }
-  /// Returns the last round that rank `who` has entered in a linked instance; nullopt if the round is not known.
+  /// Returns the last round of a linked instance for which the application of rank `who` has called. Returns nullopt if
+  /// this round is not known.
   virtual std::optional<round_no> entered_by(rank who, std::uint32_t id) const {
     static_cast<void>(who), static_cast<void>(id);
     return std::nullopt;

@@ -1,4 +1,4 @@
-// The file size limit of the process (`ulimit -f`).
+// file_size_limit() returns the file size limit of the process (`ulimit -f`).
 #pragma once
 
 #include <sys/resource.h>
@@ -8,7 +8,7 @@
 
 namespace lsched {
 
-/// Returns RLIMIT_FSIZE in bytes, or the largest number if the process has no such limit. A write, ftruncate or
+/// Returns RLIMIT_FSIZE in bytes, or the maximum of the type if the process has no such limit. A write, ftruncate or
 /// posix_fallocate beyond the limit raises SIGXFSZ, which ends the process. So the library first compares each size
 /// with the limit. The limit also applies to memory files (memfd).
 inline std::uint64_t file_size_limit() {

@@ -1,5 +1,6 @@
-// The members of a world. A process has a rank in each of its worlds, counted from 0. It also has a home rank: its
-// index among all ranks of the launch. Schedules and callers use ranks of their world, and transports use home ranks.
+// A membership contains the members of a world. A process has a rank in each of its worlds, counted from 0. Each
+// process also has a home rank, which is its index among all ranks of the launch. Schedules and callers use ranks of
+// their world, and transports use home ranks.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +33,9 @@ class membership {
   world place() const { return {self_, static_cast<rank>(homes_.size())}; }
   std::span<const rank> homes() const { return homes_; }
 
-  /// Returns a readable name, which is empty for the first world. "2.1" was created by commit 1 of world "2", which was
-  /// created by commit 2 of the first world. "2.tag7" was created from listed ranks of world "2" with tag 7.
+  /// Returns a readable name, which is empty for the first world. For example, commit 2 of the first world creates
+  /// world "2". Commit 1 of world "2" creates world "2.1". World "2.tag7" was created from listed ranks of world "2"
+  /// with tag 7.
   const std::string& name() const { return name_; }
 
   /// Returns a hash of name, salt and members, or 0 for the first world.

@@ -1,4 +1,4 @@
-// The values that an endpoint sends, receives and reports. (endpoint.h)
+// This file defines the values that an endpoint sends, receives and reports (endpoint.h).
 #pragma once
 
 #include <cstddef>
@@ -29,30 +29,33 @@ struct message {
   std::uint64_t bytes = 0;
   contributor_count tally{};
   bool null = false;
-  /// If not 0: location of the payload in device memory, with which the receiver finds the payload (device_memory.h).
+  /// If not 0, the location of the payload in device memory. The receiver finds the payload by this value
+  /// (device_memory.h).
   std::uint64_t shown = 0;
 };
 
 /// The memory for an incoming message, and its size.
 struct message_target {
-  /// If `room` is not given, the memory must hold the capacity of the edge.
+  /// If `room` is not given, the memory must have at least the capacity of the edge.
   message_target(std::byte* begin = nullptr, std::uint64_t room = ~std::uint64_t{0}) : memory(begin), bytes(room) {}
   std::byte* memory;
   std::uint64_t bytes;
 };
 
-/// A message that has arrived. `data` is the target given to receive, or memory of the transport or of the peer that
-/// stays valid and unchanged until release. A message that is longer than its target is dropped, and `data` is null.
+/// A message that has arrived. `data` is the target that was passed to receive(), or memory of the transport or of the
+/// peer. Memory of the transport or of the peer stays valid and unchanged until release(). If the message is longer
+/// than its target, the message is dropped and `data` is null.
 struct arrival {
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   contributor_count tally{};
   bool null = false;
-  /// If not 0: location of the payload in the sender's device memory, valid until release. `data` is null then.
+  /// If not 0, the location of the payload in the sender's device memory, which stays valid until release(). `data` is
+  /// then null.
   std::uint64_t shown = 0;
 };
 
-/// One direction of one edge of one instance.
+/// The id of this rank's end of one edge of one instance.
 using link_id = std::uint32_t;
 inline constexpr link_id k_no_link = ~link_id{0};
 
@@ -60,8 +63,8 @@ struct edge_spec {
   bool outgoing = false;
   bool signal = false;
   bool foreign = false;  ///< outgoing: the source may be memory that is not from allocate()
-  /// Outgoing: id of the source. If edges of one attach() have the same id, and the id is not 0, they send the same
-  /// bytes in a round.
+  /// Outgoing: id of the source. Edges of the same attach() that have the same nonzero id send the same bytes in a
+  /// round.
   std::uint32_t source = 0;
   bool in_place = false;      ///< incoming: the payload is read in place until release and needs no target
   bool reads_device = false;  ///< incoming, in place: the payload may be in device memory of the sender
@@ -90,14 +93,14 @@ struct end_reason {
   static constexpr int k_rank_bits = 24;
 };
 
-/// The report that another rank has ended an instance.
+/// The report that a rank has ended an instance.
 struct cancellation {
   std::uint32_t instance = 0;  ///< id of the instance on this rank
   end_reason reason{};
-  /// True: the report is about a departure. This rank waits for `reason.who`, and `reason.who` has detached the
+  /// True if the report is about a departure. This rank then waits for rank `reason.who`, which has detached the
   /// instance.
   bool is_departure = false;
-  /// Departure: messages up to this round may be in flight; empty: all messages have arrived
+  /// For a departure, the last round whose message may still be in flight. Empty if all messages have arrived.
   std::optional<round_no> last{};
 };
 

@@ -15,8 +15,8 @@ status message_board::regroup(board& former) {
   return status::ok;
 }
 
-// Does nothing while an earlier new board of this rank waits for the decision about a list that this rank has accepted,
-// because the survivors may settle that list, which contains the earlier board.
+// This rank may have accepted a list of survivors that contains an earlier new board of this rank. The survivors may
+// still settle that list. So this function does nothing until the decision about the list is known.
 void message_board::answer_roll() {
   if (has_answered_ || former_->fresh_ != nullptr) return;
   has_answered_ = true;

@@ -11,7 +11,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds k_patience{10};  ///< wait after which a member asks the first rank
 constexpr std::chrono::milliseconds k_repeat{100};   ///< age of an answer after which the member asks again
-constexpr std::chrono::milliseconds k_silence{100};  ///< wait for an answer after which the first rank is missing
+constexpr std::chrono::milliseconds k_silence{100};  ///< silence after which the first rank counts as missing
 
 }  // namespace
 
@@ -86,7 +86,7 @@ message_board* message_boards::find_offered(std::uint64_t number, rank first) co
   return found->second->offered_to_.front() == first ? found->second : nullptr;
 }
 
-/// Handles the question of a member that waits for a world: sends it the rank of a member that has made no offer.
+/// Sends the name of a member without an offer to a member that waits for a world.
 void message_boards::send_missing_offer(rank from, const head& question) {
   rank missing = 0;
   for (const auto& [which, one] : boards_)
@@ -95,7 +95,8 @@ void message_boards::send_missing_offer(rank from, const head& question) {
   carrier_.send(from, pack({.kind = kind::missing_offer, .number = question.board, .missing = missing}));
 }
 
-// Handles the answer to an offer: the board joins the new world, or leaves it if the offer was withdrawn meanwhile.
+// Handles the answer to an offer. The board joins the new world. If the offer was withdrawn meanwhile, this rank leaves
+// the new world instead.
 void message_boards::take_answer(rank from, const head& news) {
   if (unanswered_ != 0) --unanswered_;
   if (message_board* const offered = find_offered(news.number, from)) {
@@ -173,7 +174,7 @@ status message_board::join(std::span<const rank> members, std::span<const member
   return status::ok;
 }
 
-/// Completes the head of a message about this board.
+/// Returns a message about this board. Adds the board and the sender to the head `about`.
 board_carrier::content message_board::pack(const message_boards::head& about, std::span<const std::byte> rest) const {
   message_boards::head whole = about;
   whole.board = number_of_first_;
@@ -237,9 +238,9 @@ void message_board::begin_to_wait() {
 }
 
 // Only the first rank has the records or the offers of all members. So the other members ask the first rank which
-// member is missing. If the first rank does not answer, it has not begun to wait, or does not run. At most one question
-// is unanswered at a time. Over a transport that cannot lose ranks, the first rank might never receive a question, so
-// no question is sent.
+// member is missing. If the first rank does not answer, it has not begun to wait, or does not run. So the first rank
+// then counts as missing. At most one question is unanswered at a time. Over a transport that cannot lose ranks, the
+// first rank might never receive a question, so no question is sent.
 rank message_board::ask_missing() {
   if (!of_.carrier_.can_lose()) return k_no_rank;
   const auto now = clock::now();
@@ -256,7 +257,8 @@ rank message_board::ask_missing() {
   return is_asking_ && now - asks_at_ > k_silence ? 0 : missing_;
 }
 
-/// Sends a member the rank for which the commit waits. If the commit is over, the member gets the decision instead.
+/// Sends a member the rank for which the commit waits. Sends nothing if the commit is over, because the member then
+/// gets the decision.
 void message_board::send_missing(std::uint64_t number, rank member) const {
   if (!is_first() || number < commit_.number() || (number == commit_.number() && commit_.is_over())) return;
   const rank missing = number == commit_.number() ? missing_or(k_no_rank) : 0;
@@ -266,8 +268,8 @@ void message_board::send_missing(std::uint64_t number, rank member) const {
                           .missing = missing == static_cast<rank>(members_.size()) ? k_no_rank : missing}));
 }
 
-// If the first rank is missing after it has waited for another member, it has given up its offer because of this other
-// member. So the other member stays named.
+// Stores the answer of the first rank. An answer that names the first rank does not replace an answer that has named
+// another member. In this case, the first rank has given up its offer because of that other member.
 void message_board::note_missing(rank missing) {
   const auto size = static_cast<rank>(has_joined() ? members_.size() : offered_to_.size());
   if (!is_asking_ || missing < k_no_rank || missing >= size) return;
@@ -304,7 +306,7 @@ status message_board::meet(rank* missing) {
 }
 
 // On the first rank, connects the offered boards if all members have offered a board. Returns PENDING while the board
-// has not joined, and PEER if that can no longer happen.
+// has not joined, and PEER if the board can no longer join.
 status message_board::connect_offers(rank* missing) {
   board_carrier& carrier = of_.carrier_;
   const rank first = offered_to_.front();
@@ -331,8 +333,8 @@ status message_board::connect_offers(rank* missing) {
   return join(std::vector(offered_to_), all);
 }
 
-// A member that has withdrawn its offer after a timeout has done so because another member was missing. So the member
-// that was missing first stays named until its offer arrives.
+// Members may withdraw their offers after a timeout because another member was missing. So this function returns the
+// member that was missing first, until the offer of that member arrives.
 rank message_board::find_missing_offer() {
   const auto has_offered = [this](rank m) {
     return of_.offers_.contains({key_, offered_to_[static_cast<std::size_t>(m)]});
@@ -354,7 +356,7 @@ bool message_board::withdraw() {
   return true;
 }
 
-// The first rank detects the loss of a member itself, and then decides.
+// If `missing` is lost, no request is needed. The first rank detects the loss itself, and then decides.
 void message_board::give_up(rank missing) {
   if (commit_.is_over()) return;
   if (missing != k_no_rank && of_.carrier_.is_gone(members_[static_cast<std::size_t>(missing)])) return;
@@ -408,7 +410,8 @@ void message_board::note_gone_members() {
   }
 }
 
-// If the first rank is lost, no member can have a decision that this member has not accepted.
+// If the first rank is lost before this member has accepted the commit, this member refuses the commit. No member can
+// have settled the commit, because every living member must accept first.
 void message_board::advance() {
   if (is_first())
     propose_if_known();
@@ -427,7 +430,7 @@ rank message_board::missing_or(rank named) const {
   return named != k_no_rank && !has_record_[static_cast<std::size_t>(named)] ? named : find_missing();
 }
 
-// Stores a record. A late record, for a commit that was refused, is dropped; the refusal was sent to its sender.
+// Stores a record. A late record of a refused commit is dropped, because the refusal was already sent to all members.
 void message_board::take_record(std::uint64_t number, rank member, std::span<const std::byte> record) {
   const auto place = static_cast<std::size_t>(member);
   if (!is_first() || number < next_ || record.size() > record_bytes) return;
@@ -447,7 +450,7 @@ void message_board::propose_if_known() {
   if (std::ranges::count(has_record_, true) == 0) return;
   if (find_missing() != static_cast<rank>(members_.size())) {
     for (rank m = 0; m < static_cast<rank>(members_.size()); ++m)
-      if (commit_.is_lost(m)) return refuse_commit(next_, {status::peer, m});  // some members post no record any more
+      if (commit_.is_lost(m)) return refuse_commit(next_, {status::peer, m});  // some members no longer post records
     return;
   }
   ++next_;
@@ -455,7 +458,8 @@ void message_board::propose_if_known() {
   commit_.propose(records_);
 }
 
-// Members may give up a commit before the first rank has posted its own record.
+// Refuses a commit. The first rank may not have begun this commit yet, because members may give up a commit before the
+// first rank posts its own record.
 void message_board::refuse_commit(std::uint64_t number, const refusal& about) {
   if (number == next_) {
     ++next_;

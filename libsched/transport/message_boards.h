@@ -1,8 +1,10 @@
-// Boards for transports without shared memory. On a board the members of a world exchange records, to agree on commits
-// (board.h). Each commit is an agreement (agreement.h). The other members send their records to the world's first rank,
-// which proposes all records, or refuses the commit if it was given up or a member has left. After a member has
-// left, no later commit succeeds. A member that gives up a commit requests this from the first rank. The first rank
-// decides, and its decision may arrive when the member no longer waits.
+// This file implements boards (board.h) for transports without shared memory. Each commit is an agreement of the
+// world's members (agreement.h). Members send their records to the world's first rank, which proposes the list of all
+// records. The first rank refuses the commit if a member gives up the commit or has left. After a member has left, no
+// later commit succeeds.
+//
+// To give up a commit, a member sends a request to the first rank. The first rank decides. Its decision may arrive when
+// the member no longer waits.
 //
 //     member    record n ──▶  first: has all n?    ── all records ──▶  every member
 //     member    give up n ─▶  first: not yet?      ── refused ──────▶  every member; later records are dropped
@@ -11,8 +13,8 @@
 //     member    ask n ─────▶  first: waits for n?  ── missing ─────▶  this member, whose errors name the missing rank
 //     member    call n ────▶  every member; the agreement on the survivors follows (message_board_roll.cc)
 //
-// Every message begins with a head. A board is identified by its first rank and by its id on that rank. Messages for a
-// closed board are dropped, and messages for a board that has not joined yet are kept.
+// Every message begins with a `head`. A board is identified by its first rank and by its id on that rank. Messages for
+// a closed board are dropped, and messages for a board that has not joined yet are kept.
 //
 // A rank that the transport has lost, or that has closed its endpoint, counts as a member that has left.
 #pragma once
@@ -34,8 +36,8 @@ namespace lsched {
 
 class message_board;
 
-/// Carries the messages of the boards of one rank. A transport implements this interface, and gives each message that
-/// arrives to message_boards::take(). Messages between two ranks must arrive in order.
+/// A transport implements this interface to transmit the messages of one rank's boards. The transport passes each
+/// message that arrives to message_boards::take(). Messages between two ranks must arrive in order.
 class board_carrier {
  public:
   virtual ~board_carrier() = default;
@@ -53,21 +55,21 @@ class board_carrier {
   virtual status receive(bool is_awaiting) = 0;
   /// Returns false after the transport was closed in a way that forbids further messages.
   virtual bool can_send() const { return true; }
-  /// Returns whether ranks can be lost. If not, members other than the first exchange no messages.
+  /// Returns whether ranks can be lost. If not, members exchange messages with the first member only.
   virtual bool can_lose() const { return false; }
   /// Returns whether no further message of the peer will arrive, because the peer was lost or has closed its endpoint.
   virtual bool is_gone(rank peer) const {
     static_cast<void>(peer);
     return false;
   }
-  /// Returns whether the peer is lost, but may live behind a cut of the network.
+  /// Returns whether the peer is lost, but may still be alive on the other side of a network partition.
   virtual bool is_silent(rank peer) const {
     static_cast<void>(peer);
     return false;
   }
 };
 
-/// The boards of one rank. Used by one thread at a time.
+/// Manages the boards of one rank. Only one thread at a time may use an object of this class.
 class message_boards {
  public:
   /// The carrier must outlive this object, and the object must outlive its boards.
@@ -111,11 +113,11 @@ class message_boards {
     missing_offer
   };
   struct head {
-    /// The board's id on the first rank; in `offer`, `withdraw` and `ask_offer`: the board's id on the sender.
+    /// The board's id on the first rank. In `offer`, `withdraw` and `ask_offer`, the board's id on the sender.
     std::uint32_t board = 0;
     enum kind kind {};
-    /// The number of the commit or of the roll call. In messages about offers: the key, but in `met` and
-    /// `missing_offer` the id of the offered board.
+    /// The number of the commit or of the roll call. In `met` and `missing_offer`, the id of the offered board. In
+    /// other messages about offers, the key of the offer.
     std::uint64_t number = 0;
     rank first = k_no_rank;   ///< the board's first rank, as a rank of the launch
     rank member = k_no_rank;  ///< the sender; in `met`: the receiver
@@ -141,7 +143,7 @@ class message_boards {
   /// The boards, by identity. Until a board has joined, its identity is this rank and the board's id on this rank.
   std::map<identity, message_board*> boards_;
   std::size_t unjoined_ = 0;    ///< number of boards that have not joined
-  std::size_t unanswered_ = 0;  ///< number of offers to other ranks without an answer
+  std::size_t unanswered_ = 0;  ///< number of unanswered offers to other ranks
   std::size_t awaiting_ = 0;    ///< number of boards with an exchange or an offer in flight
   /// Offers from other ranks: the board's id on the offering rank, by key and offering rank.
   std::map<std::pair<std::uint64_t, rank>, std::uint32_t> offers_;
@@ -169,7 +171,8 @@ class message_board final : public board {
  private:
   friend class message_boards;
 
-  /// Sends the messages of one agreement of this board.
+  /// Sends the messages of a board's agreements. One sender serves the agreements on commits. Another sender serves the
+  /// agreements on survivors.
   struct agreement_sender final : roll_call::sender {
     agreement_sender(const message_board& from, enum message_boards::kind about) : of(from), kind(about) {}
     void send(rank member, const agreement::message& what) override;

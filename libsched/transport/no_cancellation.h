@@ -1,9 +1,9 @@
-// Cancellation of threads (pthread_cancel) inside the library.
+// no_cancellation prevents the cancellation of threads (pthread_cancel) inside the library.
 //
 // A thread that is cancelled while it owns the engine would never release the engine. So the library disables
-// cancellation around all calls that may be cancellation points: the cold calls of the C interface, the search for dead
-// ranks, and steps that call MPI, a GPU driver or user-defined arithmetic. Other steps contain no cancellation point,
-// so a round over shared memory has no overhead.
+// cancellation around all calls that may be cancellation points. These are the cold calls of the C interface, the
+// search for dead ranks, and steps that call MPI, a GPU driver or user-defined arithmetic. All other steps contain no
+// cancellation point, so a round over shared memory has no overhead.
 #pragma once
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Creation of threads that handle none of the application's signals.
+// start_quietly() starts a thread that handles none of the application's signals.
 #pragma once
 
 #include <pthread.h>
@@ -9,7 +9,8 @@
 
 namespace lsched {
 
-/// Blocks all signals in this thread while the object exists. Threads that are created meanwhile inherit the mask.
+/// Blocks all signals in the calling thread while the object exists. Threads that the calling thread creates meanwhile
+/// inherit the signal mask.
 class blocked_signals {
  public:
   blocked_signals() {

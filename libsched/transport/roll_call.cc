@@ -25,7 +25,8 @@ void roll_call::take_answer(rank from, std::uint64_t roll, std::uint32_t fresh) 
   answers_[static_cast<std::size_t>(from)] = {roll, fresh};
 }
 
-// A further loss may leave too few members on this side of a cut after this member has proposed its list.
+// If this member has proposed its list, a further loss may leave too few members on this side of a network partition.
+// In this case, this member refuses its own proposal.
 void roll_call::lose(rank member) {
   on_.note_lost(member);
   const bool has_proposed = on_.phase() == agreement::phase::accepted && on_.proposer() == self_;
@@ -46,8 +47,8 @@ rank roll_call::find_missing() const {
   return on_.proposer() == self_ ? on_.find_undecided() : on_.proposer();
 }
 
-// This member repeats its answer if the roll call was given up because its answer had not arrived, and if another
-// member has answered a later roll call.
+// This member sends its answer again in two cases: if the roll call was given up because the answer had not arrived,
+// and if another member has sent its answer to a later roll call.
 void roll_call::advance() {
   const bool is_open = on_.phase() == agreement::phase::open;
   const bool is_mine = on_.phase() == agreement::phase::refused && on_.why() == refusal{status::timeout, self_};
@@ -62,8 +63,9 @@ void roll_call::advance() {
   on_.propose(std::as_bytes(std::span(boards)));
 }
 
-// If the network is cut, the members behind the cut may go on, too. This side may go on if it has more members than the
-// other side, or as many and the lowest one. If not, returns a member of the other side.
+// If the network is partitioned, the members on the other side may continue, too. This side may continue if it has more
+// members than the other side. If both sides have equally many members, the side with the lowest member may continue.
+// Returns k_no_rank if this side may continue, else a member of the other side.
 rank roll_call::find_other_side() const {
   rank living = 0, silent = 0, first = k_no_rank;
   for (rank m = 0; m < static_cast<rank>(answers_.size()); ++m) {

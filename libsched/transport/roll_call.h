@@ -1,6 +1,6 @@
-// Roll calls over messages, by which the surviving members of a world find each other (docs/reference/shrink.md). Each
-// roll call is an agreement on the list of the survivors' new boards. The lowest living member proposes the list when
-// every living member has answered.
+// The surviving members of a world find each other by roll calls (docs/reference/shrink.md). This file implements roll
+// calls over messages. In a roll call, each survivor sends the id of its new board. When every living member has sent its
+// id, the lowest living member proposes the list of these boards. The survivors then agree on this list (agreement.h).
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace lsched {
 
-/// The state of one member in the roll calls of a board. Used by one thread at a time.
+/// The state of one member in the roll calls of a board. Only one thread at a time may use an object of this class.
 class roll_call {
  public:
   class sender : public agreement::sender {
    public:
     /// Sends this member's answer to a roll call: the number of the roll call and the id of the new board.
     virtual void send_answer(rank member, std::uint64_t roll, std::uint32_t fresh) = 0;
-    /// Returns whether a lost member may live behind a cut of the network.
+    /// Returns whether a lost member may still be alive on the other side of a network partition.
     virtual bool is_silent(rank member) const = 0;
   };
 
@@ -26,13 +26,15 @@ class roll_call {
     answers_.resize(static_cast<std::size_t>(members));
   }
 
-  /// Sends this member's answer to the other members. `fresh`: id of this member's new board. If members have given up
-  /// or answered later roll calls, this member takes part in the newest roll call.
+  /// Joins the next roll call, and sends this member's answer to the other members. `fresh` is the id of this member's
+  /// new board. If other members have already given up or joined later roll calls, this member joins the newest of
+  /// these roll calls.
   void answer(std::uint32_t fresh);
   /// Gives up the roll call. Returns false if this member has accepted a list that may be settled.
   bool give_up();
 
-  // advance() must be called after these functions, when all losses that the transport knows were reported.
+  // After a call of one of the next three functions, the caller must call advance(). Before that, the caller must call
+  // lose() for every loss that the transport has detected.
   void take_answer(rank from, std::uint64_t roll, std::uint32_t fresh);
   void take(rank from, const agreement::message& what) { on_.take(from, what); }
   void lose(rank member);
@@ -40,11 +42,12 @@ class roll_call {
   /// Takes the steps that have become possible.
   void advance();
 
-  /// The agreement of the current or last roll call.
+  /// Returns the agreement of the current or last roll call.
   const agreement& on() const { return on_; }
   /// Returns a living member for which the roll call waits, or k_no_rank.
   rank find_missing() const;
-  /// Returns the id of each survivor's board plus 1, by member, and 0 for members that are lost.
+  /// Returns a number for each member. The number is 0 for a lost member, and the id of the member's new board plus 1
+  /// otherwise.
   std::vector<std::uint32_t> list() const;
 
  private:

@@ -91,7 +91,7 @@ class activation_check {
  private:
   bool calls(rank r, rank first, rank number) const { return (r - first + all_.size()) % all_.size() < number; }
 
-  /// Runs a round with calls of `number` consecutive ranks, beginning with rank `first`.
+  /// Runs a round in which `number` consecutive ranks call, beginning with rank `first`.
   void call(rank first, rank number) {
     callers_.resize(static_cast<std::size_t>(all_.size()));
     for (rank r = 0; r < all_.size(); ++r) callers_[static_cast<std::size_t>(r)] = calls(r, first, number);
@@ -131,7 +131,7 @@ class activation_check {
   }
 
   void check_signals(rank first, std::uint64_t signals, cost& total) {
-    // If the coordinator itself calls, one signal less is needed, because the coordinator counts its own call.
+    // If the coordinator itself calls, the round needs one signal less, because the coordinator counts its own call.
     const bool is_spared = quota_of(starts_, all_.size()).arrivals > 1 && arrivals_ < all_.size() &&
                            calls(k_coordinator, first, arrivals_);
     const std::uint64_t counted = signals + (is_spared ? 1 : 0);

@@ -1,5 +1,5 @@
-// The check of the activation of a partial schedule. The activation consists of the ops before the captures (the ops
-// that take contributions). Through these ops, the calls of some ranks start the round on all ranks.
+// Checks the activation of a partial schedule. The activation consists of the ops before the captures (the ops that
+// take contributions). Through these ops, the calls of some ranks start the round on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace lsched {
 
-/// The cost, up to the captures, of the smallest sets of calls that start a round.
+/// The cost of a round up to the captures, if only as many ranks call as the round needs.
 struct wake_cost {
   /// For each capture: maximum number of hops (messages and signals in sequence) before the capture, over all sets of
   /// callers

@@ -1,4 +1,4 @@
-// An assembly: the schedules of a world as one graph, in which every send is connected with its receive.
+// An assembly contains the schedules of a world as one graph, in which every send is connected with its receive.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ inline constexpr world_op k_no_world_op = ~world_op{0};
 
 class assembly {
  public:
-  /// The schedules must have passed check_form, outlive the assembly, and have fewer than 2^32-1 ops together.
+  /// The schedules must have passed check_form, must outlive the assembly, and must have fewer than 2^32-1 ops in
+  /// total.
   explicit assembly(std::span<const schedule_ptr> programs);
 
   rank size() const { return static_cast<rank>(programs_.size()); }

@@ -1,8 +1,8 @@
-// Causal history: for each op, the ranks that have certainly entered the round when the op fires.
+// The causal history of an op is the set of ranks that have certainly entered the round when the op fires.
 //
 // A rank enters the round when its capture completes. A rank without a capture enters when its call completes, and a
-// rank with neither enters when its round begins. A rank is known at an op if it has certainly entered when the op
-// fires. If an op waits for all its deps, a rank that is known at any of the deps is known at the op. If the op waits
+// rank with neither enters when its round begins. A rank is known at an op if the causal history of the op contains the
+// rank. If an op waits for all its deps, a rank that is known at any of the deps is known at the op. If the op waits
 // for only k of its n deps, the rank must be known at n - k + 1 deps or more, because any k deps then include such a
 // dep. A receive adds the ranks that are known at its send.
 #pragma once

@@ -134,7 +134,7 @@ void contents::execute(world_op id) {
   if (o.kind == op_kind::capture) write(id, o.c, o.count, captured(id));
 }
 
-/// Reads the message of a receive from the buffered message of the send, or else from the sender's memory.
+/// Executes a receive. If the message was buffered, reads the buffer. Otherwise reads the sender's memory.
 void contents::receive(world_op id) {
   const world_op send = all_.partner(id);
   const std::uint64_t count = all_.at(id).count;
@@ -245,7 +245,7 @@ contents::memory contents::lengths_of(world_op id, const memory& lists) {
   return result;
 }
 
-/// After lay_out, lists have lengths but no items yet.
+/// After kernel `lay_out`, lists have lengths but no items yet.
 void contents::lay_out(world_op id, const memory& lengths) {
   const op& o = all_.at(id);
   const placement& place = placement_of(all_.rank_of(id), o.c);
@@ -253,7 +253,7 @@ void contents::lay_out(world_op id, const memory& lengths) {
   write(id, o.c, o.count, {});
 }
 
-/// Writes to operand c. If c has packed lists, the written lists must have the lengths that were set by lay_out.
+/// Writes to operand c. If c has packed lists, the written lists must have the lengths that kernel `lay_out` has set.
 void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
   const region target = all_.at(id).c;
   write(id, target, count, pieces);
@@ -272,8 +272,8 @@ void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
                               : ", but lay_out has set the lengths of other lists"));
 }
 
-/// Returns true if lengths [begin, end) are the lengths of the lists in `list`. Lengths from the kernel measure must
-/// come from these lists. Lengths from the kernel derive match by index. Element i is then the length of part i of a
+/// Returns true if lengths [begin, end) are the lengths of the lists in `list`. Lengths from the kernel `measure` must
+/// come from these lists. Lengths from the kernel `derive` match by index. Element i is then the length of part i of a
 /// split value, or of element i of a value that was not split.
 bool contents::lays_out(std::uint64_t begin, std::uint64_t end, const segment& length, const segment& list) const {
   const node &numbers = nodes_[length.what], &items = nodes_[list.what];

@@ -1,4 +1,4 @@
-// Contents: the symbolic execution of a world, which finds the contributions in every element.
+// The symbolic execution of a world. The execution finds the contributions in every element.
 //
 // Memory consists of segments. A segment has a node (node_table.h) for the content of its elements, and the shift of
 // its elements against the elements of the node.
@@ -8,19 +8,19 @@
 // only if the sums are complete.
 //
 // A list is treated like any other element. The length of a list is a node whose expression contains the expression of
-// the list. The lengths of packed lists are set by lay_out before the lists have items. Afterwards only lists with
-// these lengths may be written, so both ends of an edge have the same lengths.
+// the list. Kernel `lay_out` sets the lengths of packed lists before the lists have items. Afterwards only lists with
+// these lengths may be written. So both ends of an edge have the same lengths.
 //
 // Sums of products, lengths and derived numbers are not contributions, but control other ops. If such a number becomes
 // part of a node, that node and all nodes computed from it record the op that produced the number. A range of the
-// postcondition must not contain such a node. Results of functions are marked too; only postconditions about functions
-// allow them.
+// postcondition must not contain such a node. Results of functions are marked, too. Only postconditions about functions
+// allow these results.
 //
 // Functions are trusted to do what their kernels declare:
 //   - The result of a split has one element for each part, in order. The parts contain each contribution once.
 //   - A fold reads the same element of several nodes and joins their contributions, in order.
-//   - A join reads all elements of one node. Or, if each element of a node was split, it reads the same part of each.
-//     No element may be missing.
+//   - A join reads all elements of one node. If each element of a node was split, a join can also read the same part of
+//     each element. No element may be missing.
 //   - Operand b, which controls a function, is equal on all ranks.
 //   - Element i of derived lengths is the length of part i of a split value, or of element i of a value that was not
 //     split. The engine compares messages with these lengths.
@@ -69,8 +69,8 @@ class contents {
 
   // --- memory (contents.cc); findings name op `user` ----------------------------------------------------------
   const schedule& program_of(world_op id) const { return all_.program(all_.rank_of(id)); }
-  /// Returns the location of the buffer that contains region `part` of rank `r`. Each memory has an index that no other
-  /// memory of any rank has.
+  /// Returns the location of the buffer that contains region `part` of rank `r`. No two memories have the same index,
+  /// even on different ranks.
   const placement& placement_of(rank r, region part) const {
     return placements_[first_buffer_[static_cast<std::size_t>(r)] + part.buffer()];
   }

@@ -1,4 +1,4 @@
-// The comparison of outputs with the postcondition.
+// Compares outputs with the postcondition.
 #include <algorithm>
 #include <string>
 
@@ -11,7 +11,8 @@ using namespace symbolic;
 
 namespace {
 
-/// Explains a wrong range: the contribution that is missing or repeated, and the ops that caused this difference.
+/// Explains why a range is wrong. The text names the missing or repeated contribution, and the ops that caused this
+/// difference.
 class explanation {
  public:
   explanation(const assembly& all, const node_table& nodes) : all_(all), nodes_(nodes) {}
@@ -105,8 +106,8 @@ class explanation {
     return "once " + words_for_way(top, holds, false) + ", and once " + words_for_way(top, holds, true);
   }
 
-  /// Describes where a contribution was lost. Among the nodes that contain the contribution and are not used as
-  /// operands, the node with the fewest leaves is described.
+  /// Describes where a contribution was lost. Some nodes contain the contribution and are not used as operands. The
+  /// text describes the node with the fewest leaves among these nodes.
   std::string words_for_loss(rank contributor, std::uint32_t input) const {
     const std::vector<bool> holds = holders_of(contributor, input);
     std::vector<bool> is_used(nodes_.size(), false);

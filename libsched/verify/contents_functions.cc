@@ -68,7 +68,7 @@ std::uint64_t contents::joined_tree_of(kernel how, std::uint64_t tree, const mem
 }
 
 /// Checks operand b, which controls a function. The operand must be equal on all ranks that call the function. No
-/// kernel other than sum may have combined it.
+/// kernel other than `sum` may have combined the operand.
 void contents::check_agreement(world_op id, const memory& steering) {
   const std::uint64_t tree = tree_of(steering);
   const auto [place, is_new] = agreed_.try_emplace(function_of(id), tree);

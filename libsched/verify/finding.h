@@ -1,4 +1,4 @@
-// A finding: the property that does not hold, the location of the fault, and the reason as text.
+// A finding consists of the property that does not hold, the location of the fault, and the reason as text.
 #pragma once
 
 #include <cstdint>

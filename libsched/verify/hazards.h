@@ -1,4 +1,4 @@
-// Hazards: faults inside one rank that depend on the order in which its ops execute.
+// A hazard is a fault inside one rank. The fault occurs only if the rank's ops execute in certain orders.
 //
 // analysis/order.h computes the order that the deps of one rank guarantee in every execution.
 #pragma once
@@ -15,16 +15,16 @@ namespace lsched {
 /// `hazard`.
 inline constexpr std::uint64_t k_most_order_bytes = std::uint64_t{1} << 30;
 
-/// For the ranks that were checked: the ops that have certainly fired when a round ends, and the signals for which this
-/// is not certain.
+/// The ops that have certainly fired when a round ends, and the signals that possibly have not fired. Contains only the
+/// ranks that were checked.
 struct round_ends {
   std::vector<std::vector<bool>> fired{};  ///< by rank and op: the op has always fired when the round ends
   std::vector<world_op> unsure_signals{};  ///< signals that are not certain to have fired when the round ends
 };
 
-/// Finds pairs of ops of a rank that access the same bytes in no fixed order, if at least one of the two ops writes
-/// them (property `hazard`). If a chain through other ranks orders the two ops, adds a note instead. Also finds ops
-/// that move or compute data but need not have fired when the round ends (property `progress`). Stops if `out` is full.
+/// Finds pairs of ops of a rank that access the same bytes in no fixed order (property `hazard`). At least one op of a
+/// pair writes the bytes. If a chain through other ranks orders the two ops, adds a note instead. Also finds ops that
+/// move or compute data but need not have fired when the round ends (property `progress`). Stops if `out` is full.
 ///
 /// `order`: the ops that fire in every execution, in topological order, with each send before its receive.
 round_ends check_hazards(const assembly& all, const std::vector<world_op>& order, const aliasing& in_place,

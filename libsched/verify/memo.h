@@ -1,4 +1,4 @@
-// Memos: tables of results of earlier proofs, keyed by a hash of the proof's inputs.
+// A memo is a table of the results of earlier proofs. The key of a result is a hash of the proof's inputs.
 #pragma once
 
 #include <array>
@@ -12,8 +12,9 @@
 
 namespace lsched {
 
-/// The hash of a sequence of words: its length, and two polynomials at random points of this process (fingerprint.h).
-/// Two different sequences of n words have the same hash with a probability of at most (6n / 2^61)^2.
+/// The hash of a sequence of words. The hash consists of the number of words, and of the values of two polynomials at
+/// random points of this process (fingerprint.h). Two different sequences of n words have the same hash with a
+/// probability of at most (6n / 2^61)^2.
 class word_hash {
  public:
   /// Adds a word below 2^61-1.

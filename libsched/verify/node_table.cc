@@ -135,8 +135,7 @@ std::uint64_t node_table::tree_beside(const segment& lower, const segment& highe
   return joined_tree(kernel::copy, tree, static_cast<std::uint64_t>(lower.shift - higher.shift));
 }
 
-/// Adds the op's parameters to an expression, unless the op calls a function: then `tree` already contains the
-/// parameters.
+/// Adds the op's parameters to an expression. If the op calls a function, `tree` already contains the parameters.
 std::uint64_t node_table::with_parameters(std::uint64_t tree, world_op id) const {
   const op& o = all_.at(id);
   const kernel_row& row = row_of(o.what);

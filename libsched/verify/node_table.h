@@ -1,15 +1,15 @@
-// The node table, for the symbolic execution in contents.h. A node describes the content of an element.
+// The node table stores the nodes of the symbolic execution (contents.h). A node describes the content of an element.
 //
 // A node is a leaf (a rank's input) or the result of an op on other nodes. Each node has a fingerprint of the multiset
-// of its leaves (fingerprint.h), and a join adds the fingerprints of its operands. A node with too many leaves is
-// always detected. A node with the right number of leaves, but with a wrong leaf, is missed with a probability of about
-// 2^-120. Nodes also record the op that produced them, so that a failure can be explained exactly. Nodes with equal
-// expressions have the same hash of the expression.
+// of its leaves (fingerprint.h). The fingerprint of a join is the sum of the fingerprints of its operands. A node with
+// too many leaves is always detected. A node with the right number of leaves, but with a wrong leaf, is missed with a
+// probability of about 2^-120. Nodes also record the op that produced them, so that a failure can be explained exactly.
+// Nodes with equal expressions have the same hash of the expression.
 //
-// Expressions are equal modulo the laws that a kernel's row declares for the dtype (ops/kernel.h). If the kernel is
-// commutative, the order of operands does not matter. If it is also associative, grouping does not matter. If it is
-// also idempotent, a leaf that is in both operands is in the result only once. The last two laws apply only to leaves
-// with equal shifts that a single kernel has combined.
+// Two expressions are equal if the laws that a kernel's row declares for the dtype (ops/kernel.h) make them equal. If
+// the kernel is commutative, the order of operands does not matter. If it is also associative, grouping does not
+// matter. If it is also idempotent, a leaf that is in both operands is in the result only once. The last two laws apply
+// only to leaves with equal shifts that a single kernel has combined.
 //
 // A node does not depend on element indices. A segment of memory stores by how much its elements are shifted against
 // the elements of the node's first leaf. If another leaf is shifted by d against the first leaf, its weight is
@@ -74,7 +74,7 @@ struct split_element {
   std::int64_t number = 0;  ///< index of the element in that value
   std::uint64_t of = 0;     ///< number of elements of that value
 };
-/// Elements [begin, end) of a memory. Element i is element i - shift of the node.
+/// Elements [begin, end) of a memory. Element i of the memory is element i - shift of the node.
 struct segment {
   std::uint64_t begin = 0, end = 0;
   std::int64_t shift = 0;
@@ -137,7 +137,7 @@ class node_table {
   std::vector<products> products_;
   std::vector<split_element> parts_;
   rank_sets sets_;
-  /// Fingerprints of the leaves of the first 0, 1, 2, … ranks, by input
+  /// For each input: the fingerprints of the leaves of the first 0, 1, 2, … ranks
   std::map<std::uint32_t, std::vector<fingerprint>> sums_;
 };
 

@@ -129,8 +129,7 @@ void progress::run(const round_start& start) {
   drain();
 }
 
-/// Completes ops in the order of their number of hops (progress.h), so hops_to() returns the length of the shortest
-/// chain.
+/// Completes ops with fewer hops first, so hops_to() returns the length of the shortest chain.
 void progress::drain() {
   std::vector<world_op> arriving;
   for (;;) {

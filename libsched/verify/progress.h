@@ -1,23 +1,25 @@
-// Progress: the ops that fire in one round of a world, and an order in which they can complete.
+// Computes the ops that fire in one round of a world, and an order in which these ops can complete.
 //
 // The result is the least fixpoint of the round rule (round.h) and of the following rules for messages. This fixpoint
 // does not depend on the order of events, because firing is monotone: no op prevents another from firing. One linear
 // pass finds the fixpoint.
 //
-//   recv completes      when it and its send have fired
-//   send completes      eager: at once.  rendezvous: when its receive has completed.  held: when the ops that read the
-//                       payload in place have completed; as rendezvous without such ops, or if the receiving rank
-//                       does not declare holding
-//   signal_recv fires   when it has its tokens, and its signal_send has fired (call op: the application has called)
+//   - A receive completes when the receive and its send have fired.
+//   - An eager send completes at once.
+//   - A rendezvous send completes when its receive has completed.
+//   - A held send completes when the ops that read its payload in place have completed. If there are no such ops, or if
+//     the receiving rank does not declare holding, the send completes like a rendezvous send.
+//   - A signal receive fires when it has its tokens and its signal was sent. A call op fires when it has its tokens and
+//     the application has called.
 //
-// If messages are buffered, a send that gets a slot (a buffer for one message) completes at once under rendezvous and
-// held, too. The slots from one rank to another are assigned in the order of op ids. With k slots, a send gets its slot
-// when the payloads of the k-th, 2k-th, … buffered send before it have been received and read. So this result does not
-// depend on the order of events, either.
+// If messages are buffered, a rendezvous or held send that gets a slot (a buffer for one message) completes at once,
+// too. The slots from one rank to another are assigned in the order of op ids. With k slots, every k-th buffered send
+// uses the same slot. A send gets its slot when the payloads of all earlier sends of this slot have been received and
+// read. So the fixpoint does not depend on the order of events in this case, either.
 //
-// A send waits for the most events under held, for fewer under rendezvous, and for the fewest if some or all messages
-// are eager. So an op that fires under held also fires under rendezvous and with every eager limit. (For rendezvous:
-// Siegel and Avrunin, "Analysis of MPI programs", 2003.)
+// A held send waits for the most events, a rendezvous send for fewer, and an eager send for none. So an op that fires
+// if all sends are held also fires with rendezvous and with every eager limit. (For rendezvous: Siegel and Avrunin,
+// "Analysis of MPI programs", 2003.)
 #pragma once
 
 #include <optional>
@@ -70,7 +72,7 @@ class progress {
   std::string words_for_wait(world_op id) const;
 
  private:
-  /// The interpreter for the round player (round.h).
+  /// The interpreter of a world. round_player (round.h) calls its functions to run a round.
   struct interpreter;
   friend struct interpreter;
 
@@ -109,7 +111,7 @@ class progress {
   std::vector<world_op> captures_;
   /// For sending::held: pairs of a send and an op that reads its payload in place, ascending
   std::vector<std::pair<world_op, world_op>> readers_;
-  /// For each send: whether it uses a slot, and the previous and the next send that use this slot, or k_no_world_op.
+  /// For each send: true if the send uses a slot, and the previous and the next send of this slot, or k_no_world_op.
   /// Empty if no message is buffered.
   std::vector<bool> is_buffered_;
   std::vector<world_op> slot_of_, next_in_slot_;

@@ -77,8 +77,8 @@ void check_schedules(std::span<const schedule_ptr> world, const postcondition& p
 
 // --- the proof -------------------------------------------------------------------------------------------------
 
-/// One proof, in parts. Each part relies on earlier parts. So the proof ends at the first part that fails, unless later
-/// parts are still meaningful.
+/// A proof has several parts. Each part relies on earlier parts. So the proof ends at the first part that fails, unless
+/// later parts are still meaningful.
 class proof {
  public:
   proof(std::span<const schedule_ptr> world, const postcondition& promise, const verify_options& options,
@@ -143,8 +143,8 @@ class proof {
     return false;
   }
 
-  /// Checks that the round completes without the signals in `unsure`. These signals are possibly unsent when the round
-  /// of their rank ends.
+  /// Checks that the round completes without the signals in `unsure`. When the round of their rank ends, these signals
+  /// are possibly unsent.
   void check_unsure_signals(const std::vector<world_op>& unsure) {
     if (unsure.empty()) return;
     progress round(all_, sending::held, options_.buffers);
@@ -223,8 +223,8 @@ class proof {
     if (starts_.policy == activation_policy::none) total.signals_of_one = total.signals;
   }
 
-  /// Counts the hops to the end of a round: the maximum over all ops that must have fired by then. `fired_by_end`: by
-  /// rank and op, true if the op must have fired.
+  /// Counts the hops to the end of a round. This is the maximum over all ops that must have fired when the round ends.
+  /// `fired_by_end`: by rank and op, true if the op must have fired.
   void count_hops(const progress& full, const std::vector<std::vector<bool>>& fired_by_end) {
     for (world_op id = 0; id < all_.op_count(); ++id)
       if (fired_by_end[static_cast<std::size_t>(all_.rank_of(id))][all_.id_of(id)])

@@ -3,11 +3,11 @@
 // verify() takes the schedules of a whole world and a postcondition. It proves that every execution meets the
 // postcondition, for any order of messages, any eager limit, any contents of lists and any sufficient set of callers.
 // One linear pass suffices, because firing is monotone: an op never prevents another op from firing. So all
-// interleavings fire the same payload and compute ops. Properties that depend on an order, such as conflicting accesses
-// to memory, are proved by the happens-before relation, not by one execution. docs/reference/verify.md describes the
-// proofs and their limits.
+// interleavings fire the same payload and compute ops. Some properties depend on an order, such as conflicting accesses
+// to memory. The verifier proves these properties by the happens-before relation, not by one execution.
+// docs/reference/verify.md describes the proofs and their limits.
 //
-// Thread safety: verify() is pure except for options.known. Any thread may call it.
+// Thread safety: verify() is pure except for options.known. Any thread may call verify().
 //
 // Time and memory are linear in the number of ops, with two exceptions. The check for hazards needs k^2 / 8 bytes for a
 // rank with k ops, one rank at a time. If that exceeds k_most_order_bytes, verify() reports a finding. Partial
@@ -58,7 +58,8 @@ struct verification {
 /// Results of earlier proofs, for reuse. Thread-safe.
 struct verify_memo {
   memo<wake_cost> activations{};
-  /// Results without findings and notes, by key_of(). Numbers of bytes in these results are divided by world_key::unit.
+  /// Results without findings and notes. key_of() returns the keys. Numbers of bytes in these results are divided by
+  /// world_key::unit.
   memo<verification> worlds{};
 };
 

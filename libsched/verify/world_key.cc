@@ -10,7 +10,7 @@ namespace lsched {
 namespace {
 
 /// Returns true if each element of the result depends only on the same element of the operands, in the same way for all
-/// elements. True for every op that is not a compute.
+/// elements. Also returns true for every op that is not a compute.
 bool takes_elements_alone(const op& o) {
   if (o.kind != op_kind::compute) return true;
   const symbolic_rule symbol = row_of(o.what).symbol;

@@ -4,8 +4,9 @@
 
 namespace lsched {
 
-/// A board (libsched/transport/board.h) in shared memory if all members are on this node, else over the far transport.
-/// The constructor chooses between the two for the board of all ranks, and join() or offer() for other boards.
+/// A hybrid board (libsched/transport/board.h) is in shared memory if all members are on this node. Otherwise it uses
+/// the far transport. open_home_board() chooses between the two for the board of all ranks. join(), offer() or
+/// regroup() chooses for all other boards.
 class hybrid_board final : public board {
  public:
   hybrid_board(const hybrid_endpoint& of, std::unique_ptr<board> near, std::unique_ptr<board> far)
@@ -81,7 +82,7 @@ std::vector<std::size_t> hybrid_endpoint::indices_here(std::span<const rank> mem
   return here;
 }
 
-/// For each member on this node, returns its place within the node: its rank in the shared segment.
+/// Returns the places of those `members` that are on this node. A place is also the rank in the shared segment.
 std::vector<rank> hybrid_endpoint::places_of(std::span<const rank> members) const {
   std::vector<rank> places;
   for (const std::size_t m : indices_here(members)) places.push_back(*place_of(members[m]));
@@ -128,8 +129,8 @@ member_address hybrid_endpoint::address_of(std::uint32_t id) const {
   return {.near = near_->address_of(id).near, .far = far_->address_of(id).far};
 }
 
-// Even if the link over shared memory has failed, the far transport links the instance, because linking over the far
-// transport must have equal results on all ranks.
+// The far transport links the instance even if linking over shared memory has failed. Otherwise, linking over the far
+// transport could have different results on different ranks.
 status hybrid_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   const auto& members = members_.at(id);
   if (all.size() != members.size()) return status::internal;
@@ -140,7 +141,7 @@ status hybrid_endpoint::link(std::uint32_t id, std::span<const member_address> a
   return near != status::ok ? near : far;
 }
 
-// A cancellation that waits to be passed on must not reach a later instance with the same id.
+// Pending cancellations are passed on first, because they must not reach a later instance with the same id.
 void hybrid_endpoint::detach(std::uint32_t id) {
   pass_on_cancellations();
   near_->detach(id);
@@ -148,7 +149,8 @@ void hybrid_endpoint::detach(std::uint32_t id) {
   members_.erase(id);
 }
 
-// In shared memory, too, reason.who is a rank of the launch, not a place, because transport shm does not use this rank.
+// `reason.who` is a rank of the launch. It is not converted to a place for shared memory, because transport `shm` does
+// not interpret this rank.
 void hybrid_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   near_->cancel(id, reason);
   far_->cancel(id, reason);
@@ -219,7 +221,8 @@ rank_state hybrid_endpoint::state_of(rank who) const {
 }
 
 // A rank of this node may have ended because a rank of another node has died. Shared memory may show this end before
-// the far transport has read of the death. So the far transport is asked first, and its losses are recorded first.
+// the far transport reports the death. So the far transport first searches for losses, and its losses are recorded
+// first.
 void hybrid_endpoint::collect_losses() {
   for (rank near = near_->take_loss(); near != k_no_rank; near = near_->take_loss()) {
     near_losses_.push_back(node_[static_cast<std::size_t>(near)]);
@@ -238,9 +241,10 @@ void hybrid_endpoint::collect_losses() {
   near_losses_.clear();
 }
 
-// Another host has reported the loss of a rank of this node, which may live, for example if only its connection has
-// failed. All other ranks record this loss, so this rank must record the loss, too. Shared memory shows a death sooner
-// than the next search, and records the deaths of this node in their order.
+// Records the first `number` losses of reported_. Another host has reported the loss of a rank of this node. That rank
+// may still be alive, for example if only its connection has failed. All other ranks record this loss, so this rank
+// must record the loss, too. A report is recorded only in the next search for dead peers. If the rank has died, shared
+// memory shows the death before that search. So the deaths of this node are recorded in their order.
 void hybrid_endpoint::record_reports(std::size_t number) {
   for (std::size_t i = 0; i < number; ++i) record_lost(reported_[i]);
   reported_.erase(reported_.begin(), reported_.begin() + static_cast<std::ptrdiff_t>(number));

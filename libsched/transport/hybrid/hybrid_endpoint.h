@@ -1,11 +1,12 @@
-// Two transports in one: shared memory between the ranks of a node, and a far transport (MPI or net) between nodes.
+// A hybrid endpoint combines two transports: shared memory between the ranks of a node, and a far transport (MPI or
+// net) between nodes.
 //
 // Each edge belongs to one of the two transports, depending on its peer. The lowest bit of a link id selects the
 // transport. The members of a world exchange records on a board (libsched/transport/board.h). A board is in shared
-// memory if all its members are on this node. The two transports identify ranks differently: this endpoint and the far
-// transport use ranks of the launch, and shared memory uses places within the node.
+// memory if all its members are on this node. The two transports identify ranks differently. Shared memory identifies a
+// rank by its place, which is an index within the node. The far transport and this endpoint use ranks of the launch.
 //
-// A far transport that can wake a sleeping rank must ring the bell of the rank in shared memory.
+// If the far transport can wake a sleeping rank, it must ring the doorbell of that rank in shared memory.
 #pragma once
 
 #include <atomic>
@@ -27,9 +28,10 @@ class hybrid_endpoint final : public endpoint,
                               public endpoint_recorder,
                               public endpoint_liveness {
  public:
-  /// `node`: the ranks of the launch on this node, ascending. A rank's index in `node` is its place in the segment.
-  /// `name` names both transports in texts, and must outlive the endpoint. `inform_far` gets each lost rank of this
-  /// node, and informs the other nodes, so that all ranks name this rank, and not a rank that ends because of the loss.
+  /// `node` contains the ranks of the launch on this node, in ascending order. A rank's index in `node` is its place in
+  /// the segment. `name` is the name of both transports in error texts, and must outlive the endpoint. The endpoint
+  /// calls `inform_far` for each lost rank of this node. `inform_far` informs the other nodes, so that all ranks name
+  /// this rank, and not a rank that ends because of the loss.
   hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<endpoint> far, std::vector<rank> node,
                   std::string_view name, std::function<void(rank lost)> inform_far = {})
       : endpoint(far->place(), name, {this, this, this, this, far->has_cancellation_points()}),
@@ -142,11 +144,11 @@ class hybrid_endpoint final : public endpoint,
   std::vector<rank> node_;  ///< ranks of the launch on this node, ascending; indexed by place in the node
   std::function<void(rank lost)> inform_far_;
   std::vector<rank> near_losses_;                                 ///< losses that collect_losses() is about to record
-  std::vector<rank> reported_;                                    ///< ranks of this node that another host calls lost
+  std::vector<rank> reported_;                                    ///< ranks of this node that other hosts report lost
   std::unique_ptr<std::atomic<rank>[]> losses_;                   ///< lost ranks, in the order of their detection
   std::atomic<std::size_t> lost_ = 0;                             ///< number of lost ranks
   std::unordered_map<std::uint32_t, std::vector<rank>> members_;  ///< members, indexed by attached instance
-  bool far_is_first_ = false;  ///< true if the next poll() polls the far transport first; every call inverts this
+  bool far_is_first_ = false;  ///< whether the last poll() polled the far transport first; every call inverts this
 };
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// A word in shared memory that shows when a thread has ended, for any reason and without delay.
+// A life word is a word in shared memory. It shows without delay that a thread has ended, for any reason.
 //
 // The thread registers the word with the kernel by set_robust_list(2), as if the word were a robust mutex. When the
 // thread ends, the kernel marks the word and wakes a sleeper. The kernel does this before it frees the memory of a
@@ -22,7 +22,8 @@ class life_word {
 
   std::uint32_t value() const { return word_.load(); }
 
-  /// If the word equals `seen`, sleeps until a call of wake(). May return spuriously.
+  /// Sleeps until wake() is called or the holder ends. Returns at once if the word differs from `seen`. May return
+  /// spuriously.
   void await_change(std::uint32_t seen) const;
   void wake() const;
 

@@ -1,4 +1,4 @@
-// Functions for the processes of a node: detection of ended processes, and reads of another process's memory.
+// These functions find out whether processes of a node have ended, and read another process's memory.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ std::uint64_t start_of_process(std::int32_t process);
 /// if a signal or a debugger has stopped the process. Reads a file.
 rank_state state_of_process(std::int32_t process);
 
-// --- reads of another process's memory by process_vm_readv(2): the reader's call copies the data once ---
+// --- reads of another process's memory by process_vm_readv(2), which copies the data only once ---
 //
 // Linux permits the call if the reader may trace the other process. Usually, both must have the same user. Yama's
 // ptrace_scope or a container may forbid the call. So a reader first tries to read a word with a known value. If the
@@ -63,7 +63,8 @@ class memory_probe {
 };
 
 /// Copies `bytes` bytes from `address` in the memory of `process` to `into`. Returns false, with undefined contents of
-/// `into`, if the process has ended or has not mapped the whole range. Blocks during the copy. Any thread.
+/// `into`, if the process has ended or has not mapped the whole range. Blocks during the copy. Any thread may call this
+/// function.
 bool read_peer_memory(std::int32_t process, std::uint64_t address, std::byte* into, std::uint64_t bytes);
 
 }  // namespace lsched

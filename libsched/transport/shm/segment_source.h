@@ -1,5 +1,5 @@
-// Access to a segment (shm_segment.h) that another process of the machine has created. The segment has no name in the
-// file system, so other ranks open the creator's descriptor through /proc.
+// A rank can map a segment (shm_segment.h) that another process of the machine has created. The segment has no name in
+// the file system, so the rank opens the creator's descriptor through /proc.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct segment_source {
 
 segment_source source_of(const shm_segment& segment);
 
-/// Maps the segment that another process of this user has created. That process must live until this call has returned.
-/// Both processes must be in the same pid namespace, because ranks detect dead processes by pid. Returns TRANSPORT on
-/// failure.
+/// Maps the segment that another process of this user has created. That process must stay alive until this call has
+/// returned. Both processes must be in the same pid namespace, because ranks detect dead processes by pid. Returns
+/// TRANSPORT on failure.
 result<std::shared_ptr<shm_segment>> open_segment(const segment_source& source, rank ranks);
 
 /// Returns true if every rank has opened its endpoint in this segment, or never will.

@@ -1,5 +1,5 @@
-// The description of an area of a rank's device memory, in shared memory. The rank may withdraw or replace the
-// description while peers read it. A reader gets a complete description or none.
+// An shm_area holds the description of an area of a rank's device memory, in shared memory. The rank may withdraw or
+// replace the description while peers read it. A reader gets a complete description or none.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@ namespace lsched {
 /// Memory of zeros means that no area is exposed.
 class shm_area {
  public:
-  /// Exposes an area after the previous area was hidden. The serial must not have been used in this object before. Only
-  /// the owner calls this.
+  /// Exposes an area. The previous area must have been hidden. The serial must not have been used in this object
+  /// before. Only the owner of the area may call this function.
   void show(const exposed_area& what) {
     const auto all = std::bit_cast<words>(what);
     for (std::size_t i = 0; i < all.size(); ++i) words_[i].store(all[i]);
@@ -25,7 +25,7 @@ class shm_area {
   }
   void hide() { serial_.store(0); }
 
-  /// Returns the exposed area. Any rank.
+  /// Returns the exposed area, or nullopt. Any rank may call this function.
   std::optional<exposed_area> what() const {
     const std::uint64_t serial = serial_.load();
     words seen{};

@@ -18,8 +18,8 @@ shm_board::shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_w
                      std::function<void(shm_board&)> at_end)
     : segment_(segment), ringer_(owing), self_(self), own_(own), at_end_(std::move(at_end)) {}
 
-// If the offer was accepted, the other members may read this board at any later time. So they become members of this
-// board, and the memory of this board is kept until they have left.
+// If the offer was accepted, the other members may read this board at any later time. So this board treats them as its
+// members, and the memory of this board is kept until they have left.
 shm_board::~shm_board() {
   if (former_ != nullptr) {
     if (!give_up_roll()) leave_roll();
@@ -182,7 +182,8 @@ bool shm_board::has_offered(rank of) const {
 }
 
 // Repeated calls return the same member until its offer has arrived. If more offers are missing later, this member is
-// still reported as the cause, because the other members may have withdrawn only because they missed its offer.
+// still reported as the cause. The other members may have withdrawn their offers only because the offer of this member
+// was missing.
 rank shm_board::find_missing_offer() {
   const std::size_t members = offered_to_.size();
   for (std::size_t k = 0; k < members; ++k, missing_offer_ = (missing_offer_ + 1) % members)

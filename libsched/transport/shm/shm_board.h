@@ -1,16 +1,15 @@
-// A board (transport/board.h) in the segment that the ranks of a node share (shm_segment.h). Each member has words and
-// records in its own region. The other members read these words and records. For the world of all ranks, they are in
-// the member's page.
+// An shm_board is a board (transport/board.h) in the segment that the ranks of a node share (shm_segment.h). Each
+// member has words and records in its own region. The other members read these words and records. For the world of all
+// ranks, the words and records are in the member's page.
 //
-//     commit n:   record n in place n % 2     posted = n     bells     …     all have posted n: the first to notice
-//                                                                            writes `settled`, others find it there
-//
-// The last member that posts rings the bells of the others, because no member can proceed before that.
+// In commit n, each member writes record n to place n % 2 and then sets `posted` to n. The last member that posts rings
+// the bells of the others, because no member can proceed before that. The first member that finds all records posted
+// writes the outcome to `settled`. The other members read the outcome there.
 //
 // A member has passed commit n when it no longer reads the records of commit n. When all members have passed commit n,
 // the place of record n is reused for record n + 2. A member that posts record n + 1 has passed commit n. So if all
 // members have posted record n + 1, all have passed commit n, and no check is needed. If exchange n + 1 has ended
-// without the records of all members, the members must be checked before record n + 2 is written.
+// without the records of all members, a member must check `passed` of all members before it writes record n + 2.
 #pragma once
 
 #include <atomic>
@@ -27,10 +26,11 @@ namespace lsched {
 
 class shm_segment;
 
-/// An offer of a board (board::offer), in the page of the offering rank. `word` contains the key and, in its two lowest
-/// bits, the stage of the offer; it is 0 if the place is free. The rank writes its offer to a free place and may
-/// withdraw it at stage `offered`. The first member of the new world accepts the offers of all members, or no offer. It
-/// then publishes in each offer the location of the list of all boards.
+/// An offer of a board (board::offer), in the page of the offering rank. The two lowest bits of `word` contain the
+/// stage of the offer, and the other bits contain the key. If `word` is 0, the place is free. The rank writes its offer
+/// to a free place, and may withdraw the offer at stage `offered`. The first member of the new world accepts the offers
+/// of all members, or no offer. After that, the first member publishes the location of the list of all boards in each
+/// offer.
 struct shm_offer {
   enum stage : std::uint64_t { offered = 1, accepted, answered };
   static constexpr std::size_t k_places = 8;  ///< number of offers per rank
@@ -48,9 +48,10 @@ constexpr std::uint64_t settlement(std::uint64_t number, std::uint64_t how) { re
 constexpr bool is_about(std::uint64_t word, std::uint64_t number) { return word >> 32 == (number & 0xffffffff); }
 constexpr std::uint64_t how_of(std::uint64_t word) { return word & 0xffffffff; }
 
-/// The words that a member publishes. Memory of zeros means that the member has posted nothing. Words that are not in a
-/// page (shm_page) are followed by two arrays. left() has a byte for each member, and a member sets its byte when it no
-/// longer accesses this memory. list() is the list of all boards, if this member has filled it.
+/// The words that a member publishes. Memory of zeros means that the member has posted nothing. Two arrays follow the
+/// words, unless the words are in a page (shm_page). left() returns an element of the first array, which has a byte for
+/// each member. A member sets its byte when it no longer accesses this memory. list() returns the second array, which
+/// is a list of the locations of all boards. The list is valid only if this member has filled it.
 struct shm_board_words {
   alignas(64) std::atomic<std::uint64_t> posted;  ///< number of the commit to which the newest record belongs
   std::atomic<std::uint64_t> passed;              ///< last commit whose outcome the member has read
@@ -66,9 +67,9 @@ struct shm_board_words {
   alignas(64) std::atomic<std::uint64_t> answered;
   std::atomic<std::uint64_t> dismissed;
   std::atomic<std::uint64_t> fresh[2];
-  /// Outcomes of roll calls, packed by settlement() and indexed by the parity of the roll call's number. If k_given_up
-  /// is set, the outcome is 2 plus the missing rank, else 2 plus the rank whose list of survivors is used. Used only in
-  /// the words of the world's first rank.
+  /// Outcomes of roll calls, packed by settlement() and indexed by the parity of the roll call's number. If the bit
+  /// k_given_up is set, the rest of the outcome is 2 plus the missing rank. Otherwise the outcome is 2 plus the rank
+  /// whose list of survivors is used. Used only in the words of the world's first rank.
   std::atomic<std::uint64_t> regrouped[2];
 
   std::byte record[2][board::record_bytes];
@@ -86,8 +87,8 @@ struct shm_board_words {
 
 class shm_board final : public board {
  public:
-  /// Creates the board of rank `self` of the segment. The caller owns `own`, the words of this board. `at_end` is
-  /// called when this board no longer uses the words.
+  /// Creates the board of rank `self` of the segment. `own` contains the words of this board, and belongs to the
+  /// caller. The destructor calls `at_end` when this board no longer uses the words.
   shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_words& own,
             std::function<void(shm_board&)> at_end);
   ~shm_board() override;
@@ -109,7 +110,7 @@ class shm_board final : public board {
   shm_board_words& words() const { return own_; }
   /// Returns the words of the members, indexed by rank. Empty until the board has joined.
   std::span<shm_board_words* const> of_ranks() const { return of_ranks_; }
-  /// Returns the ranks of the segment for whose records or offers this board waits.
+  /// Returns the ranks of the segment from which this board still expects a message.
   std::vector<rank> awaited() const;
 
  private:

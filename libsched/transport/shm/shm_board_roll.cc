@@ -1,5 +1,6 @@
-// Roll calls, by which the surviving members of a world find each other (docs/reference/shrink.md). All words and lists
-// are in shared memory, which outlives the rank that wrote them.
+// The surviving members of a world find each other by roll calls (docs/reference/shrink.md). In a roll call, each
+// survivor publishes the location of its new board. The first survivor that finds all these locations publishes a list
+// of them. All words and lists are in shared memory, which outlives the rank that wrote them.
 #include <algorithm>
 
 #include "libsched/transport/shm/shm_board.h"
@@ -25,8 +26,8 @@ bool shm_board::is_gone(std::size_t member) const {
   return former_->has_closed(member) || segment_.is_lost(former_->members_[member]);
 }
 
-// Returns a member that has not read the outcome of roll call `call`, and so may still read the words that the current
-// roll call reuses. Returns k_no_rank if no such member exists.
+// Returns a member that has not read the outcome of roll call `call`. Such a member may still read the words that the
+// current roll call reuses. Returns k_no_rank if no such member exists.
 rank shm_board::find_undismissed(std::uint64_t call) const {
   for (std::size_t m = 0; m < former_->members_.size(); ++m)
     if (former_->of_ranks_[m]->dismissed.load() < call && !is_gone(m)) return static_cast<rank>(m);
@@ -56,8 +57,8 @@ status shm_board::call_roll(rank* missing) {
   return end_roll(how_of(how), missing);
 }
 
-// Writes the list of the survivors' boards, indexed by rank of `former`, with 0 for all other members. Returns a
-// surviving member that has not answered, or k_no_rank.
+// Writes the list of the survivors' boards. The list is indexed by rank of `former`, and contains 0 for members that do
+// not survive. Returns a surviving member that has not answered, or k_no_rank.
 rank shm_board::list_survivors() {
   const std::size_t members = former_->members_.size();
   std::uint64_t* const list = own_.list(members);
@@ -101,8 +102,8 @@ status shm_board::join_listed(std::size_t author) {
   return std::ranges::find(those, self_) == those.end() ? status::peer : join(those, addresses);
 }
 
-// Gives up the roll call: for all members if this rank has answered, else for this rank only. Returns false if the roll
-// call already had another outcome.
+// Gives up the roll call. If this rank has answered, the roll call ends for all members, else only for this rank.
+// Returns false if the roll call already had another outcome.
 bool shm_board::give_up_roll() {
   bool is_mine = answered().load() < roll_;
   if (!is_mine) {
@@ -116,8 +117,8 @@ bool shm_board::give_up_roll() {
   return true;
 }
 
-// Leaves a roll call that has an outcome. If this board is on the list of survivors, it first joins the new world, so
-// that the other members can detect that this board is closed.
+// Leaves a roll call that has an outcome. If this board is on the list of survivors, it first joins the new world. The
+// other members can then detect that this board is closed.
 void shm_board::leave_roll() {
   const std::uint64_t how = how_of(regrouped().load());
   if ((how & k_given_up) == 0)

@@ -1,5 +1,6 @@
-// The protocol between a receiver that reads a payload in the sender's memory, and a sender that withdraws this memory
-// because its instance has failed or was cancelled. "closed" is the end_word in the sender's block (shm_edge.h).
+// A receiver may read a payload in the sender's memory. A sender withdraws this memory if its instance has failed or
+// was cancelled. The following protocol prevents the sender from reusing the memory while the receiver reads it.
+// `closed` is the end_word in the sender's block (shm_edge.h).
 //
 //     receiver                                          sender, or another rank that cancels
 //       R1 claim = round                                  G1 closed = reason, in the sender's block
@@ -38,9 +39,9 @@ class end_word {
   std::atomic<std::uint32_t> word_;  ///< packed reason; 0: no reason is recorded
 };
 
-/// The claim of an edge's receiver on the sender's memory. Only the receiver writes the claim. The sender reads it only
-/// if the sender's instance ends early. So the claim has its own cache line, which usually stays with the receiver's
-/// core.
+/// The claim of an edge's receiver on the sender's memory. Only the receiver writes the claim. The sender reads the
+/// claim only if the sender's instance ends early. So the claim has its own cache line, which usually stays with the
+/// receiver's core.
 class alignas(64) shm_claim {
  public:
   /// Claims the payload; must be called before the payload is read. Returns false if `closed` is set, because the

@@ -1,4 +1,4 @@
-// Layout of the memory in a rank's region that the edges of an instance use.
+// This file defines the layout of the memory that an instance and its edges use in a rank's region.
 #pragma once
 
 #include <algorithm>
@@ -27,17 +27,17 @@ enum class payload_place : std::uint32_t { cell, segment, process, device };
 /// The header that a sender writes for its message.
 struct shm_message {
   std::uint64_t bytes;
-  /// Location of a payload that is not in the cell: offset in the segment, address in the sender's process, or a place
-  /// in device memory.
+  /// Location of a payload that is not in the cell. Depending on `place`, this is an offset in the segment, an address
+  /// in the sender's process, or a place in device memory.
   std::uint64_t source;
   contributor_count tally;
   std::uint32_t null;
   payload_place place;
 };
 
-/// A landing cell, to which the sender copies a message: one cache line with the header and a small payload, followed
-/// by an area for larger payloads. The sender stores the stamp last, with release. This store publishes all other
-/// fields.
+/// A landing cell, to which the sender copies a message. The cell is one cache line with the header and a small
+/// payload. An area for larger payloads follows. The sender stores the stamp last, with release order. This store
+/// publishes all other fields.
 struct alignas(64) shm_cell {
   static constexpr std::uint64_t k_small = 16;
 
@@ -49,7 +49,7 @@ struct alignas(64) shm_cell {
 };
 static_assert(sizeof(shm_cell) == 64 && offsetof(shm_cell, small) == 48);
 
-/// The description of a rank's end of an edge. The peer reads it to connect its own end.
+/// The description of a rank's end of an edge. The peer reads this description to connect its own end.
 struct edge_row {
   std::int32_t peer;
   std::uint32_t tag;
@@ -59,13 +59,13 @@ struct edge_row {
   std::uint64_t capacity;
   /// Incoming payload: size in bytes above which a payload outside of the segment is read from the sender's process.
   std::uint64_t read_above;
-  /// Offset in the segment. Incoming payload: the first cell. Outgoing payload: the `consumed` word, followed by the
-  /// claim if the edge has one (has_claim). Incoming signal: the register.
+  /// Offset in the segment of the edge's memory. Incoming payload: the first cell. Outgoing payload: the word
+  /// `consumed`, followed by the claim if has_claim() is true. Incoming signal: the register.
   std::uint64_t offset;
 };
 
-/// The head of a block: the memory of one instance in a rank's region. In the block, a byte for each member of the
-/// world, a row for each edge, and the memory of the edges follow the head.
+/// The head of a block. A block is the memory of one instance in a rank's region. After the head, the block has a byte
+/// for each member of the world, a row for each edge, and the memory of the edges.
 struct shm_block {
   end_word closed;
   std::uint32_t place_on_record;  ///< index in this rank's shm_record; k_places: the instance is not on record
@@ -103,14 +103,14 @@ constexpr std::uint64_t own_bytes(const edge_spec& edge) {
   return 64 + (has_claim(edge) ? sizeof(shm_claim) : 0);
 }
 
-/// Returns true if messages of this edge may need a staging copy, because they may be too large for the cell, and are
-/// in memory that peers do not map.
+/// Returns true if messages of this edge may need a staging copy. Such messages may be too large for the cell, and may
+/// be in memory that peers do not map.
 constexpr bool needs_staging(const edge_spec& edge) {
   return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > k_eager_bytes;
 }
 
-/// Returns a number for each rank: 1 if one of `edges` may send payloads to the rank from memory that peers do not map
-/// (edge_spec::foreign), and 0 if there is no such edge.
+/// Returns a flag for each rank. The flag is 1 if one of `edges` may send payloads to the rank from memory that peers
+/// do not map (edge_spec::foreign).
 inline std::vector<std::uint8_t> foreign_targets(std::span<const edge_spec> edges, rank ranks) {
   std::vector<std::uint8_t> is_target(static_cast<std::size_t>(ranks));
   for (const edge_spec& edge : edges)

@@ -17,7 +17,7 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
                    "rank " + std::to_string(self) + " is outside a world of " + std::to_string(segment->ranks()) +
                        " ranks: use 0 to " + std::to_string(segment->ranks() - 1),
                    self};
-  process_id nobody;  // the first endpoint that stores its process gets the rank; the exchange fails for all others
+  process_id nobody;  // the first endpoint that stores its process in the page gets the rank
   shm_page& page = segment->page(self);
   if (!page.process.compare_exchange_strong(nobody, own_process()))
     return failure{status::state,
@@ -101,8 +101,8 @@ std::optional<exposed_area> shm_endpoint::area_of(rank who, std::uint32_t number
 
 // --- cancellation -----------------------------------------------------------------------------------------------
 
-// Several ranks may cancel at once. The first reason that is recorded in the block of the first rank applies to all
-// ranks, and is copied to all blocks.
+// Several ranks may cancel at once. The reason that is recorded first in the block of the first rank applies to all
+// ranks. This function copies that reason to all blocks.
 void shm_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   const block& ours = blocks_.at(id);
   const end_reason first = (ours.of_ranks.empty() ? ours.head : ours.of_ranks.front())->closed.record(reason);
@@ -203,8 +203,9 @@ bool shm_endpoint::show(link_state& state, link_id link, round_no round, const m
   return false;
 }
 
-// Returns the location of the message in this rank's region: the source itself, or a staging copy, which edges may
-// share. No peer reads the previous copy any more, because an exposed send completes only when its message is consumed.
+// Returns the location of the message in this rank's region. This is the source itself, or a staging copy, which edges
+// may share. No peer still reads the previous staging copy, because an exposed send completes only when its message is
+// consumed.
 const std::byte* shm_endpoint::find_or_stage(link_state& state, round_no round, const message& what) {
   if (heap_.owns(what.data, what.bytes)) return what.data;
   staging_area& copy = *state.staging;
@@ -217,8 +218,8 @@ const std::byte* shm_endpoint::find_or_stage(link_state& state, round_no round, 
   return copy.memory;
 }
 
-// No peer reads the old area any more (see find_or_stage). If no memory is left, the send never completes, and all
-// instances fail.
+// Enlarges a staging area. No peer still reads the old area (find_or_stage). If no memory is left, the send never
+// completes, and all instances fail.
 bool shm_endpoint::reserve(staging_area& copy, std::uint64_t bytes) {
   std::byte* const memory = heap_.allocate(bytes);
   if (memory == nullptr) {
@@ -293,7 +294,8 @@ bool shm_endpoint::announce(link_id link, round_no round, arrival& out) {
   return true;
 }
 
-// take() reads the header again. If the header now announces more bytes than the target has, the message is dropped.
+// take() reads the header again. If the header now announces more bytes than fit into the target, the message is
+// dropped.
 bool shm_endpoint::fetch(link_id link, round_no round, message_target into, arrival& out) {
   return take(link, round, into, out);
 }

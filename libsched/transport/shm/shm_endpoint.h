@@ -1,20 +1,21 @@
-// The endpoint of transport `shm`, which connects the ranks of one node. The ranks are processes or threads.
+// This file defines the endpoint of transport `shm`. The transport connects the ranks of one node, which are processes
+// or threads.
 //
-// A payload edge consists of two landing cells in the receiver's region, one for even and one for odd rounds, and a
-// `consumed` word in the sender's region. A small message is copied into the cell. A larger message is exposed: the
-// cell contains the location of the payload. The receiver reads or reduces the payload at that location, and then
-// writes `consumed`.
+// Each rank has a region in the shared segment (shm_segment.h). A payload edge has two landing cells in the receiver's
+// region, one for even and one for odd rounds. It also has a word `consumed` in the sender's region. A small message is
+// copied into the cell. A larger message is exposed, which means that the cell contains the location of the payload.
+// The receiver reads or reduces the payload at that location, and then writes `consumed`.
 //
-// Peers map only the part of a sender's memory that is in the segment. For a message outside of the segment, there are
-// two ways. If the receiver needs a copy anyway and the system permits such reads, the receiver copies the message from
-// the sender's process (peer_processes.h). Otherwise the sender first copies the message to a staging area in the
-// segment. Edges that send the same bytes share one copy.
+// Peers map only the part of a sender's memory that is in the segment. A message outside of the segment is transferred
+// in one of two ways. If the receiver needs a copy anyway, the receiver copies the message from the sender's process,
+// if the system permits this (peer_processes.h). Otherwise the sender first copies the message to a staging area in the
+// segment. Edges that send the same bytes share one staging area.
 //
 // A signal edge is one word in the receiver's region.
 //
 // Every shared word has one writer, which stores with release order. flush() executes one fence and then checks the
-// peers' bells (doorbell.h). Every wait has the form "the word has reached this value", so polling is one loop over an
-// array. docs/inside/transport.md shows the layout.
+// peers' bells (doorbell.h). Every wait ends when a word reaches a value, so polling is one loop over an array.
+// docs/inside/transport.md shows the layout.
 #pragma once
 
 #include <atomic>
@@ -49,9 +50,9 @@ class shm_endpoint final : public endpoint,
                            public endpoint_recorder,
                            public endpoint_liveness {
  public:
-  /// Opens the endpoint of rank `self` in the segment. For each rank, this is possible only once. The endpoint starts a
-  /// thread that sleeps until another rank ends. The end of this thread informs the other ranks of the end of this
-  /// process. Returns UNSUPPORTED if a sandbox refuses all ways to detect the end of a process.
+  /// Opens the endpoint of rank `self` in the segment. Each rank can open its endpoint only once. The endpoint starts a
+  /// thread that sleeps until another rank ends. When this process ends, this thread ends, too, and the kernel informs
+  /// the other ranks (life_word.h). Returns UNSUPPORTED if a sandbox refuses all ways to detect the end of a process.
   static result<std::unique_ptr<shm_endpoint>> open(std::shared_ptr<shm_segment> segment, rank self,
                                                     const shm_options& options = {});
   ~shm_endpoint() override;
@@ -120,7 +121,7 @@ class shm_endpoint final : public endpoint,
     awaited what;
   };
 
-  /// The staging copy of a message whose source buffer is not mapped by peers.
+  /// The staging copy of a message. Peers do not map the source buffer of this message.
   struct staging_area {
     std::byte* memory = nullptr;
     std::uint64_t bytes = 0;
@@ -233,14 +234,14 @@ class shm_endpoint final : public endpoint,
   std::vector<std::uint32_t> free_places_;  ///< free places below next_place_ in this rank's shm_record
   std::uint32_t next_place_ = 0;
   enum class expected : std::uint8_t { nothing, something, in_vain };
-  /// State of each sender's awaited messages at the last search for dead peers
+  /// For each rank: whether messages of the rank were awaited at the last search for dead peers
   std::vector<expected> expected_of_;
   std::uint64_t news_seen_ = 0;  ///< last value of shm_segment::bad_news
   rank losses_seen_ = 0;         ///< number of recorded losses that have been reported
   std::uint64_t areas_shown_ = 0;
   status health_ = status::ok;
-  /// Time of the first failed attempt to read a message of culprit_. At that time, its process may have been about to
-  /// end.
+  /// Time of the first failed attempt to read a message of culprit_. At that time, the process of culprit_ may have
+  /// been about to end.
   std::chrono::steady_clock::time_point culprit_since_{};
 
   std::thread watcher_;

@@ -1,4 +1,4 @@
-// The parts of the segment that instances and worlds use: blocks, connections to peers, and boards.
+// This file manages the parts of the segment that instances and worlds use: blocks, connections to peers, and boards.
 #include <algorithm>
 #include <cstring>
 #include <map>

@@ -1,4 +1,4 @@
-// Handles the state of peers: the rounds that they have entered, their waits, and their loss.
+// This file handles the state of peers: the rounds that they have entered, their waits, and their loss.
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,7 +31,8 @@ bool shm_endpoint::has_ended(rank peer, bool is_awaited) const {
   return is_gone(process.number) || (is_awaited && state_of_process(process.number) == rank_state::ending);
 }
 
-/// Returns the next rank in the ring that is not closed, not lost and not in this process. If none, returns this rank.
+/// The ranks form a ring. Returns the next rank in the ring that is not closed, not lost and not in this process.
+/// Returns this rank if there is no such rank.
 rank shm_endpoint::find_successor() const {
   for (rank i = 1; i < segment_->ranks(); ++i) {
     const rank peer = (self_ + i) % segment_->ranks();
@@ -56,8 +57,8 @@ std::optional<failure> shm_endpoint::begin_to_watch() {
       self_};
 }
 
-// Watches the successor in the ring. Each loss is detected: while some ranks are lost and others survive, at least one
-// survivor has a lost successor. A rank is lost if it ends without closing.
+// Watches the successor in the ring. A rank is lost if it ends without closing. While a loss is not recorded, at least
+// one survivor has a lost rank as its successor. So each loss is detected.
 void shm_endpoint::watch_peers() {
   {
     const life_word::holder alive(page_->life);
@@ -123,7 +124,8 @@ rank_state shm_endpoint::state_of(rank who) const {
   return has_visible_process(who) ? state_of_process(process.number) : rank_state::unknown;
 }
 
-// Returns the first recorded loss. Other ranks may have ended or closed because of this loss, but are not to blame.
+// Searches for a lost peer and returns the first recorded loss. Other ranks may have ended or closed only because of
+// that loss, so they are not reported.
 rank shm_endpoint::find_dead_peer() {
   if (const rank lost = find_lost_peer(); lost != k_no_rank) segment_->record_lost(lost);
   if (const rank first = segment_->lost_after(0); first != k_no_rank) return first;
@@ -132,7 +134,7 @@ rank shm_endpoint::find_dead_peer() {
   return k_no_rank;
 }
 
-// A dead peer is blamed before a closed peer, because a rank that detects a death closes, too.
+// Returns a dead peer rather than a closed peer, because ranks that detect a death close, too.
 rank shm_endpoint::find_lost_peer() {
   find_awaited_peers();
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {

@@ -62,7 +62,7 @@ bool may_be_replaced(const std::string& path) {
   return is_ours;
 }
 
-/// Converts a word of a record to a kind of op. Returns nop if the word is invalid, because the recording is damaged.
+/// Converts a word of a record to a kind of op. Returns `nop` if the word is invalid. The recording is then damaged.
 op_kind kind_of(std::uint32_t word) { return word < k_kinds.size() ? static_cast<op_kind>(word) : op_kind::nop; }
 
 }  // namespace
@@ -91,7 +91,8 @@ wait_note shm_record::wait() const {
   return wait_round.load() == round && wait_since_ns.load() == since ? note : wait_note{};
 }
 
-/// Truncates the part of a long name before the suffix " #number", because the number identifies the instance.
+/// If the name is too long, truncates the part before the suffix " #number". The suffix is kept, because the number
+/// identifies the instance.
 void shm_record::set_label(std::uint32_t place, std::string_view text) {
   const std::size_t length = std::min(text.size(), k_label_bytes - 1);
   const std::size_t tail = length == text.size() ? 0 : text.size() - std::min(text.rfind(" #"), text.size());

@@ -1,4 +1,4 @@
-// The recording: the current state of every rank of a node, in memory that outlives the ranks.
+// The recording contains the current state of every rank of a node. It is in memory that outlives the ranks.
 //
 //     | header | record 0 | record 1 | …          a part of the segment (shm_segment.h)
 //
@@ -56,21 +56,21 @@ std::int64_t wall_offset_ns();
 /// Returns the size in bytes of a recording of `ranks` ranks. The size is a whole number of pages.
 std::uint64_t recording_bytes(std::int64_t ranks);
 
-/// Returns the header of a recording for this machine and this moment.
+/// Returns the header of a recording that begins now on this machine.
 std::vector<std::byte> recording_header(std::int64_t ranks);
 
 /// Returns the record of a rank in memory that holds a recording.
 shm_record& record_in(std::byte* recording, rank who);
 
 /// Creates the file for the recording of `ranks` ranks, with its header. Allocates all disk blocks, so that a full disk
-/// is detected now. An existing recording is replaced; processes that write to it keep the old file. Returns ARGUMENT
-/// if another kind of file exists at `path`. The caller owns the returned descriptor.
+/// is detected now. An existing recording is replaced. Processes that still write to the existing recording keep the
+/// old file. Returns ARGUMENT if another kind of file exists at `path`. The caller owns the returned descriptor.
 result<int> create_recording(const std::string& path, std::int64_t ranks);
 
 // --- reading ----------------------------------------------------------------------------------------------------
 
-/// A schedule of a rank. The rank may have destroyed it before other ranks did. `entered` is the last round for which
-/// the rank's application has called, or 0.
+/// A schedule in the record of a rank. The rank may have destroyed the schedule earlier than other ranks. `entered` is
+/// the last round for which the rank's application has called, or 0.
 struct recorded_schedule {
   std::uint64_t number = 0;  ///< id of the instance, equal on all members of the schedule's world
   std::string label{};       ///< name; empty if the rank has destroyed the schedule

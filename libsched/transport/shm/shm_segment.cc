@@ -112,7 +112,7 @@ std::optional<failure> find_refused_futex() {
   return system_failure("futex cannot wake a rank");
 }
 
-/// The file of the recording. Device and inode distinguish it from other files with this name.
+/// The file of the recording. Device and inode distinguish this file from other files of the same name.
 struct recorder_file {
   std::array<char, 1024> path;
   std::uint64_t device, inode;
@@ -176,8 +176,7 @@ struct shm_segment::header {
   std::atomic<std::uint32_t> entered;  ///< number of ranks that have opened their endpoints, or never will
   doorbell entrance;                   ///< bell that is rung when the last rank has entered
 
-  // Returns true if the header is valid for a file of this size. The file may be any file, so all fields of the layout
-  // are checked.
+  // Returns true if the header is valid for a file of this size. Checks all fields, because any file may be passed.
   bool describes(std::uint64_t bytes) const {
     if (magic != k_magic || ranks < 1 || ranks > std::numeric_limits<rank>::max()) return false;
     if (data_offset != data_offset_of(ranks) || bytes < data_offset || stride == 0 || stride % k_page_bytes != 0)
@@ -209,7 +208,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
   if (bytes > file_size_limit()) return over_file_limit(bytes, file_size_limit());
 
-  // The descriptor must not be that of a closed standard stream (0, 1 or 2), whose output would go into the segment.
+  // The descriptor must not be 0, 1 or 2: if a standard stream is closed, its output would go into the segment.
   const owned_descriptor lowest{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (lowest.number < 0) return system_failure("memfd_create cannot create the segment");
   owned_descriptor file{fcntl(lowest.number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)};
@@ -244,7 +243,8 @@ result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
   return map(descriptor);
 }
 
-// A segment is a memory file with seals and with the name of segments. Without /proc, only the seals are checked.
+// A segment is a memory file with seals, and its name begins with `libsched`. Without /proc, only the seals are
+// checked.
 bool shm_segment::is_segment(int descriptor) {
   if (fcntl(descriptor, F_GET_SEALS) < 0) return false;
   std::error_code error;
@@ -484,7 +484,7 @@ void shm_heap::deallocate(std::byte* place) {
   free_[start] = size;
 }
 
-// Keeps the pages for the next allocation, up to k_most_kept bytes.
+// Keeps the pages of at most k_most_kept free bytes for later allocations, and returns other pages to the system.
 void shm_heap::keep_or_give_back(std::uint64_t start, std::uint64_t bytes) {
   kept_ += bytes;
   if (kept_ <= k_most_kept) return;

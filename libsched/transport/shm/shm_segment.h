@@ -1,14 +1,15 @@
-// The memory that the ranks of one node share: one mapping with one region per rank.
+// A segment is the memory that the ranks of one node share. It has one region for each rank.
 //
-// The segment is an anonymous memory file (memfd). It has no name in the file system. The kernel frees the memory with
-// the last process that maps it, even if processes are killed. The size of the file is sealed, and only the user who
-// has created the file may open it. A process that has mapped the segment keeps no descriptor that programs inherit
-// through exec. Locations in the segment are given as offsets from its start, which are valid in every process.
+// The segment is an anonymous memory file (memfd). It has no name in the file system. The kernel frees the memory when
+// the last process that maps it has ended, even if processes are killed. The size of the file is sealed, and only the
+// user who has created the file may open it. Programs that are started by exec inherit no descriptor of the segment.
+// Locations in the segment are given as offsets from its start, which are valid in every process.
 //
 //     | header | page 0 | … | recording | region 0 | …          region r starts at data_offset + r * stride
 //
 // If the recording is in a file, every process maps that file in place of the recording's part (shm_recording.h).
-// Regions are sparse: `stride` is address space, and pages are allocated when accessed. Core dumps omit segments.
+// Regions are sparse: each region has `stride` bytes of address space, but pages are allocated when they are accessed.
+// Core dumps omit segments.
 #pragma once
 
 #include <atomic>
@@ -54,14 +55,15 @@ struct shm_page {
 
 class shm_segment {
  public:
-  /// Creates a segment for `ranks` ranks of one process, or of processes that inherit or receive `descriptor()`.
-  /// `stride_bytes`: size of a region; 0: default_stride(). `cores`: number of cores that the ranks share; 0: unknown.
-  /// `recorder`: file for the recording, or empty. The text of the error NO_MEMORY suggests a smaller size.
+  /// Creates a segment for `ranks` ranks. The ranks are in one process, or in processes that inherit or receive
+  /// `descriptor()`. `stride_bytes` is the size of a region. If it is 0, the size is default_stride(). `cores` is the
+  /// number of cores that the ranks share, or 0 if unknown. `recorder` is the path of the file for the recording, or
+  /// empty. The text of the error NO_MEMORY suggests a smaller size.
   static result<std::shared_ptr<shm_segment>> create(rank ranks, std::size_t stride_bytes = 0, unsigned cores = 0,
                                                      const std::string& recorder = {});
 
-  /// Returns the default size of a region in address space. This is the size of the machine's memory, or less if the
-  /// segment would exceed `most` or k_most_reserved bytes. Pages are allocated at first access.
+  /// Returns the default size of a region in address space. This is `memory`, the size of the machine's memory, or less
+  /// if the segment would exceed `most` or k_most_reserved bytes. Pages are allocated at first access.
   static std::uint64_t default_stride(rank ranks, std::uint64_t memory, std::uint64_t most);
   static constexpr std::uint64_t k_most_reserved = std::uint64_t{1} << 46;
 
@@ -89,24 +91,26 @@ class shm_segment {
   bool is_lost(rank who) const;
 
   /// Records the loss of `who` and wakes all ranks. Returns false if this loss is already recorded. A rank must record
-  /// a loss before it reacts to the loss. So if the rank then ends, too, the first loss is recorded first.
+  /// a loss before it reacts to the loss. If this rank then ends because of the loss, the original loss is already on
+  /// record.
   bool record_lost(rank who);
 
   /// Increments bad_news() and wakes the sleeping threads of all ranks.
   void wake_ranks() const;
 
-  /// Records that a rank has opened its endpoint, or never will. Does nothing unless the rank's state is `absent`.
+  /// Sets the state of a rank to `as`. This is `open` if the rank has opened its endpoint, and `closed` if the rank
+  /// never will. Does nothing unless the rank's state is `absent`.
   void enter(rank who, shm_page::state as);
 
-  /// Sleeps until every rank has entered, because the first commit reads the pages of all ranks. Returns TIMEOUT with a
-  /// rank that has not entered within the limit, or PEER with the rank that was lost first.
+  /// Sleeps until enter() was called for every rank, because the first commit reads the pages of all ranks. Returns
+  /// TIMEOUT with a rank that has not entered within the limit, or PEER with the rank that was lost first.
   std::optional<failure> wait_for_ranks(std::chrono::nanoseconds limit);
 
   shm_page& page(rank of) const;
   shm_record& record(rank of) const;
-  /// Reads the recording of a segment, for parse_recording. The caller still owns the descriptor of the segment.
-  /// Returns VERSION if the segment has another version, and TRANSPORT if the recording is in a file that was replaced
-  /// by another file.
+  /// Reads the recording of a segment, for parse_recording. The caller keeps ownership of the descriptor. Returns
+  /// VERSION if the segment has another version, and TRANSPORT if the recording is in a file that was replaced by
+  /// another file.
   static result<std::string> read_recording(int descriptor);
   /// Returns the counter of cancelled instances and lost ranks. A rank searches for such events only if the counter has
   /// changed.
@@ -117,7 +121,8 @@ class shm_segment {
   /// Returns the rank whose region contains `offset`, or k_no_rank.
   rank region_of(std::uint64_t offset) const;
 
-  /// Returns true if [offset, offset + bytes) is in the region of rank `of`. Offsets from peers must be checked.
+  /// Returns true if [offset, offset + bytes) is in the region of rank `of`. Callers must check all offsets that peers
+  /// provide.
   bool holds(rank of, std::uint64_t offset, std::uint64_t bytes) const;
 
  private:
@@ -134,8 +139,8 @@ class shm_segment {
   std::size_t bytes_;
 };
 
-/// Allocates memory in this rank's region, by first fit. Adjacent free pieces are merged. Used on cold paths only. Any
-/// thread.
+/// Allocates memory in this rank's region, by first fit. Adjacent free pieces are merged. Any thread may use the heap,
+/// but only on a cold path.
 class shm_heap {
  public:
   /// Maximum amount of free memory that keeps its pages. Further pages are returned to the system.
@@ -144,8 +149,8 @@ class shm_heap {
   /// `touches`: allocate() accesses all pages, so that the system allocates them at once.
   shm_heap(std::shared_ptr<shm_segment> segment, rank self, bool touches = false);
 
-  /// Returns memory that is aligned to 64 bytes, or to 4096 bytes if it has at least that size. nullptr: the region is
-  /// full.
+  /// Returns memory that is aligned to 64 bytes. Memory of at least 4096 bytes is aligned to 4096 bytes. Returns
+  /// nullptr if the region is full.
   std::byte* allocate(std::size_t bytes);
   void deallocate(std::byte* place);
   bool owns(const std::byte* place, std::uint64_t bytes) const;
