@@ -22,9 +22,9 @@ postcondition promise_of(const algorithm& how, rank size, const shape& data, con
 /// included. Entries are valid until the process ends.
 std::span<const algorithm> algorithms();
 
-/// Adds an algorithm that is not part of the library (a baseline, or an algorithm from a file), after the other
-/// algorithms of its collective. The objects to which `more` points must stay valid until the process ends.
-/// Thread-safe. Copies the table.
+/// Adds an algorithm that is not part of the library, such as a baseline or an algorithm from a file. The algorithm is
+/// added after the other algorithms of its collective. The objects to which `more` points must stay valid until the
+/// process ends. Thread-safe. Copies the table.
 void add_algorithm(const algorithm& more);
 
 /// Returns the algorithm with exactly this name, or nullptr.

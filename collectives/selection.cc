@@ -147,7 +147,7 @@ shape common(const collective& of, const shape& data) {
   return same;
 }
 
-/// Returns the size in bytes of the vector, of its longest bucket, or of an average block.
+/// Returns the size in bytes of the vector, of the vector's longest bucket, or of an average block.
 std::uint64_t bytes_asked_for(const shape& data, rank size) {
   if (!data.buckets.empty()) return bytes_of(std::ranges::max(data.buckets), data);
   if (data.counts.empty()) return bytes_of(data.count, data);
@@ -202,7 +202,7 @@ std::optional<choice> ruled(const collective& of, world place, const shape& data
   return std::nullopt;
 }
 
-/// Explains why the model selects `best`.
+/// Returns a text that explains why the model selects `best`.
 std::string words_for_prediction(const candidate& best, const std::vector<candidate>& all) {
   const candidate* least = &best;
   for (const candidate& one : all)

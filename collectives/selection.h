@@ -5,25 +5,28 @@
 // 1. an algorithm that the caller names
 // 2. an algorithm that the environment names for the collective (LSCHED_ALGORITHM)
 // 3. the algorithm of a rule of the tuning table that matches the request
-// 4. the algorithm with the least predicted time; if ranks share cores, predictions within k_model_precision count
-//    as equal, and among these the algorithm with the fewest hops is selected
+// 4. the algorithm with the least predicted time
+//
+// If ranks share cores, predictions within k_model_precision count as equal. The algorithm with the fewest hops is then
+// selected among the algorithms with equal predictions.
 //
 // All rules use only values that are equal on all ranks, so all ranks select the same algorithm. A rank cannot know
 // whether other ranks work in place. So "auto" avoids an algorithm that cannot work in place if another algorithm can.
 //
-// In the model, the time of a round is the time of the hops in the longest chain of messages, plus the time for the
-// work of the ranks:
+// The model adds two times: the time of the hops in the longest chain of messages, and the time for the work of the
+// ranks:
 //
 //     hops * hop  +  k * mean  +  (longest - mean)        if k ranks share a core
 //
 // `hops` is the number of hops in the longest chain.
 //
-// `hop`, `message` and `byte` are costs (wire_costs). The work of a rank is its number of messages times k * `message`,
-// plus `byte` for each byte that the rank copies, or exchanges with other nodes in the busier direction. A sum counts
-// as one copy, or as 1.5 copies for vectors that exceed the caches. `mean` is the mean work of all ranks, and `longest`
-// the work of the busiest rank (Graham, 1966). If other ranks have less work, `longest` also includes the handling of
-// messages for which the busiest rank waits. On a shared core, a hop takes k^1.5 turns (topology::turn), because all k
-// ranks run before the receiver, and because more ranks fall asleep during longer turns.
+// `hop`, `message` and `byte` are costs (wire_costs). The work of a rank is k * `message` for each message, plus `byte`
+// for each byte that the rank copies. Each byte that the rank exchanges with other nodes also costs `byte`, but only
+// the busier direction counts. A sum counts as one copy, or as 1.5 copies for vectors that exceed the caches. `mean` is
+// the mean work of all ranks, and `longest` is the work of the busiest rank (Graham, 1966). If other ranks have less
+// work, `longest` also includes the handling of messages for which the busiest rank waits. On a shared core, a hop
+// takes k^1.5 turns (topology::turn). All k ranks run before the receiver, and more ranks fall asleep during longer
+// turns.
 #pragma once
 
 #include <string>
@@ -51,7 +54,7 @@ failure unknown_name(std::string_view collective, std::string_view algorithm = "
 
 struct choice {
   const algorithm* how = nullptr;
-  shape data;          ///< the request, with the segment and the radix that the tuning table's rule has
+  shape data;          ///< the request, with the segment and the radix of the tuning rule, if a rule applied
   std::string reason;  ///< for users, such as "named by the caller", "line 7 of the tuning table", …
 };
 
@@ -71,15 +74,15 @@ inline constexpr double k_model_precision = 1.03;
 double predicted_ns(const algorithm& how, rank size, const shape& data, const activation& starts,
                     const topology& around);
 
-/// Returns all algorithms of the collective, in the order of the registry. Predictions for partial algorithms do not
-/// include the activation.
+/// Returns a candidate for each algorithm of the collective, in the order of the registry. Predictions for partial
+/// algorithms do not include the activation.
 std::vector<candidate> candidates(const collective& of, world place, const shape& data, const activation& starts,
                                   const topology& around);
 
 /// Selects an algorithm by the rules above. `wanted` is the name of an algorithm, or "auto". Returns `argument` if a
 /// name does not exist (the text lists all names) or if the request is invalid. Returns `constraint` if the named
-/// algorithm, or every algorithm of the collective, does not support the request. A rule of the tuning table is skipped
-/// if its algorithm does not support the request.
+/// algorithm does not support the request. For "auto", returns `constraint` if no algorithm of the collective supports
+/// the request. A rule of the tuning table is skipped if its algorithm does not support the request.
 result<choice> select(std::string_view collective, std::string_view wanted, world place, const shape& data,
                       const activation& starts = {}, const selection& by = {});
 

@@ -1,6 +1,6 @@
-// The tuning table: rules that give the algorithm that was measured to be the fastest for a request. `lsched bench
-// tune` writes such tables, and the library reads them (LSCHED_TUNING). docs/reference/collectives.md describes the
-// format.
+// The tuning table consists of rules. For a request, a rule gives the algorithm that was the fastest in measurements.
+// `lsched bench tune` writes such tables, and the library reads them (LSCHED_TUNING). docs/reference/collectives.md
+// describes the format.
 //
 //   libsched tuning 1
 //   wire near 310 85 0.11                                       # hop, message, byte in nanoseconds
@@ -24,8 +24,8 @@
 
 namespace lsched {
 
-/// Costs of messages and copies in nanoseconds, expressed by the parameters of LogGOPS, which `lsched simulate
-/// --calibrate` measures.
+/// Costs of messages and copies in nanoseconds. L, o and G are parameters of LogGOPS. `lsched simulate --calibrate`
+/// measures them.
 struct wire_costs {
   double hop = 300;     ///< time from an op to an op of another rank that waits for it: L + 2o
   double message = 80;  ///< CPU time of a message, at either end: o

@@ -51,7 +51,8 @@ std::vector<op_id> add_counted(builder& to, op_id call, rank arrivals) {
   return {woken};
 }
 
-// `wakes` contains, in this order: call, R_x at a proxy, R_0 … R_{L-1}. So the causes of S_k are a prefix of `wakes`.
+// `wakes` contains these ops (activation.h) in this order: call, R_x at a proxy, R_0 … R_{L-1}. So the ops that can
+// cause S_k are a prefix of `wakes`.
 std::vector<op_id> add_core(builder& to, const fold& folded, op_id call) {
   const rank self = to.place().self;
   const bool is_proxy = folded.is_proxy(self);

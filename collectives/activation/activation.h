@@ -1,11 +1,11 @@
-// The activation: signals (messages without data, op.h) that start a round on every rank after some ranks have called
-// for the round. A rank is woken when a signal starts the rank's part of the round. An R op below waits for a signal,
-// and an S op sends a signal. The gate of a rank is its capture op, which captures the application's contribution. The
-// collective begins after the gate.
+// An activation consists of signals (messages without data, op.h). The signals start a round on every rank after some
+// ranks have called for the round. A rank is woken when a signal starts the rank's part of the round. An R op below
+// waits for a signal, and an S op sends a signal. The gate of a rank is its capture op, which captures the
+// application's contribution. The collective begins after the gate.
 //
-// If a round needs one call, the signals follow recursive doubling, the union of P binomial trees (Li et al., "Taming
-// unbalanced training workloads … with partial collective operations", 2020, section 4.1.1). A fold (geometry.h)
-// extends the pattern to every P:
+// If a round needs one call, the signals follow recursive doubling, which is the union of P binomial trees. (Li et al.,
+// "Taming unbalanced training workloads … with partial collective operations", 2020, section 4.1.1.) A fold
+// (geometry.h) extends the pattern to every P:
 //
 //   core rank   R_k   receives from the rank across dimension k        k = 0 … L-1,  L = floor(log2 P)
 //               S_k   signals that rank, after any of: call, R_0 … R_{k-1}, and at a proxy R_x
@@ -15,10 +15,10 @@
 //   every rank  gate  captures the contribution, after any of: call, all R
 //
 // If one rank calls, exactly P-1 signals are sent. Let k1 < k2 < … be the bits in which the virtual indices of a rank
-// and of the caller differ. The rank is woken only along these dimensions, in this order. If more ranks call, more ops
-// fire, so every set of callers wakes every rank. The longest chain has L + 2 signals: extra to proxy, L dimensions,
-// proxy to extra. At most core * L + 2 * rem signals are sent, where `core` is the number of core ranks and proxies,
-// and `rem` the number of extras.
+// and of the caller differ. The rank is woken only along these dimensions, in this order. A second call can only make
+// more ops fire, so every set of callers wakes every rank. The longest chain has L + 2 signals: extra to proxy, L
+// dimensions, proxy to extra. At most core * L + 2 * rem signals are sent. `core` is the number of core ranks and
+// proxies, and `rem` is the number of extras.
 //
 // If a round needs k > 1 calls, every rank that calls signals one rank, the coordinator. The coordinator counts the
 // calls, and then wakes the other ranks along a binomial tree:
@@ -32,14 +32,15 @@
 // At most P-1 signals go to the coordinator, and exactly P-1 signals down the tree. The longest chain has ceil(log2 P)
 // + 1 signals.
 //
-// A round that waits for all ranks has no signals. The gate of a rank waits for a separate call op, which completes
-// only by the rank's own call, and the collective waits for all gates. With policy deadline, every round begins in this
-// way. But a rank that has waited longer than the deadline wakes all ranks by the ops above.
+// A round that waits for all ranks has no signals. The gate of a rank then waits only for the rank's own call. If the
+// schedule can also have rounds with signals, a separate call op is used for rounds without signals. The collective
+// waits for all gates. With policy `deadline`, every round begins in this way. If a rank has waited longer than the
+// deadline, this rank wakes all ranks by the ops above.
 //
-// The number P-1 is exact until a rank ends the round. A faster rank can signal round t+1 to a rank that is still in
-// round t. The signal sets the receiver's register (op.h) to t+1, which also satisfies round t. So the receive op can
-// complete in round t already, and cause signals that no rank needs. The upper bound of core * L + 2 * rem signals
-// always holds.
+// In a round that needs one call, the number of P-1 signals is exact until a rank ends the round. A faster rank can
+// signal round t+1 to a rank that is still in round t. The signal sets the receiver's register (op.h) to t+1, which
+// also satisfies round t. So the receive op can complete in round t already, and then cause signals that no rank needs.
+// The upper bound of core * L + 2 * rem signals always holds.
 #pragma once
 
 #include "collectives/algorithm/algorithm.h"
@@ -54,9 +55,10 @@ namespace lsched {
 /// woken rank forwards signals before it begins the collective.
 fragment add_activation(builder& to, const activation& starts, kernel merge, buffer_id target, std::uint64_t count);
 
-/// The cost of the signals. `most`: maximum number of signals, if every rank calls. `least`: number of signals if only
-/// as many ranks call as the policy needs, and, where possible, the coordinator does not call. `hops`: length of the
-/// longest chain of signals from a call to a gate.
+/// The cost of the signals. `most` is the maximum number of signals, which is reached if every rank calls. `least` is
+/// the number of signals if only as many ranks call as the policy needs. (`least` assumes that the coordinator does not
+/// call, unless the policy needs all ranks.) `hops` is the length of the longest chain of signals from a call to a
+/// gate.
 struct activation_cost {
   std::uint64_t most = 0, least = 0, hops = 0;
 };

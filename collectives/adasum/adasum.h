@@ -1,4 +1,4 @@
-// Adaptive sums. The head of each source file describes its algorithm.
+// Adaptive sums. The comment at the top of each source file describes its algorithm.
 #pragma once
 
 #include "collectives/algorithm/algorithm.h"

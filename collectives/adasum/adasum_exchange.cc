@@ -51,8 +51,7 @@ std::vector<tensor> crossing_tensors(const tensor_map& map, block_range block) {
 }
 
 /// Each block has `parts` parts. Parts are indexed consecutively over all blocks. parts_of() returns all parts of a
-/// block. same_part() returns the parts that have the same positions in `block` as the parts `kept` have in their
-/// block.
+/// block. The parts `kept` belong to one block. same_part() returns the parts at the same positions in `block`.
 block_range parts_of(rank block, rank parts) { return {block * parts, (block + 1) * parts}; }
 block_range same_part(block_range kept, rank block, rank parts) {
   const rank first = kept.first % parts + block * parts;
@@ -162,8 +161,8 @@ void adasum_exchange::add_sums(std::span<const tensor> tensors, const stretch& s
   for (const sums_exchange& one : exchanges) shared.push_back(shared_tensors(part_.map(), one.both));
   shared.push_back(crossing_tensors(part_.map(), all_));
   for (const auto& one : shared) outgoing.push_back(one.empty() ? stretch{} : part_.new_sums(one.size()));
-  // Returns the memory for the sums of a tensor before exchange k, or no memory if the sums are complete and this rank
-  // does not need them.
+  // Returns the memory for the sums of a tensor before exchange k. Returns no memory if the sums are complete and this
+  // rank does not need them.
   const auto home = [&](const tensor& t, std::size_t k) -> stretch {
     for (std::size_t i = 0; k < shared.size() && i < shared[k].size(); ++i)
       if (shared[k][i] == t) return adasum_part::sums_of(outgoing[k], i);
@@ -240,8 +239,8 @@ std::uint32_t tags_of_exchange(rank nodes) {
 namespace {
 
 /// Returns the number of messages with sums that the owners of a node send to each other. Each block has `core` parts,
-/// and its owner has kept the parts `kept`. For every tensor, each owner whose block has a part of the tensor sends to
-/// all other owners that have kept a part of the tensor.
+/// and its owner has kept the parts `kept`. For every tensor, an owner sends if its block has a part of the tensor. The
+/// receivers are all other owners that have kept a part of the tensor.
 std::uint64_t messages_between_blocks(const tensor_map& map, rank owners, rank core, block_range kept) {
   std::uint64_t messages = 0;
   for (rank b = 0; b < owners; ++b) {
@@ -262,8 +261,8 @@ std::uint64_t messages_between_blocks(const tensor_map& map, rank owners, rank c
 }  // namespace
 
 // The vectors move as in Rabenseifner's allreduce. After i steps, the vector is divided into 2^i parts, and each part
-// is on core / 2^i peers. In step i and all later steps, these peers exchange sums across dimension i, if any tensor is
-// shared. In step i-1, in which each owner keeps one of 2^i parts, the owners of a node exchange sums, too.
+// is on core / 2^i peers. If any tensor is shared, these peers exchange sums across dimension i in step i and all later
+// steps. The owners of a node also exchange sums. They do so in step i-1, in which each owner keeps one of 2^i parts.
 cost cost_of_exchange(rank nodes, rank owners, const shape& data) {
   const fold folded(nodes);
   const rank core = folded.core();

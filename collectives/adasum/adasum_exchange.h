@@ -3,7 +3,8 @@
 // of nodes.
 //
 // Some ranks of every node, the owners, take part. Every node has the same number of owners, and the vector is divided
-// into one block for each owner of a node. The owners of the same block, one on each node, are peers:
+// into one block for each owner of a node. The owners of the same block, one on each node, are peers. Peers execute
+// these steps:
 //
 //   fold       a proxy and its extra swap halves of the block and combine a half each; the extra sends its half back
 //   halve      step j: peers across dimension j exchange halves of their parts and combine the half that they keep
@@ -11,17 +12,17 @@
 //   unfold     a proxy sends the result to its extra
 //
 // The vectors move as in an allreduce (rabenseifner, allreduce/halving.cc). But the coefficients of a tensor depend on
-// the dot product and the norms ("sums") of the whole tensor. In step j, after the exchange of halves, the two vectors
-// to combine are scattered over the 2^(j+1) nodes of a subcube, and on each node over the owners. Each owner computes
-// the sums of its own part. Peers add these sums by exchanges across dimensions j, j-1, …, 0. Then each owner sends the
-// result to those owners of its node that combine a part of the tensor. These owners add the sums of all blocks. An
-// exchange across dimension i contains only the sums of tensors that are not completely in one partner's half: at most
-// three tensors, with 24 bytes each. Two owners have at most one tensor in common. So a fused vector of many small
-// tensors costs hardly more than a vector of one tensor.
+// the dot product and the norms ("sums") of the whole tensor. Step j combines two vectors. After the exchange of
+// halves, both are scattered over the 2^(j+1) nodes of a subcube, and inside each node over the owners. Each owner
+// computes the sums of its own part. Peers add these sums by exchanges across dimensions j, j-1, …, 0. Then each owner
+// sends the result to those owners of its node that combine a part of the tensor. These owners add the sums of all
+// blocks. An exchange across dimension i contains only the sums of tensors that are not completely in one partner's
+// half. These are at most three tensors, with 24 bytes each. Two owners have at most one tensor in common. So a fused
+// vector of many small tensors costs hardly more than a vector of one tensor.
 //
-// All owners that combine a part of a tensor add the tensor's sums in the same order, except that the two operands of
-// an addition can be exchanged. So all of them get the same sums, bit for bit, and the same coefficients. Every element
-// of the result is computed once. Nodes are combined in the order of hypercube_tree.
+// All owners that combine a part of a tensor add the tensor's sums in the same order. Only the two operands of an
+// addition can be exchanged. So all these owners get the same sums, bit for bit, and the same coefficients. Every
+// element of the result is computed once. Nodes are combined in the order of hypercube_tree.
 #pragma once
 
 #include <utility>
@@ -34,7 +35,7 @@
 namespace lsched {
 
 /// Returns the offset of each part of the vector, and finally the end of the last part. The vector has `owners` blocks,
-/// and each block has one part for each core node (fold of `nodes` nodes, geometry.h).
+/// and each block has one part for each core node (geometry.h, fold).
 std::vector<std::uint64_t> part_begins(const shape& data, rank nodes, rank owners);
 
 struct ownership {

@@ -1,7 +1,7 @@
 // The common base of adaptive sums: a vector that contains tensors, and ops on parts of the vector.
 //
-// A cell (ordered_ops.h) is a range of elements for which ops are ordered. A cell begins where a tensor, a gap between
-// tensors or a block begins. So an op on one tensor never waits for an op on another tensor.
+// A cell (ordered_ops.h) is a range of elements for which ops are ordered. A new cell begins with each tensor, with
+// each gap between tensors, and with each block. So an op on one tensor never waits for an op on another tensor.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ class tensor_map {
   /// Returns blocks [first, end) of the vector in buffer `in`. `cell` is the index of the vector's first cell.
   stretch blocks(buffer_id in, std::uint32_t cell, std::uint64_t first, std::uint64_t end) const;
   element_range range(std::uint64_t first, std::uint64_t end) const { return {blocks_[first], blocks_[end]}; }
-  /// Returns the elements `part` of this vector. `part` must begin and end at bounds of tensors, gaps or blocks.
+  /// Returns the elements `part` of the vector in buffer `in`. `cell` is the index of the vector's first cell. `part`
+  /// must begin and end at bounds of tensors, gaps or blocks.
   stretch elements(buffer_id in, std::uint32_t cell, element_range part) const;
 
  private:
@@ -91,13 +92,13 @@ class adasum_part : public ordered_part {
   const tensor_map map_;
 };
 
-/// Returns the location in `payload` of the elements `part` of a vector. The first element of `payload` is element
-/// `from` of the vector.
+/// `payload` contains a part of a vector, beginning with element `from`. Returns the location of the vector's elements
+/// `part` in `payload`.
 stretch part_of_payload(const stretch& payload, std::uint64_t from, element_range part);
 
-/// Return the expression (postcondition.h) of a tensor: proxies are first combined with their extras, and then
-/// neighbors on the hypercube are combined. hypercube_tree() combines the expressions in `leaves`, and
-/// hypercube_expression() the contributions of `size` ranks.
+/// Return the expression (postcondition.h) of a tensor. Proxies are first combined with their extras, and then
+/// neighbors on the hypercube are combined. hypercube_tree() combines the expressions in `leaves`.
+/// hypercube_expression() combines the contributions of `size` ranks.
 std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const tensor& part);
 std::uint64_t hypercube_expression(rank size, const shape& data, const tensor& part);
 

@@ -4,8 +4,8 @@
 //   step j    core ranks across dimension j exchange their vectors and combine them     j = 0 … L-1
 //   unfold    a proxy sends the result to its extra
 //
-// A rank that combines two vectors has all elements of both, so no dot products are exchanged. The algorithm suits
-// short vectors: there are at most L + 2 steps, but each rank sends the vector L times and computes all dot products.
+// A rank that combines two vectors has all elements of both, so no dot products are exchanged. There are at most L + 2
+// steps, but each rank sends the vector L times and computes all dot products. So the algorithm suits short vectors.
 // All ranks combine the same operands in the same order as the halving algorithm (hypercube_expression). So all ranks
 // get the same result, bit for bit.
 #include <array>
@@ -26,7 +26,8 @@ class doubling : adasum_part {
       : adasum_part(to, data, input, output, entry, {0, data.count}) {}
 
   // The fragment satisfies the conditions of builder::declare_holding: the reader of a payload waits only for sends of
-  // earlier steps. Exception: in place with one dimension, step 0 waits for its own send.
+  // earlier steps. The conditions are not satisfied in place with one dimension, because step 0 then waits for its own
+  // send.
   fragment write() {
     if (folded_.levels() == 0) {
       copy_alone(all_of(given()), all_of(result()));

@@ -2,16 +2,16 @@
 // distributed training with adaptive summation", arXiv:2006.02924, section 4.2.2). The vector has m blocks, where m is
 // the number of ranks of the smallest node. The first m ranks of a node are owners, and each owns a block.
 //
-//   gather    every rank sends block b to the owner of block b on its node; the owner computes the mean over the node:
-//             the sum in the order of ranks, divided by the number of ranks
+//   gather    every rank sends block b to the owner of block b on its node. The owner computes the mean over the node,
+//             which is the sum in the order of ranks, divided by the number of ranks
 //   exchange  the owners of a block combine the block (adasum_exchange.h)
 //   spread    every owner sends its block of the result to all others of its node
 //
-// A node sends and receives about two vectors, and m of its ranks share these messages. Only vectors of nodes, not
-// vectors of ranks, are multiplied and combined. The nodes can be any partition of the ranks (shape::nodes), and all
-// nodes have the same weight. With one node, the result is the mean, as the schedule's name indicates. "auto" never
-// chooses two_level, because its results differ from those of other algorithms: two_level takes means inside nodes,
-// where the others compute adaptive sums.
+// A node sends and receives about two vectors, and m of its ranks share these messages. Dot products are computed only
+// for the vectors of nodes, not for the vectors of ranks. The nodes can be any partition of the ranks (shape::nodes),
+// and all nodes have the same weight. With one node, the result is the mean, as the schedule's name indicates. "auto"
+// never chooses two_level, because its results differ from those of other algorithms. Inside nodes, two_level computes
+// means, and the other algorithms compute adaptive sums.
 #include <vector>
 
 #include "collectives/adasum/adasum.h"
@@ -130,8 +130,8 @@ cost cost_of_two_level(rank size, const shape& data) {
 
 // --- expressions -------------------------------------------------------------------------------------------
 
-/// Returns the expression (postcondition.h) of the mean over a node: the sum in rank order, divided by the number of
-/// ranks. For a node of one rank, the expression is that rank's input, without a division.
+/// Returns the expression (postcondition.h) of the mean over a node. The mean is the sum in rank order, divided by the
+/// number of ranks. For a node of one rank, the expression is that rank's input, without a division.
 std::uint64_t mean_tree(const node& ranks, dtype type) {
   const std::uint64_t sum = reduced_tree(kernel::sum, type, ranks);
   return ranks.size() == 1 ? sum : divided_tree(sum, static_cast<std::uint32_t>(ranks.size()));

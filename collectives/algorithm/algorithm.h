@@ -2,8 +2,8 @@
 //
 // A generator is a pure function that appends the ops of a collective to a builder. Equal arguments give equal
 // schedules. The appended ops are a fragment: they begin after the op `entry`, and the op `exit` marks their end. To
-// compose two generators, the exit of the first fragment is passed to the second generator as the entry. compose.h
-// creates whole schedules from fragments.
+// compose two generators, pass the exit of the first fragment to the second generator as the entry. compose.h creates
+// whole schedules from fragments.
 #pragma once
 
 #include <cstdint>
@@ -68,11 +68,11 @@ class custom_generator {
   /// Every count must be a multiple of the returned number.
   virtual std::uint64_t count_unit(rank size) const = 0;
   /// `how` is an algorithm (dense or partial) of this generator. Returns an error if the proof of `how` for the request
-  /// failed, so that "auto" must not choose `how`.
+  /// failed. In this case, "auto" must not choose `how`.
   virtual std::optional<failure> doubt(const algorithm& how, rank size, const shape& data) const = 0;
 };
 
-/// Each member is true if the algorithm uses the optional member of the shape that has the same name.
+/// A member is true if the algorithm uses the member of `shape` with the same name.
 struct tunables {
   bool segment = false;
   bool radix = false;
@@ -87,8 +87,8 @@ struct algorithm {
   std::string_view name;
   add_collective add;
   constraints needs;
-  /// Returns the exact cost of one round. For a partial algorithm, this is the cost of `dense`, to which cost_of_round
-  /// (compose.h) adds the activation.
+  /// Returns the exact cost of one round. For a partial algorithm, returns the cost of `dense`. cost_of_round
+  /// (compose.h) adds the cost of the activation.
   cost (*cost_of)(rank size, const shape& data);
   tunables looks_at{};
   /// Returns the expression (postcondition.h) of one tensor, for adaptive sums (collective::adapts).
@@ -116,11 +116,11 @@ struct algorithm {
 /// the request, and `constraint` if another algorithm might.
 std::optional<failure> validate(const algorithm& how, world place, const shape& data, const activation& starts = {});
 
-/// Returns a warning if `how` combines the means of nodes adaptively, but all ranks share a node, so that there is only
-/// one mean. Otherwise returns an empty text. The text is static.
+/// Returns a warning if `how` combines the means of nodes adaptively, although all ranks share a node. There is then
+/// only one mean. Otherwise returns an empty text. The text is static.
 std::string_view node_warning(const algorithm& how, rank size, const shape& data);
 
-/// Returns the size in bytes of `count` elements or, if blocks are lists, the maximum size of `count` lists.
+/// Returns the size in bytes of `count` elements. If blocks are lists, returns the maximum size of `count` lists.
 std::uint64_t bytes_of(std::uint64_t count, const shape& data);
 
 /// Returns the number of payload bytes if every rank sends its block once to every other rank.

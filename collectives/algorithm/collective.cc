@@ -31,8 +31,8 @@ std::vector<rank> ranks_with(const rank_buffer& buffer, rank size, const shape& 
   return ranks;
 }
 
-/// Returns the number of elements of a rank's buffer, or nothing if the rank has no such buffer. `end` selects the
-/// listed blocks that this rank sends, or those that it receives.
+/// Returns the number of elements of a rank's buffer, or nothing if the rank has no such buffer. For listed blocks,
+/// `end` selects the blocks that this rank sends, or the blocks that this rank receives.
 std::optional<std::uint64_t> count_of(const rank_buffer& buffer, world place, const shape& data,
                                       rank exchanged_block::*end) {
   if (!has(buffer, place, data)) return std::nullopt;
@@ -47,7 +47,7 @@ std::optional<std::uint64_t> count_of(const rank_buffer& buffer, world place, co
 
 // --- contents ----------------------------------------------------------------------------------------------
 
-/// Each rank with an output gets its part of the reduction over all ranks.
+/// Returns the postcondition of a reduction: each rank with an output gets its part of the reduction over all ranks.
 postcondition reduced(const collective& of, rank size, const shape& data) {
   const bool is_scattered = of.output.of == content::own_block;
   const auto offsets = is_scattered ? block_offsets(data, size) : std::vector<std::uint64_t>{};
@@ -63,7 +63,7 @@ postcondition reduced(const collective& of, rank size, const shape& data) {
   return promise;
 }
 
-/// Rank r gets the reduction over ranks 0 … r, or 0 … r-1 for exscan.
+/// Returns the postcondition of a scan: rank r gets the reduction over ranks 0 … r, or 0 … r-1 for exscan.
 postcondition reduced_over_prefixes(const collective& of, rank size, const shape& data) {
   postcondition promise = reduced(of, size, data);
   promise.is_same_everywhere = false;
@@ -84,8 +84,8 @@ promised_range moved(rank holder, std::uint64_t begin, std::uint64_t count, rank
           .source = source};
 }
 
-/// Every rank with an input sends to every rank with an output: its whole vector, its own block, or its block for the
-/// receiver.
+/// Returns the postcondition of a data movement. Every rank with an input sends to every rank with an output. The
+/// sender sends its whole vector, its own block, or its block for the receiver.
 postcondition copied(const collective& of, rank size, const shape& data) {
   const bool is_vector = of.input.of == content::vector, takes_all = of.output.of == content::all_blocks;
   const auto offsets = block_offsets(data, size);
@@ -112,7 +112,8 @@ postcondition exchanged(const collective&, rank size, const shape& data) {
   return promise;
 }
 
-/// Does not set the expression of a tensor, because the expression depends on the algorithm.
+/// Returns the postcondition of an adaptive sum, without the expressions of tensors. The expressions depend on the
+/// algorithm.
 postcondition adaptive_sum(const collective&, rank size, const shape& data) {
   postcondition promise;
   for (rank holder = 0; holder < size; ++holder)

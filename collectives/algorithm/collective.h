@@ -20,9 +20,10 @@
 //   barrier               -                       -                                 -
 //
 // adasum is not associative, and its algorithm determines the order of combination (docs/reference/adasum.md). An
-// element that is in no tensor is copied from the input of some rank. exscan does not write the output of rank 0.
-// partial_adasum, partial_allreduce, partial_allgather and partial_reduce_scatter_block are the collectives without
-// "partial_" in their names, behind an activation (compose.h). Partial collectives never work in place.
+// element that is in no tensor is copied from the input of some rank. exscan does not write the output of rank 0. A
+// partial collective (partial_adasum, partial_allreduce, partial_allgather or partial_reduce_scatter_block) is an
+// activation (compose.h), followed by the collective without "partial_" in its name. Partial collectives never work in
+// place.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +47,7 @@ struct rank_buffer {
 struct collective {
   std::string_view name;
   rank_buffer input, output;
-  /// Returns the postcondition of the outputs. It is equal for all algorithms and does not contain a cost.
+  /// Returns the postcondition of the outputs, without a cost. The postcondition is equal for all algorithms.
   postcondition (*promise)(const collective& of, rank size, const shape& data);
 
   bool moves_data = true;    ///< if false, the shape must be empty
@@ -69,7 +70,7 @@ struct collective {
   std::int64_t aliasing_of(world place, const shape& data) const;
 };
 
-/// Returns how input and output of each rank share memory. If the shape is not in place, they share no memory.
+/// Returns how input and output of each rank share memory. If the shape is not in place, no memory is shared.
 aliasing aliasing_of(const collective& of, rank size, const shape& data);
 
 std::span<const collective* const> collectives();

@@ -38,11 +38,11 @@ struct shape {
   /// If the list is empty, the vector is one tensor.
   std::vector<tensor> tensors{};
   /// For exchanges: the blocks of all ranks, or at least those that this rank sends or receives. A rank's input
-  /// contains the blocks that the rank sends, and its output the blocks that it receives, both in the order of this
-  /// list.
+  /// contains the blocks that the rank sends. A rank's output contains the blocks that the rank receives. Both buffers
+  /// have the order of this list.
   std::vector<exchanged_block> blocks{};
 
-  /// If blocks are lists: capacity of a list, in elements; 0 if blocks are not lists. The length of a list varies from
+  /// Capacity of a list, in elements, if blocks are lists. 0 if blocks are not lists. The length of a list varies from
   /// round to round, and only the rank that has the list knows its length. Generators treat a list as a block of one
   /// element. `count` is then the typical length, for time models.
   std::uint64_t room = 0;
@@ -70,7 +70,7 @@ inline std::uint64_t block_count(const shape& data, rank r) {
 }
 
 /// Returns the shape with counts in units or in lists. Generators receive this form, so they need no code for units and
-/// lists. `data.segment` is rounded down to whole units, but to at least 1.
+/// lists. A `data.segment` other than 0 is converted to units: it is rounded down, but to at least 1.
 shape in_units(const shape& data);
 
 /// The capacity (shape::room) of lists whose length has no bound. This capacity exceeds every expected message, but is
@@ -80,7 +80,7 @@ inline constexpr std::uint64_t k_any_room = std::uint64_t{1} << 32;
 /// Returns the non-empty tensors. If the shape has no tensors, the vector is one tensor.
 std::vector<tensor> tensors_of(const shape& data);
 
-/// Returns the offset of the block of each of `size` ranks, and then the end of the last block.
+/// Returns the offset of the block of each rank, and then the end of the last block.
 std::vector<std::uint64_t> block_offsets(const shape& data, rank size);
 
 }  // namespace lsched

@@ -1,9 +1,10 @@
-// Alltoall by Bruck's algorithm (Bruck and others, 1997), radix 2: ceil(log2 P) messages from each rank instead of P-1.
+// Alltoall by Bruck's algorithm (Bruck and others, 1997) with radix 2. Each rank sends ceil(log2 P) messages instead of
+// P-1.
 //
-// Block i of rank r is the block for rank r + i (mod P). There is a step for each bit k. In one message, rank r sends
-// to rank r + 2^k all blocks whose index i has bit k set. So after all steps, block i has moved i ranks. The step of
-// the highest bit is first, because the blocks of this step are adjacent. Each step packs blocks from the locations at
-// which they have arrived. Finally all blocks are copied to their final places.
+// Block i of rank r is the block for rank r + i (mod P). There is a step for each bit k. In this step, rank r sends one
+// message to rank r + 2^k, with all blocks whose index i has bit k set. So after all steps, block i has moved i ranks.
+// The step of the highest bit is first, because the blocks of this step are adjacent. Each step packs blocks from the
+// locations at which they have arrived. Finally all blocks are copied to their final places.
 //
 // There are P ceil(log2 P) messages, each with about half of a rank's blocks. The algorithm suits short blocks. It is
 // synchronising: no rank ends before every rank has begun.
@@ -28,7 +29,7 @@ class bruck : rank_part {
   }
 
  private:
-  /// The location of a block, and the receive by which it arrived, or k_no_op for this rank's own blocks.
+  /// The location of a block, and the op that received the block. The op is k_no_op for this rank's own blocks.
   struct block {
     region where;
     op_id got;
@@ -89,9 +90,9 @@ std::uint64_t numbers_with(int bit, rank size) {
   return wide(size) / period * (period / 2) + (rest > period / 2 ? rest - period / 2 : 0);
 }
 
-// Hops: two steps depend on each other if they move the same block. Such a block exists for any two bits, except
-// perhaps for the highest bit, m, and the next lower bit: only block 2^m + 2^(m-1) is in both steps. If this block does
-// not exist, the longest chain contains only one of these two steps.
+// Hops: two steps depend on each other if they move the same block. Such a block exists for any two bits, with one
+// possible exception: the highest bit m and the bit m-1. Only block 2^m + 2^(m-1) is in both of these steps. If this
+// block does not exist, the longest chain contains only one of the two steps.
 cost cost_of_bruck(rank size, const shape& data) {
   const int steps = ceil_log2(size);
   std::uint64_t blocks = 0;

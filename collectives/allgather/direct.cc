@@ -1,4 +1,4 @@
-// Allgather(v) in one hop: every rank sends its block to all others, which receive it at its final place.
+// Allgather(v) in one hop: every rank sends its block to all others. They receive the block at its final place.
 //
 // There are P (P-1) messages, or more if blocks are cut into segments. A rank sends a segment to all peers before it
 // sends the next. Peers are served in the order r+1, r+2, …, so that ranks begin with different peers. The algorithm is
@@ -11,7 +11,8 @@
 namespace lsched {
 namespace {
 
-/// Returns at least one piece, because even an empty message shows that the rank has entered the round.
+/// Returns the pieces of a rank's block. There is at least one piece, because even an empty message shows that the rank
+/// has entered the round.
 portions pieces_in(const shape& data, rank block) {
   const std::uint64_t count = block_count(data, block);
   return {count, std::max(pieces_of(data, count), std::uint64_t{1})};

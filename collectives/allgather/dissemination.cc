@@ -31,7 +31,8 @@ class dissemination : rank_part {
   }
 
  private:
-  /// Returns the number of elements of `blocks` adjacent blocks, from this rank's block on. Block 0 follows block P-1.
+  /// Returns the number of elements of `blocks` adjacent blocks. The first of them is this rank's block. Block 0
+  /// follows block P-1.
   std::uint64_t elements(rank blocks) const {
     const std::uint64_t begin = wide(self());
     const std::uint64_t end = begin + wide(blocks);

@@ -1,15 +1,15 @@
 // Exchanges in which every pair of ranks has its own block: alltoall, alltoallv and neighbor_exchange.
 //
 //   direct     sends to all peers at once, in the order r+1, r+2, …, so that ranks begin with different peers     1 hop
-//   pairwise   alltoallv only: step k exchanges with r+k and r-k, and waits for step k-W, where W is `radix` or 8, so
-//              that at most W steps are in flight (throttled; Kumar and others, 2008; Thakur, Rabenseifner and Gropp,
-//              2005)
+//   pairwise   alltoallv only: step k exchanges with r+k and r-k. Step k waits for step k-W, so that at most W steps
+//              are in flight. W is `radix`, or 8 if `radix` is 0. (Kumar and others, 2008; Thakur, Rabenseifner and
+//              Gropp, 2005)
 //
 // Each block moves once, from its place in the input to its place in the output. Long blocks are cut into segments. An
 // in-place alltoall first copies outgoing blocks to scratch memory, because an incoming block might overwrite an
-// outgoing block before that block has been sent. An alltoall(v) is synchronising, because a pair without a block, or
-// with an empty block, exchanges an empty message. If a pair has several blocks, they are matched by their order in the
-// list (shape::blocks).
+// outgoing block before that block has been sent. In an alltoall(v), a pair of ranks without a block, or with an empty
+// block, exchanges an empty message. So an alltoall(v) is synchronising. If a pair has several blocks, they are matched
+// by their order in the list (shape::blocks).
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -20,7 +20,7 @@
 namespace lsched {
 namespace {
 
-/// The location of a block in the buffer of one of its ranks, and the first tag of its pieces.
+/// The location of a block in the buffer of its sender or its receiver, and the first tag of its pieces.
 struct block_end {
   std::uint64_t offset = 0;
   std::uint64_t count = 0;
@@ -105,7 +105,7 @@ class exchange : rank_part {
   }
 
   /// Appends the messages of one distance. These messages wait for `when`. If `is_awaiting` is true, returns an op that
-  /// completes after all these messages, so that a later step can wait for it. Else returns k_no_op.
+  /// completes after all these messages. A later step waits for this op. If `is_awaiting` is false, returns k_no_op.
   op_id step(rank distance, op_id when, bool is_awaiting) {
     const op_id over = is_awaiting ? nop({k_no_op}) : k_no_op;
     const auto add = [&](op_id message) { is_awaiting ? order(message, over) : end(message); };

@@ -5,10 +5,10 @@
 //   step j    core ranks across dimension j exchange all of their blocks, which are adjacent intervals     j = 0 … L-1
 //   unfold    a proxy sends all blocks to its extra
 //
-// Blocks are received at their final places in the output, and sent from there, so only the rank's own block is copied.
-// There are core * L + 2 * rem messages, in at most L + 2 steps. `core` is the number of core ranks (a power of two),
-// L = log2(core), and `rem` is the number of extras. The algorithm is synchronising: no rank ends before every rank has
-// begun.
+// Blocks are received at their final places in the output, and forwarded from these places. So only the rank's own
+// block is copied. There are core * L + 2 * rem messages, in at most L + 2 steps. `core` is the number of core ranks (a
+// power of two), L = log2(core), and `rem` is the number of extras. The algorithm is synchronising: no rank ends before
+// every rank has begun.
 #include "collectives/allgather/allgather.h"
 #include "collectives/patterns/rank_part.h"
 
@@ -49,7 +49,8 @@ class recursive_doubling : rank_part {
   std::uint64_t own_count() const { return block_count(data(), self()); }
   region everything() const { return {output(), 0}; }
 
-  /// In place, the result overwrites this rank's block, so its receive must wait until the block has been sent.
+  /// In place, the result overwrites this rank's block. So the receive of the result must wait until the block has been
+  /// sent.
   void write_extra() {
     const rank proxy = folded_.proxy_of(self());
     const op_id given = send(proxy, k_fold_tag, {input(), 0}, own_count());

@@ -6,8 +6,8 @@
 namespace lsched {
 
 /// Appends an allreduce by recursive doubling of `data.count` elements from `input` to `output`. If `data.in_place` is
-/// set, the two buffers may share memory: no op writes the output before all ops of this rank that read the input have
-/// completed.
+/// set, the two buffers may share memory. In this case, no op writes the output before all ops that read this rank's
+/// input have completed.
 fragment add_allreduce(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
 extern const algorithm k_allreduce_circulant, k_allreduce_direct, k_allreduce_flat, k_allreduce_multiplying,

@@ -1,13 +1,13 @@
-// Reductions for the ranks of one node, in which each block is combined by a single rank.
+// Reductions for the ranks of one node. A single rank combines each block.
 //
 //   scatter   every rank sends block q of its input directly to rank q, which combines all blocks q in rank order
 //   spread    allreduce only: rank q sends the result of block q to all others
 //
 // In each phase, a rank sends P-1 messages of one block, in one hop. The number of bytes is optimal: each rank sends
 // and receives (P-1)/P of the vector per phase. In shared memory, every contribution is read once, without a copy. The
-// arithmetic is divided evenly among ranks, and no rank waits for a chain of ranks. Compare Thakur, Rabenseifner and
-// Gropp, 2005, section 4 ("pairwise" and "linear"), and the single-copy reductions of Jain, Kaleem, Balmana et al.,
-// "Framework for scalable intra-node collective operations using shared memory", SC'18.
+// arithmetic is divided evenly among ranks, and no rank waits for a chain of ranks. Compare "pairwise" and "linear" in
+// Thakur, Rabenseifner and Gropp, 2005, section 4. Also compare the single-copy reductions of Jain, Kaleem, Balmana et
+// al., "Framework for scalable intra-node collective operations using shared memory", SC'18.
 //
 // The vector is processed in segments that fit into caches. If peers cannot read input and output (shape::is_visible),
 // a rank first copies outgoing data to scratch memory, a ring buffer of a few segments.

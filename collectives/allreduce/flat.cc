@@ -1,12 +1,12 @@
 // Allreduce in one hop: every rank sends its vector to all other ranks and combines all vectors.
 //
 //   send      the input to each other rank, the next rank first
-//   combine   ((x0 op x1) op x2) … op x_{P-1}, each operand as soon as this and all lower operands have arrived
+//   combine   ((x0 op x1) op x2) … op x_{P-1}; an operand is combined as soon as it and all lower operands have arrived
 //
-// There are P * (P-1) messages of `count` elements, so more bytes than in most other algorithms, but only one hop. The
-// algorithm suits short vectors on few ranks, where a hop can take long because the peer must first be scheduled. Every
-// rank evaluates the same expression in rank order. So all ranks get the same result, bit for bit, and the kernel need
-// not be commutative.
+// There are P * (P-1) messages of `count` elements. These are more bytes than in most other algorithms, but there is
+// only one hop. The algorithm suits short vectors on few ranks, where a hop can take long because the peer must first
+// be scheduled. Every rank evaluates the same expression in rank order. So all ranks get the same result, bit for bit,
+// and the kernel need not be commutative.
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/ordered_ops.h"
 

@@ -5,12 +5,12 @@
 //   halve      step j: core ranks across a dimension exchange halves of the blocks that they have, and combine the half
 //              that they keep
 //   double     allreduce only: the same steps in reverse order, in which partners exchange finished blocks
-//   unfold     a proxy sends the result, or in a reduce_scatter the extra's block, to its extra
+//   unfold     a proxy sends the result to its extra; in a reduce_scatter, it sends only the block of the extra
 //
 //   rabenseifner        allreduce. The first steps, with the longest messages, are between near ranks, and the values
 //                       of two partners come from adjacent intervals of ranks. So operands are in rank order, and the
 //                       kernel need not be commutative. In 2 log2 P steps, each core rank sends and receives 2
-//                       (P-1)/P of the vector, which is bandwidth-optimal if P is a power of two. For the fold and the
+//                       (P-1)/P of the vector. This is bandwidth-optimal if P is a power of two. For the fold and the
 //                       unfold, each proxy also receives 1 vector and sends 3/2 vectors. Every block is combined once,
 //                       so all ranks get the same result, bit for bit.
 //   recursive_halving   reduce_scatter. In log2 P steps, a core rank sends and receives (P-1)/P of all blocks. Both
@@ -25,7 +25,7 @@ namespace {
 
 enum : std::uint32_t { k_fold_tag, k_half_tag, k_unfold_tag, k_first_step_tag };
 
-/// The fold, which both algorithms share. Both keep their partial sums in `sums_`.
+/// The fold, which both algorithms share. Both algorithms store their partial sums in `sums_`.
 class halving : protected ordered_part {
  protected:
   using ordered_part::ordered_part;

@@ -1,5 +1,5 @@
-// Allreduce by recursive multiplying, in which groups of k ranks exchange vectors in each step (Ruefenacht, Bull and
-// Booth, "Generalisation of recursive doubling for AllReduce", 2017). For k = 2, this is recursive doubling. A fold
+// Allreduce by recursive multiplying: in each step, groups of k ranks exchange vectors (Ruefenacht, Bull and Booth,
+// "Generalisation of recursive doubling for AllReduce", 2017). For k = 2, this is recursive doubling. A fold
 // (geometry.h) extends the algorithm to every P.
 //
 //   fold      an extra sends its input to its proxy, which combines both inputs
@@ -10,7 +10,7 @@
 //                           Gropp, 2005); each rank sends the vector log2 P times
 //   recursive_multiplying   k = 4, or `radix`
 //
-// There are log_k P steps, and two more for a fold. In each step, a rank sends k-1 messages with the entire vector, so
+// There are log_k P steps, and two more for a fold. In each step, a rank sends k-1 messages with the entire vector. So
 // a larger k gives fewer hops but more bytes. A larger k is faster for short vectors if a rank can send k-1 messages in
 // about the time of one message. The core has m * k^j ranks with m < k, so for example P = 8 with k = 4 needs no fold.
 // Operands are combined in rank order, and all ranks evaluate the same expression. So all ranks get the same result,
@@ -42,8 +42,8 @@ bool add_multiplying(ordered_ops& to, const members& among, rank radix, std::uin
 
 cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape& data);
 
-/// Returns, for each member, the length of the longest chain of messages that leads to the member's result. `chains[i]`
-/// is the length of the longest chain that leads to the input of member i.
+/// Returns one length for each member: the longest chain of messages that leads to the member's result. `chains[i]` is
+/// the length of the longest chain that leads to the input of member i.
 std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::uint64_t> chains);
 
 }  // namespace lsched

@@ -1,12 +1,12 @@
 // Reductions around a ring: a rank exchanges messages only with its two neighbors, and every message is one block
 // (Patarasu and Yuan, 2009).
 //
-//   reduce   P-1 steps: a rank sends the partial result of one block to the next rank, receives the partial result of
-//            another block from the previous rank, and combines the received partial result with its input; at the
-//            end, every rank has one block of the result
+//   reduce   P-1 steps: a rank sends the partial result of one block to the next rank, and receives the partial result
+//            of another block from the previous rank. The rank combines the received partial result with its input.
+//            After the last step, every rank has one block of the result
 //   spread   allreduce only: P-1 steps, in which each rank forwards to the next rank the block that it received last
 //
-// In each phase, a rank sends P-1 messages of one block, which is bandwidth-optimal for any P, but takes P-1 hops.
+// In each phase, a rank sends P-1 messages of one block. This is bandwidth-optimal for any P, but takes P-1 hops.
 // Blocks are sent in segments, so that a rank combines a segment while the next segment is in flight. The chain of each
 // block begins at a different rank, so operands are not in rank order, and the kernel must be commutative. Every block
 // is combined along one chain, so all ranks get the same result, bit for bit.

@@ -3,10 +3,10 @@
 //   up      a rank combines its input with the values of its children, in their order, and sends the sum to its parent
 //   down    the root's result travels back along the same edges
 //
-// There are 2 * (P-1) messages of `count` elements, which is the minimum (recursive doubling has P log2 P), but twice
-// as many hops as in recursive doubling. The algorithm suits ranks that share cores, because every message may have to
-// wake its receiver. The sum is computed once, by one expression in rank order. So all ranks get the same result, bit
-// for bit, and the kernel need not be commutative.
+// There are 2 * (P-1) messages of `count` elements. This is the minimum (recursive doubling has P log2 P messages), but
+// there are twice as many hops as in recursive doubling. The algorithm suits ranks that share cores, because every
+// message may have to wake its receiver. The sum is computed once, by one expression in rank order. So all ranks get
+// the same result, bit for bit, and the kernel need not be commutative.
 #include <vector>
 
 #include "collectives/allreduce/allreduce.h"

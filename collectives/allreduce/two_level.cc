@@ -1,15 +1,16 @@
-// Allreduce by nodes: the ranks of each node first combine their contributions, and then share the messages to other
+// Allreduce by nodes: the ranks of each node first combine their contributions. Then they share the messages to other
 // nodes (Bienz, Olson and Gropp, "Node-aware improvements to allreduce", 2019; MPICH's and Open MPI's hierarchical
 // allreduces).
 //
-//   gather    the vector has m blocks, where m is the number of ranks of the smallest node; every rank sends block b to
-//             the rank with index b in the same node, which combines block b over the node
+//   gather    the vector has m blocks, where m is the number of ranks of the smallest node. Every rank sends block b to
+//             the rank with index b in the same node. That rank combines block b over the node
 //   exchange  the ranks with index b in their nodes do an allreduce of block b by recursive multiplying
 //   spread    the rank with index b sends the result of block b to all other ranks of its node
 //
-// With N nodes, a node sends and receives about (k-1) log_k N vectors in total, and m of its ranks share these
-// messages. Inside a node, the algorithm is `direct`. The nodes can be any partition of the ranks (shape::nodes), so
-// the kernel must be commutative. Every block is combined by one expression, so all ranks get bitwise equal results.
+// With N nodes and the radix k of recursive multiplying, a node sends and receives about (k-1) log_k N vectors in
+// total. m ranks of the node share these messages. Inside a node, the algorithm is `direct`. The nodes can be any
+// partition of the ranks (shape::nodes), so the kernel must be commutative. Every block is combined by one expression,
+// so all ranks get bitwise equal results.
 #include <algorithm>
 #include <vector>
 

@@ -150,8 +150,8 @@ class gtopk_rank {
     return to_.recv(tree_.parent_of(self_), k_down_tag, {result_, 0}, 1);
   }
 
-  /// Sends the bitmaps for the lists of the children. These bitmaps follow from the bitmap for the list that was sent
-  /// to the parent.
+  /// Sends the bitmaps for the lists of the children. The rank computes these bitmaps from the bitmap for the list that
+  /// it has sent to the parent.
   void tell(op_id got) {
     const std::uint64_t words = bitmap_words(k_);
     buffer_id known = result_;

@@ -1,6 +1,6 @@
-// gTopk: lists are added pairwise up a tree, and only the k largest items (by magnitude) of each sum are passed on.
-// (Shi and others, A Distributed Synchronous SGD Algorithm with Global Top-k Sparsification for Low Bandwidth Networks,
-// ICDCS 2019.)
+// gTopk: lists are added pairwise up a tree. Only the k largest items (by magnitude) of each sum are sent to the next
+// rank. (Shi and others, A Distributed Synchronous SGD Algorithm with Global Top-k Sparsification for Low Bandwidth
+// Networks, ICDCS 2019.)
 //
 //   select    residual += gradient; the k largest are the rank's partial result
 //   up        from child to parent: the child's partial result, which the parent adds; k items are kept
@@ -14,9 +14,9 @@
 //
 // As published, a rank considers a value as sent if its index is in the result. But a value can be dropped on the way
 // up, although values of other ranks later bring the same index into the result. Such a value is lost. `exact` tracks
-// each contribution instead. After each merge, a rank examines each list that it has added so far, and marks the items
-// of the list that are still in the partial result. On the way down, the rank combines these marks with the bitmap for
-// its own partial result.
+// each contribution instead. After each merge, a rank examines each list that it has added so far. In each list, the
+// rank marks the items that are still in the partial result. On the way down, the rank combines these marks with the
+// bitmap for its own partial result.
 #pragma once
 
 #include <vector>
@@ -32,14 +32,14 @@ enum class arrival_rule : std::uint8_t {
   exact       ///< values that are part of the result, so that nothing is lost
 };
 
-/// Appends the algorithm on the binomial tree for a valid `problem`. functions_of_gtopk returns the functions that the
-/// schedule calls. The algorithm is synchronising: no rank ends before every rank has begun.
+/// Appends the algorithm on the binomial tree. `problem` must be valid. functions_of_gtopk() returns the functions that
+/// the schedule calls. The algorithm is synchronising: no rank ends before every rank has begun.
 fragment add_gtopk(builder& to, const sparse_problem& problem, const sparse_ends& ends, arrival_rule rule);
 std::shared_ptr<sparse_functions> functions_of_gtopk(const sparse_problem& problem, sparse_state& state,
                                                      arrival_rule rule);
 
-/// The computations of one rank. Allocates in the constructor. Used by one thread at a time. Between select and settle,
-/// the residual includes the gradient, so a round that fails loses nothing.
+/// The computations of one rank. Allocates in the constructor. Used by one thread at a time. Between select() and
+/// settle(), the residual includes the gradient, so a round that fails loses nothing.
 class gtopk : public round_end {
  public:
   /// `children` is the number of children of this rank in the tree.
@@ -55,13 +55,14 @@ class gtopk : public round_end {
   /// of `partial`, and must be disjoint from the child's list.
   std::uint64_t merge(item_list partial, item_list child, std::byte* items);
 
-  /// Processes the parent's bitmap for this rank's last partial result, which this rank has sent to the parent. Only
-  /// called with `exact`, and on all ranks but the root. Bit i % 64 of survivors[i / 64] is set if item i is part of
-  /// the result. Bits behind the last item are ignored.
+  /// Processes the parent's bitmap for this rank's last partial result, which this rank has sent to the parent. Must be
+  /// called only with `exact`, on every rank except the root. Bit i % 64 of survivors[i / 64] is set if item i is part
+  /// of the result. Bits behind the last item are ignored.
   void learn(item_list partial, std::span<const std::uint64_t> survivors);
 
-  /// Returns the bitmap for the list of child `child`, in bitmap_words(list_room()) words. Only called with `exact`,
-  /// after learn, or at the root after the last merge. Bits behind the last item are zero.
+  /// Returns the bitmap for the list of child `child`, in bitmap_words(list_room()) words. Must be called only with
+  /// `exact`. The root calls this function after the last merge(), and other ranks call it after learn(). Bits behind
+  /// the last item are zero.
   std::span<const std::uint64_t> survivors_of(std::uint32_t child) const { return parts_[child + 1].survivors; }
 
   /// Ends a round. `result` is the root's partial result. `update` has `count` elements, or is nullptr (round_end).

@@ -1,12 +1,12 @@
 // Adasum along the line of ranks: the vectors of ranks 0 and 1 are combined, then the result is combined with the
-// vector of rank 2, and so on (Maleki and others, "Scaling distributed training with adaptive summation", MLSys 2021,
-// the ring of section 4.2.3).
+// vector of rank 2, and so on. (This is the ring in section 4.2.3 of Maleki and others, "Scaling distributed training
+// with adaptive summation", MLSys 2021.)
 //
 // Each tensor moves up the line and back down independently, so that ranks work on different tensors at the same time.
 // The dot product of a tensor requires the whole tensor, so a single tensor needs 2 (P-1) hops. Other algorithms are
-// faster. This algorithm is useful only for its semantics: if vectors are parallel, the last rank has the weight 1/2,
-// the rank before it 1/4, and so on. "auto" never chooses this algorithm, because its results differ from those of the
-// other algorithms.
+// faster. This algorithm is useful only for its semantics. If vectors are parallel, the last rank has the weight 1/2,
+// the rank before the last has the weight 1/4, and so on. "auto" never chooses this algorithm, because its results
+// differ from those of the other algorithms.
 #include "collectives/baselines/linear_adasum.h"
 
 #include <vector>

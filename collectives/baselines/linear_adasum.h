@@ -3,8 +3,7 @@
 
 namespace lsched {
 
-/// Adds the algorithm to algorithms(). Must be called once, before any call of the registry that looks the algorithm
-/// up.
+/// Adds the algorithm to algorithms(). Must be called once, before the algorithm is looked up in the registry.
 void add_linear_adasum();
 
 }  // namespace lsched

@@ -1,5 +1,5 @@
-// Sparse allreduces of other papers, as baselines for Ok-Topk: topkdsa, gtopk and gtopk_published. In gtopk_published,
-// as in its paper, a value that is dropped on the way up the tree can be missing from the residual, too.
+// Sparse allreduces of other papers, as baselines for Ok-Topk: topkdsa, gtopk and gtopk_published. gtopk_published
+// works as in its paper: if a value is dropped on the way up the tree, the value can also be missing from the residual.
 #pragma once
 
 namespace lsched {

@@ -1,7 +1,8 @@
 // TopkDSA: the vector has one region for each rank, and every list is cut at the boundaries of the regions. Each rank
 // adds up the parts of all lists in its region. Then all ranks receive the sums of all regions. A sum is sent as items,
-// or as the values of all elements of the region if these values are not longer. (Renggli and others, SparCML, SC 2019:
-// dynamic sparse allreduce by split and allgather. Here the form is chosen for each region.)
+// or as the values of all elements of the region if these values are not longer. (This is the dynamic sparse allreduce
+// by split and allgather of Renggli and others, SparCML, SC 2019. Unlike in the paper, the form is chosen for each
+// region.)
 //
 //   select      residual += gradient; the k largest, one list for each region
 //   split       list r to rank r                        up to k (P - 1) items arrive at a rank
@@ -36,14 +37,14 @@ constexpr std::uint64_t units_of_block(dtype type, std::uint64_t region, std::ui
   return std::min(items, units_of_values(type, region));
 }
 
-/// Appends the algorithm for a `problem` that validate() accepts. functions_of_topk_dsa returns the functions that the
+/// Appends the algorithm. `problem` must be valid (validate()). functions_of_topk_dsa() returns the functions that the
 /// schedule calls. Blocks are gathered by dissemination, for any P. The algorithm is synchronising: no rank ends before
 /// every rank has begun.
 fragment add_topk_dsa(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 std::shared_ptr<sparse_functions> functions_of_topk_dsa(const sparse_problem& problem, sparse_state& state);
 
-/// The computations of one rank. Allocates in the constructor. Used by one thread at a time. Between select and settle,
-/// the residual includes the gradient, so a round that fails loses nothing.
+/// The computations of one rank. Allocates in the constructor. Used by one thread at a time. Between select() and
+/// settle(), the residual includes the gradient, so a round that fails loses nothing.
 class topk_dsa : public round_end {
  public:
   explicit topk_dsa(const sparse_problem& problem);
@@ -53,8 +54,8 @@ class topk_dsa : public round_end {
   std::uint64_t block_room(rank region) const;                ///< maximum number of units in a region's block
   std::uint64_t result_room() const { return result_room_; }  ///< maximum number of items in a result
 
-  /// Writes the lists of all regions, one after the other, and their lengths to lengths[0 … P). `residual` has `count`
-  /// elements of residual_of(type). `gradient` has `count` elements, or is nullptr.
+  /// Writes the lists of all regions to `items`, one after the other. Writes the lengths of the lists to lengths[0 …
+  /// P). `residual` has `count` elements of residual_of(type). `gradient` has `count` elements, or is nullptr.
   void select(std::byte* residual, const std::byte* gradient, top_k_hint& hint, std::byte* items,
               std::span<std::uint64_t> lengths);
 

@@ -23,8 +23,8 @@ struct piece {
   std::uint64_t count = 0;
 };
 
-/// A vector that is divided into a block for each rank, and into segments that a pipeline processes one after the
-/// other.
+/// A vector that is divided into one block for each rank, and into segments. A pipeline processes the segments one
+/// after the other.
 class block_grid {
  public:
   /// If `is_vector` is true, a vector of data.count elements is cut into segments, and each segment into blocks.
@@ -35,7 +35,8 @@ class block_grid {
 
   std::uint64_t segments() const { return segments_; }
   std::uint64_t total() const { return offsets_.back(); }  ///< number of elements of all blocks
-  /// In each block, no piece is longer than the piece of segment 0.
+  /// Returns the elements of a block that are in a segment. In each block, no piece is longer than the piece of segment
+  /// 0.
   piece at(rank block, std::uint64_t segment) const;
 
  private:

@@ -6,8 +6,8 @@
 
 namespace lsched {
 
-/// The ops of one rank, ordered by cells (ordered_ops.h), which are the pieces of a grid. `spreads` is true for an
-/// allreduce and false for a reduce_scatter, whose output is only the rank's own block.
+/// The ops of one rank. Each piece of a grid is a cell, and ops are ordered by cells (ordered_ops.h). `spreads` is true
+/// for an allreduce, and false for a reduce_scatter. The output of a reduce_scatter is only the rank's own block.
 class grid_part : public ordered_part {
  public:
   grid_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry, bool spreads,
@@ -30,7 +30,8 @@ class grid_part : public ordered_part {
   }
 
   /// Returns the memory for the result of a segment of the rank's own block. An in-place reduce_scatter uses scratch
-  /// memory, because its output is the beginning of the input, which can still contain unread blocks.
+  /// memory, because its output shares memory with the beginning of the input. This memory can still contain unread
+  /// blocks.
   stretch result_of(std::uint64_t segment) const {
     const stretch result = output_of(self(), segment);
     if (!is_set_aside()) return result;

@@ -1,10 +1,11 @@
 // Orders ops by the memory that they access.
 //
-// A generator appends ops in an order in which they could execute sequentially, and gives the cells that each region
-// covers. A cell is memory that ops read and write as a whole, such as a block of a vector. An op then waits for
+// A generator appends ops in an order in which they could execute sequentially. A cell is memory that ops read and
+// write as a whole, such as a block of a vector. For each region, the generator gives the cells that the region covers.
+// These cells determine the ops for which an op waits:
 //
-//   * the last writer of every cell that the op reads or writes, and
-//   * all ops that have read a cell since its last writer, for every cell that the op writes.
+//   * For each cell that the op reads or writes, the op waits for the last op that has written this cell.
+//   * For each cell that the op writes, the op also waits for all ops that have read this cell since the last write.
 //
 // An op waits for no other ops, so independent ops can execute concurrently. Buffers that share memory (in place) share
 // cells. Even empty regions have cells, so that synchronising collectives stay synchronising without data.
@@ -91,7 +92,8 @@ class ordered_ops {
   op_id combine(kernel how, const stretch& lower, const stretch& higher, const stretch& target) {
     return ordered(to_.reduce(how, lower.at, higher.at, target.at, target.count), {lower, higher}, target);
   }
-  /// Makes an op wait for earlier ops by the rules above. The op must be the last in the builder. Returns the op.
+  /// Makes an op wait for earlier ops by the rules at the top of this file. The op must be the last in the builder.
+  /// Returns the op.
   op_id ordered(op_id made, std::initializer_list<stretch> sources, std::optional<stretch> target);
   void append(op_id op);
   void reads(const stretch& from);
@@ -138,12 +140,12 @@ class ordered_part : public rank_call, public ordered_ops {
   stretch in_input(block_range blocks) const { return blocks_in(input(), input_cell_, blocks); }
   stretch in_output(block_range blocks) const { return blocks_in(output(), output_cell_, blocks); }
   /// Returns the output of a reduce_scatter. The output has the elements of one block, but the returned stretch covers
-  /// the cells of all blocks. The reason is that in place, the output can overlap any block of the input.
+  /// the cells of all blocks. In place, the output can overlap any block of the input.
   stretch own_output() const;
 
   /// Appends a receive of `count` elements into a new scratch buffer, and returns the buffer.
   stretch receive(rank from, std::uint32_t tag, std::uint64_t count);
-  /// For worlds of one rank: copies the input to the output. In place, does nothing, because the output already has the
+  /// Copies the input to the output, for worlds of one rank. In place, does nothing, because the output already has the
   /// result.
   void copy_alone(const stretch& source, const stretch& target) {
     if (!in_place()) copy(source, target);

@@ -83,8 +83,8 @@ class rank_part : public rank_call {
   bool has_end_ = false;
 };
 
-/// A division of `count` elements into `number` portions of nearly equal length, the longer portions first. Portions
-/// are blocks of a vector, or messages of a block.
+/// A division of `count` elements into `number` portions of nearly equal length. Longer portions come first. A portion
+/// is a block of a vector, or a message of a block.
 class portions {
  public:
   /// `number` may be 0 if `count` is 0.
@@ -114,13 +114,13 @@ std::uint64_t hops_of_doubling(rank size);
 constexpr std::uint32_t tag_of_piece(std::uint64_t i) { return static_cast<std::uint32_t>(i); }
 
 /// Returns the number of messages into which a pipelined algorithm divides `count` elements; 0 if `count` is 0. A
-/// message has `data.segment` elements, or 128 KiB if that is 0, but there are at most 64 messages.
+/// message has `data.segment` elements, or 128 KiB if `data.segment` is 0. There are at most 64 messages.
 std::uint64_t pieces_of(const shape& data, std::uint64_t count);
 
 /// Returns pieces_of() if `data.segment` is not 0. Otherwise returns 1, or 0 if `count` is 0.
 std::uint64_t pieces_if_segmented(const shape& data, std::uint64_t count);
 
-/// The blocks of a vector. All blocks have the same number of pieces, so that piece i of every block can be sent before
+/// The blocks of a vector. All blocks have the same number of pieces. So piece i of every block can be sent before
 /// piece i + 1 of any block.
 class block_pieces {
  public:

@@ -18,7 +18,8 @@ const buffer* find_buffer(const schedule& program, buffer_role role) {
   return found == program.buffers().end() ? nullptr : &*found;
 }
 
-/// Reads the blocks of one side. If the caller passes no displacements, computes them into `begins`.
+/// Reads the blocks of one side. If the caller passes no displacements, the function writes computed displacements to
+/// `begins`.
 result<list_binding> read_side(const buffer* under, const caller_lists& given, std::vector<std::uint64_t>& begins) {
   const std::string side(given.side);
   if (under == nullptr) {

@@ -21,8 +21,8 @@ struct caller_lists {
   std::uint64_t* received = nullptr;
 };
 
-/// The memory of a round, and the displacements that were computed because the caller gave no displacements. The object
-/// is kept between rounds, so that rounds do not allocate.
+/// The memory of a round, and memory for displacements. Displacements are computed if the caller gives none. The
+/// referenced objects are kept between rounds, so that rounds do not allocate.
 struct round_memory {
   binding& memory;
   std::vector<std::uint64_t>& input_begins;
@@ -31,13 +31,13 @@ struct round_memory {
 
 /// Reads the lists of a round. A rank has at most one input and one output. Returns ARGUMENT for missing counts or
 /// memory, for counts of a buffer that this rank does not have, and for sides that overlap. Returns BOUNDS for a block
-/// above the capacity of the schedule, and if the block that this rank sends to itself is longer than the rank's own
-/// recv_counts entry.
+/// above the capacity of the schedule. Also returns BOUNDS if the block that this rank sends to itself is longer than
+/// the rank's own recv_counts entry.
 ///
 /// Sides do not overlap if no block can be overwritten before it has been sent. If both sides have several blocks, the
 /// range around all blocks of one side must be disjoint from the range of the other side. If one side has a single
-/// block, the blocks must be disjoint, except that the block that a rank sends to itself may have the same address on
-/// both sides.
+/// block, this block must be disjoint from the blocks of the other side. Exception: the block that a rank sends to
+/// itself may have the same address on both sides.
 std::optional<failure> read_lists(const schedule& program, const caller_lists& sent, const caller_lists& received,
                                   const round_memory& next);
 

@@ -1,6 +1,6 @@
-// The request for a collective: what a caller states, and its validation. The C interface, and Python through the C
-// interface, fill a request for one rank. The command and the functions that analyze schedules fill a request for all
-// ranks of a world (sample_requests.h).
+// The request for a collective: what a caller states, and its validation. The C interface fills a request for one rank.
+// (Python uses the C interface.) The command and the functions that analyze schedules fill a request for all ranks of a
+// world (sample_requests.h).
 #pragma once
 
 #include <cstddef>
@@ -80,8 +80,8 @@ std::optional<failure> validate_count(std::uint64_t count);
 /// Returns the name of the requested algorithm, or "auto".
 std::string_view algorithm_of(const collective_request& request);
 
-/// Returns the collective that implements `kind` if a request has a capacity. The blocks are then lists, whose lengths
-/// may change in every round. Returns null if `kind` cannot have a capacity.
+/// Returns the collective that implements requests for `kind` with a capacity. The blocks of such a request are lists.
+/// Their lengths may change in every round. Returns null if `kind` cannot have a capacity.
 const collective* collective_of_lists(const collective& kind);
 
 /// Validates the request of the rank `place.self`. Returns ARGUMENT for a member that is missing, out of range or not

@@ -70,8 +70,8 @@ std::string text_of_buckets(const shape& data) {
   return text;
 }
 
-/// Adds a companion to a partial schedule: a schedule that waits for every rank that has not left. Adds the companion's
-/// purpose and algorithm to the agreement text.
+/// Adds a companion to a partial schedule. The companion is a schedule that waits for every rank that has not left.
+/// Adds the companion's purpose and algorithm to the agreement text.
 std::optional<failure> add_companion(schedule_cache& schedules, planned_partial& to, const char* purpose,
                                      const shape& data) {
   const auto made = schedules.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
@@ -81,8 +81,8 @@ std::optional<failure> add_companion(schedule_cache& schedules, planned_partial&
   return std::nullopt;
 }
 
-/// Adds the companions of a session: a schedule by which ranks agree on a round, and, if `weights` is given, a schedule
-/// that averages weights of that shape.
+/// Adds the companions of a session. The first is a schedule by which ranks agree on a round. If `weights` is given,
+/// the second is a schedule that averages weights of that shape.
 std::optional<failure> add_companions(schedule_cache& schedules, planned_partial& to,
                                       const std::optional<shape>& weights) {
   auto why = add_companion(schedules, to, "agreement", {.count = 1, .type = dtype::u64, .what = kernel::max});

@@ -54,8 +54,8 @@ struct partial_plan {
 /// other.
 result<partial_plan> validate(const partial_request& request);
 
-/// Validates a sparse allreduce with an activation, and makes its schedule. `*choice` receives the sparse allreduce
-/// with its state.
+/// Validates a sparse allreduce with an activation, and makes its schedule. Writes the sparse allreduce with its state
+/// to `*choice`.
 result<planned_partial> plan(const partial_request& request, const sparse_request& sparse, schedule_cache& made,
                              planned_sparse* choice);
 

@@ -13,7 +13,7 @@
 
 namespace lsched {
 
-/// Properties of memory that only the transport and the device of a process know.
+/// Properties of memory. Only the transport and the device of a process can determine them.
 struct memory_properties {
   using query = std::function<bool(const std::byte* begin, std::uint64_t bytes)>;
   query is_visible;    ///< peers can read the memory
@@ -34,8 +34,9 @@ struct planned_collective : rank_request {
 };
 
 /// Chooses the algorithm for a validated request and makes its schedule. If the caller has not set a segment size and
-/// the buffers are in device memory, uses k_device_segment_bytes, but only if that changes the number of messages. If
-/// the number stays the same, this rank must make the same schedule as ranks with buffers in host memory.
+/// the buffers are in device memory, the segment size is k_device_segment_bytes. This segment size is not used if it
+/// does not change the number of messages. This rank must then make the same schedule as ranks with buffers in host
+/// memory.
 result<cached_schedule> make_schedule(schedule_cache& made, const rank_request& request, std::string_view algorithm,
                                       const memory_properties& memory);
 

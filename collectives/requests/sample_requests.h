@@ -1,4 +1,5 @@
-// Sample requests for algorithms. The command proves and simulates them, and tests and benchmarks run them.
+// Sample requests for algorithms. The command verifies and simulates schedules for these requests. Tests and benchmarks
+// run such schedules.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,9 @@
 namespace lsched {
 
 /// Returns a complete request for the collective. Each block has `count` elements. If the collective allows blocks of
-/// different sizes, some blocks have one element more or less, and some pairs of ranks of a neighbor_exchange have no
+/// different sizes, some blocks have one element more or less. In a neighbor_exchange, some pairs of ranks have no
 /// block. If there are at least three ranks, the root is neither the first nor the last rank. Late contributions to an
-/// adaptive sum are merged by sum if `what` is sum, else by adasum.
+/// adaptive sum are merged by kernel::sum if `what` is kernel::sum, else by kernel::adasum.
 shape typical_shape(const collective& of, rank size, std::uint64_t count, dtype type, kernel what);
 
 /// Returns `number` tensors without gaps that cover a vector. If `count` is not divisible by `number`, the first

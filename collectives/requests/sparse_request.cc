@@ -32,8 +32,7 @@ result<const sparse_algorithm*> choose_algorithm(const sparse_request& request, 
   return found;
 }
 
-/// The state of a sparse allreduce together with the functions that use this state, so that both have the same
-/// lifetime.
+/// The state of a sparse allreduce, and the functions that use this state. Both have the same lifetime.
 struct local_part {
   explicit local_part(const sparse_problem& problem) : state(problem) {}
   sparse_state state;

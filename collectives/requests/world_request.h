@@ -1,5 +1,5 @@
 // Requests for the schedules of all ranks of a world. The command and the functions of the C interface that analyze
-// schedules make such requests. Such a request has no addresses, and no lists of a single rank's blocks.
+// schedules make such requests. Such a request contains no addresses, and no lists of the blocks of a single rank.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace lsched {
 
-/// The maximum numbers of ranks of worlds that are proved and simulated.
+/// The maximum number of ranks in a proof, and in a simulation.
 inline constexpr rank k_most_proved = 1 << 20, k_most_simulated = 1 << 24;
 
 /// Returns ARGUMENT for a number of ranks below 1 or above `most`. `most` must be a power of two.
@@ -33,7 +33,7 @@ result<world_choice> choose_for_world(const collective_request& request, rank ra
 /// reduction, the divisor and the tensors must be valid.
 shape shape_of(const collective& of, rank ranks, const collective_request& request);
 
-/// Returns the node of each rank if every `ranks_per_node` consecutive ranks share a node.
+/// Returns the node of each rank. Every `ranks_per_node` consecutive ranks share a node.
 std::vector<rank> nodes_of_neighbors(rank ranks, rank ranks_per_node);
 
 }  // namespace lsched

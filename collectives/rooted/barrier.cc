@@ -1,15 +1,15 @@
 // Barriers by signals, without payload.
 //
 //   dissemination      (Hensgen, Finkel and Manber, 1988)
-//   k_dissemination    dissemination with k-1 peers in each step (Hoefler and others, 2006): k = 4, or `radix`, instead
-//                      of 2. k = 4 halves the number of steps, but each step has three signals
-//   tree               a k-nomial tree of radix 4, or `radix`: each rank signals its parent when its whole subtree has
-//                      entered, and its children when all ranks have entered
+//   k_dissemination    dissemination with k-1 peers in each step (Hoefler and others, 2006). k is `radix`, or 4 if
+//                      `radix` is 0. k = 4 halves the number of steps, but each step has three signals
+//   tree               a k-nomial tree whose radix is `radix`, or 4 if `radix` is 0. A rank signals its parent when the
+//                      whole subtree of the rank has entered. The rank signals its children when all ranks have entered
 //
 // In step j of a dissemination, j = 0 … ceil(log_k P) - 1, rank r signals ranks r + i k^j and waits for ranks r - i k^j
-// (mod P), i = 1 … k-1. A signal of step j means that the sender and the k^j - 1 ranks before it have entered. A rank
-// learns of these ranks by its receives in the steps m = 0 … j-1: the receives of step m cover the ranks at distances
-// k^m … k^(m+1) - 1. So a rank sends a signal of step j only after the receives of *all* earlier steps.
+// (mod P), i = 1 … k-1. A signal of step j means that the sender and the k^j - 1 ranks before it have entered. The
+// receives of an earlier step m cover the ranks at distances k^m … k^(m+1) - 1. So a rank sends a signal of step j only
+// after the receives of *all* earlier steps.
 //
 // The tree needs 2 (P-1) signals, which is the minimum, and has 2 * depth hops. The tree suits ranks that share cores,
 // because every signal may have to wake its receiver.
@@ -23,8 +23,8 @@
 namespace lsched {
 
 // Receives have no deps, because an early signal stays in its register. The sends form a chain, in which the first send
-// of each step also waits for the receives of the previous step. So with only a few deps, each send and the exit wait
-// for the entry and for all earlier receives.
+// of each step also waits for the receives of the previous step. So only a few deps are needed, although each send and
+// the exit wait for the entry and for all earlier receives.
 fragment add_barrier(builder& to, op_id entry, rank radix) {
   const world place = to.place();
   op_id sent = entry;

@@ -1,18 +1,18 @@
 // Broadcast down a tree, and reduce up a tree, segment by segment.
 //
 //   flat       the root sends to, or receives from, all ranks                                             1 hop
-//   binomial   a k-nomial tree of radix 2, or `radix`; vectors are cut only if shape::segment is set
+//   binomial   a k-nomial tree whose radix is `radix`, or 2 if that is 0; vectors are cut only if shape::segment is set
 //
 // In each algorithm, ranks together send P-1 vectors.
 //
 // Broadcast (Johnsson and Ho, 1989): a rank forwards a segment as soon as the segment has arrived, to the child with
 // the deepest subtree first. The root sends a segment to all its children before it sends the next. Inner ranks receive
-// into the output and send from there.
+// into the output and send from the output.
 //
-// Reduce: combines in rank order, for any root, beginning with the nearest child. Every subtree is an interval of
-// ranks, so a rank can combine the value of a child before or after its own value (geometry.h, spread_tree). So the
-// kernel need not be commutative. The tree consists of two binomial trees of Thakur, Rabenseifner and Gropp (2005), one
-// for the ranks below the root and one for the ranks above.
+// Reduce: values are combined in rank order, for any root. A rank begins with its nearest child. Every subtree is an
+// interval of ranks, so a rank can combine the value of a child before or after its own value (geometry.h,
+// spread_tree). So the kernel need not be commutative. The tree consists of two binomial trees of Thakur, Rabenseifner
+// and Gropp (2005). One tree has the ranks below the root, and the other has the ranks above the root.
 #include <algorithm>
 #include <cstdlib>
 #include <vector>

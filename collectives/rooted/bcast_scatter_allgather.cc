@@ -3,9 +3,9 @@
 //   scatter     the root cuts the vector into P-1 blocks and sends one block to each other rank
 //   allgather   each of these ranks sends its block to the P-2 others
 //
-// There are (P-1)^2 messages, or more if blocks are cut into segments. Together the messages contain P-1 times the
-// vector, and there are two hops. No rank, not even the root, sends more than one vector, so there is no bottleneck.
-// The algorithm suits long vectors. A block is forwarded segment by segment as it arrives.
+// There are (P-1)^2 messages, or more if blocks are cut into segments. Together the messages contain the vector P-1
+// times, and there are two hops. No rank, not even the root, sends more than one vector, so there is no bottleneck. The
+// algorithm suits long vectors. A block is forwarded segment by segment as it arrives.
 #include "collectives/patterns/rank_part.h"
 #include "collectives/rooted/rooted.h"
 

@@ -1,9 +1,9 @@
 // Gather(v) and scatter(v) on a tree around the root (geometry.h, spread_tree).
 //
 //   flat       all ranks exchange their blocks directly with the root                                     1 hop
-//   binomial   a k-nomial tree of radix 2, or `radix`: in a gather, a rank collects the blocks of its subtree and sends
-//              them to its parent; in a scatter, a rank receives the blocks of its subtree, keeps its own block and
-//              forwards the others
+//   binomial   a k-nomial tree whose radix is `radix`, or 2 if `radix` is 0. In a gather, a rank collects the blocks of
+//              its subtree and sends them to its parent. In a scatter, a rank receives the blocks of its subtree, keeps
+//              its own block and forwards the others
 //
 // Every subtree is an interval of ranks, so the blocks of a subtree are adjacent in the root's buffer. A subtree
 // without data needs no message. Long blocks are cut into segments if the tree is flat, or if shape::segment is set.
@@ -32,7 +32,8 @@ class subtree_blocks {
 
   const spread_tree& tree() const { return tree_; }
 
-  /// Return the offset of a rank's block, and the offset and the number of elements of its subtree's blocks.
+  /// Return the offset of a rank's block, the offset of its subtree's blocks, and the number of elements of its
+  /// subtree's blocks.
   std::uint64_t begin_of(rank r) const { return offsets_[wide(r)]; }
   std::uint64_t begin_of_subtree(rank r) const { return offsets_[wide(tree_.first_of(r))]; }
   std::uint64_t count_of_subtree(rank r) const { return offsets_[wide(tree_.end_of(r))] - begin_of_subtree(r); }

@@ -21,7 +21,7 @@ block_pieces blocks_of(rank size, const shape& data) {
 }
 
 /// Writes the ops of one rank. The fragment satisfies the conditions of builder::declare_holding: the reader of a
-/// payload waits only for other receives, which do not wait.
+/// payload waits only for other receives, and these receives wait only for the entry.
 class reduce_by_blocks : rank_part {
  public:
   using rank_part::rank_part;

@@ -1,8 +1,8 @@
 // Scan and exscan, in rank order.
 //
 //   recursive_doubling   step k: rank r sends its sum over ranks r-2^k+1 … r to rank r+2^k           ceil(log2 P) steps
-//                        (simultaneous binomial trees: Hillis and Steele, 1986), any P; one reduction per step, but two
-//                        in an exscan, which must exclude the rank's own contribution
+//                        (simultaneous binomial trees: Hillis and Steele, 1986), for any P. A step has one reduction.
+//                        In an exscan it has two, because an exscan must exclude the rank's own contribution
 //   chain                rank r receives from r-1 and sends to r+1, segment by segment; ranks together send P-1 vectors
 //
 // In recursive doubling, ranks together send about P log2 P vectors, but the longest chain has only floor(log2 P) hops.
@@ -18,9 +18,9 @@ namespace {
 // --- recursive doubling --------------------------------------------------------------------------------------
 
 /// The window of a rank is the interval of ranks whose contributions the rank has combined. Before step k, the window
-/// has the 2^k ranks up to the rank itself or, if there are fewer, the rank and all lower ranks. The fragment satisfies
-/// the conditions of builder::declare_holding: besides receives, the reader of a payload waits only for sends of
-/// earlier steps to higher ranks. Such waits never form a cycle.
+/// ends with the rank itself. The window has 2^k ranks, or all ranks up to the rank itself if there are fewer than 2^k.
+/// The fragment satisfies the conditions of builder::declare_holding: besides receives, the reader of a payload waits
+/// only for sends of earlier steps to higher ranks. Such waits never form a cycle.
 class doubling : ordered_part {
  public:
   using ordered_part::ordered_part;

@@ -1,6 +1,6 @@
 // The allreduce of sparse vectors in coordinate format that users provide (coo_problem.h). The vector is divided into P
-// regions, each owned by a rank. The owner sums the items of all ranks in its region, and all ranks then gather the
-// sums.
+// regions, each owned by a rank. The owner of a region sums the items of all ranks in this region. Then all ranks
+// gather the sums.
 //
 //   sample    if regions are balanced: an allgather of up to 2 P indices of each rank
 //   take      converts the user's items to a list for each region, with one item for each index
@@ -13,8 +13,8 @@
 //
 // The computations of a rank between messages are functions (coo.h). In addition to the user's memory, an owner
 // allocates memory for all items that ranks can contribute to its region (received_room). With balanced regions,
-// received_room is less than P * room, so lists are packed: their lengths are exchanged first, and empty lists are
-// skipped.
+// received_room is less than P * room, so lists are packed. The ranks exchange the lengths of packed lists first, and
+// skip empty lists.
 #pragma once
 
 #include "collectives/sparse/steps/coo_problem.h"

@@ -1,5 +1,5 @@
-// Ok-Topk, for every P: sums the k largest elements (by magnitude) of every rank's vector, and keeps the k largest sums
-// (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, 2022).
+// Ok-Topk, for every P: sums the k largest elements (by magnitude) of every rank's vector, and keeps the k largest
+// sums. (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, 2022.)
 //
 //   select      selects the k largest elements of the rank's residual (ops/sparse/sparse.h)
 //   split       sends the selected elements of region r to rank r, which sums them
@@ -11,9 +11,9 @@
 // paper. In rounds that search for new thresholds, all sums are gathered. The schedule is the same in all rounds, and
 // its buffers have capacity for the largest round.
 //
-// The boundaries of the regions are recomputed every `period` rounds, by ops with a guard (a condition on rounds,
-// schedule.h). A rank sends and receives at most 6 k (P-1)/P words (an index or a value is a word), plus counters and
-// lengths (docs/reference/sparse.md). The computations of a rank between messages are functions (oktopk_steps.h).
+// Ops with a guard (a condition on rounds, schedule.h) recompute the boundaries of the regions every `period` rounds.
+// An index or a value is a word. A rank sends and receives at most 6 k (P-1)/P words, plus counters and lengths
+// (docs/reference/sparse.md). The computations of a rank between messages are functions (oktopk_steps.h).
 #include "collectives/allgather/allgather.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/lists.h"
@@ -62,8 +62,8 @@ class oktopk_rank {
   void begin_tags(stretch_of_tags which, std::uint32_t number = 0) {
     to_.set_first_tag((static_cast<std::uint32_t>(which) + number) * k_tags_of_one);
   }
-  /// Returns a buffer for the pieces by which ranks make their shares equal (balance.h). Typically, ranks send no items
-  /// to each other, because the boundaries already balance the shares.
+  /// Returns a buffer for pieces. Ranks exchange pieces to make their shares equal (balance.h). Typically the pieces
+  /// for other ranks are empty, because the boundaries already balance the shares.
   buffer_id pieces() {
     return to_.lists(buffer_role::scratch, items_, ranks_, {.room = gathered_room_, .total = gathered_room_});
   }

@@ -10,7 +10,7 @@
 
 namespace lsched {
 
-/// The estimated cost of one round for the busiest rank, for the choice of an algorithm.
+/// The estimated cost of one round for the busiest rank. Only the choice of an algorithm uses this estimate.
 struct sparse_cost {
   double messages = 0;  ///< number of messages in sequence
   double words = 0;     ///< max(sent, received) 4-byte words, including counters and lengths
@@ -22,7 +22,7 @@ struct sparse_ends {
   buffer_id update = k_no_buffer;
   /// For a partial allreduce: the buffer `contributor_count`, and the op `counted` after which this buffer is complete.
   /// The buffer contains the sum of the first elements of all contributions. The lists that functions read do not
-  /// determine the contributors (functions.h), so the function that computes the update reads this buffer as operand b.
+  /// determine the contributors (functions.h). So the function that computes the update reads this buffer as operand b.
   buffer_id contributor_count = k_no_buffer;
   op_id counted = k_no_op;
 };
@@ -65,8 +65,8 @@ const sparse_algorithm* find_sparse(std::string_view name);
 const sparse_algorithm& choose_sparse(const sparse_problem& problem);
 
 /// Returns a schedule whose sparse allreduce begins when an activation (compose.h) starts the round. A rank that has
-/// not called contributes elements of its residual, but no gradient. An allreduce of one element, from which the number
-/// of contributors is read, runs in parallel to the sparse allreduce:
+/// not called contributes elements of its residual, but no gradient. An allreduce of one element runs in parallel to
+/// the sparse allreduce, to count the contributors:
 ///
 ///       gate ─┬─► collective: select ─► … ─► settle ─► exit
 ///             └─► allreduce of one element ────┘

@@ -1,7 +1,7 @@
-// TopkA: an allgather of all lists, which every rank then sums (Renggli and others, SparCML, 2019).
+// TopkA: an allgather of all lists. Every rank then sums all lists (Renggli and others, SparCML, 2019).
 //
-// The lengths (P words) are gathered first, then the lists, both by dissemination, for any P. The computations of a
-// rank between messages are functions (topka_steps.h).
+// The lengths (P words) are gathered first, and then the lists. Both are gathered by dissemination, for any P. The
+// computations of a rank between messages are functions (topka_steps.h).
 #include <algorithm>
 
 #include "collectives/allgather/allgather.h"

@@ -1,5 +1,5 @@
-// An algorithm file (docs/reference/algorithm_file.md): one text from which the schedules of all ranks are generated,
-// for any number of ranks. The text is parsed into a value, which writer.h executes for one rank.
+// An algorithm file (docs/reference/algorithm_file.md) is a text. The schedules of all ranks are generated from this
+// text, for any number of ranks. The text is parsed into a value. writer.h executes this value for one rank.
 //
 // Files are untrusted. Parsing is linear in the length of the text, and errors have a line and a column.
 #pragma once
@@ -47,7 +47,7 @@ struct statement {
   std::vector<statement> body{}, rest{};  ///< loop: the body; branch: the body, and the else part
 };
 
-/// A scratch vector, which is as long as the input or the output, or has a given number of chunks.
+/// A scratch vector. It is as long as the input or the output, or has a given number of chunks.
 struct scratch {
   std::string name;
   std::size_t like = k_scratch;  ///< vector with the same length: k_in or k_out; k_scratch if `count` is given
@@ -78,7 +78,7 @@ inline constexpr std::size_t k_ranks = 0, k_self = 1, k_root = 2, k_first_of_tex
 inline constexpr std::string_view k_title = "libsched algorithm";
 
 /// Parses a text. Errors have the form "line L, column C: …". Returns UNSUPPORTED for another version of the format,
-/// and for a collective that this format does not support, else ARGUMENT.
+/// and for a collective that this format does not support. Returns ARGUMENT for all other errors.
 result<algorithm_text> read(std::string_view text);
 
 }  // namespace lsched::written

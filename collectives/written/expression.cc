@@ -11,7 +11,8 @@
 
 namespace lsched {
 
-/// Recursive descent parser. The recursion is as deep as brackets and signs are nested, at most k_most_levels.
+/// Recursive descent parser. The depth of the recursion is the depth of nested brackets and signs, at most
+/// k_most_levels.
 class expression_reader {
  public:
   using step = expression::step;

@@ -112,8 +112,8 @@ class written_part : ordered_part {
     return begins;
   }
 
-  /// In place, chunks that share memory share cells. Cells do not depend on the count, so the shift between input and
-  /// output is computed for a count of 1.
+  /// In place, chunks that share memory share cells. The shift between the cells of input and output does not depend on
+  /// the count, and is computed for a count of 1.
   void lay_out() {
     vectors_.resize(k_scratch + how_.scratches.size());
     layout& in = vectors_[k_in];

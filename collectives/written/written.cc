@@ -16,7 +16,7 @@
 namespace lsched {
 namespace {
 
-/// The outcome of a proof: an error if the algorithm does not support the request, and the cost of a round.
+/// The outcome of a proof: the cost of a round, and an error if the proof failed or was not possible.
 struct proof {
   std::optional<failure> error{};
   cost round{};

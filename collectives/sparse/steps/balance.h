@@ -1,14 +1,15 @@
-// The plan for the last part of a round, in which all ranks receive the items that the owners of regions (regions.h)
-// have kept for the result. All ranks compute the same plan, from the number of items that each owner keeps.
+// The plan for the last part of a round. In this part, all ranks receive the items that the owners of regions
+// (regions.h) have kept for the result. All ranks compute the same plan, from the number of items that each owner
+// keeps.
 //
 // The share of a rank is either the list that the rank keeps as an owner, or an equal part of the concatenation of all
-// kept lists. With equal shares, no rank must send more than others:
+// kept lists. With equal shares, no rank has to send more items than others:
 //
 //     kept by owner   a a a a a a a│b│c c        share of rank   a a a│a a a│a b c c  (of 10 items, P = 3)
 //
-// Then the shares are gathered by dissemination, in ceil(log2 P) steps with distances d = 1, 2, 4, …. Rank r sends
-// min(d, P-d) shares, beginning with its own, to rank r-d, and receives the same number, beginning with the share of
-// rank r+d.
+// Then the shares are gathered by dissemination, in ceil(log2 P) steps with distances d = 1, 2, 4, …. In a step, rank r
+// sends min(d, P-d) shares to rank r-d, beginning with its own share. It receives the same number of shares, beginning
+// with the share of rank r+d.
 #pragma once
 
 #include <span>
@@ -25,9 +26,10 @@ struct item_traffic {
 };
 
 /// The positions at which G items are cut into P equal shares. The share of rank q begins at item floor((q G + phase) /
-/// P). Any m consecutive shares have floor(m G / P) or ceil(m G / P) items. The phase is chosen so that for every m,
-/// the m shares from the share of rank `keeps_most` on have only floor(m G / P) items. This rank keeps the most items,
-/// so it sends the most when shares are made equal. In return, it sends the minimum when shares are gathered.
+/// P). Any m consecutive shares have floor(m G / P) or ceil(m G / P) items. The phase is chosen for the rank
+/// `keeps_most`: for every m, the m shares that begin with its share have only floor(m G / P) items. This rank keeps
+/// the most items, so it sends the most when shares are made equal. In return, it sends the minimum when shares are
+/// gathered.
 class equal_shares {
  public:
   equal_shares(std::uint64_t items, rank size, rank keeps_most)
@@ -50,8 +52,8 @@ class balance_plan {
 
   /// Makes the plan. `kept` has the number of items that each of the P owners keeps, at most 2^32 together. Under
   /// balance_rule::cost, shares are made equal only if that reduces the traffic of the busiest rank. The traffic of a
-  /// rank is max(items sent, items received), both counted over the exchange of pieces and the gathering together. O(P
-  /// log P). Does not allocate.
+  /// rank is max(items sent, items received). Both numbers include the exchange of pieces and the gathering of shares.
+  /// O(P log P). Does not allocate.
   void make(std::span<const std::uint64_t> kept, balance_rule rule);
 
   bool is_balanced() const { return is_balanced_; }

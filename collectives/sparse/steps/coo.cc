@@ -171,8 +171,8 @@ void coo_functions::set_boundaries(std::span<const std::uint64_t> samples) {
   for (std::uint64_t r = 1; r < ranks && number > 0; ++r) boundaries_[r] = samples_[r * number / ranks];
 }
 
-/// Writes the lists for all regions, in region order, to `items`, and their lengths to lengths_. Values with the same
-/// index are added.
+/// Writes the lists for all regions to `items`, in region order. Writes the lengths of the lists to lengths_. Values
+/// with the same index are added.
 template <class Sum>
 void coo_functions::add_up(std::byte* items) {
   const auto* values = static_cast<const Sum*>(values_);

@@ -7,13 +7,13 @@
 //   plan    count the items of all regions, and find invalid items of any rank: the same result on all ranks
 //   give    copy the sums of all regions to the user's buffers
 //
-// A value of the result is (v1 + v2 + … of rank 0) + (v1 + v2 + … of rank 1) + …, over all ranks that have contributed
-// to the index. The values of a rank are added in the user's order. The accumulator's type is f32 for 16-bit types, and
-// the values' type otherwise. The sum is rounded once, and a NaN is the positive quiet NaN without payload. Unlike in
-// sparse.h, lists may contain zeros.
+// A value of the result is (v1 + v2 + … of rank 0) + (v1 + v2 + … of rank 1) + …. Ranks that have not contributed to
+// the index are left out. The values of a rank are added in the user's order. The accumulator's type is f32 for 16-bit
+// types, and the values' type otherwise. The sum is rounded once, and a NaN is the positive quiet NaN without payload.
+// Unlike in sparse.h, lists may contain zeros.
 //
-// If a round has a flaw (coo_flaw), only the number of items is written to the user's memory, and all lists after step
-// `plan` are empty.
+// If a round has a flaw (coo_flaw), only the number of items is written to the user's memory. All lists after step
+// `plan` are then empty.
 #pragma once
 
 #include <atomic>

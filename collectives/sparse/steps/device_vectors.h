@@ -25,8 +25,8 @@ class device_vectors {
   void use(std::byte* device, std::byte* staging);
   bool is_used() const { return residual_ != nullptr; }
 
-  /// Returns the job of the first step of a round. The job is valid until the next call of select or settle. `gradient`
-  /// must be in device memory, or nullptr.
+  /// Returns the job of the first step of a round. The job is valid until the next call of select() or settle().
+  /// `gradient` must be in device memory, or nullptr.
   const sparse_job* select(const std::byte* gradient);
   /// Returns the items that the last job of select() has selected. Valid until the next such job begins.
   item_list selected() const;

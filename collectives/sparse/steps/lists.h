@@ -17,9 +17,9 @@ class own_top_k {
   explicit own_top_k(const sparse_problem& problem);
 
   /// Adds scale * gradient to the residual. Then returns the k elements of the residual with the largest magnitudes as
-  /// a list, ascending by index. The list is valid until the next call of select. The residual still contains the items
-  /// of the list. `residual` must have `count` elements of residual_of(type). `gradient` must have `count` elements, or
-  /// be nullptr.
+  /// a list, ascending by index. The list is valid until the next call of select(). The residual still contains the
+  /// items of the list. `residual` must have `count` elements of residual_of(type). `gradient` must have `count`
+  /// elements, or be nullptr.
   item_list select(std::byte* residual, const std::byte* gradient, top_k_hint& hint);
 
  private:
@@ -42,10 +42,10 @@ class region_sum {
   /// Adds a list. Indices of items must be below `count`. O(items).
   void add(item_list list);
 
-  /// Writes the sum of all lists that were added since the last call of take, as a list, and returns its length. The
-  /// indices of all added items must be in [begin, end). Each value is 0 + v0 + v1 + …, computed in the residual's type
-  /// in the order in which lists were added, and rounded once. Zeros are dropped. `items` must have capacity for all
-  /// distinct indices. O(items + (end - begin) / 64).
+  /// Writes the sum of all lists that were added since the last call of take(). The sum is a list. Returns the length
+  /// of this list. The indices of all added items must be in [begin, end). Each value is 0 + v0 + v1 + …, in the order
+  /// in which lists were added. The value is computed in the residual's type and rounded once. Zeros are dropped.
+  /// `items` must have capacity for all distinct indices. O(items + (end - begin) / 64).
   std::uint64_t take(std::uint64_t begin, std::uint64_t end, std::byte* items);
 
  private:
@@ -65,9 +65,9 @@ class dense_update {
   /// Sets vector[index] = value / divisor, and all other elements to zero. Does nothing if `vector` is nullptr.
   void write(item_list result, std::uint64_t divisor, std::byte* vector);
 
-  /// Sets the vector to zero. If `vector` is the same as in the last call of clear, sets only the elements noted since
-  /// that call to zero. The caller must ensure that no other code writes to the vector in between. Sets any other
-  /// vector to zero entirely.
+  /// Sets the vector to zero. If `vector` is the same as in the last call of clear(), only the elements noted since
+  /// that call are set to zero. The caller must ensure that no other code writes to the vector between the two calls.
+  /// Any other vector is set to zero entirely.
   void clear(std::byte* vector);
   /// Notes that the element at `position` has been written since the last clear().
   void note(std::uint64_t position) { last_.push_back(position); }
@@ -97,15 +97,15 @@ class result_check {
       : type_(problem.type), count_(problem.count), refuses_(problem.nans == nan_policy::error) {}
 
   /// Returns false if the round is refused, which is possible only under nan_policy::error. Must be called before a
-  /// round is settled. `residual` must have `count` elements of residual_of(type). If the round is refused, sets to
-  /// zero those elements of the residual that cannot be sent as finite items, so that the next round can succeed. The
+  /// round is settled. `residual` must have `count` elements of residual_of(type). If the round is refused, sets some
+  /// elements of the residual to zero: those that cannot be sent as finite items. So the next round can succeed. The
   /// caller must then not remove any sent item from the residual. O(result), and O(count) if refused.
   bool accepts(item_list result, void* residual);
   /// Checks only the result. If the round is refused, the caller must set to zero the elements of the residual with a
   /// magnitude of least_infinite(type) or more. O(result).
   bool accepts(item_list result);
 
-  /// Returns the first index with a non-finite value in the last round that was checked, if that round was refused.
+  /// If the last checked round was refused, returns the first index with a non-finite value. Otherwise returns nothing.
   std::optional<std::uint32_t> non_finite_element() const { return non_finite_; }
 
  private:
@@ -121,14 +121,15 @@ class round_end {
  public:
   /// Makes the next settle() set the whole update to zero before it writes the result.
   void forget_update() { update_.forget(), vectors_.forget_update(); }
-  /// Returns the first non-finite element of the last settled round, if that round was refused.
+  /// If the last settled round was refused, returns the index of the first non-finite element. Otherwise returns
+  /// nothing.
   std::optional<std::uint32_t> non_finite_element() const { return check_.non_finite_element(); }
 
  protected:
   /// `room` is the maximum number of items of a result.
   round_end(const sparse_problem& problem, std::uint64_t room);
 
-  /// Removes from the residual the sent items whose indices are in `arrived`, and returns the number of these items.
+  /// Removes the sent items whose indices are in `arrived` from the residual. Returns the number of these items.
   /// `update` must have `count` elements of the items' type, or be nullptr. Sets `update` to `result` divided by P,
   /// with zeros elsewhere. If the round is refused, the update becomes zero, and all sent items stay in the residual.
   std::uint64_t settle(item_list sent, item_list arrived, item_list result, void* residual, std::byte* update);

@@ -15,7 +15,7 @@ std::uint64_t selection_room(const sparse_problem& problem) {
   return std::min(problem.count, k_workspace * most_items(problem));
 }
 
-/// Converts a magnitude from the items' type to the residual's type. A NaN becomes a NaN.
+/// Converts a magnitude from the items' type to the residual's type. A NaN stays a NaN.
 std::uint64_t widened(dtype type, std::uint64_t magnitude) {
   std::uint64_t bits = 0;
   find_convert(type, residual_of(type))(&magnitude, 1, 1, &bits);

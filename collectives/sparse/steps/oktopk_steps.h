@@ -1,21 +1,21 @@
-// The computations of one rank in Ok-Topk between messages: a member function for each step, and call(), by which the
-// schedule calls the steps.
+// The computations of one rank in Ok-Topk between messages. There is a member function for each step. The schedule
+// calls the steps through call().
 //
 //     select ─► [count_positions ═► set_boundaries] ─► count_drift ═► follow_drift ─► split ═► fold
 //            ─► [count_magnitudes ═► …] ═► tally ═► plan ─► cut ═► settle
 //
 //     ═► numbers or lists are sent between ranks
 //
-// (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. Unlike in the paper, the
-// threshold is exact in every round, the boundaries of regions are quantiles of the items of all ranks, and the volume
-// is bounded for every input. With selection_rule::reused, thresholds are chosen as in the paper.)
+// The paper is Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. Three points
+// differ from the paper. The threshold is exact in every round. The boundaries of regions are quantiles of the items of
+// all ranks. The volume is bounded for every input. With selection_rule::reused, thresholds are chosen as in the paper.
 //
 // The steps of a round must be called in that order, by one thread at a time. They do not block and do not allocate.
 // Indices of items are positions in the whole vector. Input lists may be in any memory, and are read only during the
 // call. Output must be disjoint from input unless stated otherwise.
 //
-// If a round fails before settle, the gradient has been added to the residual, but the rest of the state is unchanged,
-// except the hint. The next round begins with select as usual. All ranks must begin a round with equal
+// If a round fails before settle(), the gradient has been added to the residual, and the hint may have changed. The
+// rest of the state is unchanged. The next round begins with select() as usual. All ranks must begin a round with equal
 // state.boundaries(), so a round must be settled on all ranks or on none.
 #pragma once
 
@@ -53,8 +53,8 @@ constexpr std::uint32_t number_of(oktopk_step step, unsigned pass = 0) {
   return static_cast<std::uint32_t>(step) + pass;
 }
 
-/// Returns the guard (schedule.h) that is true in rounds that recompute the boundaries: rounds 1, 1 + period, …,
-/// counted over the lifetime of the state.
+/// Returns the guard (schedule.h) that is true in rounds that recompute the boundaries. These are the rounds 1, 1 +
+/// period, …, counted over the lifetime of the state.
 constexpr guard looks_of(const sparse_problem& problem) {
   return {.every = problem.period, .phase = static_cast<std::uint32_t>(problem.rounds_before % problem.period)};
 }
@@ -67,10 +67,10 @@ class oktopk_steps final : public sparse_functions, public round_end {
   oktopk_steps(const sparse_problem& problem, sparse_state& state);
 
   /// Adds scale * gradient to the residual (sparse.h). Then returns the k elements of the residual with the largest
-  /// magnitudes, as a list that is valid until the next select. In rounds that reuse a threshold, the list has all
-  /// elements whose magnitude, rounded to the items' type, is positive and not below the threshold. If there are more
-  /// than most_selected(problem) such elements, the list has only the largest. `gradient` must have `count` elements of
-  /// the problem's type, or be nullptr; then nothing is added.
+  /// magnitudes, as a list that is valid until the next call of select(). In rounds that reuse a threshold, the list
+  /// has all elements whose magnitude, rounded to the items' type, is positive and not below the threshold. If there
+  /// are more than most_selected(problem) such elements, the list has only the largest. `gradient` must have `count`
+  /// elements of the problem's type. If `gradient` is nullptr, nothing is added.
   item_list select(const void* gradient);
 
   /// Steps of rounds that recompute the boundaries. count_positions writes position_bins(problem) numbers for the
@@ -85,12 +85,12 @@ class oktopk_steps final : public sparse_functions, public round_end {
   /// Returns the round's boundaries: P+1 positions. settle() stores these positions in the state.
   std::span<const std::uint64_t> boundaries() const { return boundaries_; }
 
-  /// Writes P lists to `items`, one for each region, in region order, and the P list lengths to `lengths`. Returns the
-  /// total number of items. `items` must have capacity for sent_room(problem) items. `round` must be equal on all
-  /// ranks.
+  /// Writes one list for each region to `items`, in region order. Writes the lengths of these P lists to `lengths`.
+  /// Returns the total number of items. `items` must have capacity for sent_room(problem) items. `round` must be equal
+  /// on all ranks.
   std::uint64_t split(round_no round, std::byte* items, std::span<std::uint64_t> lengths);
 
-  /// Writes the sum of the P lists for this rank's region, added in rank order, to `sums`. Returns the length of the
+  /// Adds the P lists for this rank's region in rank order, and writes the sum to `sums`. Returns the length of the
   /// sum. `sums` must have capacity for min(elements of the region, items of all lists). sum_room(problem) items
   /// suffice.
   std::uint64_t fold(std::span<const item_list> lists, std::byte* sums);
@@ -101,17 +101,18 @@ class oktopk_steps final : public sparse_functions, public round_end {
   void count_magnitudes(unsigned pass, item_list sums, std::span<const std::uint64_t> before,
                         std::span<std::uint64_t> bins);
 
-  /// Writes this rank's magnitude_tally: the numbers of its sums above and equal to the k-th largest sum of all ranks.
-  /// `last` must have the counters of the last pass, summed over all ranks. With reused thresholds, writes the number
-  /// of sums to gather, and then 0. In rounds that search for a threshold, all sums are gathered. In other rounds, only
-  /// the sums not below the last threshold are gathered.
+  /// Writes this rank's magnitude_tally. It counts the rank's sums above the k-th largest magnitude of all ranks, and
+  /// the rank's sums with exactly this magnitude. `last` must have the counters of the last pass, summed over all
+  /// ranks. With reused thresholds, writes the number of sums to gather, and then 0. In rounds that search for a
+  /// threshold, all sums are gathered. In other rounds, only the sums not below the last threshold are gathered.
   void tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers);
 
-  /// Computes the number of items that each rank keeps, and their destinations, from the tallies of all ranks (2 P
-  /// numbers, in rank order). Of the items whose magnitude equals the k-th, those with the lowest indices are kept.
-  /// They belong to the owners with the lowest ranks. Writes P lengths to each output. `pieces`: number of kept items
-  /// that this rank sends to each rank. `sources`: number of items of this rank's share that come from each owner.
-  /// `shares`: length of each rank's share. `pieces` and `sources` include the items that stay on this rank.
+  /// `tallies` must have the tallies of all ranks (2 P numbers, in rank order). Computes the number of items that each
+  /// rank keeps, and the destinations of these items. Of the items whose magnitude equals the k-th magnitude, those
+  /// with the lowest indices are kept. They belong to the owners with the lowest ranks. Writes P lengths to each
+  /// output. `pieces`: number of kept items that this rank sends to each rank. `sources`: number of items of this
+  /// rank's share that come from each owner. `shares`: length of each rank's share. `pieces` and `sources` include the
+  /// items that stay on this rank.
   void plan(std::span<const std::uint64_t> tallies, std::span<std::uint64_t> pieces, std::span<std::uint64_t> sources,
             std::span<std::uint64_t> shares);
   const balance_plan& planned() const { return plan_; }
@@ -121,8 +122,8 @@ class oktopk_steps final : public sparse_functions, public round_end {
   std::uint64_t cut(item_list sums, std::byte* kept) const;
 
   /// Returns the result of the round. `gathered` must contain all shares in rank order. The result is usually
-  /// `gathered`. In rounds that search for a threshold to reuse, the result has only the k largest items, and is valid
-  /// until the next call of result_of.
+  /// `gathered`. In rounds that search for a threshold to reuse, the result has only the k largest items. It is valid
+  /// until the next call of result_of().
   item_list result_of(item_list gathered);
 
   /// Ends the round. `gathered` must contain all shares in rank order. Sent items whose indices are in the result are

@@ -31,8 +31,8 @@ enum class boundary_rule : std::uint8_t {
   averaged  ///< mean over all ranks of the ranks' own quantiles, as in the paper
 };
 
-/// Condition under which the kept items of all owners are redistributed into shares of equal length before the
-/// gathering (balance.h).
+/// Condition for equal shares: whether the kept items of all owners are redistributed into shares of equal length
+/// before the gathering (balance.h).
 enum class balance_rule : std::uint8_t {
   cost,       ///< if this reduces the traffic of the busiest rank
   published,  ///< if an owner keeps more than four times the mean, as in the paper
@@ -50,27 +50,29 @@ enum class selection_rule : std::uint8_t {
 
 struct sparse_problem {
   std::uint64_t count = 0;  ///< number of elements of the vector, at most 2^32
-  /// Maximum number of items that a rank sends, and of a result (selection_rule). A value above `count` means `count`.
+  /// Maximum number of items that a rank sends, and maximum number of items of a result (selection_rule). A value above
+  /// `count` means `count`.
   std::uint64_t k = 0;
   world place{};
   dtype type = dtype::f32;  ///< floating type of gradients, items and results
   capacity_policy capacity = capacity_policy::strict;
   boundary_rule boundaries = boundary_rule::pooled;
   std::uint32_t period = 64;        ///< boundaries are recomputed in rounds 1, 1 + period, … of the state
-  std::uint64_t rounds_before = 0;  ///< number of rounds before the image from which the state was loaded; 0: no image
+  std::uint64_t rounds_before = 0;  ///< number of rounds before the loaded image of the state was saved; 0: no image
   double scale = 1;                 ///< factor of gradients in the residual: 1, or the learning rate
   nan_policy nans = nan_policy::propagate;
   balance_rule balance = balance_rule::cost;
   selection_rule selection = selection_rule::exact;
   std::uint32_t reuse = 32;  ///< with `reused`: number of rounds from one search for thresholds to the next
-  std::uint32_t bucket = 0;  ///< number of peers to which a rank sends before it waits for as many lists; 0: all
+  std::uint32_t bucket = 0;  ///< number of lists that a rank sends before it waits for the same number; 0: all
 
   constexpr std::uint64_t ranks() const { return static_cast<std::uint64_t>(place.size); }
 };
 
 std::optional<failure> validate(const sparse_problem& problem);
 
-/// Returns min(k, count). With `exact`, this is the maximum number of items that a rank sends, and of a result.
+/// Returns min(k, count). With `exact`, a rank sends at most this number of items, and a result has at most this number
+/// of items.
 constexpr std::uint64_t most_items(const sparse_problem& problem) { return std::min(problem.k, problem.count); }
 
 /// Returns the maximum number of items that a rank selects: k, or 4 k with `reused`. If more elements reach the

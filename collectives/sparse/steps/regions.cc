@@ -38,8 +38,8 @@ std::uint64_t most_parts(std::span<const std::uint64_t> boundaries, std::uint64_
 }
 
 /// The division of a region into parts (regions.h). The region is first divided into equal parts. The first and the
-/// last of these are divided again: towards the ends of the region, each part is a quarter as long as its inner
-/// neighbor. Each end has a quarter of all parts, but at most 8, and no part is empty.
+/// last of these are divided again, into parts that get shorter towards the ends of the region. Each part is a quarter
+/// as long as its inner neighbor. Each end has a quarter of all parts, but at most 8, and no part is empty.
 class division {
  public:
   division(std::uint64_t width, std::uint64_t parts) : width_(width), parts_(parts) {
@@ -76,8 +76,8 @@ std::uint64_t in_proportion(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
 }
 
 /// Sets the boundaries so that all regions have nearly the same number of items. Does nothing if there are no items.
-/// `sums` has the number of items in each of consecutive parts of the vector. If i of the b items of a part must lie
-/// below a boundary, the part is cut at i/b of its width.
+/// `sums` has the number of items in each of consecutive parts of the vector. If the boundary must have i of the b
+/// items of a part below it, the part is cut at i/b of its width.
 template <class End>
 void place_quantiles(std::span<const std::uint64_t> sums, const End& end_of, std::span<std::uint64_t> boundaries) {
   const std::uint64_t total = std::reduce(sums.begin(), sums.end(), std::uint64_t{0});

@@ -7,8 +7,8 @@
 //
 //   positions   every `period` rounds: each rank counts its items in bins over the whole vector
 //   drift       in every round: each rank counts its items in a few parts of each region, and the sums correct the
-//               boundaries. This needs fewer words than positions, and suffices in the rounds between, because the
-//               positions of large elements change slowly
+//               boundaries. This needs fewer words than positions. It suffices between the rounds that count positions,
+//               because the positions of large elements change slowly
 //
 // A region with few elements has one part for each element, and the remaining parts are assigned to wider regions. In a
 // wide region, most parts have equal length. Only the first and the last of these parts are divided again, into parts
@@ -80,13 +80,13 @@ class region_parts {
 // ---- lists for owners
 
 /// With policy `defer`, returns the maximum number of items that rank r may send to rank r + distance (mod P). k is
-/// divided into P shares: floor(k/P) items each, and an additional item for k mod P of the shares. The rank's own share
+/// divided into P shares of floor(k/P) items. k mod P of the shares get an additional item. The rank's own share
 /// (distance 0) is the first to get an additional item. For the other shares, the additional items are assigned in
-/// turn, from round to round, so that every pair of ranks gets an additional item sooner or later, even if k < P.
+/// turn, from round to round. So every pair of ranks gets an additional item sooner or later, even if k < P.
 ///
-/// So a rank sends at most k - ceil(k/P) items to others, which is at most k (P-1)/P. Because the capacity depends only
-/// on distance and round, an owner receives at most the same number from others. Exception: if k = 1, all distances, 0
-/// included, get the single item in turn, because otherwise no rank would ever send an item.
+/// So a rank sends at most k - ceil(k/P) items to others, which is at most k (P-1)/P. The capacity depends only on
+/// distance and round. So an owner receives at most the same number from others. Exception: if k = 1, all distances, 0
+/// included, get the single item in turn. Otherwise no rank would ever send an item.
 ///
 /// `round` must be equal on all ranks.
 std::uint64_t capacity_at(const sparse_problem& problem, rank distance, round_no round);
@@ -95,11 +95,11 @@ std::uint64_t capacity_at(const sparse_problem& problem, rank distance, round_no
 /// be below `position`. O(log(result - from)).
 std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::uint64_t position);
 
-/// Writes P lists to `items`, one for the owner of each region, in region order, and their lengths to `lengths`.
-/// Returns the total number of items. `selected` is this rank's list, with positions in the vector as indices. There
-/// are P+1 boundaries and P lengths. `items` must have capacity for all selected items, may be overwritten up to that
-/// capacity, and must be disjoint from `selected`. With `defer`, each list has only the largest items, up to
-/// capacity_at() of the owner.
+/// Writes one list for the owner of each region to `items`, in region order. Writes the lengths of these P lists to
+/// `lengths`. Returns the total number of items. `selected` is this rank's list, with positions in the vector as
+/// indices. There are P+1 boundaries and P lengths. `items` must have capacity for all selected items, and must be
+/// disjoint from `selected`. The whole capacity may be overwritten. With `defer`, each list has only the largest items,
+/// up to capacity_at() of the owner.
 std::uint64_t split(const sparse_problem& problem, round_no round, item_list selected,
                     std::span<const std::uint64_t> boundaries, std::byte* items, std::span<std::uint64_t> lengths);
 

@@ -36,7 +36,8 @@ class sparse_functions : public functions {
   std::atomic<std::uint32_t> non_finite_element_{0};
 };
 
-/// Functions that call the steps of class `Steps`, a round_end that uses only the residual and the hint of the state.
+/// Functions that call the steps of class `Steps`. `Steps` is derived from round_end, and uses only the residual and
+/// the hint of the state.
 template <class Steps>
 class functions_of_steps : public sparse_functions {
  public:

@@ -21,7 +21,7 @@ struct reused_thresholds {
 
 /// The state of one rank. Used by one thread at a time. Step `select` of a round changes only the residual and the
 /// hint, and step `settle` changes the residual and all other state (oktopk_steps.h). So if a round fails between the
-/// two, the state is valid, and no gradient is lost.
+/// two steps, the state is valid, and no gradient is lost.
 class sparse_state {
  public:
   /// The problem must be valid. The initial state has a residual of zeros, regions of equal size and no rounds. Throws

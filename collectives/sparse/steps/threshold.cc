@@ -44,9 +44,9 @@ void global_threshold::count(unsigned pass, item_list list, std::span<const std:
   sparse_kernels_of(type_).count_magnitudes(list.items, list.count, where, bins.data());
 }
 
-// The last bin also counts all items with larger magnitudes. So in every pass, the sum of a bin and all bins after it
-// is the number of items with at least the bin's magnitude. If this sum never reaches k, there is no k-th item, and the
-// magnitude stays 0.
+// The last bin also counts all items with larger magnitudes. So in every pass, the number of items with at least the
+// magnitude of a bin is the sum of this bin and all bins after it. If this sum never reaches k, there is no k-th item,
+// and the magnitude stays 0.
 void global_threshold::narrow(unsigned pass, std::span<const std::uint64_t> sums) {
   std::uint64_t from_on = 0, bin = sums.size();
   while (bin > 0 && from_on < k_) from_on += sums[--bin];

@@ -1,13 +1,13 @@
 // Finds the exact k-th largest magnitude in lists that are distributed over ranks.
 //
 // Magnitudes are numbers of 15, 31 or 63 bits (sparse.h). Each pass determines the next few bits of the k-th magnitude,
-// beginning with the highest. For each value of these bits, a rank counts the items whose magnitude has this value in
-// these bits and equals the k-th magnitude in all higher bits. The sums of these counts over all ranks determine the
-// bits. After the last pass, all bits are known.
+// beginning with the highest. The higher bits are known from earlier passes. For each value of the next bits, a rank
+// counts the items with the known higher bits and this value. The count of the largest value also includes all larger
+// magnitudes. The sums of these counts over all ranks determine the next bits. After the last pass, all bits are known.
 //
 //     f16, bf16: 2 passes of 8 and 7 bits   f32: 4 passes, 3 of 8 bits and 1 of 7   f64: 8 passes, 7 of 8 and 1 of 7
 //
-// With more bits per pass, there would be fewer messages but more words: for f32, three passes of 10 or 11 bits would
+// With more bits per pass, there would be fewer messages but more words. For f32, three passes of 10 or 11 bits would
 // need more than four times as many words.
 #pragma once
 

@@ -6,7 +6,7 @@
 //   add         sum all lists, in rank order: up to k P items
 //   settle      remove sent items from the residual; the update is the sum / P
 //
-// Between select and settle, the residual includes the gradient, so a round that fails loses nothing.
+// Between select() and settle(), the residual includes the gradient, so a round that fails loses nothing.
 #pragma once
 
 #include <cstring>
