@@ -34,8 +34,9 @@ constexpr unsigned ranks_per_core(unsigned ranks, unsigned cores) { return (rank
 
 /// Returns a core for the progress thread of this rank. The rank's application thread must call this function. The
 /// returned core is allowed for this process, differs from the caller's core, and shares the closest cache with the
-/// caller's core. Returns nothing if no such core exists, if this process may use fewer than two cores for each of the
-/// `local_ranks` ranks on this machine, or if this build has no hwloc. The progress thread should then not be bound.
+/// caller's core. Returns nothing if no such core exists, or if this build has no hwloc. Also returns nothing if this
+/// process may use fewer than two cores for each of the `local_ranks` ranks on this machine. The progress thread should
+/// then not be bound.
 std::optional<unsigned> core_near_caller(unsigned local_ranks);
 
 /// Binds the calling thread to one core. Returns false, without effect, if the system refuses.

@@ -28,8 +28,8 @@ constexpr int k_patience = 64;            // number of attempts to acquire the e
 
 // --- ownership --------------------------------------------------------------------------------------------------
 
-// The idle time is not reset: if several threads own the engine in turn without progress, their idle times are added,
-// so that all of them go to sleep.
+// The idle time is not reset. If several threads own the engine in turn without progress, their idle times are added.
+// So all these threads go to sleep.
 void driver::take_over() {
   last_look_ = {};
   if (bell_.polling.load() == 0) bell_.polling.store(1);
@@ -50,8 +50,8 @@ bool driver::auxiliary_listens() const {
 bool driver::is_left_to_callers() const { return leaves_rounds_ && engine_.has_only_called_rounds(); }
 
 // Publishes whether the progress thread must be rung for messages, clears `polling`, and arms the device. Then polls
-// once more: peers that have read `polling` as set did not ring for their messages. Returns true if the poll made
-// progress, or if the engine began to listen.
+// once more, because peers that read `polling` before it was cleared did not ring for their messages. Returns true if
+// the poll made progress, or if the engine began to listen.
 bool driver::announce_and_look() {
   const bool listened = engine_.is_listening();
   bell_.wanted.store(auxiliary_listens() ? 1 : 0);
@@ -62,9 +62,10 @@ bool driver::announce_and_look() {
 }
 
 // Releases the engine, and wakes a sleeping waiter if there is one. If no thread must be rung for messages, `polling`
-// stays set, because peers read this word with every message, and each change would move its cache line between cores.
-// The progress thread passes `nap`, which is set to the time for which this thread may sleep. All other threads pass
-// null. For them, if the transport cannot ring, this function wakes the progress thread, which polls periodically.
+// stays set. Peers read this word with every message, and each change would move its cache line between cores. The
+// progress thread passes `nap`, and the function sets *nap to the time for which this thread may sleep. All other
+// threads pass null. If such a thread releases the engine and the transport cannot ring, the function wakes the
+// progress thread, which polls periodically.
 void driver::let_go(nanoseconds* nap) {
   for (int turns = 1;; ++turns) {
     int looks = 0;
@@ -142,7 +143,7 @@ bool driver::keep_polling(clock::time_point now) {
     is_idle_ = true;
     idle_since_ = now;
     yields_ = 0;
-    last_look_ = {};  // forget the last look: the thread was busy after it, so the time since then is not idle time
+    last_look_ = {};  // the thread was busy after its last poll, so the time since then is not idle time
   }
   note_look(now);
   check_peers(now);
@@ -152,7 +153,8 @@ bool driver::keep_polling(clock::time_point now) {
   return keeps_on;
 }
 
-// If the transport cannot ring, the thread polls even on a shared core.
+// Records a poll, and updates `is_core_shared_`. If the transport cannot ring, the core does not count as shared, and
+// the thread continues to poll.
 void driver::note_look(clock::time_point now) {
   if (policy_.gives_way && last_look_ != clock::time_point()) sharing_.note_look(now, now - last_look_);
   last_look_ = now;
@@ -364,8 +366,8 @@ bool driver::acquire_or_be_replaced() {
 
 // Decides whether the progress thread leaves rounds to their callers. If no core is free, the progress thread would
 // take a core from a thread that computes. So callers advance their rounds in wait(), and peers do not ring the
-// progress thread. It polls only every millisecond, in case a caller computes for long. Peers must ring the progress
-// thread again if the caller sleeps, or if no round has run since the last poll.
+// progress thread. The progress thread polls only every millisecond, in case a caller computes for long. Peers must
+// ring the progress thread again if the caller sleeps, or if no round has run since the last poll.
 void driver::look_at_caller() {
   if (!policy_.are_cores_taken || engine_.net().is_time_driven()) return;
   const bool goes_on = engine_.is_busy() || engine_.counters().rounds != last_rounds_;

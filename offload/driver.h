@@ -1,4 +1,4 @@
-// Runs the engine of one rank, and decides when threads sleep. One driver per rank.
+// A driver runs the engine of one rank, and decides when threads sleep. Each rank has one driver.
 //
 // Exactly one thread at a time owns the engine. A thread that waits runs the engine itself, so no other thread must be
 // woken on the latency path. A thread that starts a round runs the engine while ops make progress, then releases the
@@ -6,9 +6,13 @@
 // computes. No thread spins while nothing can happen. doorbell.h proves that no wake-up is lost, and
 // docs/inside/threading.md lists every variable that threads share.
 //
-//     acquire: owner 0 → 1                    release: polling = 0 if the progress thread is to be rung,
-//     polling = 1, step, step, …                       and one more step; owner 1 → 0; again if something was
-//                                                      posted meanwhile; then wake a successor if one is due
+// To acquire the engine, a thread changes `owner_` from 0 to 1, and sets the doorbell's word `polling`. The owner then
+// makes steps. To release the engine, the owner does the following:
+//
+//  1. If peers must ring the progress thread for messages, the owner clears `polling`, and makes one more step.
+//  2. The owner changes `owner_` from 1 to 0.
+//  3. If work was posted meanwhile, the thread acquires the engine again, and starts over.
+//  4. If another thread should now run the engine, the thread wakes that thread.
 #pragma once
 
 #include <atomic>
@@ -30,8 +34,8 @@ class driver {
   driver(const driver&) = delete;
   driver& operator=(const driver&) = delete;
 
-  /// Acquires the engine, without a time limit, runs `job` and releases the engine. For cold paths. Any thread except
-  /// the owner.
+  /// Acquires the engine, without a time limit, runs `job` and releases the engine. Only for cold paths. Any thread
+  /// except the engine's owner may call this function.
   void with_engine(const std::function<void()>& job);
 
   /// Starts the next round of an ordinary (not partial) instance and sets *round. Never blocks. If no other thread owns
@@ -83,7 +87,7 @@ class driver {
   }
 
   /// Attaches a device to the engine. First waits until the calling thread owns the engine. Any thread except the
-  /// owner.
+  /// engine's owner may call this function.
   void attach(device& gpu);
 
   /// Starts a round, sets *round, and waits until the round has ended. Acquires the engine only for the wait. If the
@@ -91,8 +95,8 @@ class driver {
   /// failed instance.
   status run(instance& inst, round_no* round, clock::time_point deadline);
 
-  /// The body of the progress thread, which returns when `stop` is set. Owns the engine while no other thread does, and
-  /// sleeps while nothing happens.
+  /// The body of the progress thread. Returns when `stop` is set. Owns the engine while no other thread owns the
+  /// engine. Sleeps while nothing happens.
   void serve(const std::atomic<bool>& stop);
 
   /// Wakes the progress thread, for example to check its stop flag.
@@ -169,15 +173,15 @@ class driver {
   clock::time_point idle_since_{};
   bool is_idle_ = false;
   std::uint32_t yields_ = 0;       ///< number of yields since idle_since_
-  std::uint32_t polls_ = 0;        ///< counts polls, so that the clock is read after some of them
+  std::uint32_t polls_ = 0;        ///< counts polls; the clock is usually read after every 16th poll
   clock::time_point last_look_{};  ///< time of the owner's last poll without progress; 0: none so far
   core_sharing sharing_{};
   bool is_core_shared_ = false;      ///< whether other programs used the core at the last poll
   clock::time_point noted_since_{};  ///< beginning of the published wait
   clock::time_point last_check_{};
   nanoseconds poll_nap_{0};  ///< time between polls of a transport that cannot ring the doorbell; grows while idle
-  /// True if callers advance their own rounds, and the progress thread is not woken for rounds. Written by the progress
-  /// thread.
+  /// True if callers advance their own rounds, and the progress thread is not woken for rounds. Only the progress
+  /// thread writes this variable.
   bool leaves_rounds_ = false;
   std::uint64_t last_rounds_ = 0;  ///< number of rounds that had ended at the progress thread's last poll
 };

@@ -1,6 +1,6 @@
 // The idle strategy of a thread between two polls without progress.
 //
-// A wake-up takes about 2 µs on the same core and 20 µs on another core, but a spinning thread takes the core from
+// A wake-up takes about 2 µs on the same core and 20 µs on another core. But a spinning thread takes the core from
 // other threads. So a thread spins while cores are free, then yields for a moment, then sleeps.
 #pragma once
 
@@ -14,12 +14,12 @@ namespace lsched {
 
 enum class idle_mode : std::uint8_t { automatic, spin, yield, park };
 
-/// The time for which an idle thread spins, and then the time for which it yields, before it sleeps. `forever` means
-/// without a limit.
+/// The times for which an idle thread first spins and then yields. After these times, the thread sleeps. `forever`
+/// means without a limit.
 ///
 /// If ranks share cores, a yield lets other threads run, and costs less than a sleep. A sleep needs two context
-/// switches and a system call of the peer. So on shared cores, the limit is the number of yields (`turns`), and also
-/// the idle time (`patience`), because other threads may compute for long.
+/// switches and a system call of the peer. So on shared cores, a thread sleeps after a number of yields (`turns`). The
+/// thread also sleeps after an idle time (`patience`), because other threads may compute for long.
 struct idle_policy {
   static constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
   std::chrono::nanoseconds spin{0};
@@ -38,10 +38,10 @@ struct idle_policy {
 /// Detects that other programs use the core on which a thread polls.
 ///
 /// Consecutive idle polls are microseconds apart. If the time between two polls is a millisecond, another program has
-/// used the core. On such a core, a thread that spins or yields uses up its time slice, and must then wait for whole
-/// time slices of other programs. A thread that sleeps gets the core as soon as a message wakes it. So the thread stops
-/// polling for a time and then tries again. This pause is 20 times the lost time (but at most 2 s), so the tries cost
-/// about 5 %.
+/// used the core. On such a core, a thread that spins or yields uses up its time slice. The thread must then wait for
+/// whole time slices of other programs. A thread that sleeps gets the core as soon as a message wakes it. So the thread
+/// stops polling for a time and then tries again. This pause is 20 times the lost time (but at most 2 s), so the tries
+/// cost about 5 %.
 class core_sharing {
  public:
   using time_point = std::chrono::steady_clock::time_point;

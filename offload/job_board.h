@@ -4,7 +4,8 @@
 //
 // Each job is in a slot. A thread claims a piece by decrementing the slot's counter `unclaimed`, and reports the end of
 // the piece by decrementing `unfinished`. Nothing else in the slot changes between submit() and the poll() that reports
-// the job. A late worker may find another job in the slot: it then executes a piece of that job, or finds no piece.
+// the job. A late worker may find another job in the slot. The worker then executes a piece of that job, or finds no
+// piece.
 //
 // The end of a job wakes the owner as a message does. The worker that completes the last piece writes `unfinished`, and
 // then rings the doorbell if no thread polls (ring_if_needed). A thread that is about to sleep announces the sleep, and
@@ -42,7 +43,7 @@ class job_board {
 
   // --- workers ----------------------------------------------------------------------------------------------------
 
-  /// Executes pieces until all pieces are claimed. Any number of threads, even after close().
+  /// Executes pieces until all pieces are claimed. Any number of threads may call this function, even after close().
   void serve();
 
  private:
@@ -76,14 +77,14 @@ class shared_job_board final : public job_board {
   /// Adds a reference for a worker. The owner calls this function before each request for a worker.
   void expect_worker();
 
-  /// Executes pieces (serve), then drops the worker's reference. Called by the worker.
+  /// Executes pieces (serve), then drops the worker's reference. The worker calls this function once.
   void work();
 
-  /// Waits, at most for `limit`, until every requested worker has dropped its reference. Called by the owner after
-  /// close(), so that no worker is left at the end of the process.
+  /// Waits, at most for `limit`, until every requested worker has dropped its reference. The owner calls this function
+  /// after close(), so that no worker is left at the end of the process.
   void await_workers(std::chrono::nanoseconds limit) const;
 
-  /// Drops the owner's reference. Called once, after close().
+  /// Drops the owner's reference. The owner calls this function once, after close().
   void let_go();
 
  private:

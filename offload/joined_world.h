@@ -1,5 +1,5 @@
-// A world of which this process is a member: the sequence of its commits (libsched/commit/commit.h), and the teardown
-// of its schedules. Several worlds may share one runtime.
+// A world of which this process is a member. The object runs the commits of the world (libsched/commit/commit.h), and
+// removes its schedules. Several worlds may share one runtime.
 #pragma once
 
 #include <chrono>
@@ -52,21 +52,23 @@ class joined_world {
   const membership& members() const { return *members_; }
 
   /// Queues a commit. The instances of the commit exist when this function returns, and rounds may be started at once.
-  /// Any thread.
+  /// Any thread may call this function.
   queued_commit queue(const commit_request& request);
 
-  /// Queues the commit of a mailbox. The commit fails on all ranks if `unable` is set. Any thread.
+  /// Queues the commit of a mailbox. The commit fails on all ranks if `unable` is set. Any thread may call this
+  /// function.
   std::shared_ptr<mailbox_commit> queue_mailbox(const std::optional<failure>& unable = std::nullopt);
 
   /// Waits until all members agree on the mailbox. After the timeout, the commit fails as in await(queued_commit&). Any
-  /// thread.
+  /// thread may call this function.
   std::optional<failure> await(mailbox_commit& made);
 
-  /// Destroys a mailbox. Returns BUSY if a message is in flight. Any thread.
+  /// Destroys a mailbox. Returns BUSY if a message is in flight. Any thread may call this function.
   status remove(std::shared_ptr<mailbox_commit>& gone);
 
   /// Waits until all members agree on the commit. After the timeout the commit fails on this rank, and on all members
-  /// if they share memory. If the commit fails, removes the instances and returns the reason. Any thread.
+  /// if they share memory. If the commit fails, removes the instances and returns the reason. Any thread may call this
+  /// function.
   std::optional<failure> await(queued_commit& made);
 
   /// Splits the world, and waits until all members agree, as await() does. Returns the new world of this rank's colour,
@@ -75,13 +77,14 @@ class joined_world {
 
   /// Creates a world of `ranks`, in this order. All listed ranks, and no others, must call this function with equal
   /// `ranks` and `tag`. Returns ARGUMENT if the list names a rank that does not exist, names a rank twice, or does not
-  /// contain this rank. Waits at most for the commit timeout. Any thread, but one call with equal `ranks` and `tag` at
-  /// a time.
+  /// contain this rank. Waits at most for the commit timeout. Any thread may call this function, but calls with equal
+  /// `ranks` and `tag` must not overlap.
   result<new_world> split_ranks(std::span<const rank> ranks, std::int32_t tag);
 
   /// Creates a world of the remaining members: those that are not lost and have not closed this world. Every remaining
   /// member must call this function. If any member does not remain, all schedules of this world end. If a live member
-  /// does not call in time, returns TIMEOUT with the rank of that member. Any thread, but one call at a time.
+  /// does not call in time, returns TIMEOUT with the rank of that member. Any thread may call this function, but calls
+  /// must not overlap.
   result<new_world> shrink(driver::clock::time_point deadline);
 
   /// Returns the request for a moved session's new instances.
@@ -89,24 +92,26 @@ class joined_world {
 
   /// Moves a session of the world `from`, which has lost ranks, to this world. The old instances fail and are removed.
   /// The instances of the request `anew()` replace them. All members of this world must call this function. If the
-  /// session has moved, sets `*made` to the session's new instances, even if the old instances then cannot be removed
-  /// and this function returns that failure. Returns ARGUMENT, on this rank only, if a rank of this world is not in
-  /// `from`, or if the worlds are not two worlds of one process. All other failures occur on all members. Any thread.
+  /// session has moved, sets `*made` to the session's new instances. The function may still return a failure, because
+  /// the old instances cannot be removed. Returns ARGUMENT, on this rank only, if a rank of this world is not in
+  /// `from`, or if the worlds are not two worlds of one process. All other failures occur on all members. Any thread
+  /// may call this function.
   std::optional<failure> carry(session& moved, joined_world& from, const request_maker& anew, queued_commit* made);
 
   /// Cancels instances on all ranks (docs/reference/cancel.md); ignores null pointers. Then waits until the buffers of
-  /// the instances are no longer used: at most 100 ms for peers, at most 2 s for the device, and without a limit for
-  /// this rank's lane (its threads for arithmetic). Returns BUSY if a peer still reads the memory, UNSUPPORTED if MPI
-  /// still transfers a long message, and DEVICE if a device job hangs. Any thread.
+  /// the instances are no longer used. The wait takes at most 100 ms for peers, and at most 2 s for the device. The
+  /// wait for this rank's lane (its threads for arithmetic) has no limit. Returns BUSY if a peer still reads the
+  /// memory, UNSUPPORTED if MPI still transfers a long message, and DEVICE if a device job hangs. Any thread may call
+  /// this function.
   std::optional<failure> cancel(std::span<instance** const> gone);
 
   /// Removes instances one after the other and sets each pointer to null; ignores null pointers. Stops with BUSY if a
   /// round is outstanding, or if a peer still reads the memory of a failed instance. Even if UNSUPPORTED or DEVICE is
-  /// returned (see cancel()), all instances are removed. Any thread.
+  /// returned (see cancel()), all instances are removed. Any thread may call this function.
   std::optional<failure> remove(std::span<instance** const> gone);
 
   /// Writes the lost members to `into`, in the order in which their losses were recorded, as far as there is room.
-  /// Returns the number of lost members. Any thread.
+  /// Returns the number of lost members. Any thread may call this function.
   std::int32_t lost(std::span<rank> into) const;
 
   /// Returns true if the instance has failed, even if instance::verdict has no error yet. As long as peers still read
@@ -114,7 +119,7 @@ class joined_world {
   bool has_failed(const instance& one);
 
   /// Returns the labels of the instances and mailboxes that were queued and not removed. Does not use the engine or the
-  /// transport, because MPI may already be finalised. Any thread.
+  /// transport, because MPI may already be finalised. Any thread may call this function.
   std::vector<std::string> open_labels() const { return open_.labels(); }
 
  private:

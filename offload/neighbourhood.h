@@ -13,7 +13,7 @@ struct neighbourhood {
   unsigned ranks = 1;                ///< number of ranks on the machine
   unsigned cores = 1;                ///< number of cores that the ranks of the machine may use in total
   bool may_have_thread = true;       ///< false if the transport forbids a progress thread
-  std::string description{};         ///< a note on the transport, for describe()
+  std::string description{};         ///< note on the transport, for describe()
   bool is_reduced = false;           ///< `description` reports that a slower transport than expected is used
   rank ranks_per_core = 1;           ///< rounded up; maximum over the machines of the world, so equal on all ranks
   std::vector<std::string> hosts{};  ///< for error texts: each rank's host; empty texts for ranks of this node

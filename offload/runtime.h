@@ -47,15 +47,15 @@ class runtime {
   bool wants_thread() const { return options_.wants_thread; }
 
   /// Opens the GPU of this process. Buffers may then be in the GPU's memory. Returns STATE if a GPU was opened before.
-  /// Callable on any thread.
+  /// Any thread may call this function.
   std::optional<failure> attach(gpu_choice which);
-  /// Allocates memory of the attached GPU. Returns null if no memory is left. Callable on any thread.
+  /// Allocates memory of the attached GPU. Returns null if no memory is left. Any thread may call this function.
   std::byte* allocate_on_device(std::uint64_t bytes);
-  /// Frees memory from allocate_on_device(). Returns false for all other memory. Callable on any thread.
+  /// Frees memory from allocate_on_device(). Returns false for all other memory. Any thread may call this function.
   bool deallocate_on_device(std::byte* memory);
-  /// Copies to or from the GPU's memory and waits for the copy. Callable on any thread.
+  /// Copies to or from the GPU's memory and waits for the copy. Any thread may call this function.
   status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes);
-  /// Returns the attached GPU, or null. Callable on any thread.
+  /// Returns the attached GPU, or null. Any thread may call this function.
   device* gpu() const { return gpu_.load(); }
 
   /// Returns one line for logs, which describes this process and its rank in the world.
@@ -63,7 +63,8 @@ class runtime {
 
   engine_counters counters();
 
-  /// Returns the health of the endpoint, or OK in a forked child, which has no endpoint. Callable on any thread.
+  /// Returns the health of the endpoint, or OK in a forked child, which has no endpoint. Any thread may call this
+  /// function.
   status health();
 
   // Recording of events. One thread at a time may call these three functions. write_trace() ends the recording that

@@ -62,8 +62,8 @@ tbb_lane::~tbb_lane() {
 
 std::string tbb_lane::name() const { return counted(workers_, "oneTBB worker"); }
 
-// Three operands of this size exceed a core's L2 cache, and the arithmetic takes several times as long as the wake-up
-// of a thread.
+// Three operands of this size exceed a core's L2 cache. The arithmetic takes several times as long as the wake-up of a
+// thread.
 std::uint64_t tbb_lane::least_bytes() const { return 1 << 20; }
 
 // If oneTBB cannot start a worker, the engine's owner executes that worker's pieces (help).

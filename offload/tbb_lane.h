@@ -1,5 +1,5 @@
-// A lane (a pool of threads for arithmetic) that uses a oneTBB arena. Only in builds with LSCHED_HAVE_TBB. This header
-// includes no oneTBB header.
+// A lane (a pool of threads for arithmetic) that uses a oneTBB arena. The class exists only in builds with
+// LSCHED_HAVE_TBB. This header includes no oneTBB header.
 //
 // The workers sleep while there is no job. Jobs are cut into pieces, and the engine's owner executes pieces, too
 // (libsched/engine/lane.h, help()). So a worker that starts late, because its core was busy, never delays a job.

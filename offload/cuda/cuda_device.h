@@ -1,6 +1,6 @@
-// A rank's device, implemented with CUDA. It has three streams: one for copies to the host, one for copies to the
-// device, and one for arithmetic and for copies within the device. So two copies and a kernel can run concurrently
-// (docs/inside/cuda.md).
+// A rank's device, implemented with CUDA. It has three streams. One stream copies to the host, and one stream copies to
+// the device. The third stream is for arithmetic and for copies within the device. So two copies and a kernel can run
+// concurrently (docs/inside/cuda.md).
 #pragma once
 
 #include <array>

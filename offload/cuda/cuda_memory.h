@@ -1,8 +1,8 @@
 // The memory of a rank's device: device memory, staging memory (pinned host memory) that peers can read, and peers'
 // memory that the device reads directly.
 //
-// No memory is returned to the driver before the destructor runs: to free memory, the driver would wait for all
-// streams, and a stream may wait for a round of this library.
+// Only the destructor returns memory to the driver. To free memory, the driver waits for all streams, and a stream may
+// wait for a round of this library.
 #pragma once
 
 #include <mutex>
@@ -18,8 +18,8 @@
 
 namespace lsched {
 
-/// The device memory, staging memory and pinned memory of one rank. Used by one thread at a time, except for the
-/// functions that allow any thread.
+/// The device memory, staging memory and pinned memory of one rank. Only one thread at a time may use the object,
+/// except for the functions that allow any thread.
 class cuda_memory final : public device_memory {
  public:
   /// Staging memory is allocated in areas of at least `staging_bytes` bytes. `in`, `health` and `net` must outlive this
@@ -49,8 +49,8 @@ class cuda_memory final : public device_memory {
   /// memory.
   bool is_staging(const std::byte* memory) const;
 
-  /// Returns the first known reason why messages need additional copies by the host, or an empty text. For logs. Any
-  /// thread.
+  /// Returns the first known reason why messages need additional copies by the host, or an empty text. The text is for
+  /// logs. Any thread may call this function.
   std::string description() const;
 
   /// Keeps all pinned memory pinned until the process ends. Must be called if the device hangs, because a hung device

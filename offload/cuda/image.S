@@ -1,4 +1,4 @@
-// Embeds the device image. LSCHED_DEVICE_IMAGE is the file's name. (image.cmake)
+// Embeds the device image. image.cmake sets LSCHED_DEVICE_IMAGE to the name of the file.
         .section .rodata
         .balign 64
         .globl  lsched_device_image

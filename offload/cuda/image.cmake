@@ -1,9 +1,9 @@
-# Included by offload/CMakeLists.txt if nvcc was found. Compiles the kernels to the device image, LSCHED_DEVICE_IMAGE,
-# and writes the device assembler's statistics of each kernel to LSCHED_DEVICE_REPORT.
+# offload/CMakeLists.txt includes this file if nvcc was found. This file compiles the kernels to the device image,
+# LSCHED_DEVICE_IMAGE. The statistics that the device assembler prints for each kernel go to LSCHED_DEVICE_REPORT.
 include(${CMAKE_CURRENT_LIST_DIR}/architectures.cmake)
 
-# Kernels use no feature that the lowest architecture lacks. So they are compiled once, for that architecture, and
-# assembled for each.
+# Kernels use no feature that the lowest architecture lacks. So they are compiled to PTX once, for the lowest
+# architecture. The PTX is assembled for each architecture.
 list(GET LSCHED_CUDA_ARCHITECTURES 0 lowest)
 list(TRANSFORM LSCHED_CUDA_ARCHITECTURES PREPEND sm_ OUTPUT_VARIABLE real)
 list(JOIN real "," real)

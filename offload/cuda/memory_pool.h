@@ -1,6 +1,6 @@
 // A pool that allocates pieces of memory from larger areas. The pool gets areas from a source, such as the driver of a
-// GPU, and never returns them: the driver would wait for all work of the device before it frees an area. Used by one
-// thread at a time, except for functions that allow any thread.
+// GPU. The pool never returns an area, because the driver would wait for all work of the device before it frees the
+// area. Only one thread at a time may use the pool, except for functions that allow any thread.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ class memory_pool {
     bool begins_area = false;  ///< first piece of an area, so never merged with the preceding piece
   };
   /// Returns the part of a piece from `place` to the end of the piece, or nothing if `place` is not in this pool. Any
-  /// thread.
+  /// thread may call this function.
   std::optional<piece> rest_of(const std::byte* place) const;
 
  private:

@@ -18,7 +18,8 @@
 
 namespace lsched {
 
-/// The device memory that this rank exposes, and the imports of peers' memory. Used by one thread at a time.
+/// The device memory that this rank exposes, and the imports of peers' memory. Only one thread at a time may use the
+/// object.
 class peer_memory final : public device_peers {
  public:
   peer_memory(const cuda_context& in, cuda_health& health, endpoint& net, peer_reads which)
@@ -41,13 +42,13 @@ class peer_memory final : public device_peers {
   void hide_all();
 
   /// Returns true if this rank can read device memory of rank `home`. This requires that this rank can open the first
-  /// area of `home`, and every area of a peer that this rank failed to open at the last attempt.
+  /// area of `home`. This rank must also be able to open every area of a peer for which the last attempt has failed.
   bool reads(rank home) override;
 
   /// Opens the memory for which expose() has returned the location `where` on rank `home`. Returns null if the peer
-  /// does not expose the memory or the memory cannot be opened; `health` then has the reason, and a later call tries
-  /// again. The import stays open as long as a caller holds the result. Unless the memory is foreign, the import also
-  /// stays open as long as the peer exposes the memory.
+  /// does not expose the memory, or if this rank cannot open the memory. Then `health` has the reason, and a later call
+  /// tries again. The import stays open as long as a caller holds the result. Unless the memory is foreign, the import
+  /// also stays open as long as the peer exposes the memory.
   std::shared_ptr<const std::byte> find_exposed(rank home, std::uint64_t where, std::uint64_t bytes) override;
 
   /// Drops imports of peers that are lost or no longer expose the memory. An import is closed when no caller holds it.

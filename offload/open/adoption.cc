@@ -24,9 +24,9 @@ failure lacks_segment(const launch& where) {
                                  " has closed that descriptor. Let this program keep inherited descriptors open"};
 }
 
-/// Makes the kernel kill this process when its launcher ends, even if the launcher is not its parent. The launcher has
-/// set the signal of its descriptor to SIGKILL (F_SETSIG). This function recognizes the descriptor by that signal, and
-/// makes this process the receiver of the signal (F_SETOWN).
+/// Makes the kernel kill this process when the launcher ends, even if the launcher is not the parent of this process.
+/// The launcher has set the signal of its descriptor to SIGKILL (F_SETSIG). This function recognizes the descriptor by
+/// that signal, and makes this process the receiver of the signal (F_SETOWN).
 std::optional<failure> end_with_launcher(int descriptor) {
   if (fcntl(descriptor, F_GETSIG) != SIGKILL)
     return failure{status::argument, std::string(k_run_launcher) +

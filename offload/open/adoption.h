@@ -1,4 +1,4 @@
-// Adoption of the place that the local launcher (`lsched run`) has prepared for this process.
+// Functions that make this process the rank that the local launcher (`lsched run`) has prepared.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,28 @@
 
 namespace lsched {
 
-/// Maps the launcher's segment. Then makes sure that programs which this process executes do not inherit the
-/// descriptor, because they would keep the memory of all ranks allocated. The descriptor keeps its number. Returns
-/// STATE if a rank has started this process, TRANSPORT if the descriptor is not the launcher's, and ARGUMENT if the
-/// segment is for another number of ranks.
+/// Maps the launcher's segment. Programs that this process executes do not inherit the descriptor, because they would
+/// keep the memory of all ranks allocated. The descriptor keeps its number. Returns STATE if a rank has started this
+/// process. Returns TRANSPORT if the descriptor is not the launcher's. Returns ARGUMENT if the segment is for another
+/// number of ranks.
 result<std::shared_ptr<shm_segment>> adopt_segment(const launch& where);
 
-/// Returns the process that has created `socket` as one of a pair of sockets, or 0 if that process is in another
-/// process name space.
+/// Returns the process that has created the pair of sockets to which `socket` belongs. Returns 0 if that process is in
+/// another process name space.
 std::int32_t creator_of(int socket);
 
-/// Returns the failure for a process that was started by process `starter`, which is the rank in `where`.
+/// Returns the failure of a process that is not a rank, but was started by a rank. That rank is process `starter`, the
+/// rank in `where`.
 failure not_a_rank(const launch& where, std::int32_t starter);
 
-/// Makes this process the rank in `where`, whose descriptor is the socket of the exchange (launch_exchange.h). Programs
-/// that this process executes do not inherit the socket. The kernel kills this process when the launcher ends. Returns
-/// STATE if a rank has started this process, or if another process already is this rank.
+/// Makes this process the rank in `where`. The descriptor in `where` is the socket of the exchange (launch_exchange.h).
+/// Programs that this process executes do not inherit the socket. The kernel kills this process when the launcher ends.
+/// Returns STATE if a rank has started this process, or if another process already is this rank.
 std::optional<failure> adopt_exchange(const launch& where);
 
-/// Attaches this process to the segment, as the rank in `where`. If `where` names a descriptor of the launcher, then
-/// makes the kernel kill this process when the launcher ends. If this process is a child that the rank has forked,
-/// another process already has this rank, and the failure names that process.
+/// Attaches this process to the segment, as the rank in `where`. If `where` has a descriptor of the launcher's pipe,
+/// the kernel kills this process when the launcher ends. If this process is a child that the rank has forked, another
+/// process already has this rank, and the failure names that process.
 result<std::unique_ptr<shm_endpoint>> take_place(const std::shared_ptr<shm_segment>& segment, const launch& where,
                                                  const shm_options& options);
 

@@ -8,15 +8,16 @@
 
 namespace lsched {
 
-/// Variables that `lsched run` sets: the descriptor of the shared segment or of the socket to the launcher
-/// (launch_exchange.h), the rank, and the number of ranks. The launcher may also set k_run_launcher, a descriptor of
-/// the launcher's pipe. A process that opens the world asks the kernel to kill the process when that pipe closes.
+/// The variables that `lsched run` sets. The descriptor refers to the shared segment, or to the socket to the launcher
+/// (launch_exchange.h). The other two variables are the rank and the number of ranks. The launcher may also set
+/// k_run_launcher, a descriptor of the launcher's pipe. When that pipe closes, the kernel kills each process that has
+/// opened the world.
 inline constexpr const char* k_run_descriptor = "LSCHED_RUN_FD";
 inline constexpr const char* k_run_rank = "LSCHED_RUN_RANK";
 inline constexpr const char* k_run_size = "LSCHED_RUN_SIZE";
 inline constexpr const char* k_run_launcher = "LSCHED_RUN_LAUNCHER";
 
-/// The values of the variables with which `lsched run`, or a process manager of MPI (pmi_exchange.h), started this
+/// The values of the variables that `lsched run`, or a process manager of MPI (pmi_exchange.h), has set for this
 /// process.
 struct launch {
   int descriptor = -1;

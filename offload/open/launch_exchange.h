@@ -2,9 +2,9 @@
 //
 //      rank ──exchange_request──► agent of the host ──► command ──► agents of all hosts ──exchange_answer──► ranks
 //
-// Each rank inherits a stream socket, whose other end belongs to the agent, as LSCHED_RUN_FD. After every rank has sent
-// a request, the command sends an answer to all ranks. If a rank has ended, or has not sent a request in time, the
-// answer is a failure that names the rank.
+// The descriptor LSCHED_RUN_FD of each rank is a stream socket. The agent holds the other end of the socket. After
+// every rank has sent a request, the command sends an answer to all ranks. If a rank has ended, or has not sent a
+// request in time, the answer is a failure that names the rank.
 #pragma once
 
 #include <array>
@@ -33,8 +33,9 @@ struct exchange_answer {
 /// segment.
 bool has_exchange(const launch& where);
 
-/// Returns the exchange over the socket of a rank. The socket must stay open while the exchange is used. `first` and
-/// `later` are the times for which this rank waits for other ranks in the first exchange and in the later ones.
+/// Returns the exchange over the socket of a rank. The socket must stay open while the exchange is used. In the first
+/// exchange, this rank waits for other ranks for the time `first`. In later exchanges, this rank waits for the time
+/// `later`.
 exchange_function exchange_with_launcher(const launch& where, std::chrono::nanoseconds first,
                                          std::chrono::nanoseconds later);
 

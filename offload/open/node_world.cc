@@ -25,8 +25,8 @@ struct card {
   std::uint32_t addresses;  ///< number of addresses
   std::uint32_t ranks_per_core;
   std::uint32_t is_encrypted;
-  secret_bytes secret;     ///< of rank 0
-  segment_source segment;  ///< of the lowest rank of a node with several ranks
+  secret_bytes secret;     ///< only in the card of rank 0
+  segment_source segment;  ///< only in the card of the lowest rank of a node with several ranks
   std::array<net_address, net_listener::k_most_addresses> address;
   std::array<std::byte, 16> unused;
 
@@ -114,7 +114,7 @@ class node_opening {
     return std::nullopt;
   }
 
-  /// Returns this rank of a world of one node. join_segment() must have succeeded.
+  /// Returns this rank's access to a world of one node. join_segment() must have succeeded.
   opened_rank take() { return {std::move(near_), neighbourhood_of(*segment_, how_.ranks_per_node), ""}; }
 
   /// Connects this rank to the ranks of other nodes.
@@ -163,7 +163,8 @@ class node_opening {
     }
   }
 
-  /// Adds the variable that has chosen the interfaces to a failure of the network that does not name this variable.
+  /// If `why` is a failure of the network, adds the variable that has chosen the interfaces, unless the text has this
+  /// variable.
   failure with_choice(failure why) const {
     const bool is_of_network = why.code == status::unsupported || why.code == status::timeout;
     if (is_of_network && why.text.find(how_.interfaces_from) == std::string::npos)
@@ -230,7 +231,7 @@ class node_connector final : public connector {
     const card own = opening.invite();
     std::vector<card> all(static_cast<std::size_t>(place_.size));
     if (auto why = exchange(&own, all.data(), sizeof own)) return why;
-    if (auto why = opening.read(all)) return why;  // on all ranks
+    if (auto why = opening.read(all)) return why;  // all ranks return here, because all ranks have read the same cards
     auto why = opening.join_segment();
     if (!opening.is_one_node()) why = agree(why);
     if (why) return why;
@@ -242,7 +243,7 @@ class node_connector final : public connector {
 
   std::optional<failure> confirm() override { return opening_->confirm(); }
 
-  /// Returns this rank of the world. The rendezvous must have succeeded.
+  /// Returns this rank's access to the world. The rendezvous must have succeeded.
   opened_rank take() { return std::move(made_); }
 
  private:

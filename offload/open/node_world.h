@@ -1,4 +1,4 @@
-// The opening of a world by a rendezvous: shared memory inside a node, and the transport net between nodes.
+// Opens a world by a rendezvous. Ranks of one node use shared memory. Ranks of different nodes use the transport net.
 //
 //       exchange of cards              agreement                          (rendezvous.cc)
 //     ──────────────────►  segment  ──────────────►  sockets to all ranks  ──────────────►

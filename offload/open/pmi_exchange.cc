@@ -40,7 +40,7 @@ std::string hex_of(const void* bytes, std::size_t count) {
   return text;
 }
 
-/// Writes the bytes of a text in hexadecimal. Returns false if the text has another length or other characters.
+/// Decodes a hexadecimal text of `count` bytes. Returns false if the text has another length or other characters.
 bool read_hex(std::string_view text, void* bytes, std::size_t count) {
   const auto value = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 256; };
   auto* const into = static_cast<unsigned char*>(bytes);

@@ -131,7 +131,7 @@ std::optional<failure> meet(const participant& self, const exchange_function& ex
 
   const connector::agreement agree = [&](const std::optional<failure>& mine) -> std::optional<failure> {
     const auto outcomes = gather(exchange, introduce(self, mine));
-    if (!outcomes) return mine ? mine : outcomes.error();  // ranks that failed too may have ended the exchange
+    if (!outcomes) return mine ? mine : outcomes.error();  // other failed ranks may have ended the exchange
     const bool is_cause = mine && mine->code != status::timeout;
     const auto theirs = find_failure(*outcomes);
     return is_cause || !theirs || (mine && theirs->code == status::timeout) ? mine : theirs;

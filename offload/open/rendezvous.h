@@ -1,4 +1,5 @@
-// The rendezvous: ranks that share only an exchange function find out whether they can form a world, and connect.
+// The rendezvous of ranks that share only an exchange function. The ranks find out whether they can form a world, and
+// connect.
 //
 //      first exchange                 last exchange
 //     ───────────────►  connect()  ───────────────►  confirm()
@@ -46,8 +47,8 @@ residence find_residence();
 /// the same user.
 std::optional<std::string> find_separation(const residence& first, const residence& second);
 
-/// The way in which the ranks of a new world connect. One object per rank and rendezvous; each function is called at
-/// most once, in this order.
+/// The way in which the ranks of a new world connect. Each rank uses one object for one rendezvous. Each function is
+/// called at most once, in this order.
 class connector {
  public:
   virtual ~connector() = default;
@@ -69,7 +70,7 @@ struct participant {
   world place;
   std::string_view build;  ///< name of the library's build, which must be equal on all ranks
   residence home{};
-  std::optional<failure> unable{};  ///< the reason why this rank cannot open the world; empty: it can
+  std::optional<failure> unable{};  ///< the reason why this rank cannot open the world, if it cannot
 };
 
 /// Connects the ranks of a new world. `exchange` is called at most four times on each rank. Returns nothing if all

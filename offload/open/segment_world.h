@@ -1,5 +1,5 @@
-// Ways to open a world whose ranks share a segment that exists before they open the world: alone, as threads, from
-// `lsched run`.
+// Functions that open a world whose ranks share a segment. The ranks are one process, threads of one process, or
+// processes of `lsched run`.
 #pragma once
 
 #include <chrono>

@@ -17,7 +17,7 @@ namespace lsched {
 class cuda_context {
  public:
   /// Opens the context and loads all kernels. (If a kernel were loaded at its first launch, the driver would wait for
-  /// all streams, and a stream that waits for a round could cause a deadlock.)
+  /// all streams. A stream that waits for a round could then cause a deadlock.)
   static result<std::unique_ptr<cuda_context>> open(const cuda_driver& driver, std::int32_t number);
 
   ~cuda_context();
@@ -49,8 +49,8 @@ class cuda_context {
 };
 
 /// As long as this object exists, a context is current for the calling thread. Driver calls in this scope do not
-/// invalidate stream captures of other code. If is_entered() is false, the context no longer exists, and no driver call
-/// may be made, because it would use another context.
+/// invalidate stream captures of other code. If is_entered() is false, the context no longer exists. Then no driver
+/// call may be made, because the call would use another context.
 class cuda_scope {
  public:
   explicit cuda_scope(const cuda_context& in)

@@ -48,7 +48,7 @@ struct loaded_driver {
   std::mutex guard;
   cuda_driver functions;
   bool is_loaded = false;
-  std::optional<failure> why;                       ///< set if the driver cannot be used: the reason
+  std::optional<failure> why;                       ///< the reason why the driver cannot be used, if it cannot
   std::atomic<const cuda_driver*> usable{nullptr};  ///< pointer to `functions`; null if they cannot be called
 };
 

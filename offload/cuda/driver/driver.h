@@ -1,4 +1,4 @@
-// The CUDA driver, which is loaded at run time: libsched is not linked to it (docs/reference/device.md).
+// The CUDA driver. libsched is not linked to the driver, but loads it at run time (docs/reference/device.md).
 //
 // Each function is requested in the version with which this code was compiled. The driver is loaded by the first call
 // of load_cuda_driver(), and is never unloaded.
@@ -16,7 +16,7 @@ namespace lsched {
 /// driver option.
 inline constexpr int k_least_cuda_driver = 12000;
 
-// Functions that every supported driver has: NAME(function, version of the function's interface).
+// Expands NAME(function, version of the function's interface) for each function that every supported driver has.
 #define LSCHED_CUDA_FUNCTIONS(NAME)              \
   NAME(cuInit, 2000)                             \
   NAME(cuDeviceGetCount, 2000)                   \
@@ -87,10 +87,11 @@ struct cuda_driver {
 };
 
 /// Loads and initialises the driver, if necessary. Every call returns the same object, or UNSUPPORTED with the reason
-/// as text. Any thread.
+/// as text. Any thread may call this function.
 result<const cuda_driver*> load_cuda_driver();
 
-/// Returns the driver if the process has already loaded it and it is usable, else nullptr. Any thread.
+/// Returns the driver if the process has already loaded a usable driver, else nullptr. Any thread may call this
+/// function.
 const cuda_driver* find_cuda_driver();
 
 /// Returns the driver that load_cuda_driver() or find_cuda_driver() has found, or nullptr. Costs one atomic load.

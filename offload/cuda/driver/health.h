@@ -10,7 +10,7 @@
 
 namespace lsched {
 
-/// Records the errors of one device. Used by one thread at a time.
+/// Records the errors of one device. Only one thread at a time may use the object.
 class cuda_health {
  public:
   explicit cuda_health(const cuda_context& of) : of_(of) {}

@@ -1,5 +1,5 @@
-// The device image: all kernels (offload/cuda/kernels), compiled for the architectures of the build, in the format of
-// cuModuleLoadData. The image is embedded in the library.
+// The device image contains all kernels (offload/cuda/kernels), compiled for the architectures of the build. Its format
+// is that of cuModuleLoadData. The image is embedded in the library.
 #pragma once
 
 #include <cstddef>

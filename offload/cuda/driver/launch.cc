@@ -37,8 +37,8 @@ constexpr std::string_view device_name_of(kernel what) { return what == kernel::
 
 struct vector_step_name {
   std::string_view text;
-  /// `has_types`: there is a function for each floating type. `is_of_residual`: only for the types of residuals, f32
-  /// and f64.
+  /// If `has_types` is true, each floating type has its own function. If `is_of_residual` is true, only the types of
+  /// residuals (f32 and f64) have functions.
   bool has_types, is_of_residual;
 };
 constexpr std::array<vector_step_name, 9> k_vector_steps{{{"select_count", true, false},

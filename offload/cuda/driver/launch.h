@@ -1,5 +1,6 @@
 // Launch parameters for the kernels in ops/kernel.h: the functions of the device image, the grids, and the size of the
-// workspace (the memory for data between two passes of a kernel). No function of this file calls the driver.
+// workspace. The workspace is memory for data between two passes of a kernel. No function of this file calls the
+// driver.
 #pragma once
 
 #include <array>
@@ -31,7 +32,7 @@ inline constexpr std::uint32_t k_no_device_function = ~std::uint32_t{0};
 struct device_kernel {
   std::uint32_t first = k_no_device_function;   ///< index in device_symbols()
   std::uint32_t second = k_no_device_function;  ///< index of the function for the second pass
-  std::uint32_t vector = 1;  ///< kernels with one pass: number of elements that a thread processes at once
+  std::uint32_t vector = 1;  ///< number of elements that a thread processes at once, for kernels with one pass
 
   bool has_two_passes() const { return second != k_no_device_function; }
 

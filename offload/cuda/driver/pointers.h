@@ -12,9 +12,10 @@
 namespace lsched {
 
 /// Returns whether [memory, memory + bytes) is host memory or memory of device `number`. Pinned memory, and managed
-/// memory that the host can read, count as host memory. Returns CONSTRAINT for memory of another device, and ARGUMENT
-/// if the first and the last byte are in memory of different kinds, or if the memory was freed. If the driver fails and
-/// the host cannot read the memory, returns the driver's error. Any thread, with or without a current context.
+/// memory that the host can read, count as host memory. Returns CONSTRAINT for memory of another device. Returns
+/// ARGUMENT if the memory was freed, or if its first and last byte are in memory of different kinds. If the driver
+/// fails and the host cannot read the memory, returns the driver's error. Any thread may call this function, with or
+/// without a current context.
 result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t number, const std::byte* memory,
                                    std::uint64_t bytes);
 
@@ -27,7 +28,7 @@ struct cuda_allocation {
 /// address.
 std::optional<cuda_allocation> cuda_allocation_of(const cuda_driver& driver, const std::byte* memory);
 
-/// Returns true if the memory is memory of any device. If the driver fails, returns true if the host cannot read the
+/// Returns true if the memory belongs to any device. If the driver fails, returns true if the host cannot read the
 /// memory.
 bool is_cuda_memory(const cuda_driver& driver, const std::byte* memory);
 

@@ -1,5 +1,5 @@
-// The arguments of every device kernel, passed by value. The host fills in the arguments
-// (offload/cuda/driver/launch.h), and the kernel, on a device or emulated on the host, reads them.
+// The arguments that every device kernel gets by value. The host fills in the arguments (offload/cuda/driver/launch.h).
+// The kernel runs on a device, or is emulated on the host.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// c[i] = x a[i] in another format, with the bits of find_convert (ops/elementwise/elementwise.h).
+// Computes c[i] = x a[i] in another format. The results have the bits of find_convert (ops/elementwise/elementwise.h).
 #include <cstdint>
 #include <type_traits>
 
@@ -8,7 +8,7 @@
 namespace lsched {
 namespace conversions {
 
-/// Rounds a value that is subnormal in bf16. The value is also subnormal in f32, so a conversion by way of f32 would
+/// Rounds a value that is subnormal in bf16. The value is also subnormal in f32, so a conversion through f32 would
 /// round twice. The addition of 1.5 * 2^-81 rounds only once, because the last place of the f64 sum is 2^-133, the
 /// smallest bf16 subnormal.
 LSCHED_DEVICE double round_subnormal_brain(double value) {
@@ -19,10 +19,10 @@ LSCHED_DEVICE double round_subnormal_brain(double value) {
   return bits_as<double>(bits_as<std::uint64_t>(rounded) | (bits_as<std::uint64_t>(value) & sign));
 }
 
-/// Returns true if f32 arithmetic gives the same bits as f64 arithmetic, because no product loses bits that affect the
-/// output. The factor must be a power of two, so that a product loses bits only if it is subnormal in f32. For an f32
-/// output, this is the only rounding. For f16, such a product is rounded to zero in any case. For bf16, the factor must
-/// also be at least 1, so that no product loses bits.
+/// Returns true if f32 arithmetic gives the same bits as f64 arithmetic. This holds if no product loses bits that
+/// affect the output. The factor must be a power of two, so that a product loses bits only if it is subnormal in f32.
+/// For an f32 output, this is the only rounding. For f16, such a product is rounded to zero in any case. For bf16, the
+/// factor must also be at least 1, so that no product loses bits.
 template <class To>
 LSCHED_DEVICE bool is_narrow_enough(double factor) {
   const auto bits = bits_as<std::uint64_t>(factor);

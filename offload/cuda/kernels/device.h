@@ -57,8 +57,8 @@ LSCHED_DEVICE std::int32_t keep_wide(std::int32_t number) {
   return number;
 }
 
-/// Convert from and to IEEE binary16 in hardware, which rounds to nearest even. The argument must not be a NaN, because
-/// the hardware changes the bits of NaNs.
+/// These functions convert from and to IEEE binary16 in hardware, which rounds to nearest even. The argument must not
+/// be a NaN, because the hardware changes the bits of NaNs.
 LSCHED_DEVICE float widen_half(std::uint16_t bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));

@@ -1,4 +1,4 @@
-// c[i] = a[i] / divisor. The arithmetic is in quotient.h.
+// Computes c[i] = a[i] / divisor. The arithmetic is in quotient.h.
 #include <cstdint>
 #include <type_traits>
 

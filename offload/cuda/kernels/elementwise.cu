@@ -1,4 +1,4 @@
-// Reductions: c[i] = a[i] (op) b[i], with the bits of ops/elementwise/elementwise.cc.
+// Reductions compute c[i] = a[i] (op) b[i]. The results have the same bits as those of ops/elementwise/elementwise.cc.
 #include <cstdint>
 #include <type_traits>
 
@@ -37,7 +37,7 @@ struct prod {
   }
 };
 
-/// Computes the minimum. Numbers that compare equal have equal bits, except zeros of opposite sign, for which the
+/// Computes the minimum. Numbers that compare equal have equal bits, except zeros of opposite sign. For such zeros, the
 /// bitwise OR gives the negative zero.
 struct min {
   template <class Number>

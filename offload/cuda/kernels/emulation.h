@@ -56,7 +56,8 @@ inline float add_exact_product(float sum, float one, float other) { return sum +
 
 inline std::int32_t keep_wide(std::int32_t number) { return number; }
 
-/// Convert from and to IEEE binary16 by integer arithmetic, because the CPU may not have conversion instructions.
+/// These functions convert from and to IEEE binary16 by integer arithmetic, because the CPU may not have conversion
+/// instructions.
 float widen_half(std::uint16_t bits);
 std::uint16_t narrow_to_half(float value);
 

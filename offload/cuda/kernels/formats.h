@@ -1,5 +1,5 @@
-// Formats of elements: conversion between an element in memory and a number for arithmetic, with the bits that
-// ops/kernel.h guarantees. Every NaN is written as the positive quiet NaN without payload.
+// Formats of elements. A format converts between an element in memory and a number for arithmetic. ops/kernel.h
+// specifies the bits of the results. Every NaN is written as the positive quiet NaN without payload.
 #pragma once
 
 #include <cstdint>

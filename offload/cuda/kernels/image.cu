@@ -1,4 +1,4 @@
-// All kernels, compiled into one module, which the driver loads.
+// All kernels form one module, which the driver loads.
 #include "offload/cuda/kernels/convert.cu"
 #include "offload/cuda/kernels/divide.cu"
 #include "offload/cuda/kernels/elementwise.cu"

@@ -1,4 +1,5 @@
-// The kernels of adaptive sums, with the bits of ops/adasum, which defines the order of summation and all roundings.
+// The kernels of adaptive sums. The results have the same bits as those of ops/adasum. That code defines the order of
+// summation and all roundings.
 //
 // The kernel dot_norms has two passes. In the first pass, each thread block sums the products of a group of 64 blocks
 // of elements, and writes three sums to the workspace. In the second pass, which is the same for all formats, one
@@ -15,7 +16,8 @@ namespace linear {
 
 // ---- dots
 
-/// The lanes (partial sums) of the dot products of a format: their type, their number, and their number per thread.
+/// Describes the lanes (partial sums) of the dot products of a format: the type of a lane, the number of lanes, and the
+/// number of lanes per thread.
 template <class Format>
 struct lanes_of {
   static constexpr bool is_half = std::is_same_v<Format, half>;

@@ -1,5 +1,5 @@
-// Computation of a / divisor: the exact quotient, rounded once to nearest even, with the bits of find_divide
-// (ops/kernel.h).
+// Computes a / divisor. The result is the exact quotient, rounded once to nearest even. The results have the bits of
+// find_divide (ops/kernel.h).
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,12 @@
-// The first and the last step of a sparse allreduce (ops/sparse_job.h), with the bits of ops/sparse.
+// The first and the last step of a sparse allreduce (ops/sparse_job.h). The results have the same bits as those of
+// ops/sparse.
 //
 // The k elements of largest magnitude are found in passes over the residual. The counting passes determine the k-th
 // largest magnitude, 11 bits at a time, the highest bits first. A counting pass considers only the elements whose
-// highest bits equal the known bits of the k-th magnitude, and counts them by their next 11 bits (count). From the
-// counters, one thread block determines the next bits of the k-th magnitude (narrow). Then the elements above and at
-// the k-th magnitude are counted for each tile (tally). The counts are replaced by the sums over all earlier tiles
-// (scan). Finally, the items of each tile are written behind those of earlier tiles (take).
+// highest bits equal the known bits of the k-th magnitude. The pass counts these elements by their next 11 bits
+// (count). From the counters, one thread block determines the next bits of the k-th magnitude (narrow). Then the
+// elements above and at the k-th magnitude are counted for each tile (tally). The counts are replaced by the sums over
+// all earlier tiles (scan). Finally, the items of each tile are written behind those of earlier tiles (take).
 //
 //     [clear] ─► count ─► narrow ─► … ─► count ─► narrow ─► tally ─► scan ─► take
 //
@@ -191,8 +192,8 @@ struct places_of {
   LSCHED_DEVICE bool is_above(std::uint64_t magnitude) const { return magnitude > low; }
   LSCHED_DEVICE bool is_equal(std::uint64_t magnitude) const { return low != 0 && magnitude == low; }
 
-  /// Returns two counts for a thread's elements: those above the k-th magnitude in the lower 16 bits, and those with
-  /// the k-th magnitude in the upper 16 bits. (A row has less than 2^16 elements.)
+  /// Returns two counts for a thread's elements. The lower 16 bits count elements above the k-th magnitude. The upper
+  /// 16 bits count elements with the k-th magnitude. (A row has less than 2^16 elements.)
   template <class Format>
   LSCHED_DEVICE std::uint32_t tally(const own_elements<Format>& own, bool ignores_nan) const {
     std::uint32_t both = 0;

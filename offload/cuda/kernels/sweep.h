@@ -1,6 +1,6 @@
-// Loops over many elements: in vectors of 16 bytes if all operands are aligned, else element by element. Elements after
-// the last full vector are also processed one by one. A grid of any size processes all elements, but a grid with a
-// thread for each vector is fastest.
+// Loops over many elements. If all operands are aligned, a loop processes vectors of 16 bytes, else single elements.
+// Elements after the last full vector are also processed one by one. A grid of any size processes all elements, but a
+// grid with a thread for each vector is fastest.
 #pragma once
 
 #include <cstdint>

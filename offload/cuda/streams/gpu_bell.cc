@@ -49,7 +49,7 @@ bool gpu_bell::ring_behind(const cuda_driver& driver, CUstream stream) {
   return false;
 }
 
-// Called by a thread of the driver, in which CUDA calls are not allowed.
+// A thread of the driver calls this function. CUDA calls are not allowed in that thread.
 void gpu_bell::run(void* bell) {
   auto& mine = *static_cast<gpu_bell*>(bell);
   const std::lock_guard lock(mine.guard_);

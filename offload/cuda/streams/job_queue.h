@@ -7,7 +7,7 @@
 
 namespace lsched {
 
-/// The jobs of one stream. Used by one thread at a time, within a cuda_scope. Only the destructor waits.
+/// The jobs of one stream. Only one thread at a time may use the queue, within a cuda_scope. Only the destructor waits.
 class job_queue {
  public:
   /// Creates a non-blocking stream of the highest priority.
@@ -21,7 +21,7 @@ class job_queue {
   /// Reserves capacity for `jobs` jobs in flight. On failure, nothing has changed.
   CUresult reserve(std::size_t jobs);
 
-  /// Adds a job: the work that is put into the stream between this call and mark_end().
+  /// Adds a job. The job is the work that the caller puts into the stream between this call and mark_end().
   void add_job(std::uint64_t cookie);
   /// Records the event that marks the end of the last added job.
   CUresult mark_end();
@@ -36,8 +36,8 @@ class job_queue {
   /// not record the event of the job, this function records the event, behind all work that is now in the stream.
   CUresult take_ended(std::uint64_t* cookie);
 
-  /// Removes the oldest job without a check. Only for a context that executes nothing any more. The queue must not be
-  /// empty.
+  /// Removes the oldest job without a check. Call this function only if the context executes nothing any more. The
+  /// queue must not be empty.
   std::uint64_t take_any() { return jobs_[begin_++ % jobs_.size()].cookie; }
 
  private:

@@ -18,7 +18,7 @@ struct stream_word {
   std::uint64_t base = 0;
 };
 
-/// The words of one rank, and the maximum number of streams that may wait. Any thread.
+/// The words of one rank. The object also limits the number of streams that wait. Any thread may call the functions.
 class stream_words {
  public:
   explicit stream_words(const cuda_context& in) : in_(in), limit_(stream_limit::of_device(in.number())) {}
